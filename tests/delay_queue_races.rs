@@ -48,7 +48,15 @@ fn fill_and_empty(kept: usize) {
             scope.spawn(move || {
                 let random = &mut Random::new(seed);
                 let mut keys = Vec::new();
-                for _ in 0..items {
+                for n in 0..items {
+                    // Now and then one that is surely there when it is removed.
+                    if n % 16 == 0 {
+                        let key = queue.lock().unwrap().insert(false, HOUR);
+                        thread::yield_now();
+                        assert!(queue.lock().unwrap().remove(key).is_some());
+                        removed.fetch_add(1, Ordering::SeqCst);
+                        continue;
+                    }
                     let delay = US * random.below(400) as u32;
                     keys.push(queue.lock().unwrap().insert(false, delay));
                     let at = random.below(keys.len() as u64) as usize;

@@ -45,19 +45,22 @@ fn wait_for_lost(engine: &Engine<Token>, outcomes: &[(usize, bool)]) {
 fn a_cancel_that_races_with_the_fire_wins_or_loses_and_the_payload_meets_one_fate() {
     const RACERS: usize = 2;
     let each = scaled(20_000) as usize;
-    let fates = Fates::new(RACERS * each);
+    let fates = Fates::new(RACERS * (each + 1));
     let engine = threaded();
     let race = |racer: usize| {
         let (engine, fates) = (engine.clone(), fates.clone());
         thread::spawn(move || {
             let random = &mut Random::new(racer as u64);
-            let mut waiting: Vec<(usize, Handle<Token>)> = Vec::new();
             let mut cancelled = Vec::new();
+            // However slow this thread is: the cancel of the first comes before its time.
+            let number = RACERS * each + racer;
+            let far = engine.schedule(Duration::from_secs(3600), fates.token(number)).unwrap();
+            let mut waiting: Vec<(usize, Handle<Token>)> = vec![(number, far)];
             for number in racer * each..(racer + 1) * each {
                 let delay = Duration::from_nanos(random.below(2_000_000));
                 waiting.push((number, engine.schedule(delay, fates.token(number)).unwrap()));
                 if waiting.len() > 100 {
-                    let (number, handle) = waiting.swap_remove(random.below(100) as usize);
+                    let (number, handle) = waiting.swap_remove(random.below(101) as usize);
                     cancelled.push((number, handle.cancel()));
                 }
             }
@@ -78,7 +81,7 @@ fn a_cancel_that_races_with_the_fire_wins_or_loses_and_the_payload_meets_one_fat
         assert_eq!(fates.of(number), (u32::from(!cancelled), 1), "cancelled: {cancelled}");
         won += u64::from(cancelled);
     }
-    assert_eq!(outcomes.len(), RACERS * each);
+    assert_eq!(outcomes.len(), RACERS * (each + 1));
     assert!(won > 0 && won < outcomes.len() as u64, "a race has two sides: {won}");
     let stats = engine.stats();
     assert_eq!((stats.cancelled, stats.fired), (won, outcomes.len() as u64 - won));

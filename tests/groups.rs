@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::attempts::succeeds_at_last;
 use crate::common::scaled;
 use crate::random::Random;
 use tickless::{BuildError, Builder, Engine};
@@ -52,21 +53,23 @@ fn one_thread_serves_every_shard() {
 
 #[test]
 fn timers_of_one_tick_take_one_wake_up_on_however_many_shards() {
-    let engine = builder(64).build().unwrap();
-    let fired = Arc::new(AtomicUsize::new(0));
-    let deadline = engine.now() + 200 * MS;
-    for shard in 0..64 {
-        let fired = fired.clone();
-        engine.bind_thread(shard).unwrap();
-        engine
-            .schedule_detached(deadline, move || _ = fired.fetch_add(1, Ordering::Relaxed))
-            .unwrap();
-    }
-    while fired.load(Ordering::Relaxed) < 64 {
-        thread::sleep(MS);
-    }
-    let wake_ups = engine.stats().wake_ups;
-    assert!(wake_ups < 32, "{wake_ups} wake-ups for 64 timers of one tick");
+    // Unless a thread is suspended so that some are late, or that another has to help.
+    succeeds_at_last("fewer than 32 wake-ups for 64 timers of one tick", || {
+        let engine = builder(64).build().unwrap();
+        let fired = Arc::new(AtomicUsize::new(0));
+        let deadline = engine.now() + 200 * MS;
+        for shard in 0..64 {
+            let fired = fired.clone();
+            engine.bind_thread(shard).unwrap();
+            engine
+                .schedule_detached(deadline, move || _ = fired.fetch_add(1, Ordering::Relaxed))
+                .unwrap();
+        }
+        while fired.load(Ordering::Relaxed) < 64 {
+            thread::sleep(MS);
+        }
+        engine.stats().wake_ups < 32
+    });
 }
 
 #[test]

@@ -13,14 +13,13 @@ use crate::common::scaled;
 use crate::emptied::assert_empties;
 use crate::racing::{PATIENCE, assert_fires, dawdle, driven, drop_all, schedule, threaded};
 use crate::random::Random;
+use crate::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Engine, Handle, ManualClock};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
 const MS: Duration = Duration::from_millis(1);
-
 const US: Duration = Duration::from_micros(1);
 
 // === stranded: 945 ===
@@ -90,11 +89,13 @@ fn timers_that_come_as_others_go_are_not_stranded() {
 /// There: the end of one queue flushed what it shared with others, and their calls came at once.
 #[test]
 fn the_end_of_one_engine_makes_no_timer_of_another_early() {
-    let rounds = scaled(40);
-    let (typed, book) = (Builder::new().tick(50 * US).shards(2), Book::new(rounds * 20));
+    let rounds = scaled(40).max(2);
+    let (typed, book) = (Builder::new().tick(50 * US).shards(2), Book::new(rounds * 21));
     let staying = typed.build_with_handler(run_all).unwrap();
     for round in 0..rounds {
         let going = Builder::new().tick(50 * US).build_with_handler(run_all).unwrap();
+        // However late its end is: one more goes with the engine.
+        book.schedule_detached(&going, HOUR).unwrap();
         for n in 0..10 {
             book.schedule_detached(&staying, US * (n * 300) as u32).unwrap();
             book.schedule_detached(&going, US * (n * 300) as u32).unwrap();
@@ -104,6 +105,7 @@ fn the_end_of_one_engine_makes_no_timer_of_another_early() {
             _ => drop(going),
         }
     }
+    wait_until("those of the engine that stays fire", || staying.is_empty());
     book.stop(&staying);
     let sums = book.close();
     assert!(sums.ran > 0 && sums.dropped > 0, "{sums:?}");
@@ -128,10 +130,12 @@ fn the_wake_up_for_an_old_time_does_not_fire_a_timer_that_was_moved_to_later() {
     let (rounds, random) = (scaled(1000), &mut Random::new(971));
     let (book, mut late_and_moved) = (Book::new(20 * rounds), [0, 0]);
     for round in 0..20 * rounds {
-        let mut timer = book.schedule(&engine, US * 60).unwrap();
-        // Longer and longer: at first most are in time, in the end, however slow the reaper, few.
-        let fires_at = engine.now() + US * random.below(100 + 2000 * round / rounds) as u32;
-        while engine.now() < fires_at {}
+        // Longer and longer: in the end one is moved in time, however slow this thread is.
+        let mut timer = book.schedule(&engine, US * (60 + round) as u32).unwrap();
+        // However slow the reaper is: in some rounds it comes first.
+        wait_until("it fires", || round % 8 != 0 || timer.state() != State::Pending);
+        let fires_at = engine.now() + US * random.below(100 + 2 * round) as u32;
+        while round % 8 != 4 && engine.now() < fires_at {}
         late_and_moved[usize::from(timer.reset(MS))] += 1;
         if round + 1 >= rounds && !late_and_moved.contains(&0) {
             break;
@@ -291,8 +295,7 @@ fn no_callback_runs_into_what_its_owner_destroys_after_the_stop() {
         is_gone: AtomicBool,
         ran_into_nothing: AtomicUsize,
     }
-    let random = &mut Random::new(974);
-    let mut ran = 0;
+    let (random, mut ran) = (&mut Random::new(974), 0);
     for round in 0..scaled(100) {
         let owned = Arc::new(Owned::default());
         let of_handler = owned.clone();
@@ -308,9 +311,7 @@ fn no_callback_runs_into_what_its_owner_destroys_after_the_stop() {
         }
         (0..random.below(8)).for_each(|_| dawdle(random));
         // On a loaded machine, no thread of the engine may have run in any of the rounds.
-        while round == 0 && engine.stats().fired == 0 {
-            thread::yield_now();
-        }
+        wait_until("some fire", || round > 0 || engine.stats().fired > 0);
         let returned = engine.stop().unwrap().len();
         owned.is_gone.store(true, Ordering::SeqCst);
         assert_eq!(Arc::strong_count(&owned), 1, "nobody is inside, and nobody comes any more");
@@ -381,8 +382,7 @@ fn a_timer_that_never_comes_makes_nobody_spin() {
     assert_eq!((turn.fired, turn.more, turn.next), (0, false, None));
     assert_eq!(told.try_iter().count(), 0);
 
-    let (engine, rounds) = (threaded(), scaled(200));
-    let random = &mut Random::new(1001);
+    let (engine, rounds, random) = (threaded(), scaled(200), &mut Random::new(1001));
     let mut nevers = Vec::new();
     for _ in 0..rounds {
         // It is disarmed as it fires.

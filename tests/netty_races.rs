@@ -2,7 +2,7 @@
 //! while threads make, cancel, stop and drop at the same time.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -111,15 +111,21 @@ impl Seen {
 fn a_stop_that_races_with_those_who_make_and_cancel_loses_nothing_and_doubles_nothing() {
     const PRODUCERS: usize = 3;
     const EACH: usize = 3000;
+    // The first producer makes the others after the stop, however late that is, which waits for
+    // fewer.
+    const BEFORE: usize = 2000;
     let refused = AtomicU32::new(0);
     for round in 0..scaled(60) {
         let (timer, seen) = (timer(), Seen::new(PRODUCERS * EACH));
-        let begin = Barrier::new(PRODUCERS + 1);
+        let (begin, has_stopped) = (Barrier::new(PRODUCERS + 1), AtomicBool::new(false));
         let produce = |seed| {
             let (mut random, mut kept) = (Random::new(seed), Vec::new());
             let mut left = 3;
             begin.wait();
-            for _ in 0..EACH {
+            for n in 0..EACH {
+                while (seed, n) == (0, BEFORE) && !has_stopped.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
                 let (number, probe) = seen.probe();
                 let delay = [HOUR, US * 100, Duration::ZERO][random.below(3) as usize];
                 match timer.new_timeout(probe, delay) {
@@ -151,6 +157,7 @@ fn a_stop_that_races_with_those_who_make_and_cancel_loses_nothing_and_doubles_no
                 thread::yield_now();
             }
             let returned = timer.stop().unwrap();
+            has_stopped.store(true, Ordering::Relaxed);
             let kept = producers.into_iter().flat_map(|producer| producer.join().unwrap());
             (kept.collect::<Vec<_>>(), returned)
         });

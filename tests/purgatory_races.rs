@@ -7,20 +7,19 @@ use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::scaled;
 use crate::operation::{Call, End, Op};
 use crate::random::Random;
 use crate::threads::on_threads;
+use crate::until::wait_until;
 use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats, WatchReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 type Keyed = Purgatory<u64, Op>;
 
@@ -244,13 +243,22 @@ fn meddle(
 fn race(keys: u64, ops: usize, timeout_ns: u64) {
     let (purgatory, engine) = threaded();
     let ops: Vec<_> = (0..ops).map(|_| Op::with(dawdle_first)).collect();
+    // One that nobody meddles with, and that expires in the midst of the race.
+    let alone = keys;
     let (tickets, told) = (Mutex::default(), Told::default());
     let (next, lasting) = (AtomicUsize::new(0), Mutex::new(HashSet::new()));
     on_numbered::<4>(|thread| {
         let random = &mut Random::new(thread as u64);
         loop {
             if thread < 2 {
-                let Some(op) = ops.get(next.fetch_add(1, Relaxed)) else { return };
+                let number = next.fetch_add(1, Relaxed);
+                let Some(op) = ops.get(number) else { return };
+                if number == ops.len() / 2 {
+                    register(&purgatory, (op, &[alone]), Duration::ZERO, &Mutex::default(), &told);
+                    // However busy the machine is: a reaper comes by.
+                    wait_until("it expires", || purgatory.stats().expired > 0);
+                    continue;
+                }
                 let under: Vec<_> = (0..=random.below(4)).map(|_| random.below(keys)).collect();
                 let timeout = match random.below(3) {
                     0 => {
@@ -271,11 +279,9 @@ fn race(keys: u64, ops: usize, timeout_ns: u64) {
     let lasting = lasting.lock().unwrap().clone();
     let lasts = |op: &Arc<Op>| lasting.contains(&(Arc::as_ptr(op) as usize));
     let is_over = |ticket: &Delayed<_, _>| ticket.decision().is_some() || lasts(ticket.operation());
-    let start = Instant::now();
-    while !tickets.lock().unwrap().iter().all(is_over) || purgatory.len() != engine.len() {
-        assert!(start.elapsed() < PATIENCE, "{} of {}", engine.len(), purgatory.len());
-        thread::yield_now();
-    }
+    wait_until("all that are due are over", || {
+        tickets.lock().unwrap().iter().all(is_over) && purgatory.len() == engine.len()
+    });
     told.give_back(purgatory.stop());
     assert!(engine.stop().unwrap().is_empty(), "each end has cancelled its timer");
     let stats = assert_empty(&purgatory);
@@ -305,17 +311,27 @@ fn the_same_over_many_keys() {
 fn of_a_check_a_force_a_cancel_and_the_timer_one_is_told_that_it_decided() {
     let (purgatory, engine) = threaded();
     let mut ways = [0; 4];
-    for round in 0..scaled(3000) {
+    for round in 0..scaled(3000).max(16) {
+        // In some rounds one comes first, so that each wins now and then on any machine: a thread,
+        // or the timer.
+        let (first, has_decided) = (round / 2 % 8, AtomicBool::new(false));
         let op = Op::new();
-        // Due about when the others come, and late enough to be registered in most rounds.
-        let timeout = Duration::from_micros(30 + round % 200);
+        let timeout = match first {
+            0..3 => HOUR,
+            3 => Duration::ZERO,
+            // Due about when the others come, and late enough to be registered in most rounds.
+            _ => Duration::from_micros(30 + round % 200),
+        };
         let arrival = purgatory.try_complete_else_watch(op.clone(), [1, 2, 3], timeout);
         let ticket = arrival.unwrap().into_delayed().expect("it may not complete yet");
         op.allow();
+        wait_until("it expires", || first != 3 || ticket.decision().is_some());
         let told: [AtomicUsize; 3] = array::from_fn(|_| AtomicUsize::new(0));
         on_numbered::<3>(|thread| {
             // The thread that is started first has an advantage.
             let way = (thread + round as usize / 2) % 3;
+            let is_free = first >= 3 || way as u64 == first;
+            wait_until("the first decides", || is_free || has_decided.load(Relaxed));
             let decided = match way {
                 0 => purgatory.check_and_complete(&2),
                 1 => usize::from(ticket.force_complete()),
@@ -323,6 +339,7 @@ fn of_a_check_a_force_a_cancel_and_the_timer_one_is_told_that_it_decided() {
                 _ => purgatory.cancel_for_key(&3).len(),
             };
             told[way].store(decided, Relaxed);
+            has_decided.store(true, Relaxed);
         });
         let told = told.map(AtomicUsize::into_inner);
         let decision = ticket.decision().expect("four have tried");
@@ -343,20 +360,24 @@ fn of_a_check_a_force_a_cancel_and_the_timer_one_is_told_that_it_decided() {
 #[test]
 fn a_stop_that_races_with_registrations_leaves_each_returned_completed_or_refused_once() {
     let (mut refused, mut cancelled) = (0, 0);
-    for round in 0..scaled(100) {
+    // At least one in which some wait.
+    for round in 0..scaled(100).max(2) {
         let (purgatory, engine) = threaded();
         let ops: Vec<_> = (0..3000).map(|_| Op::new()).collect();
         let (tickets, told) = (Mutex::default(), Told::default());
+        let has_stopped = AtomicBool::new(false);
         on_numbered::<3>(|thread| {
             if thread == 2 {
-                // When so many are there; or when both others have come to their ends.
-                while purgatory.len() < (round % 10 * 20) as usize {
-                    thread::yield_now();
-                }
-                return told.give_back(purgatory.stop());
+                // When so many are there.
+                wait_until("they come", || purgatory.len() >= (round % 10 * 20) as usize);
+                told.give_back(purgatory.stop());
+                return has_stopped.store(true, Relaxed);
             }
             let random = &mut Random::new(round * 2 + thread as u64);
-            for op in &ops[thread * 1500..][..1500] {
+            for (n, op) in ops[thread * 1500..][..1500].iter().enumerate() {
+                // The others come after the stop, however late that is, which waits for fewer.
+                let is_free = (thread, n) != (0, 1000);
+                wait_until("the stop", || is_free || has_stopped.load(Relaxed));
                 if random.below(8) == 0 {
                     op.allow();
                 }

@@ -161,6 +161,10 @@ fn a_million_operations_over_thousands_of_keys_end_in_every_way_and_leave_nothin
         told[0].fetch_add(worker.completed, Relaxed);
         told[1].fetch_add(worker.cancelled, Relaxed);
     });
+    // However busy the machine is: a reaper comes by before the end.
+    while book.expired.load(Relaxed) == 0 {
+        std::thread::yield_now();
+    }
     let returned = purgatory.stop().len() as u64;
     assert!(engine.stop().unwrap().is_empty());
     purgatory.check();
@@ -240,7 +244,8 @@ fn memory_of_a_burst_goes_back_although_a_few_of_it_stay() {
         let arrival = purgatory.try_complete_else_watch(op, [key], HOUR).unwrap();
         arrival.into_delayed().expect("it may not complete")
     };
-    let ops = scaled(200_000);
+    // So many that what is kept in any case is little beside them.
+    let ops = scaled(200_000).max(100_000);
     let mut tickets: Vec<_> = (0..ops).map(watch).collect();
     let most = live().bytes - before;
     let staying: Vec<_> = tickets

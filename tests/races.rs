@@ -3,6 +3,8 @@
 
 #[path = "common/account.rs"]
 mod account;
+#[path = "common/attempts.rs"]
+mod attempts;
 #[path = "common/mod.rs"]
 mod common;
 #[path = "common/emptied.rs"]
@@ -27,6 +29,8 @@ mod slow;
 mod threads;
 #[path = "common/token.rs"]
 mod token;
+#[path = "common/until.rs"]
+mod until;
 #[path = "common/watchdog.rs"]
 mod watchdog;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -177,15 +177,30 @@ fn the_rounds_that_a_late_turn_finds_are_shown_while_they_wait() {
 }
 
 /// Takes snapshots until told to stop: each shows all timers of the far future, and once.
-fn watch(engine: &Engine<u64>, far: Instant, lasting: usize, is_done: &AtomicBool) -> u64 {
-    let mut looks = 0;
-    while !is_done.load(Ordering::Acquire) {
+fn watch(engine: &Engine<u64>, far: Instant, lasting: usize, watched: &Watched) {
+    while !watched.is_done.load(Ordering::Acquire) {
+        watched.looks.fetch_add(1, Ordering::Relaxed);
         let snapshot = engine.snapshot();
         let shown = snapshot.iter().filter(|timer| timer.deadline >= Some(far)).count();
         assert_eq!(shown, lasting, "of those that last throughout");
-        looks += 1;
     }
-    looks
+}
+
+/// What a thread that takes snapshots and the others tell each other.
+#[derive(Default)]
+struct Watched {
+    is_done: AtomicBool,
+    looks: AtomicU64,
+}
+
+impl Watched {
+    /// Waits until another look has begun, however seldom the system lets that thread run.
+    fn is_looked_at<T>(&self, reader: &thread::JoinHandle<T>) {
+        let before = self.looks.load(Ordering::Relaxed);
+        while self.looks.load(Ordering::Relaxed) == before && !reader.is_finished() {
+            thread::yield_now();
+        }
+    }
 }
 
 #[test]
@@ -207,17 +222,18 @@ fn what_lasts_is_shown_once_beside_sweeps_and_bounded_turns() {
             gone.push(schedule(at - 1));
             kept.push(schedule(at));
         }
-        let is_done = Arc::new(AtomicBool::new(false));
-        let (watched, done) = (engine.clone(), is_done.clone());
-        let reader = thread::spawn(move || watch(&watched, far, lasting, &done));
+        let watched = Arc::new(Watched::default());
+        let (same, of_reader) = (engine.clone(), watched.clone());
+        let reader = thread::spawn(move || watch(&same, far, lasting, &of_reader));
         for _ in 0..scaled(20) {
+            watched.is_looked_at(&reader);
             gone.extend((0..3 * MANY).map(|_| schedule(at - 1)));
             gone.drain(..).for_each(|timer| assert!(timer.cancel()));
             (0..300).for_each(|_| drop(schedule(0)));
             while engine.turn_at_most(0, 10).unwrap().more {}
         }
-        is_done.store(true, Ordering::Release);
-        assert!(reader.join().unwrap() > 0);
+        watched.is_done.store(true, Ordering::Release);
+        reader.join().unwrap();
         engine.check().unwrap();
         assert!(kept.into_iter().all(Handle::cancel));
     }
@@ -239,14 +255,17 @@ fn what_lasts_is_shown_once_while_it_is_taken_out_of_its_bucket_with_another_rou
         // A round later, in the slot of those.
         let far = engine.now() + 55 * MS;
         let kept: Vec<_> = (0..lasting).map(|_| schedule(55)).collect();
-        let is_done = Arc::new(AtomicBool::new(false));
-        let (watched, done) = (engine.clone(), is_done.clone());
-        let reader = thread::spawn(move || watch(&watched, far, lasting, &done));
+        let watched = Arc::new(Watched::default());
+        let (same, of_reader) = (engine.clone(), watched.clone());
+        let reader = thread::spawn(move || watch(&same, far, lasting, &of_reader));
         let mut fired = 0;
         while fired < lasting {
+            if fired % 150 == 0 {
+                watched.is_looked_at(&reader);
+            }
             fired += engine.turn_at_most(0, 3).unwrap().fired;
         }
-        is_done.store(true, Ordering::Release);
+        watched.is_done.store(true, Ordering::Release);
         reader.join().unwrap();
         engine.check().unwrap();
         assert!(kept.into_iter().all(Handle::cancel));

@@ -42,16 +42,18 @@ struct Seen {
     given_back: Vec<usize>,
 }
 
-/// Schedules, takes and resets until the engine refuses.
+/// Schedules, takes and resets until the engine refuses. Calls `before` with each number.
 fn use_until_it_stops(
     engine: &Engine<Token>,
     fates: &Fates,
     numbers: std::ops::Range<usize>,
+    before: impl Fn(usize),
 ) -> Seen {
     let mut random = Random::new(numbers.start as u64);
     let mut seen = Seen::default();
     let mut handles: Vec<Handle<Token>> = Vec::new();
     for number in numbers {
+        before(number);
         let delay = [HOUR, Duration::from_micros(100)][random.below(2) as usize];
         match engine.schedule(delay, fates.token(number)) {
             Ok(handle) => handles.push(handle),
@@ -85,6 +87,9 @@ fn use_until_it_stops(
 fn a_stop_that_races_with_everything_loses_nothing_and_doubles_nothing() {
     const PRODUCERS: usize = 3;
     const EACH: usize = 3000;
+    // The first producer makes the others after the stop, however late that is, which waits for
+    // fewer.
+    const AFTER: usize = 2000;
     let mut refused = 0;
     for round in 0..scaled(60) {
         let fates = Fates::new(PRODUCERS * EACH);
@@ -97,7 +102,12 @@ fn a_stop_that_races_with_everything_loses_nothing_and_doubles_nothing() {
                     scope.spawn(move || {
                         begin.wait();
                         let numbers = producer * EACH..(producer + 1) * EACH;
-                        use_until_it_stops(&engine, &fates, numbers)
+                        let wait = |number| {
+                            while number == AFTER && returned.get().is_none() {
+                                thread::yield_now();
+                            }
+                        };
+                        use_until_it_stops(&engine, &fates, numbers, wait)
                     })
                 })
                 .collect();

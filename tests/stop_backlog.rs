@@ -16,6 +16,7 @@ use crate::row::{Control, Job, Row};
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use crate::token::{Fates, Token};
+use crate::until::wait_until;
 use tickless::sync::Mutex;
 use tickless::{
     Batch, Builder, Driver, Engine, Handler, ManualClock, ResetError, State, Task, When,
@@ -72,14 +73,6 @@ fn backlog(
     door.open();
     third.blocks();
     third
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "in vain: {what}");
-        thread::yield_now();
-    }
 }
 
 /// Asks until a schedule is refused. Answers how many were not.

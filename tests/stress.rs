@@ -5,20 +5,20 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::account::{Book, Item, Sums, Timer, run_all};
 use crate::common::scaled;
 use crate::random::Random;
+use crate::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Threads at a time, on any machine more than it has cores (or enough).
@@ -26,15 +26,6 @@ const CROWD: u64 = 24;
 
 fn engine(builder: Builder) -> Engine<Item> {
     builder.tick(Duration::from_micros(100)).build_with_handler(run_all).unwrap()
-}
-
-/// Lets other threads run until `is_so`.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "in vain: {what}");
-        thread::yield_now();
-    }
 }
 
 /// One thread of a crowd: schedules, cancels, takes, resets and detaches timers, its own and
@@ -171,7 +162,8 @@ fn handles_are_used_on_many_threads_while_their_engine_is_dropped() {
     const THREADS: u64 = 4;
     const EACH: u64 = 300;
     let mut all = Sums::default();
-    for round in 0..scaled(40) {
+    // At least one that begins with cancels.
+    for round in 0..scaled(40).max(2) {
         let engine = engine(Builder::new().shards(2));
         let book = Book::new(THREADS * EACH);
         let schedule = |n: u64| book.schedule(&engine, HOUR * (1 + n as u32 % 500)).unwrap();
@@ -179,10 +171,15 @@ fn handles_are_used_on_many_threads_while_their_engine_is_dropped() {
             (0..THREADS).map(|_| (0..EACH).map(schedule).collect()).collect();
         let (parts, at_once) = (Mutex::new(parts), Arc::new(Barrier::new(THREADS as usize + 1)));
         let begins = at_once.clone();
-        let use_them = move |_| {
+        let (used, is_gone) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (of_users, engine_is_gone) = (used.clone(), is_gone.clone());
+        let use_them = move |number| {
             let part = parts.lock().unwrap().pop().expect("one for each");
             begins.wait();
             for (n, mut timer) in part.into_iter().enumerate() {
+                // However late the engine goes: one thread has handles left then.
+                let may_wait = (number, n as u64) == (0, EACH / 2);
+                wait_until("the drop", || !may_wait || engine_is_gone.load(Ordering::Relaxed));
                 match n % 4 {
                     0 => _ = timer.cancel(),
                     1 => _ = timer.take(),
@@ -190,12 +187,15 @@ fn handles_are_used_on_many_threads_while_their_engine_is_dropped() {
                     2 => _ = timer.reset(HOUR * 1000) && timer.reset(HOUR / 2),
                     _ => drop(timer),
                 }
+                of_users.fetch_add(1, Ordering::Relaxed);
             }
         };
         let users = begin(THREADS, use_them);
         at_once.wait();
-        (0..round % 20).for_each(|_| thread::yield_now());
+        // After as many as the round says; the first of each thread is cancelled.
+        wait_until("they use some", || used.load(Ordering::Relaxed) >= round % 20 * 7);
         drop(engine);
+        is_gone.store(true, Ordering::Relaxed);
         join(users);
         let sums = book.close();
         assert_eq!(sums.made, sums.cancelled + sums.returned + sums.dropped, "{sums:?}");
@@ -341,12 +341,13 @@ fn pass_by(book: &Book, engine: &Engine<Item>, market: &Mutex<Vec<Timer>>, seed:
     }
 }
 
-/// Lets so many threads pass by, a few at a time, to the end of them all.
-fn pass_by_in_turn(threads: u64, book: &Book, engine: &Engine<Item>) {
+/// Lets so many threads pass by, a few at a time. Calls `before` with the number of each.
+fn pass_by_in_turn(threads: u64, book: &Book, engine: &Engine<Item>, before: impl Fn(u64)) {
     const AT_A_TIME: usize = 6;
     let market = Arc::new(Mutex::new(Vec::new()));
     let mut living = VecDeque::new();
     for seed in 0..threads {
+        before(seed);
         let (book, engine, market) = (book.clone(), engine.clone(), market.clone());
         living.push_back(thread::spawn(move || pass_by(&book, &engine, &market, seed)));
         if living.len() == AT_A_TIME {
@@ -360,7 +361,8 @@ fn pass_by_in_turn(threads: u64, book: &Book, engine: &Engine<Item>) {
 fn threads_that_begin_and_end_by_the_thousand_lose_nothing() {
     let (engine, threads) = (engine(Builder::new().shards(3)), scaled(1500));
     let book = Book::new(threads * EACH as u64);
-    pass_by_in_turn(threads, &book, &engine);
+    pass_by_in_turn(threads, &book, &engine, |_| ());
+    wait_until("some fire", || engine.stats().fired > 0);
     book.stop(&engine);
     let sums = book.close();
     sums.agree_with(engine.stats());
@@ -371,14 +373,22 @@ fn threads_that_begin_and_end_by_the_thousand_lose_nothing() {
 #[test]
 fn an_engine_stops_while_threads_begin_and_end() {
     const THREADS: u64 = 60;
+    // The others begin after the stop, however late that is, which waits for fewer timers.
+    const BEFORE: u64 = 50;
     let mut all = Sums::default();
-    for round in 0..scaled(25) {
+    // At least one in which some are pending.
+    for round in 0..scaled(25).max(3) {
         let (engine, book) = (engine(Builder::new().shards(2)), Book::new(THREADS * EACH as u64));
         let (books, engines) = (book.clone(), engine.clone());
-        let users = thread::spawn(move || pass_by_in_turn(THREADS, &books, &engines));
+        let has_stopped = Arc::new(AtomicBool::new(false));
+        let stopped = has_stopped.clone();
+        let is_over = move || stopped.load(Ordering::Relaxed);
+        let wait = move |number| wait_until("the stop", || number != BEFORE || is_over());
+        let users = thread::spawn(move || pass_by_in_turn(THREADS, &books, &engines, wait));
         // After as many timers as the round says.
         wait_until("they begin", || engine.stats().scheduled >= round % 25 * 20);
         book.stop(&engine);
+        has_stopped.store(true, Ordering::Relaxed);
         users.join().unwrap();
         let sums = book.close();
         assert_eq!(engine.stats().pending, 0);

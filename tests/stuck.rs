@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::attempts::succeeds_at_last;
 use tickless::sync::Mutex;
 use tickless::{Builder, Engine, StuckTask};
 
@@ -98,13 +99,19 @@ fn without_takeovers_a_stuck_task_is_reported_once() {
     for builder in [builder.clone().takeover(None), builder.spares(0)] {
         let engine = builder.build().unwrap();
         for shard in [0, 1, 1] {
+            let before = Instant::now();
             let release = get_stuck(&engine, shard);
-            assert_eq!(told.recv_timeout(PATIENCE).unwrap().shard, shard);
-            assert_eq!(told.recv_timeout(MS * 30), Err(mpsc::RecvTimeoutError::Timeout));
+            // (One that the system keeps from running is reported too, and may be this one's end.)
+            let is_it = |task: &StuckTask| task.shard == shard && task.since >= before;
+            let mut tasks = iter::repeat_with(|| told.recv_timeout(PATIENCE).unwrap());
+            assert!(tasks.any(|task| is_it(&task)));
+            while let Ok(task) = told.recv_timeout(MS * 30) {
+                assert!(!is_it(&task), "once more: {task:?}");
+            }
             // (It may be missing while the watcher looks at it, and is suspended.)
-            let begun = Instant::now();
-            let mut seen = iter::repeat_with(|| engine.overdue().stuck.len());
-            assert_eq!(seen.find(|&n| n > 0 || begun.elapsed() > PATIENCE), Some(1));
+            while engine.overdue().stuck.iter().filter(|task| is_it(task)).count() != 1 {
+                assert!(before.elapsed() < PATIENCE, "{:?}", engine.overdue());
+            }
             drop(release);
         }
         assert_eq!(engine.stats().takeovers, 0);
@@ -123,12 +130,13 @@ fn several_threads_that_look_at_once_all_see_a_stuck_task() {
         // The system may suspend a thread just while it looks, and the other one then misses the
         // task until that thread goes on: many times in succession, but seldom.
         let seen: Vec<bool> = (0..20_000).map(|_| engine.overdue().stuck.len() == 1).collect();
-        let gaps = seen.windows(2).filter(|two| two[0] && !two[1]).count();
-        assert!(gaps <= 20, "the task was out of sight {gaps} times in 20,000 looks");
+        seen.windows(2).filter(|two| two[0] && !two[1]).count()
     };
-    thread::scope(|scope| {
-        let lookers = [scope.spawn(look), scope.spawn(look)];
-        lookers.into_iter().for_each(|looker| looker.join().unwrap());
+    succeeds_at_last("the task is out of sight at most 20 times in 20,000 looks", || {
+        thread::scope(|scope| {
+            let lookers = [scope.spawn(look), scope.spawn(look)];
+            lookers.into_iter().all(|looker| looker.join().unwrap() <= 20)
+        })
     });
     drop(release);
     engine.stop().unwrap();
