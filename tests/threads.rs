@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tickless::{Builder, Engine, When};
 
@@ -66,6 +66,15 @@ fn threads_of(name: &str) -> Vec<String> {
     names
 }
 
+/// The system lists a thread for a while after it can be joined.
+fn no_thread_is_left_of(name: &str) {
+    let begun = Instant::now();
+    while !threads_of(name).is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "they end with the engine");
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
     let builder = Engine::builder().shards(2).thread_name("exactly").takeover(None);
@@ -73,6 +82,7 @@ fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
     engine.schedule_detached(When::after(Duration::ZERO).precise(), || ()).unwrap();
     assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1"]);
     drop(engine);
+    no_thread_is_left_of("exactly");
     let engine = builder.precise(0.1).build().unwrap();
     assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1", "exactly-2"]);
     let (sender, receiver) = mpsc::channel();
@@ -81,7 +91,7 @@ fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
     let name = receiver.recv_timeout(PATIENCE).unwrap();
     assert_eq!(name.as_deref(), Some("exactly-2"));
     drop(engine);
-    assert!(threads_of("exactly").is_empty(), "they end with the engine");
+    no_thread_is_left_of("exactly");
 }
 
 #[test]

@@ -24,11 +24,16 @@ thread_local! {
 static SAYS: AtomicI32 = AtomicI32::new(-1);
 static WAITS: AtomicI32 = AtomicI32::new(-1);
 
-/// The right to freeze threads: one test at a time.
+/// The means to freeze threads: one at a time in a process, see [`alone`].
 pub(crate) struct Freezer {
     hears: libc::c_int,
     thaws: libc::c_int,
-    _alone: MutexGuard<'static, ()>,
+}
+
+/// The right to have a freezer. It is waited for where nobody takes that for a test that hangs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 extern "C" fn on_signal(_: libc::c_int) {
@@ -58,8 +63,6 @@ fn pipe() -> [libc::c_int; 2] {
 impl Freezer {
     /// Takes the signal.
     pub(crate) fn new() -> Freezer {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let ([hears, says], [waits, thaws]) = (pipe(), pipe());
         SAYS.store(says, Ordering::SeqCst);
         WAITS.store(waits, Ordering::SeqCst);
@@ -70,7 +73,7 @@ impl Freezer {
             action.sa_flags = libc::SA_RESTART;
             assert_eq!(libc::sigaction(libc::SIGRTMIN(), &action, std::ptr::null_mut()), 0);
         }
-        Freezer { hears, thaws, _alone: alone }
+        Freezer { hears, thaws }
     }
 
     /// Freezes a thread that is running, wherever it is now outside the allocator.
