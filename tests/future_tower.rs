@@ -171,7 +171,8 @@ fn a_server_answers_in_time_whatever_its_service_does() {
         assert_eq!(ask("/quick").await, (200, Bytes::from_static(b"hello")));
         assert_eq!(ask("/slow").await, bare(504));
         assert_eq!(ask("/broken").await, bare(502));
-        assert_eq!(engine.stats().fired, 1);
+        // (A limit that is polled only when it has passed needs no timer.)
+        assert!(engine.stats().fired <= 1 && engine.is_empty());
         engine.stop().unwrap();
         assert_eq!(ask("/quick").await, (200, Bytes::from_static(b"hello")));
         assert_eq!(ask("/slow").await, bare(503));
