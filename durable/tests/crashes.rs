@@ -11,6 +11,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
@@ -44,6 +45,9 @@ fn child() {
 fn open(name: &str, place: &Path) -> Durable<String> {
     let log = OpenOptions::new().create(true).append(true).open(place.join("log")).unwrap();
     let handler = move |firing: &Firing<String>| {
+        while !IS_SCHEDULED.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
         // One write, so that it is whole.
         let line = format!("{} {}\n", firing.payload(), firing.crashes());
         (&log).write_all(line.as_bytes()).unwrap();
@@ -55,6 +59,10 @@ fn open(name: &str, place: &Path) -> Durable<String> {
     let builder = Builder::new().crashes(CRASHES).workers(2);
     builder.open(common::store(name)(&place.join("store")).unwrap(), handler).unwrap()
 }
+
+/// Whether this child has scheduled all that it has to. However late that is, no handler ends the
+/// process before.
+static IS_SCHEDULED: AtomicBool = AtomicBool::new(false);
 
 /// All of them are due before the next child opens the store.
 fn schedule(name: &str, place: &Path) {
@@ -70,10 +78,12 @@ fn schedule(name: &str, place: &Path) {
     }
     last.unwrap().wait().unwrap();
     timers.schedule(due, GOOD.to_string()).unwrap().wait().unwrap();
+    IS_SCHEDULED.store(true, Ordering::SeqCst);
     wait_for_the_end();
 }
 
 fn work(name: &str, place: &Path) {
+    IS_SCHEDULED.store(true, Ordering::SeqCst);
     let timers = open(name, place);
     loop {
         // It comes to this if the process lives.
