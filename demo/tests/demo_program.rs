@@ -15,20 +15,15 @@ fn run(args: &[&str]) -> Output {
 
 #[test]
 fn a_short_run_passes_its_own_audit_and_reports_one_line_of_json() {
-    let seconds = common::scaled(1).clamp(1, 60).to_string();
-    let output = run(&["--seconds", &seconds, "--connections", "40", "--json"]);
-    let stdout = String::from_utf8(output.stdout).expect("text");
-    let stderr = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    let keys = ["requests", "scheduled", "cancelled", "reset", "fired", "closed_idle"];
+    let seconds = common::scaled(1).clamp(1, 60);
+    let stdout = until_all_happened(seconds, &["--connections", "40"], &keys);
     assert_eq!(stdout.lines().count(), 1, "{stdout}");
 
     let report: Value = serde_json::from_str(&stdout).expect("JSON");
     let number = |key: &str| report[key].as_u64().unwrap_or_else(|| panic!("{key} in {stdout}"));
     for key in ["early", "lost", "duplicate", "contradicted", "violations"] {
         assert_eq!(number(key), 0, "{key} in {stdout}");
-    }
-    for key in ["requests", "scheduled", "cancelled", "reset", "fired", "closed_idle"] {
-        assert!(number(key) > 0, "{key} in {stdout}");
     }
     assert_eq!(number("scheduled"), number("cancelled") + number("fired"), "{stdout}");
     assert!(number("late_p50_us") <= number("late_p99_us"), "{stdout}");
@@ -61,6 +56,22 @@ fn without_json_there_are_lines_of_figures_and_then_a_verdict_in_words() {
     assert!(output.stderr.is_empty(), "nothing is wrong");
 }
 
+/// What a run with these arguments says in JSON that is long enough for each of `keys` to happen:
+/// so many seconds, or more on a machine that gets little done in them.
+fn until_all_happened(seconds: u64, args: &[&str], keys: &[&str]) -> String {
+    for seconds in [seconds, 4 * seconds, 16 * seconds] {
+        let output = run(&[&["--seconds", &seconds.to_string(), "--json"], args].concat());
+        let stdout = String::from_utf8(output.stdout).expect("text");
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+        let report: Value = serde_json::from_str(&stdout).expect("JSON");
+        if keys.iter().all(|key| report[key].as_u64() > Some(0)) {
+            return stdout;
+        }
+    }
+    panic!("not all of {keys:?} happen");
+}
+
 /// What a run with these arguments and `--json` says.
 fn json(args: &[&str]) -> Value {
     let output = run(&[&["--seconds", "1", "--connections", "20", "--json"], args].concat());
@@ -83,11 +94,10 @@ fn idle_timers_are_pending_beside_the_load_and_are_cancelled_at_its_end() {
 
 #[test]
 fn the_service_runs_on_the_timers_of_tokio_too() {
-    let report = json(&["--engine", "tokio"]);
+    let keys = ["requests", "cancelled", "reset", "fired", "closed_idle"];
+    let args = ["--connections", "20", "--engine", "tokio"];
+    let report: Value = serde_json::from_str(&until_all_happened(1, &args, &keys)).expect("JSON");
     assert_eq!((&report["engine"], &report["violations"]), (&"tokio".into(), &0.into()));
-    for key in ["requests", "cancelled", "reset", "fired", "closed_idle"] {
-        assert!(report[key].as_u64() > Some(0), "{key} in {report}");
-    }
 }
 
 #[test]
