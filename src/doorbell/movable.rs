@@ -46,7 +46,7 @@ pub struct SystemAlarm {
 impl SystemAlarm {
     /// An alarm for an engine whose ticks are those of `scale`; the system's clock shows `zero` at
     /// the first of them, or a little later. A sleep ends `margin` before the time that it is set
-    /// to: the reaper waits for the rest. It takes two file descriptors. `None`: the system
+    /// to: the reaper waits for the rest. It takes three file descriptors. `None`: the system
     /// refuses.
     pub fn new(zero: Duration, scale: Scale, margin: Duration) -> Option<SystemAlarm> {
         Some(SystemAlarm { alarm: Alarm::monotonic().ok()?, zero, scale, margin })

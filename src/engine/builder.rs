@@ -149,9 +149,9 @@ impl Builder {
     /// 1024. Each thread schedules on one of them, and [`reapers`](Builder::reapers) says how many
     /// threads serve them.
     ///
-    /// On Linux each thread that sleeps for some of the shards takes two file descriptors, if there
-    /// are at most 64: a thread that schedules for an earlier time sets the timer by which the
-    /// other wakes up, and need not wake it for that. Without free descriptors, or on another
+    /// On Linux each thread that sleeps for some of the shards takes three file descriptors, if
+    /// there are at most 64: a thread that schedules for an earlier time sets the timer by which
+    /// the other wakes up, and need not wake it for that. Without free descriptors, or on another
     /// system, it does wake it.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
@@ -172,7 +172,7 @@ impl Builder {
     }
 
     /// Sets the clock. Default: the system's monotonic clock. With a clock that counts suspended
-    /// time ([`Clock::boottime`]), the engine's threads sleep by that clock and take two file
+    /// time ([`Clock::boottime`]), the engine's threads sleep by that clock and take three file
     /// descriptors each.
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = Some(clock);

@@ -62,8 +62,8 @@ pub enum BuildError {
     /// An engine with threads of its own and a hook
     /// ([`Builder::on_earlier`](crate::Builder::on_earlier)), which is for callers.
     HookWithThreads,
-    /// Could not create the boottime timerfd, or the eventfd beside it: a reaper sleeps by these if
-    /// the clock counts suspended time. Only Linux has them.
+    /// Could not create the boottime timerfd, or the eventfd or the epoll instance beside it: a
+    /// reaper sleeps by these if the clock counts suspended time. Only Linux has them.
     Alarm(io::Error),
     /// All 2^32 - 1 engine numbers of this process were given out.
     TooManyEngines,

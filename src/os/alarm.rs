@@ -6,6 +6,12 @@
 //! waits for two files instead, without polling: a timer of the system that uses the right clock,
 //! and a counter of rings.
 //!
+//! A third file, an epoll instance, notes when one of the two has something new. It is
+//! *edge-triggered*: each ring and each time that comes is noted, whether or not those before were
+//! read, and a wait takes the notes off. So the two files are never read, and a sleep that a ring
+//! or the set time ends is one system call. If the timer is set anew, a note of the time before is
+//! void.
+//!
 //! *Owner*: one thread sleeps; any thread rings; who sets it, the caller decides.
 //!
 //! *Orderings*: DOORBELL. It takes the place of the thread's parking, and works like it: the
@@ -15,11 +21,13 @@
 //! *Tested by*: the unit tests below, `tests/boottime.rs`, `tests/idle.rs`.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::io::{read, write};
+use rustix::io::write;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -28,14 +36,14 @@ use rustix::time::{
 /// Wakes one thread, when it is rung or at a set time.
 #[derive(Debug)]
 pub struct Alarm {
-    /// Readable once the set time has come.
     timer: OwnedFd,
-    /// Readable if the alarm was rung since this was read last.
     rings: OwnedFd,
+    /// Notes the rings, and that the set time has come.
+    notes: OwnedFd,
 }
 
 impl Alarm {
-    /// An alarm by the clock that counts suspended time. It is not set, and takes two file
+    /// An alarm by the clock that counts suspended time. It is not set, and takes three file
     /// descriptors.
     ///
     /// # Errors
@@ -65,12 +73,17 @@ impl Alarm {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(clock, flags)?;
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Alarm { timer, rings })
+        let notes = epoll::create(CreateFlags::CLOEXEC)?;
+        for file in [&timer, &rings] {
+            // Which of them it was makes no difference.
+            epoll::add(&notes, file, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
+        }
+        Ok(Alarm { timer, rings, notes })
     }
 
     /// Ends the sleep that is under way, or else the next one.
     pub fn ring(&self) {
-        // This fails only if the counter is at its maximum, and then the sleep ends as well.
+        // This fails only if the counter is at its maximum, which takes 2^64 rings.
         let _ = write(&self.rings, &1_u64.to_ne_bytes());
     }
 
@@ -86,16 +99,19 @@ impl Alarm {
     /// at once if one of the first two came before, or if the system refuses. Forgets both.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut files = [&self.timer, &self.rings].map(|file| PollFd::new(file, PollFlags::IN));
         // A signal ends the sleep early, which does no harm.
-        if poll(&mut files, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
-            for (file, it) in [&self.timer, &self.rings].into_iter().zip(&files) {
-                if !it.revents().is_empty() {
-                    // It fails if the timer was set anew in this moment.
-                    let _ = read(file, &mut [0; 8]);
-                }
-            }
+        let Some(timeout) = timeout else { return self.take_notes(None) };
+        // (A wait for the notes themselves takes a timeout of nanoseconds only from Linux 5.11 on.)
+        let mut notes = [PollFd::new(&self.notes, PollFlags::IN)];
+        if poll(&mut notes, Some(&timeout)).is_ok_and(|ready| ready > 0) {
+            self.take_notes(Some(&Timespec::default()));
         }
+    }
+
+    /// Waits until there is a note, or until `timeout` has passed, and takes both notes off.
+    fn take_notes(&self, timeout: Option<&Timespec>) {
+        let mut notes = [const { MaybeUninit::uninit() }; 2];
+        let _ = epoll::wait(&self.notes, &mut notes, timeout);
     }
 
     /// Sets the timer: the sleep that is under way, or else the next one, ends when the alarm's
@@ -192,5 +208,47 @@ mod tests {
         // What is past ends a sleep at once, and so does a time that is set before the sleep.
         alarm.set(Some(now())).unwrap();
         alarm.wait(None);
+    }
+
+    /// Sets a time that is past, and returns when the system has noted that it has come.
+    fn set_past(alarm: &Alarm) {
+        alarm.set(Some(os::monotonic().unwrap())).unwrap();
+        let mut timer = [PollFd::new(&alarm.timer, PollFlags::IN)];
+        while !poll(&mut timer, None).is_ok_and(|ready| ready > 0) {}
+    }
+
+    #[test]
+    fn each_time_and_each_ring_is_new_though_none_is_ever_read() {
+        let alarm = Alarm::monotonic().unwrap();
+        let now = || os::monotonic().unwrap();
+        for timeout in [None, Some(LONG)] {
+            for _ in 0..100 {
+                // Without a note of it, this would wait for ever.
+                set_past(&alarm);
+                alarm.wait(timeout);
+                alarm.ring();
+                alarm.wait(timeout);
+                // Both end one sleep.
+                set_past(&alarm);
+                alarm.ring();
+                alarm.wait(timeout);
+            }
+            let until = now() + Duration::from_millis(2);
+            alarm.wait(Some(Duration::from_millis(2)));
+            assert!(now() >= until, "what ended a sleep is forgotten");
+        }
+    }
+
+    #[test]
+    fn a_time_that_comes_between_two_sleeps_is_void_if_another_is_set() {
+        let alarm = Alarm::monotonic().unwrap();
+        let now = || os::monotonic().unwrap();
+        for timeout in [None, Some(LONG)] {
+            set_past(&alarm);
+            let until = now() + Duration::from_millis(3);
+            alarm.set(Some(until)).unwrap();
+            alarm.wait(timeout);
+            assert!(now() >= until);
+        }
     }
 }
