@@ -545,8 +545,8 @@ MUTANTS = {
         "takeover", [("src/reaper/watch.rs", [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n",
                                                "        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n")])]),
     "a watch is not fenced": (
-        "takeover", [("src/reaper/watch.rs", [("        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
-                                               "        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
+        "takeover", [("src/reaper/watch.rs", [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
     "a lone task is not fenced": (
         "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that `turner`, which holds", "    }\n\n    /// Notes that `turner`, which holds")])]),
     "a lone task does not look for notices": (

@@ -92,6 +92,39 @@ fn a_timer_that_is_alone_wakes_its_reaper_once() {
     }
 }
 
+/// A timer that is alone holds nobody up, so nobody has to look whether its task is stuck.
+#[test]
+#[cfg(all(target_os = "linux", not(tsan)))]
+fn timers_that_are_alone_do_not_wake_the_watcher() {
+    let builder = Engine::builder().shards(1).thread_name("rpr-lone").takeover(Some(MS * 100));
+    let engine = builder.build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let fire = |tasks: &[Duration]| {
+        // The hand-over before is over, so nobody finds the reaper with a task.
+        while sleeps_of("rpr-lone-0").is_none() {
+            thread::yield_now();
+        }
+        let due = Instant::now() + MS * 150;
+        for &takes in tasks {
+            let sender = sender.clone();
+            let task = move || {
+                thread::sleep(takes);
+                sender.send(()).unwrap();
+            };
+            engine.schedule_detached(due, task).unwrap();
+        }
+        tasks.iter().for_each(|_| receiver.recv_timeout(PATIENCE).unwrap());
+    };
+    // Two at once are watched. The watcher finds the reaper busy with them, then it finds the first
+    // lone timer pending, then it finds that only a lone one has fired.
+    for tasks in [&[MS * 10; 2][..], &[Duration::ZERO], &[Duration::ZERO]] {
+        fire(tasks);
+    }
+    let woken = sleeps_of("rpr-lone-1");
+    (0..2).for_each(|_| fire(&[Duration::ZERO]));
+    assert_eq!(sleeps_of("rpr-lone-1"), woken, "the watcher woke up");
+}
+
 #[test]
 fn a_million_timers_that_are_an_hour_away_wake_nobody() {
     let engine = Engine::builder().shards(2).thread_name("rpr-idle").build().unwrap();

@@ -18,6 +18,16 @@ use crate::time::Tick;
 use super::core::{Core, Role};
 use super::crew::{Crew, Home};
 
+/// What a watcher keeps in mind from look to look.
+struct Mind {
+    /// For each shard, the hand-over of which it has told.
+    told: Vec<Option<Progress>>,
+    /// A shard was busy when it looked.
+    saw_busy: bool,
+    /// It looks again after the next wake-up of reapers that are idle. Otherwise they call it.
+    stays: bool,
+}
+
 /// What a watcher finds in the end.
 struct Taken<'a, T> {
     /// The group that it serves from now on.
@@ -45,15 +55,19 @@ impl<T: Send + 'static> Core<T> {
     /// serves now; `None`: the engine stops.
     fn watch<'a>(&'a self, crew: &Crew, number: usize) -> Option<Taken<'a, T>> {
         let watch = self.watch.as_ref().expect("there is a watcher only with a watch");
-        let mut told = vec![None; self.all_shards()];
+        let told = vec![None; self.all_shards()];
+        let mut mind = Mind { told, saw_busy: false, stays: false };
         self.tell(crew);
         watch.begin(number);
         loop {
+            // A hand-over that was under way when it looked before was noted then.
+            let goes_on = mem::take(&mut mind.saw_busy) && mind.stays;
+            mind.stays = watch.was_wanted() || goes_on;
             // Only the second look, after the publication, may be followed by a sleep.
-            let until_ns = self.look(crew, number, &mut told);
+            let until_ns = self.look(crew, number, &mut mind);
             let until_ns = until_ns.and_then(|until_ns| {
                 watch.publish(until_ns);
-                Ok(until_ns.min(self.look(crew, number, &mut told)?))
+                Ok(until_ns.min(self.look(crew, number, &mut mind)?))
             });
             match until_ns {
                 Err(taken_over) => {
@@ -70,12 +84,11 @@ impl<T: Send + 'static> Core<T> {
     }
 
     /// Looks at all shards. Returns when to look again; `Err`: this thread has taken one over.
-    /// `told` has the hand-overs of which it has told.
     fn look<'a>(
         &'a self,
         crew: &Crew,
         number: usize,
-        told: &mut [Option<Progress>],
+        mind: &mut Mind,
     ) -> Result<u64, Taken<'a, T>> {
         let mut until_ns = NEVER_NS;
         for (group, home) in crew.groups.iter().enumerate() {
@@ -83,7 +96,11 @@ impl<T: Send + 'static> Core<T> {
                 let (part, at) = self.part(shard);
                 let soon_ns = || self.clock.now_ns().saturating_add(self.stuck_after_ns);
                 let again_ns = match part.ending.look(at, &self.clock, self.stuck_after_ns) {
-                    Found::Busy(again_ns) => again_ns,
+                    Found::Busy(again_ns) => {
+                        mind.saw_busy = true;
+                        again_ns
+                    }
+                    Found::Idle if !mind.stays => NEVER_NS,
                     Found::Idle => {
                         part.wakes_ns(at).saturating_add(self.stuck_after_ns).max(soon_ns())
                     }
@@ -95,7 +112,7 @@ impl<T: Send + 'static> Core<T> {
                             if let Some(begin) = begin {
                                 return Err(Taken { group, begin, task: task() });
                             }
-                        } else if told[shard].replace(seen) != Some(seen) {
+                        } else if mind.told[shard].replace(seen) != Some(seen) {
                             part.observers[at].stuck(&task());
                         }
                         soon_ns()

@@ -8,6 +8,12 @@
 //! A reaper that hands over the only timer of its group holds nobody up. It calls nobody, and marks
 //! its doorbell instead: a thread that schedules on the group meanwhile calls the watcher.
 //!
+//! A watcher that finds reapers idle looks again after the next of their wake-ups, so that they
+//! need not call it. But a lone timer does not call it anyway: so if all that fired since it looked
+//! before were lone timers, it sleeps until it is called. The word for this is a hint, on which
+//! nobody relies: who begins a hand-over goes by the time that the watcher has published, whichever
+//! that is.
+//!
 //! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. Only reapers
 //! make one.
 //!
@@ -24,7 +30,9 @@ use std::time::Duration;
 use crate::dispatch::Progress;
 use crate::doorbell::{Doorbell, Threads};
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
+use crate::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence,
+};
 
 use super::Part;
 
@@ -38,12 +46,19 @@ const NOBODY: usize = usize::MAX;
 pub struct Watch {
     /// How long a task may take.
     after_ns: u64,
-    looks_at_ns: CachePadded<AtomicU64>,
+    next: CachePadded<NextLook>,
     /// The watcher's number among the threads.
     watcher: AtomicUsize,
     threads: Threads,
     /// Makes a watcher, unless one is being made.
     make: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The watcher's next look.
+struct NextLook {
+    at_ns: AtomicU64,
+    /// A hand-over that is watched has begun since the watcher asked last.
+    is_wanted: AtomicBool,
 }
 
 /// What was seen of one shard's holder.
@@ -76,7 +91,10 @@ impl Watch {
     ) -> Watch {
         Watch {
             after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
-            looks_at_ns: CachePadded::new(AtomicU64::new(NEVER_NS)),
+            next: CachePadded::new(NextLook {
+                at_ns: AtomicU64::new(NEVER_NS),
+                is_wanted: AtomicBool::new(false),
+            }),
             watcher: AtomicUsize::new(NOBODY),
             threads,
             make: Box::new(make),
@@ -86,12 +104,22 @@ impl Watch {
     /// A reaper has begun to hand over at `now_ns`: makes sure that the watcher looks soon.
     #[inline]
     pub fn begun(&self, now_ns: u64) {
+        // ORDER: Relaxed, both - a hint, as the header says.
+        if !self.next.is_wanted.load(Ordering::Relaxed) {
+            self.next.is_wanted.store(true, Ordering::Relaxed);
+        }
         // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
         // ORDER(TAKEOVER): Relaxed - ordered by the fence.
-        if self.looks_at_ns.load(Ordering::Relaxed) > now_ns + self.after_ns + self.after_ns / 2 {
+        if self.next.at_ns.load(Ordering::Relaxed) > now_ns + self.after_ns + self.after_ns / 2 {
             self.call_watcher();
         }
+    }
+
+    /// Whether a hand-over that is watched has begun since this was asked last. For the watcher.
+    pub fn was_wanted(&self) -> bool {
+        // ORDER: Relaxed - a hint, as the header says.
+        self.next.is_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// The same for a reaper that hands over the only timer of its group. The caller retracts what
@@ -139,7 +167,7 @@ impl Watch {
     /// sleeps.
     pub fn publish(&self, looks_at_ns: u64) {
         // ORDER(TAKEOVER): Relaxed, SeqCst fence - pairs with the one in `begun`.
-        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);
+        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 }
