@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # The tests under AddressSanitizer: use after free, out of bounds, double free; and at the end of
-# each, under LeakSanitizer, memory that nobody can reach. Without what computes, prints or counts and
-# goes nowhere that others do not go, and without the oracles: `fuzz` compares with those of the engine
-# and the wheels under AddressSanitizer, and what the others compare is safe code. Arguments go to
-# nextest.
+# each process, under LeakSanitizer, memory that nobody can reach. Without what computes, prints or
+# counts and goes nowhere that others do not go, and without the oracles: `fuzz` compares with those
+# of the engine and the wheels under AddressSanitizer, and what the others compare is safe code.
+#
+# LONG=1 runs the demo and the clients of others as well. Else the crates that only those need are not even
+# built. Arguments go to nextest, and everything is built for them.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-LEFT_OUT=(alloc backoff citizens corpus demo_audit demo_page engine_oracle errors future_alloc
-    golden_placement golden_trace netty_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
-    purgatory_size shard_clocks tables tidy)
+LEFT_OUT=(alloc demo_audit demo_page future_alloc memory oracles purgatory_size tidy)
+# The longest of those that compute: LONG=1 alone runs them here. Where they go, others go, too.
+COMPUTE=(a_turn_looks_at_an_entry_twice one_turn_a_tick_before a_table_has_at_most_four_slots
+    a_fixed_rate_does_not_drift_over_a_hundred a_turn_that_is_a_minute_late late_turns_that_are_bounded
+    the_same_program_sees_the_same_times what_becomes_due_while_a_crowd_fires)
 
 need_nextest
 need_symbolizer
@@ -22,14 +26,37 @@ lines_for "$@"
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.25}"
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
-build_canary
+BUILD=(--locked "${OWN_LINES[@]}" --target "$(host)" --package tickless --package tickless-wheel)
+if [ $# -gt 0 ] || [ -n "${LONG:-}" ]; then
+    BUILD+=(--package tickless-demo --all-features)
+else
+    RUSTFLAGS+=" --cfg quick"
+    mapfile -t -O "${#BUILD[@]}" BUILD < <(features_without hyper quinn)
+fi
+
+build_canary "${BUILD[@]}"
 finds use-after-free "ERROR: AddressSanitizer: heap-use-after-free"
 finds out-of-bounds "ERROR: AddressSanitizer: heap-buffer-overflow"
 finds double-free "ERROR: AddressSanitizer: attempting double-free"
 finds leak "ERROR: LeakSanitizer: detected memory leaks"
 finds circle "ERROR: LeakSanitizer: detected memory leaks"
 
-tests=("$@")
-[ $# -gt 0 ] || mapfile -t tests < <(tests_without "${LEFT_OUT[@]}")
-cargo nextest run --cargo-quiet --locked "${OWN_LINES[@]}" --all-features --target "$(host)" \
-    --profile "sanitizer${LONG:+-long}" "${tests[@]}"
+PROFILE="sanitizer${LONG:+-long}"
+if [ $# -gt 0 ] || [ -n "${LONG:-}" ]; then
+    tests=("$@")
+    [ $# -gt 0 ] || mapfile -t tests < <(echo --lib && programs_without "${LEFT_OUT[@]}")
+    cargo nextest run --cargo-quiet "${BUILD[@]}" --profile "$PROFILE" "${tests[@]}"
+    exit
+fi
+
+# A process begins and ends, with a search for leaks, in a fiftieth of a second. So the tests that are
+# many and short share one for each program; the others have one each.
+SHARED=(--lib --test suite --test wheels)
+mapfile -t programs < <(programs_without "${LEFT_OUT[@]}" clients suite wheels demo_program)
+cargo test --quiet "${BUILD[@]}" "${SHARED[@]}" "${programs[@]}" --no-run
+verdict=0
+cargo test --quiet --no-fail-fast "${BUILD[@]}" "${SHARED[@]}" -- --test-threads=3 \
+    "${COMPUTE[@]/#/--skip=}" || verdict=$?
+cargo nextest run --cargo-quiet "${BUILD[@]}" --profile "$PROFILE" "${programs[@]}" \
+    -E "not test(/$(IFS='|' && echo "${COMPUTE[*]}")/)" || verdict=$?
+exit "$verdict"

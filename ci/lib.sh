@@ -23,23 +23,27 @@ fail() {
     exit 1
 }
 
-# tests_without NAME..: the options that choose the crates' own tests and all files of tests/,
-# wheel/tests/ and demo/tests/ but these: programs that are left out are not built, modules of
-# tests/{suite,races}.rs and wheel/tests/wheels.rs do not run.
-tests_without() {
-    local name modules=
+# programs_without NAME..: the options that choose all programs of tests/, wheel/tests/ and demo/tests/ but these.
+programs_without() {
+    local name
     for name in "$@"; do
         [ -e "tests/$name.rs" ] || [ -e "wheel/tests/$name.rs" ] ||
             [ -e "demo/tests/$name.rs" ] || fail "there are no tests called $name to leave out"
-        if grep -q "^mod $name;" tests/suite.rs tests/races.rs wheel/tests/wheels.rs; then
-            modules+="${modules:+|}$name"
-        fi
     done
-    echo --lib
     while read -r name; do
         [[ " $* " == *" $name "* ]] || printf '%s\n' --test "$name"
     done < <(sed -n '/^\[\[test\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' {,wheel/,demo/}Cargo.toml)
-    [ -z "$modules" ] || printf '%s\n' -E "not (binary(/^(suite|races|wheels)$/) and test(/^($modules)::/))"
+}
+
+# features_without NAME..: the option that chooses all features of the engine but these.
+features_without() {
+    local name
+    for name in "$@"; do
+        grep -q "^$name = \[" Cargo.toml || fail "there is no feature $name to leave out"
+    done
+    printf '%s\n' --features
+    sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' Cargo.toml |
+        grep -vxF "$(printf '%s\n' "$@")" | paste -sd,
 }
 
 # no_line_tables: for optimized builds that run once. A failed assertion names its line without.
@@ -135,9 +139,10 @@ need_symbolizer() {
     need_command llvm-symbolizer llvm
 }
 
-# build_canary: bugs on purpose, built as the tests are; and a program without any passes.
+# build_canary OPTION..: bugs on purpose, built as the tests of these options are; and a program without
+# any passes. (One of the tests is named, so that the features of the dependencies are theirs, too.)
 build_canary() {
-    cargo build --quiet --locked --target "$(host)" --package canary
+    cargo build --quiet "$@" --package canary --bin canary --test elsewhere
     CANARY="$CARGO_TARGET_DIR/$(host)/debug/canary"
     "$CANARY" nothing || fail "a report where there is no bug"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The crates on other systems. First it builds the libraries for each target that docs/systems.md
+# The crates on other systems. First it generates code of ours for each target that docs/systems.md
 # names, with all features and without a warning. (A check would not do: what depends on sizes is
 # asserted when code is generated.) Then it runs tests: with 32-bit words, on this processor; with
 # `--cfg elsewhere`, by which Linux does without all that only Linux has; for Arm, under qemu. (That
@@ -12,7 +12,8 @@
 # Arguments choose targets and `elsewhere`; none: all. Only LONG=1 builds for targets that differ
 # little from others (MORE), or whose standard library would have to be built as well (LATER); and
 # only then the C API is built for Arm, the tests of the engine and most of the wheel run on 64-bit
-# Arm, and on 32 bits the tests with several threads and those of what only Linux has.
+# Arm, and on 32 bits the tests with several threads, those of what only Linux has, and the clients
+# of others.
 # COMPILER=debian: as if rustup had none.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -29,7 +30,8 @@ declare -A LINKERS=(
 WHEELS=(thumbv6m-none-eabi thumbv7em-none-eabi riscv32imac-unknown-none-elf wasm32-unknown-unknown)
 export CARGO_TARGET_DIR=$PWD/target/targets
 export CARGO_PROFILE_DEV_DEBUG=false CARGO_TERM_QUIET=true
-export RUSTFLAGS="-D warnings"
+export RUSTFLAGS="-D warnings -Zalways-encode-mir"
+[ -n "${LONG:-}" ] || RUSTFLAGS+=" --cfg quick"
 # For `-Z`; one value for all calls, or build scripts would run again.
 export RUSTC_BOOTSTRAP=1
 scale=0.1
@@ -151,14 +153,19 @@ can_run() {
     return 1
 }
 
-# builds TARGET: the engine with all features, and the wheel.
+# builds TARGET: code of the engine with all features, and of the wheel. The crates that they need are only
+# checked, which keeps the functions that ours make code of (`-Z always-encode-mir`).
 builds() {
     can_build "$1" || return 0
-    local packages=(--package tickless --package tickless-wheel --all-features)
-    if [[ " ${WHEELS[*]} " == *" $1 "* ]]; then
-        packages=(--package tickless-wheel)
-    fi
-    cargo_for "$1" build --lib "${packages[@]}" || fail "it does not build for $1"
+    local package packages=(tickless-wheel tickless) command=(rustc --profile check)
+    local generate=(-- --emit=obj)
+    [[ " ${WHEELS[*]} " != *" $1 "* ]] || packages=(tickless-wheel)
+    # A standard library that is built as well is built as a whole.
+    [ "${standard[$1]}" = ready ] || command=(build) generate=()
+    for package in "${packages[@]}"; do
+        cargo_for "$1" "${command[@]}" --lib --package "$package" --all-features "${generate[@]}" ||
+            fail "it does not build for $1"
+    done
     echo "builds for $1"
 }
 
@@ -191,7 +198,7 @@ step() {
             can_build "$target" && can_run "$target" || target=$(host)
             can_build "$target" || return 0
             tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --lib \
-                --test elsewhere --test idle --test suite ${LONG:+--test races}
+                --test elsewhere --test idle --test suite --test oracles ${LONG:+--test clients --test races}
             ;;
         aarch64-unknown-linux-gnu | armv7-unknown-linux-gnueabihf)
             builds "$target"

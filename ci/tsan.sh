@@ -22,16 +22,23 @@ lines_for "$@"
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.15}"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
-build_canary
+BUILD=(--locked "${OWN_LINES[@]}" --target "$(host)" --package tickless --package loom-tests)
+if [ $# -gt 0 ]; then
+    BUILD+=(--all-features)
+else
+    # None of PROGRAMS needs what this leaves out.
+    RUSTFLAGS+=" --cfg quick"
+    mapfile -t -O "${#BUILD[@]}" BUILD < <(features_without hyper quinn)
+fi
+
+build_canary "${BUILD[@]}"
 for bug in plain-access relaxed-publication two-owners; do
     finds "$bug" "WARNING: ThreadSanitizer: data race"
 done
 
-BUILD=(--locked "${OWN_LINES[@]}" --all-features --target "$(host)")
 PROFILE="tsan${LONG:+-long}"
 if [ $# -gt 0 ]; then
-    cargo nextest run --cargo-quiet "${BUILD[@]}" --package tickless --package loom-tests \
-        --profile "$PROFILE" "$@"
+    cargo nextest run --cargo-quiet "${BUILD[@]}" --profile "$PROFILE" "$@"
     exit
 fi
 
@@ -39,7 +46,7 @@ fi
 # fifth of a second of a processor, in each process. So the unit tests and the models, which are many
 # and short, share a process each. There they run one after the other, since what two of them might
 # use first together stands behind a standard lock. The rest has a process for each test.
-MODELS_AND_UNITS=(--package tickless --package loom-tests --lib --test all)
+MODELS_AND_UNITS=(--lib --test all)
 programs=("${PROGRAMS[@]/#/--test=}")
 cargo test --quiet "${BUILD[@]}" "${MODELS_AND_UNITS[@]}" "${programs[@]}" --no-run
 log="$(mktemp)"
@@ -48,7 +55,7 @@ trap 'rm -f "$log"' EXIT
 cargo test --quiet --no-fail-fast "${BUILD[@]}" "${MODELS_AND_UNITS[@]}" -- --test-threads=1 \
     --skip time:: --skip a_turn_looks_at_an_entry_twice >"$log" 2>&1 &
 verdict=0
-cargo nextest run --cargo-quiet "${BUILD[@]}" --package tickless --profile "$PROFILE" \
+cargo nextest run --cargo-quiet "${BUILD[@]}" --profile "$PROFILE" \
     "${programs[@]}" || verdict=$?
 wait $! || verdict=$?
 cat "$log"

@@ -1,16 +1,17 @@
-//! The tests of one thread at a time that may share a process: a program of many files, which is
-//! built faster than many programs. Those with several threads at once are in `tests/races.rs`.
+//! The tests of one thread at a time that may share a process: a program of many files, which
+//! is built faster than many programs. Those with several threads at once are in
+//! `tests/races.rs`, those that compare with oracles in `tests/oracles.rs`, those with hyper
+//! and quinn in `tests/clients.rs`.
 //!
 //! A file of tests that counts what the whole process has or does (memory, threads, open files,
-//! subscribers), forks, or uses the process's engine is a program of its own, and has an entry in
-//! `Cargo.toml`. Any other is a module of one of the two. What several files need is in `common/`.
+//! subscribers), forks, or uses the process's engine is a program of its own, and has an entry
+//! in `Cargo.toml`. Any other is a module of one of the four. What several files need is in
+//! `common/`.
 
 #[path = "common/account.rs"]
 mod account;
 #[path = "common/bad_hash.rs"]
 mod bad_hash;
-#[path = "../fuzz/builder_model.rs"]
-mod builder_model;
 #[path = "common/by_hand.rs"]
 mod by_hand;
 #[path = "common/mod.rs"]
@@ -19,14 +20,8 @@ mod common;
 mod crowd;
 #[path = "common/emptied.rs"]
 mod emptied;
-#[path = "../fuzz/engine_model/mod.rs"]
-mod engine_model;
 #[path = "common/hands.rs"]
 mod hands;
-#[path = "common/histories.rs"]
-mod histories;
-#[path = "common/hold.rs"]
-mod hold;
 #[cfg(feature = "keyed")]
 #[path = "common/keyed_timers.rs"]
 mod keyed_timers;
@@ -44,10 +39,6 @@ mod precisely;
 mod queued;
 #[path = "common/random.rs"]
 mod random;
-#[path = "common/replay.rs"]
-mod replay;
-#[path = "../fuzz/shard_model.rs"]
-mod shard_model;
 #[cfg(any(feature = "rayon", feature = "tokio", feature = "serde"))]
 #[path = "common/slow.rs"]
 mod slow;
@@ -62,15 +53,10 @@ mod ttl_map;
 mod waiting;
 #[path = "common/walls.rs"]
 mod walls;
-#[path = "../fuzz/when.rs"]
-mod when;
 
 mod background;
-mod backoff;
 #[cfg(feature = "inspect")]
 mod callers;
-mod citizens;
-mod corpus;
 mod crowds;
 mod delay_queue;
 mod delay_queue_ends;
@@ -84,21 +70,16 @@ mod dispatch_tokio;
 mod drive;
 mod drive_attacks;
 mod drive_live;
-mod engine_oracle;
-mod errors;
 mod few;
 mod future_ends;
-mod future_hyper;
 mod future_interval;
 mod future_panics;
-mod future_quinn;
 mod future_refused;
 mod future_tasks;
 mod future_tokio;
 mod future_tokio_ticks;
 mod future_tower;
 mod future_wakers;
-mod golden_trace;
 #[cfg(feature = "inspect")]
 mod inspect;
 #[cfg(feature = "inspect")]
@@ -114,8 +95,6 @@ mod keyed_hook;
 #[cfg(feature = "keyed")]
 mod keyed_keys;
 #[cfg(feature = "keyed")]
-mod keyed_oracle;
-#[cfg(feature = "keyed")]
 mod keyed_panics;
 mod late_turns;
 mod limits;
@@ -124,12 +103,10 @@ mod limits_of_sleeps;
 mod metrics;
 mod netty;
 mod netty_faults;
-mod netty_oracle;
 mod order;
 #[cfg(feature = "test-util")]
 mod paused;
 mod periodic;
-mod periodic_oracle;
 mod periodic_panics;
 mod precise;
 mod precise_doors;
@@ -137,7 +114,6 @@ mod precise_driven;
 mod purgatory;
 mod purgatory_ends;
 mod purgatory_keys;
-mod purgatory_oracle;
 mod purgatory_panics;
 mod purgatory_reentry;
 mod retry;
@@ -145,12 +121,9 @@ mod retry_async;
 mod rounds;
 mod saturation;
 mod scope;
-mod scope_oracle;
-mod shard_clocks;
 mod size;
 mod slack;
 mod stats;
-mod tables;
 #[cfg(feature = "keyed")]
 mod ttl;
 #[cfg(feature = "keyed")]
