@@ -36,6 +36,7 @@ print("\n".join(faults), end="\n" if faults else "")
 sys.exit(bool(faults))
 CHECK
 
+lint_what_is_built
 # Speed does not matter here: what `test` has built will do.
 export CARGO_PROFILE_DEV_DEBUG=false
 cargo test --quiet --locked --package benches --benches --features studies

@@ -17,6 +17,7 @@ need_command pkg-config pkg-config
 need_command doxygen doxygen
 need_valgrind
 
+lint_what_is_built
 # As the tests build, whose dependencies are there.
 export CARGO_PROFILE_DEV_DEBUG=false
 cargo test --quiet --locked --package tickless-c

@@ -7,10 +7,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # Seconds after which an example hangs.
 LIMIT=60
 
+lint_what_is_built
 # Not optimized: most of it was built for the tests.
 export CARGO_PROFILE_DEV_DEBUG=false
-cargo build --quiet --locked --all-features --examples
-cargo build --quiet --locked --package tickless-demo
+cargo build --quiet --locked --all-features --examples --bin tickless-demo
 
 # run PROGRAM [ARGUMENT..]
 run() {

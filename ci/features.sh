@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# No feature, each alone, and (in `clippy`) all of them build without a warning, and so does the oldest
+# No feature, each alone, and (in `test`) all of them build without a warning, and so does the oldest
 # version of each dependency that Cargo.toml permits. No dependency asks for a newer compiler than the
 # crate does. (That the crate itself uses nothing newer of the standard library, clippy sees to, which
 # knows the version from Cargo.toml; an older compiler is not needed for this.) And the compiler says in

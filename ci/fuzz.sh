@@ -10,6 +10,7 @@ export RUSTC_BOOTSTRAP=1
 export CARGO_TARGET_DIR=$PWD/target/fuzz
 # The targets of the engine tell in the end which of its rare branches they have reached.
 export RUSTFLAGS="--cfg events"
+lint_what_is_built
 targets=$(cargo fuzz list)
 for target in builder engine_geometry engine_ops geometry shard_clocks wheel_vs_oracle; do
     grep -qx "$target" <<<"$targets" || fail "the target $target is missing"

@@ -10,7 +10,7 @@ export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 export CARGO_INCREMENTAL=0
 export CARGO_NET_RETRY=5
 # Flags of the caller would make one variant out of another.
-unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
+unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS
 
 # The versions that the stages were tried with.
 NEXTEST_VERSION=0.9.143
@@ -50,6 +50,14 @@ features_without() {
 # Stages that share a target directory share this, or each would build everything anew.
 no_line_tables() {
     export CARGO_PROFILE_RELEASE_DEBUG=false
+}
+
+# lint_what_is_built: from here on, a warning of the compiler or of clippy in what cargo builds of this workspace
+# is an error. Clippy's compiler makes programs, as the usual one does, and takes an eighth longer; to check
+# everything apart would take as long as another build.
+lint_what_is_built() {
+    command -v clippy-driver >/dev/null || fail "clippy is missing: rustup component add clippy"
+    export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 }
 
 # For builds of the models: the parts of a crate are compiled side by side, unlike in what is

@@ -18,7 +18,7 @@ export DURABLE_KILLS="${DURABLE_KILLS:-500}"
 export LONG=1
 
 stages=("$@")
-[ $# -gt 0 ] || stages=(release asan tsan capi shuttle loom fuzz proofs targets durable mutants)
+[ $# -gt 0 ] || stages=(release clippy asan tsan capi shuttle loom fuzz proofs targets durable mutants)
 
 passed=0
 failed=()

@@ -12,6 +12,7 @@ export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize -C de
 export CARGO_TARGET_DIR=target/loom
 export LOOM_LOCATION=1
 no_line_tables
+lint_what_is_built
 # The only limit of time is the profile's: loom's own limits end a model as if it had passed.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
 cargo nextest run --cargo-quiet --locked --release "${MODELS[@]}" --package loom-tests \

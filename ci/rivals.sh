@@ -7,10 +7,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # Seconds after which the bench hangs.
 LIMIT=240
 
+lint_what_is_built
 # Not optimized: most of it was built for the tests.
 export CARGO_PROFILE_DEV_DEBUG=false
+# This builds the program as well.
 cargo test --quiet --locked --package rivals --package http-bench
-cargo build --quiet --locked --package rivals
 results="$(mktemp -d)"
 trap 'rm -rf "$results"' EXIT
 

@@ -10,5 +10,6 @@ need_nextest
 export RUSTFLAGS="--cfg shuttle -C debug-assertions"
 export CARGO_TARGET_DIR=target/shuttle
 no_line_tables
+lint_what_is_built
 cargo nextest run --cargo-quiet --locked --release "${MODELS[@]}" --package loom-tests \
     --profile "shuttle${LONG:+-long}" "$@"

@@ -5,6 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export CARGO_TERM_QUIET=true
+lint_what_is_built
 # A failed assertion names its line without, and this is quicker to build and to link.
 export CARGO_PROFILE_DEV_DEBUG=false
 # Half of the random histories; `fuzz` draws more, and ci/long.sh many more.

@@ -29,6 +29,7 @@ if ! has_z3; then
 fi
 
 export CARGO_PROFILE_DEV_DEBUG=false
+lint_what_is_built
 cargo build --quiet --locked --package arithmetic
 target/debug/arithmetic "${CALLS:-4000}" "${SEED:-1}" >"$out/lines.txt"
 PYTHONDONTWRITEBYTECODE=1 "$python" proofs/arithmetic/prove.py "$out/lines.txt" "$@"

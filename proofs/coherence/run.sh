@@ -35,6 +35,7 @@ if [ -n "${LONG:-}" ]; then
 elif [ -n "${ALL:-}" ]; then
     count_all "$@"
 else
+    lint_what_is_built
     [ $# -gt 0 ] || cargo test --quiet --locked --package coherence-machine
     count_with "$@"
 fi

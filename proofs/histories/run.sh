@@ -13,4 +13,5 @@ if [ "${HISTORIES:-1000}" -ge 10000 ]; then
 else
     export CARGO_PROFILE_DEV_DEBUG=false
 fi
+lint_what_is_built
 cargo test --quiet --locked "${profile[@]}" --package histories -- --nocapture "$@"
