@@ -108,6 +108,39 @@ fn a_sleep_that_threads_take_turns_with_wakes_the_last_of_them() {
     }
 }
 
+/// As with the timer of a connection of quinn: a task moves the sleep and then polls it, and the
+/// next one may be another.
+#[test]
+fn a_sleep_that_threads_take_turns_to_move_wakes_the_last_of_them() {
+    let (engine, seeds) = (engine(), AtomicU64::new(0));
+    for _ in 0..scaled(100) {
+        // With the task that waits, and how often it was woken before.
+        let turns = Mutex::new((engine.sleep(Duration::ZERO), None));
+        on_threads::<3>(|| {
+            let mut random = Random::new(seeds.fetch_add(1, Ordering::SeqCst));
+            let task = bell();
+            for _ in 0..20 {
+                let mut turn = turns.lock().unwrap();
+                let (sleep, waits) = &mut *turn;
+                let before = task.0.woken();
+                sleep.reset(US * random.below(400) as u32);
+                let is_ready = poll_honestly(sleep, &task.1);
+                *waits = (!is_ready).then(|| (task.clone(), before));
+                drop(turn);
+                thread::yield_now();
+            }
+        });
+        let (mut sleep, mut waits) = turns.into_inner().unwrap();
+        while let Some((task, before)) = waits.take() {
+            while task.0.woken() == before {
+                thread::yield_now();
+            }
+            let before = task.0.woken();
+            waits = (!poll_honestly(&mut sleep, &task.1)).then_some((task, before));
+        }
+    }
+}
+
 #[test]
 fn a_wake_up_that_meets_another_tasks_poll_is_not_lost() {
     let engine = engine();
