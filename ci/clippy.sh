@@ -7,7 +7,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 (
     lint_what_is_built
-    if said=$(clippy-driver "$(command -v rustc)" --edition 2024 --crate-type lib --emit metadata -o /dev/null - 2>&1 <<-'EOF'
+    out=$(mktemp -d)
+    trap 'rm -rf "$out"' EXIT
+    if said=$(clippy-driver "$(command -v rustc)" --edition 2024 --crate-type lib --emit metadata --out-dir "$out" - 2>&1 <<-'EOF'
 	pub fn has_none(list: &[u8]) -> bool {
 	    list.len() == 0
 	}
