@@ -36,10 +36,6 @@ package=(--quiet --locked --package tickless-durable)
 
 lint_what_is_built
 cargo test "${package[@]}" --all-features --tests --no-run
-# With each feature alone, too: most of what they need was built for the tests.
-for set in "" serde sqlite postgres nats conformance; do
-    cargo build "${package[@]}" --lib --features "$set" || fail "not with the features \"$set\""
-done
 
 # The tests with servers wait for most of their time, and so run beside each other and beside all that follows.
 # One `cargo test` would run one program after the other.
@@ -63,6 +59,10 @@ cargo test "${package[@]}" --all-features --doc || failed+=" doc"
 # As docs.rs builds it.
 RUSTDOC=$PWD/ci/rustdoc.sh RUSTDOCFLAGS="--cfg docsrs -D warnings" \
     cargo doc "${package[@]}" --no-deps --all-features || failed+=" documentation"
+# With each feature alone, too: most of what they need was checked for the documentation.
+for set in "" serde sqlite postgres nats conformance; do
+    cargo clippy "${package[@]}" --lib --features "$set" -- -D warnings || failed+=" features:$set"
+done
 # Not optimized: most of it was built for the tests.
 cargo build "${package[@]}" --all-features --examples || failed+=" examples"
 for name in "${!jobs[@]}"; do
