@@ -31,7 +31,8 @@ if [ $# -gt 0 ] || [ -n "${LONG:-}" ]; then
     BUILD+=(--package tickless-demo --all-features)
 else
     RUSTFLAGS+=" --cfg quick"
-    mapfile -t -O "${#BUILD[@]}" BUILD < <(features_without hyper quinn)
+    features=$(features_without hyper quinn)
+    BUILD+=(--features "$features")
 fi
 
 build_canary "${BUILD[@]}"
@@ -44,7 +45,11 @@ finds circle "ERROR: LeakSanitizer: detected memory leaks"
 PROFILE="sanitizer${LONG:+-long}"
 if [ $# -gt 0 ] || [ -n "${LONG:-}" ]; then
     tests=("$@")
-    [ $# -gt 0 ] || mapfile -t tests < <(echo --lib && programs_without "${LEFT_OUT[@]}")
+    if [ $# = 0 ]; then
+        options=$(programs_without "${LEFT_OUT[@]}")
+        mapfile -t tests <<<"$options"
+        tests+=(--lib)
+    fi
     cargo nextest run --cargo-quiet "${BUILD[@]}" --profile "$PROFILE" "${tests[@]}"
     exit
 fi
@@ -52,7 +57,8 @@ fi
 # A process begins and ends, with a search for leaks, in a fiftieth of a second. So the tests that are
 # many and short share one for each program; the others have one each.
 SHARED=(--lib --test suite --test wheels)
-mapfile -t programs < <(programs_without "${LEFT_OUT[@]}" clients suite wheels demo_program)
+options=$(programs_without "${LEFT_OUT[@]}" clients suite wheels demo_program)
+mapfile -t programs <<<"$options"
 cargo test --quiet "${BUILD[@]}" "${SHARED[@]}" "${programs[@]}" --no-run
 verdict=0
 cargo test --quiet --no-fail-fast "${BUILD[@]}" "${SHARED[@]}" -- --test-threads=3 \

@@ -35,13 +35,12 @@ programs_without() {
     done < <(sed -n '/^\[\[test\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' {,wheel/,demo/}Cargo.toml)
 }
 
-# features_without NAME..: the option that chooses all features of the engine but these.
+# features_without NAME..: all features of the engine but these.
 features_without() {
     local name
     for name in "$@"; do
         grep -q "^$name = \[" Cargo.toml || fail "there is no feature $name to leave out"
     done
-    printf '%s\n' --features
     sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' Cargo.toml |
         grep -vxF "$(printf '%s\n' "$@")" | paste -sd,
 }

@@ -28,7 +28,8 @@ if [ $# -gt 0 ]; then
 else
     # None of PROGRAMS needs what this leaves out.
     RUSTFLAGS+=" --cfg quick"
-    mapfile -t -O "${#BUILD[@]}" BUILD < <(features_without hyper quinn)
+    features=$(features_without hyper quinn)
+    BUILD+=(--features "$features")
 fi
 
 build_canary "${BUILD[@]}"
