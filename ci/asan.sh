@@ -30,9 +30,7 @@ BUILD=(--locked "${OWN_LINES[@]}" --target "$(host)" --package tickless --packag
 if [ $# -gt 0 ] || [ -n "${LONG:-}" ]; then
     BUILD+=(--package tickless-demo --all-features)
 else
-    RUSTFLAGS+=" --cfg quick"
-    features=$(features_without hyper quinn)
-    BUILD+=(--features "$features")
+    be_quick
 fi
 
 build_canary "${BUILD[@]}"

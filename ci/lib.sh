@@ -35,14 +35,17 @@ programs_without() {
     done < <(sed -n '/^\[\[test\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' {,wheel/,demo/}Cargo.toml)
 }
 
-# features_without NAME..: all features of the engine but these.
-features_without() {
-    local name
-    for name in "$@"; do
-        grep -q "^$name = \[" Cargo.toml || fail "there is no feature $name to leave out"
+# be_quick: the build that RUSTFLAGS and BUILD describe does without the clients of others, and without the
+# features for them.
+be_quick() {
+    local name features
+    features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' Cargo.toml)
+    for name in hyper quinn; do
+        grep -qx "$name" <<<"$features" || fail "there is no feature $name to leave out"
+        features=$(grep -vx "$name" <<<"$features")
     done
-    sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' Cargo.toml |
-        grep -vxF "$(printf '%s\n' "$@")" | paste -sd,
+    RUSTFLAGS+=" --cfg quick"
+    BUILD+=(--features "$(paste -sd, <<<"$features")")
 }
 
 # no_line_tables: for optimized builds that run once. A failed assertion names its line without.

@@ -27,9 +27,7 @@ if [ $# -gt 0 ]; then
     BUILD+=(--all-features)
 else
     # None of PROGRAMS needs what this leaves out.
-    RUSTFLAGS+=" --cfg quick"
-    features=$(features_without hyper quinn)
-    BUILD+=(--features "$features")
+    be_quick
 fi
 
 build_canary "${BUILD[@]}"

@@ -13,6 +13,7 @@ use crate::threads::on_threads;
 use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
 // One that ThreadSanitizer can follow.
 use crate::token::{Fates, Token};
+use crate::until::wait_until;
 use tickless::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -123,9 +124,8 @@ fn a_stop_that_races_with_those_who_make_and_cancel_loses_nothing_and_doubles_no
             let mut left = 3;
             begin.wait();
             for n in 0..EACH {
-                while (seed, n) == (0, BEFORE) && !has_stopped.load(Ordering::Relaxed) {
-                    thread::yield_now();
-                }
+                let is_free = (seed, n) != (0, BEFORE);
+                wait_until("the stop", || is_free || has_stopped.load(Ordering::Relaxed));
                 let (number, probe) = seen.probe();
                 let delay = [HOUR, US * 100, Duration::ZERO][random.below(3) as usize];
                 match timer.new_timeout(probe, delay) {

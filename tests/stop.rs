@@ -7,6 +7,7 @@ use std::{slice, thread};
 use crate::common::scaled;
 use crate::random::Random;
 use crate::token::{Fates, Token};
+use crate::until::wait_until;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
 use tickless::memory::Shared;
@@ -103,9 +104,8 @@ fn a_stop_that_races_with_everything_loses_nothing_and_doubles_nothing() {
                         begin.wait();
                         let numbers = producer * EACH..(producer + 1) * EACH;
                         let wait = |number| {
-                            while number == AFTER && returned.get().is_none() {
-                                thread::yield_now();
-                            }
+                            let is_free = number != AFTER;
+                            wait_until("the stop", || is_free || returned.get().is_some());
                         };
                         use_until_it_stops(&engine, &fates, numbers, wait)
                     })
