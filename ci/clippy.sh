@@ -21,8 +21,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 )
 
 if [ -z "${LONG:-}" ]; then
-    cargo clippy --quiet --locked --package canary --package instructions --package simulation --all-targets \
-        -- -D warnings
+    cargo clippy --quiet --locked --package canary --package instructions --all-targets -- -D warnings
     exit
 fi
 
@@ -38,3 +37,5 @@ RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/clippy-shuttle \
     cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings
 RUSTFLAGS="--cfg coherence" CARGO_TARGET_DIR=target/clippy-coherence \
     cargo clippy --quiet --locked --package coherence --package coherence-machine --all-targets -- -D warnings
+RUSTFLAGS="--cfg events --cfg coherence" CARGO_TARGET_DIR=target/events \
+    cargo clippy --quiet --locked --package simulation --all-targets -- -D warnings

@@ -6,9 +6,11 @@
 #   run.sh --seed SEED [--keep STEP,..] [--tell]                               one history again
 source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
 
-export RUSTFLAGS="--cfg events"
+# `coherence`: the engine tells of its accesses to memory, for the directed tests.
+export RUSTFLAGS="--cfg events --cfg coherence"
 export CARGO_TARGET_DIR=$PWD/target/events
 build=(--quiet --locked --profile simulation --package simulation)
+lint_what_is_built
 cargo build "${build[@]}"
 simulation=$CARGO_TARGET_DIR/simulation/simulation
 

@@ -5,6 +5,7 @@
 //! are found as a failed comparison is. One that fails is made small and told as a command.
 
 mod arguments;
+#[cfg(all(events, coherence))]
 mod directed;
 mod doors;
 mod draw;
@@ -42,7 +43,13 @@ fn main() -> ExitCode {
     match &arguments.mode {
         Mode::One { seed, keep } => worker::one(*seed, keep.as_deref(), arguments.tells),
         Mode::Strand { first, stride } => worker::strand(*first, *stride, &arguments),
+        #[cfg(all(events, coherence))]
         Mode::Directed => directed::run(),
+        #[cfg(not(all(events, coherence)))]
+        Mode::Directed => {
+            eprintln!("the engine tells of nothing: compile it as proofs/simulation/run.sh does");
+            ExitCode::FAILURE
+        }
         Mode::Many => supervisor::many(&arguments),
     }
 }
