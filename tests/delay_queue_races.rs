@@ -125,7 +125,7 @@ fn a_stop_that_meets_inserts_and_polls_is_told() {
         let queue = Mutex::new(engine.delay_queue());
         thread::scope(|scope| {
             let (queue, of_filler) = (&queue, engine.clone());
-            scope.spawn(move || {
+            let filler = scope.spawn(move || {
                 let random = &mut Random::new(round);
                 // One that is pending when the engine stops.
                 queue.lock().unwrap().insert(false, HOUR);
@@ -134,11 +134,13 @@ fn a_stop_that_meets_inserts_and_polls_is_told() {
                 }
                 drop(of_filler.stop());
             });
-            scope.spawn(|| {
+            let taker = scope.spawn(|| {
                 while let Ok(is_last) = next(queue) {
                     assert!(!is_last);
                 }
             });
+            // ThreadSanitizer does not see that a scope waits for its threads.
+            [filler, taker].into_iter().for_each(|thread| thread.join().unwrap());
         });
         // What becomes due after the stop still comes out, between errors; one item never does.
         while queue.lock().unwrap().len() > 1 {

@@ -148,7 +148,7 @@ fn with_slow_tasks_on_all_shards_each_payload_is_handed_over_once() {
     let builder = builder(8).reapers(1, 3).takeover(MS).tick(MS / 5);
     let engine = builder.build_each(each).unwrap();
     thread::scope(|scope| {
-        for producer in 0..2 {
+        let producers = [0, 1].map(|producer| {
             let engine = &engine;
             scope.spawn(move || {
                 let mut random = Random::new(producer);
@@ -156,8 +156,10 @@ fn with_slow_tasks_on_all_shards_each_payload_is_handed_over_once() {
                     engine.bind_thread(random.below(8) as usize).unwrap();
                     engine.schedule_detached(MS / 10 * random.below(100) as u32, n).unwrap();
                 }
-            });
-        }
+            })
+        });
+        // ThreadSanitizer does not see that a scope waits for its threads.
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
     });
     while engine.stats().fired < timers as u64 {
         thread::sleep(MS);

@@ -30,7 +30,7 @@ fn engines_and_inspectors_come_and_go_while_they_are_asked() {
         let address = inspector.local_addr().unwrap();
         let (is_asked, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|threads| {
-            threads.spawn(|| {
+            let asker = threads.spawn(|| {
                 for path in PATHS.into_iter().cycle() {
                     let reply = ask(address, path);
                     let known = ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 410 Gone\r\n"];
@@ -41,9 +41,8 @@ fn engines_and_inspectors_come_and_go_while_they_are_asked() {
                     }
                 }
             });
-            for _ in 0..2 {
-                let engine = engine.clone();
-                let is_over = &is_over;
+            let scheduler = || {
+                let (engine, is_over) = (engine.clone(), &is_over);
                 threads.spawn(move || {
                     for delay in (0..7).map(Duration::from_millis).cycle() {
                         let refused = engine.schedule_detached(delay, || ()).is_err();
@@ -52,8 +51,9 @@ fn engines_and_inspectors_come_and_go_while_they_are_asked() {
                         }
                         thread::yield_now();
                     }
-                });
-            }
+                })
+            };
+            let schedulers = [scheduler(), scheduler()];
             while !is_asked.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
@@ -67,6 +67,9 @@ fn engines_and_inspectors_come_and_go_while_they_are_asked() {
                 }
             }
             is_over.store(true, Ordering::Relaxed);
+            // ThreadSanitizer does not see that a scope waits for its threads.
+            asker.join().unwrap();
+            schedulers.into_iter().for_each(|scheduler| scheduler.join().unwrap());
         });
     }
 }
