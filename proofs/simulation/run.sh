@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The simulation: histories from seeds, compared with naive models, for as long as is asked; then
-# the events that they reached, and the tests of those that no such search reaches. Unless told
-# otherwise 4,000 histories, which take 12 s; with LONG=1 an hour, from another seed each time.
+# The simulation: calls in the middle of other calls, and histories from seeds, compared with naive
+# models; then the events that both reached. Unless told otherwise 4,000 histories, which take 12 s;
+# with LONG=1 each order of two calls, and histories for an hour, from another seed each time.
 #   run.sh [--seconds N | --minutes N | --count N] [--from SEED] [--jobs N]   search
 #   run.sh --seed SEED [--keep STEP,..] [--tell]                               one history again
+#   run.sh --pairs N                  each call in the middle of each other one, at each N-th access
 source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
 
 # `coherence`: the engine tells of its accesses to memory, for the directed tests.
@@ -15,7 +16,7 @@ cargo build "${build[@]}"
 simulation=$CARGO_TARGET_DIR/simulation/simulation
 
 case " $* " in
-*" --seed "*) exec "$simulation" "$@" ;;
+*" --seed "* | *" --pairs "*) exec "$simulation" "$@" ;;
 *" --seconds "* | *" --minutes "* | *" --count "*) ;;
 *) if [ -n "${LONG:-}" ]; then set -- --minutes 60 --from "$RANDOM" "$@"; else set -- --count 4000 "$@"; fi ;;
 esac
@@ -23,4 +24,7 @@ esac
 proofs/simulation/faults.py --check
 directed=$CARGO_TARGET_DIR/directed
 "$simulation" --directed >"$directed" || fail "a directed test failed"
+step=61
+[ -z "${LONG:-}" ] || step=1
+"$simulation" --pairs "$step" || fail "two calls do not agree"
 "$simulation" --events "$directed" "$@"

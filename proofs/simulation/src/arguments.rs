@@ -15,7 +15,8 @@ simulation --seed SEED [--keep STEP,..] [--tell]
   --keep                 leave out all of its steps but these
   --tell                 print its steps first
   --events FILE          fail if an event is reached neither here nor by the tests in the file
-  --directed             run the tests of single events, and tell which reach what";
+  --directed             run the tests of single events, and tell which reach what
+  --pairs N              run each call in the middle of each other one, at each N-th of its accesses";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(crate) enum Mode {
     Strand { first: u64, stride: u64 },
     /// Runs the tests of single events.
     Directed,
+    /// Runs each call in the middle of each other one, at each `step`th of its accesses.
+    Pairs { step: usize },
     /// Supervises strands.
     Many,
 }
@@ -80,6 +83,7 @@ impl Arguments {
                 "--tell" => arguments.tells = true,
                 "--events" => arguments.events = Some(words.next().unwrap_or_default()),
                 "--directed" => arguments.mode = Mode::Directed,
+                "--pairs" => arguments.mode = Mode::Pairs { step: number()?.max(1) as usize },
                 _ => return Err(format!("{word} is not an option")),
             }
         }

@@ -12,6 +12,10 @@ mod draw;
 mod engine_case;
 mod events;
 mod history;
+#[cfg(all(events, coherence))]
+mod meanwhile;
+#[cfg(all(events, coherence))]
+mod pairs;
 mod shard_case;
 mod shrink;
 mod supervisor;
@@ -45,8 +49,10 @@ fn main() -> ExitCode {
         Mode::Strand { first, stride } => worker::strand(*first, *stride, &arguments),
         #[cfg(all(events, coherence))]
         Mode::Directed => directed::run(),
+        #[cfg(all(events, coherence))]
+        Mode::Pairs { step } => pairs::run(*step),
         #[cfg(not(all(events, coherence)))]
-        Mode::Directed => {
+        Mode::Directed | Mode::Pairs { .. } => {
             eprintln!("the engine tells of nothing: compile it as proofs/simulation/run.sh does");
             ExitCode::FAILURE
         }

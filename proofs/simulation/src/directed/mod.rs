@@ -4,7 +4,6 @@
 //! Those of `races` have a call of one thread in the middle of another one's.
 
 mod alone;
-mod meanwhile;
 mod parts;
 mod races;
 
@@ -12,6 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::events::counts;
+use crate::meanwhile;
 
 /// How long a test may try: a machine that others keep busy is slow, and no order is left to it.
 const PATIENCE: Duration = Duration::from_secs(600);

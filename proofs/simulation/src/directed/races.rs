@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
-use super::{count, meanwhile, until_reached};
+use super::{count, until_reached};
+use crate::meanwhile::{self, Came};
 
 const NS: Duration = Duration::from_nanos(1);
 
@@ -98,9 +99,9 @@ fn race(
     for n in 0..meanwhile::MOST {
         let scene = scene();
         let other = scene.clone();
-        meanwhile::arrange(n, move || second(&other));
+        meanwhile::arrange(n, || (), move || second(&other));
         first(&scene);
-        let is_last = meanwhile::take_back();
+        let is_last = meanwhile::end() == Came::Not;
         if is_last {
             second(&scene);
         }
@@ -178,12 +179,13 @@ pub(super) fn a_turn_in_a_poll() {
         let mut sleep = pin!(engine.sleep(NS * 9));
         poll(sleep.as_mut());
         let (other, clock) = (engine.clone(), clock.clone());
-        meanwhile::arrange(n, move || {
+        let turn = move || {
             clock.advance(NS * 6);
             other.turn(0).expect("it is driven here");
-        });
+        };
+        meanwhile::arrange(n, || (), turn);
         poll(sleep.as_mut());
-        if meanwhile::take_back() {
+        if meanwhile::end() == Came::Not {
             break;
         }
     }
@@ -242,7 +244,7 @@ pub(super) fn a_call_before_a_sleep() {
         let other = engine.clone();
         let call = move || _ = called.send(fire(&other));
         // On the reaper's thread.
-        let task = move || meanwhile::arrange(n, call);
+        let task = move || meanwhile::arrange(n, || (), call);
         engine.schedule_detached(NS, task).expect("there is no limit");
         let is_fired = is_called.recv().expect("the reaper goes on");
         is_fired.recv().expect("the timer fires");
@@ -257,9 +259,10 @@ pub(super) fn a_schedule_while_the_alarm_is_set() {
         // It sleeps then.
         thread::sleep(patience);
         let other = engine.clone();
-        meanwhile::arrange(n, move || fire(&other).recv().expect("the timer fires"));
+        let call = move || fire(&other).recv().expect("the timer fires");
+        meanwhile::arrange(n, || (), call);
         engine.schedule_detached(FAR / 2, || ()).expect("there is no limit");
-        meanwhile::take_back();
+        meanwhile::end();
     });
 }
 
@@ -296,7 +299,7 @@ pub(super) fn a_leader_while_a_turn_ends() {
         let slow = move || {
             thread::sleep(Duration::from_millis(2));
             if count("LeadPassed") > passed {
-                meanwhile::arrange(n, call);
+                meanwhile::arrange(n, || (), call);
             }
             let _ = done.send(());
         };
