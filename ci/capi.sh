@@ -165,7 +165,8 @@ grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: 
 echo "finds it as a race, too"
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven misuse; do
+# (The two that take long have had AddressSanitizer.)
+for name in calls ${LONG:+driven misuse}; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
 run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "${RACES:-500}"

@@ -3,7 +3,7 @@
 # corpus in the repository is chosen by hand.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-SECONDS_EACH="${SECONDS_EACH:-4}"
+SECONDS_EACH="${SECONDS_EACH:-3}"
 
 need_fuzz
 export RUSTC_BOOTSTRAP=1

@@ -19,7 +19,7 @@ export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg
 export CARGO_TARGET_DIR=target/tsan
 lines_for "$@"
 # A small part of what they do without: each step costs many times as much.
-export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.15}"
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.1}"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
 BUILD=(--locked "${OWN_LINES[@]}" --target "$(host)" --package tickless --package loom-tests)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The simulation: calls in the middle of other calls, and histories from seeds, compared with naive
-# models; then the events that both reached. Unless told otherwise 4,000 histories, which take 12 s;
+# models; then the events that both reached. Unless told otherwise 3,000 histories, which take 9 s;
 # with LONG=1 each order of two calls, and histories for an hour, from another seed each time.
 #   run.sh [--seconds N | --minutes N | --count N] [--from SEED] [--jobs N]   search
 #   run.sh --seed SEED [--keep STEP,..] [--tell]                               one history again
@@ -18,13 +18,13 @@ simulation=$CARGO_TARGET_DIR/simulation/simulation
 case " $* " in
 *" --seed "* | *" --pairs "*) exec "$simulation" "$@" ;;
 *" --seconds "* | *" --minutes "* | *" --count "*) ;;
-*) if [ -n "${LONG:-}" ]; then set -- --minutes 60 --from "$RANDOM" "$@"; else set -- --count 4000 "$@"; fi ;;
+*) if [ -n "${LONG:-}" ]; then set -- --minutes 60 --from "$RANDOM" "$@"; else set -- --count 3000 "$@"; fi ;;
 esac
 # And the faults that it is tried with still fit the sources.
 proofs/simulation/faults.py --check
 directed=$CARGO_TARGET_DIR/directed
 "$simulation" --directed >"$directed" || fail "a directed test failed"
-step=61
+step=97
 [ -z "${LONG:-}" ] || step=1
 "$simulation" --pairs "$step" || fail "two calls do not agree"
 "$simulation" --events "$directed" "$@"

@@ -14,7 +14,7 @@ use super::stopwatch::Stopwatch;
 use super::suspension::{self, Steered};
 
 /// Schedules of each kind, unless the environment's `TICKLESS_SCHEDULES` says otherwise.
-const SCHEDULES: usize = 2_000;
+const SCHEDULES: usize = 1_000;
 
 /// What the schedules are drawn from, unless the environment's `TICKLESS_SEED` says otherwise.
 const SEED: u64 = 1;

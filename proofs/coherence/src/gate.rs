@@ -18,7 +18,7 @@ struct Limit {
 }
 
 const LIMITS: [Limit; 7] = [
-    Limit { workload: Workload::Own, cores: &[1, 4, 16, 64], warm_up: 1_500, ops: 300, most: 0.02 },
+    Limit { workload: Workload::Own, cores: &[1, 4, 16], warm_up: 1_500, ops: 300, most: 0.02 },
     Limit { workload: Workload::OwnInTime, cores: &[8], warm_up: 4_000, ops: 300, most: 0.4 },
     Limit { workload: Workload::Handoff, cores: &[2, 16], warm_up: 3_000, ops: 300, most: 3.5 },
     Limit { workload: Workload::Reset, cores: &[2, 16], warm_up: 100, ops: 300, most: 0.02 },
