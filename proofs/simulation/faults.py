@@ -127,7 +127,7 @@ def plant(name):
 
 def race(name, simulation):
     begun = time.monotonic()
-    found = subprocess.run([simulation, "--pairs", "7"], capture_output=True, text=True)
+    found = subprocess.run([simulation, "--pairs", "24"], capture_output=True, text=True)
     said = [line for line in found.stderr.splitlines() if line]
     if found.returncode == 0 or not said:
         print(f"MISSED  {name}", flush=True)

@@ -16,7 +16,7 @@ simulation --seed SEED [--keep STEP,..] [--tell]
   --tell                 print its steps first
   --events FILE          fail if an event is reached neither here nor by the tests in the file
   --directed             run the tests of single events, and tell which reach what
-  --pairs N              run each call in the middle of each other one, at each N-th of its accesses";
+  --pairs N              run each call in the middle of each other one, at N of its accesses (0: at each)";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ pub(crate) enum Mode {
     Strand { first: u64, stride: u64 },
     /// Runs the tests of single events.
     Directed,
-    /// Runs each call in the middle of each other one, at each `step`th of its accesses.
-    Pairs { step: usize },
+    /// Runs each call in the middle of each other one, at so many of its accesses, or at each.
+    Pairs { most: Option<usize> },
     /// Supervises strands.
     Many,
 }
@@ -83,7 +83,10 @@ impl Arguments {
                 "--tell" => arguments.tells = true,
                 "--events" => arguments.events = Some(words.next().unwrap_or_default()),
                 "--directed" => arguments.mode = Mode::Directed,
-                "--pairs" => arguments.mode = Mode::Pairs { step: number()?.max(1) as usize },
+                "--pairs" => {
+                    let most = Some(number()? as usize).filter(|&most| most > 0);
+                    arguments.mode = Mode::Pairs { most };
+                }
                 _ => return Err(format!("{word} is not an option")),
             }
         }

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         #[cfg(all(events, coherence))]
         Mode::Directed => directed::run(),
         #[cfg(all(events, coherence))]
-        Mode::Pairs { step } => pairs::run(*step),
+        Mode::Pairs { most } => pairs::run(*most),
         #[cfg(not(all(events, coherence)))]
         Mode::Directed | Mode::Pairs { .. } => {
             eprintln!("the engine tells of nothing: compile it as proofs/simulation/run.sh does");

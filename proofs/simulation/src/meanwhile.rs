@@ -141,6 +141,11 @@ pub(crate) fn arrange(
     ARRANGED.set(Some(Arranged { left: n, begin, met }));
 }
 
+/// How many accesses this thread has made since it arranged for access [`MOST`].
+pub(crate) fn accesses() -> usize {
+    ARRANGED.with_borrow(|arranged| arranged.as_ref().map_or(0, |it| MOST - it.left))
+}
+
 /// Ends the arrangement: the other call is over afterwards, or will not come.
 pub(crate) fn end() -> Came {
     let Some(Arranged { begin, met, .. }) = ARRANGED.take() else { return Came::Not };
