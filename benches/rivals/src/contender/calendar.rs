@@ -3,6 +3,7 @@
 
 use std::mem;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(crate) struct Calendar {
 #[derive(Debug)]
 struct Pages {
     tick_ns: u64,
+    /// The first tick whose page was not read yet. It moves on under the lock of the page before.
+    next: AtomicU64,
     pages: Box<[Mutex<Vec<u64>>]>,
 }
 
@@ -44,6 +47,7 @@ impl Contender for Calendar {
     fn start(setup: Setup) -> Result<Calendar, BenchError> {
         let pages = Arc::new(Pages {
             tick_ns: clock::ns(setup.tick),
+            next: AtomicU64::new(0),
             pages: (0..TICKS).map(|_| Mutex::default()).collect(),
         });
         let of_reader = pages.clone();
@@ -62,7 +66,10 @@ impl Pages {
         let mut tick = clock::now_ns() / self.tick_ns;
         loop {
             while tick * self.tick_ns <= clock::now_ns() {
-                let tokens = mem::take(&mut *self.page(tick).lock().expect("nothing panics here"));
+                let mut page = self.page(tick).lock().expect("nothing panics here");
+                let tokens = mem::take(&mut *page);
+                self.next.store(tick + 1, Ordering::Relaxed);
+                drop(page);
                 tokens.into_iter().for_each(sink::fire);
                 tick += 1;
             }
@@ -81,8 +88,17 @@ impl Producer for Calendar {
 
     #[inline]
     fn schedule(&mut self, _: Pin<&mut ()>, delay: Duration, token: u64) {
-        let tick = (clock::now_ns() + clock::ns(delay)).div_ceil(self.pages.tick_ns);
-        self.pages.page(tick).lock().expect("nothing panics here").push(token);
+        let Pages { tick_ns, next, .. } = &*self.pages;
+        let mut tick = (clock::now_ns() + clock::ns(delay)).div_ceil(*tick_ns);
+        loop {
+            let mut page = self.pages.page(tick).lock().expect("nothing panics here");
+            // The system may have kept this thread from running until its page was read.
+            let first = next.load(Ordering::Relaxed);
+            if tick >= first {
+                return page.push(token);
+            }
+            tick = first;
+        }
     }
 
     fn cancel(&mut self, _: Pin<&mut ()>) -> bool {
