@@ -14,7 +14,7 @@ use tickless::keyed::{KeyedTimers, TtlMap};
 use tickless::netty::{HashedWheelTimer, Timeout};
 use tickless::periodic::{Heartbeat, Outcome, Periodic, Retry, Retrying, Schedule};
 use tickless::purgatory::{Arrival, Delayed, Operation, Purgatory};
-use tickless::{Engine, Handle, ManualClock, Scope, Waitable};
+use tickless::{Engine, Handle, ManualClock, Scope, State, Waitable};
 
 /// After so many ticks, all that does not repeat is over.
 pub(super) const END: u64 = 1_000;
@@ -296,6 +296,8 @@ impl Scene {
         fate.due.store(before.min(new), Ordering::Relaxed);
         let is_moved = handle.reset(ticks(after)).is_ok();
         fate.due.store(if is_moved { new } else { before }, Ordering::Relaxed);
+        let is_right = is_moved || handle.state() != State::Pending;
+        self.tally.expect(is_right, || "a reset is too late, and the timer is pending".to_owned());
         own.said.push((fate.clone(), true));
     }
 
