@@ -82,7 +82,7 @@ RACES = {
         "Exchange::Unlinked(old, _) => return old,"),
     "a payload is moved out, and its memory is free at once": (
         "src/entry/reaping.rs", "let mine = !before.is_held();", "let mine = true;"),
-    "what comes while a periodic is held is forgotten": (
+    "what comes while a thing is held is forgotten": (
         "src/protocol/hold.rs", "            None if before & AGAIN != 0 => Released::Again,\n", ""),
 }
 
@@ -94,7 +94,12 @@ def sources():
 
 def copy_tree():
     """Only what differs is written, so that cargo builds no more than it must."""
-    for name in sources():
+    wanted = set(sources())
+    for old in COPY.rglob("*.rs"):
+        name = old.relative_to(COPY)
+        if name.parts[0] != "target" and str(name) not in wanted:
+            old.unlink()
+    for name in wanted:
         new, old = ROOT / name, COPY / name
         if not new.is_file() or old.exists() and old.read_bytes() == new.read_bytes():
             continue
