@@ -5,8 +5,9 @@ it found: by the search, or one of RACES by calls in the middle of other calls.
     proofs/simulation/faults.py [--check | part of a name]...
 
 Tells for each how long that took on this machine; of a search how many histories, and how many steps
-are left of the one that failed; of a race which calls. `--check` only looks whether what each fault changes is still there. A
-fault that is not found within LIMIT seconds is MISSED, and the exit status is 1.
+are left of the one that failed; of a race which calls. `--check` only looks whether what each fault
+changes is still there. A fault that a search does not find within LIMIT seconds, or no pair of calls,
+is MISSED, and the exit status is 1.
 """
 
 import os

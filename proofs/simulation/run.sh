@@ -7,7 +7,8 @@
 #   run.sh --pairs N                  each call in the middle of each other one, at N accesses or (0) each
 source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
 
-# `coherence`: the engine tells of its accesses to memory, for the directed tests.
+# `coherence`: the engine tells of its accesses to memory, for the directed tests
+# and the pairs of calls.
 export RUSTFLAGS="--cfg events --cfg coherence"
 export CARGO_TARGET_DIR=$PWD/target/events
 build=(--quiet --locked --profile simulation --package simulation)

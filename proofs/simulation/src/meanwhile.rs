@@ -110,6 +110,16 @@ impl Met {
     }
 }
 
+/// Calls `order` with 0, 1 and so on, until no call came in the middle of the one that it makes.
+pub(crate) fn at_each<E>(mut order: impl FnMut(usize) -> Result<Came, E>) -> Result<(), E> {
+    for n in 0..MOST {
+        if order(n)? == Came::Not {
+            return Ok(());
+        }
+    }
+    panic!("a call has no end");
+}
+
 /// From now on, threads stand still where they have arranged it.
 pub(crate) fn begin() {
     coherence::observe(&Stop);

@@ -1,6 +1,7 @@
 //! Directed tests of races: in the middle of one thread's call, at each of its accesses to shared
 //! memory in turn, another thread makes a whole call (`meanwhile`).
 
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
@@ -90,27 +91,29 @@ impl Scene {
     }
 }
 
+/// As [`meanwhile::at_each`], for what asserts by itself.
+fn at_each(mut order: impl FnMut(usize) -> Came) {
+    let Ok(()) = meanwhile::at_each(|n| Ok::<_, Infallible>(order(n)));
+}
+
 /// Has `first` make its call, with `second`'s in the middle of it, at each of its accesses in turn.
 fn race(
     scene: impl Fn() -> Arc<Scene>,
     first: impl Fn(&Scene),
     second: impl Fn(&Scene) + Copy + Send + 'static,
 ) {
-    for n in 0..meanwhile::MOST {
+    at_each(|n| {
         let scene = scene();
         let other = scene.clone();
         meanwhile::arrange(n, || (), move || second(&other));
         first(&scene);
-        let is_last = meanwhile::end() == Came::Not;
-        if is_last {
+        let came = meanwhile::end();
+        if came == Came::Not {
             second(&scene);
         }
         scene.end();
-        if is_last {
-            return;
-        }
-    }
-    panic!("a call has no end");
+        came
+    });
 }
 
 pub(super) fn a_turn_in_a_cancel() {
@@ -172,7 +175,7 @@ pub(super) fn a_turn_in_a_poll() {
         let waker = Arc::new(Nobody).into();
         let _ = sleep.get_mut().poll_elapsed(&mut Context::from_waker(&waker));
     }
-    for n in 0.. {
+    at_each(|n| {
         let clock = ManualClock::new();
         let builder = Engine::builder().shards(1).tick(NS).slots(2).reach(2).exact_below(0);
         let engine = builder.manual_clock(&clock).build().expect("the configuration is valid");
@@ -185,10 +188,8 @@ pub(super) fn a_turn_in_a_poll() {
         };
         meanwhile::arrange(n, || (), turn);
         poll(sleep.as_mut());
-        if meanwhile::end() == Came::Not {
-            break;
-        }
-    }
+        meanwhile::end()
+    });
 }
 
 /// The timer is re-filed to another bucket.

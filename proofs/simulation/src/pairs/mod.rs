@@ -132,7 +132,7 @@ pub(crate) fn run(most: Option<usize>) -> ExitCode {
                         let at = (n as f64 + share) * accesses as f64 / most as f64;
                         told.judge(*shape, first, second, at as usize).map(drop)
                     }),
-                    None => told.judge_all(*shape, first, second),
+                    None => meanwhile::at_each(|n| told.judge(*shape, first, second, n)),
                 };
                 if let Err(complaint) = verdict {
                     eprintln!("{complaint}");
@@ -159,16 +159,6 @@ fn accesses(shape: Shape, call: fn(&Scene, &mut Own)) -> usize {
 // === impl Told ===
 
 impl Told {
-    /// Judges each order of the two.
-    fn judge_all(&mut self, shape: Shape, first: &Call, second: &Call) -> Result<(), String> {
-        for n in 0..meanwhile::MOST {
-            if self.judge(shape, first, second, n)? == Came::Not {
-                return Ok(());
-            }
-        }
-        Err(format!("\"{}\" has no end", first.0))
-    }
-
     /// Judges `second` at access `n` of `first`. The error says what is wrong.
     fn judge(
         &mut self,

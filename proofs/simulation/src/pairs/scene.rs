@@ -3,7 +3,6 @@
 //! Whatever the order of the two calls, each payload runs at most once and not early, each is gone in
 //! the end, what a call said of a timer is true, who waits is woken, and nothing is left pending.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Wake, Waker};
@@ -74,7 +73,7 @@ pub(super) struct Own {
     /// What a call said of a payload: it runs, unless the engine stops, or it never runs.
     pub(super) said: Vec<(Arc<Fate>, bool)>,
     pub(super) waitable: Option<Waitable>,
-    pub(super) sleep: Option<Polled<Pin<Box<Sleep>>>>,
+    pub(super) sleep: Option<Polled<Sleep>>,
     pub(super) interval: Option<Polled<Interval>>,
     pub(super) scope: Option<Scope>,
 }
@@ -159,6 +158,18 @@ impl Wake for Flag {
     }
 }
 
+// === impl Polled ===
+
+impl<F> Polled<F> {
+    /// Another task polls, and is told to wait if `is_pending` says so.
+    fn poll(&mut self, is_pending: impl FnOnce(&mut F, &mut Context<'_>) -> bool) {
+        let flag = Arc::new(Flag::default());
+        let waker = Waker::from(flag.clone());
+        let waits = is_pending(&mut self.future, &mut Context::from_waker(&waker));
+        self.flag = waits.then_some(flag);
+    }
+}
+
 // === impl Work ===
 
 impl Operation for Work {
@@ -186,26 +197,22 @@ impl Own {
     }
 
     pub(super) fn poll_sleep(&mut self) {
-        let Some(Polled { future, flag }) = &mut self.sleep else { return };
-        let new = Arc::new(Flag::default());
-        let waker = Waker::from(new.clone());
-        let is_pending = future.as_mut().get_mut().poll_elapsed(&mut Context::from_waker(&waker));
-        *flag = is_pending.is_pending().then_some(new);
+        if let Some(sleep) = &mut self.sleep {
+            sleep.poll(|sleep, cx| sleep.poll_elapsed(cx).is_pending());
+        }
     }
 
     pub(super) fn reset_sleep(&mut self, after: u64) {
         if let Some(sleep) = &mut self.sleep {
-            sleep.future.as_mut().get_mut().reset(ticks(after));
+            sleep.future.reset(ticks(after));
             self.poll_sleep();
         }
     }
 
     pub(super) fn poll_interval(&mut self) {
-        let Some(Polled { future, flag }) = &mut self.interval else { return };
-        let new = Arc::new(Flag::default());
-        let waker = Waker::from(new.clone());
-        let polled = future.poll_try_tick(&mut Context::from_waker(&waker));
-        *flag = polled.is_pending().then_some(new);
+        if let Some(interval) = &mut self.interval {
+            interval.poll(|interval, cx| interval.poll_try_tick(cx).is_pending());
+        }
     }
 }
 
@@ -232,7 +239,7 @@ impl Scene {
                 timer: Some(Owned { handle, fate }),
                 said: Vec::new(),
                 waitable: Some(waitable.expect("no limit")),
-                sleep: Some(Polled { future: Box::pin(engine.sleep(ticks(9))), flag: None }),
+                sleep: Some(Polled { future: engine.sleep(ticks(9)), flag: None }),
                 interval: Some(Polled { future: engine.interval(ticks(9)), flag: None }),
                 scope: Some(scope),
             };
