@@ -4,7 +4,8 @@
 #   run.sh                      they stay below their limits: a matter of seconds
 #   run.sh count handoff 16     one count, and which variables the transfers belong to
 #   ALL=1 run.sh count keyed 8  the same of every access to memory, as the compiler instruments it
-#   LONG=1 run.sh               all tables of the README, as Markdown: some twenty minutes
+#   LONG=1 run.sh               they do on 64 cores, too; and all tables of the README, as
+#                               Markdown: some twenty minutes
 #
 # LONG measures the same workloads on real threads first. On a machine that does other things, that
 # takes `chrt -f 5` in front of it, and privileges.
@@ -28,6 +29,7 @@ count_all() {
 }
 
 if [ -n "${LONG:-}" ]; then
+    count_with >&2
     base=target/coherence.base
     # As a program is built that cares.
     cargo run --quiet --locked --release --package coherence >"$base"
