@@ -5,29 +5,38 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 SECONDS_EACH="${SECONDS_EACH:-3}"
 
-need_fuzz
+# libFuzzer comes as C++.
+need_command c++ g++
 export RUSTC_BOOTSTRAP=1
 export CARGO_TARGET_DIR=$PWD/target/fuzz
-# The targets of the engine tell in the end which of its rare branches they have reached.
-export RUSTFLAGS="--cfg events"
-lint_what_is_built
-targets=$(cargo fuzz list)
-for target in builder engine_geometry engine_ops geometry shard_clocks wheel_vs_oracle; do
-    grep -qx "$target" <<<"$targets" || fail "the target $target is missing"
+# What `cargo fuzz` builds with: blocks of code and comparisons report to libFuzzer, and AddressSanitizer
+# looks on. With `events`, the targets of the engine tell in the end which of its rare branches they reached.
+export RUSTFLAGS="--cfg fuzzing --cfg events -C debug-assertions -C codegen-units=1 -Z sanitizer=address"
+RUSTFLAGS+=" -C passes=sancov-module"
+for option in sanitizer-coverage-level=4 sanitizer-coverage-inline-8bit-counters sanitizer-coverage-pc-table \
+    sanitizer-coverage-trace-compares sanitizer-coverage-stack-depth simplifycfg-branch-fold-threshold=0; do
+    RUSTFLAGS+=" -C llvm-args=-$option"
 done
-cargo fuzz build
+export ASAN_OPTIONS=detect_odr_violation=0
+if [ -z "${LONG:-}" ]; then
+    # What runs for seconds takes longer to build than to run.
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+fi
+no_line_tables
+lint_what_is_built
+cargo build --quiet --locked --release --target "$(host)" --manifest-path fuzz/Cargo.toml --bins
+targets=$(sed -n '/^\[\[bin\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' fuzz/Cargo.toml)
 
 run() {
     local target=$1 found=$CARGO_TARGET_DIR/found/$1
     mkdir -p "$found"
     local corpus=("$found")
     [ -d "fuzz/corpus/$target" ] && corpus+=("fuzz/corpus/$target")
-    # Its inputs are a geometry and then those of the other: as a beginning, these are long enough.
-    [ "$target" = engine_geometry ] && corpus+=(fuzz/corpus/engine_ops)
     # Leaks are looked for at the end: what the epoch still keeps looks like one in between. Inputs
-    # may be long from the start: a short run would end before the fuzzer lets them grow.
-    cargo fuzz run "$target" "${corpus[@]}" -- -detect_leaks=0 -len_control=0 \
-        -max_total_time="$SECONDS_EACH" -max_len=1024 -verbosity=0 -print_final_stats=1
+    # may be long from the start: a short run would end before the fuzzer lets them grow. An input that
+    # fails stays beside those that were found.
+    "$CARGO_TARGET_DIR/$(host)/release/$target" "${corpus[@]}" -artifact_prefix="$found/" -detect_leaks=0 \
+        -len_control=0 -max_total_time="$SECONDS_EACH" -max_len=1024 -verbosity=0 -print_final_stats=1
 }
 
 # Two at a time: most of them have one thread.

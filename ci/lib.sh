@@ -15,7 +15,6 @@ unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORK
 # The versions that the stages were tried with.
 NEXTEST_VERSION=0.9.143
 SEMVER_VERSION=0.51.0
-FUZZ_VERSION=0.13.2
 MUTANTS_VERSION=27.1.0
 
 fail() {
@@ -124,24 +123,8 @@ need_nextest() {
         --no-default-features --features default-no-update
 }
 
-need_fuzz() {
-    need_cargo_tool cargo-fuzz "$FUZZ_VERSION"
-    # libFuzzer comes as C++.
-    need_command c++ g++
-}
-
 need_valgrind() {
     need_command valgrind valgrind
-}
-
-# The runner of the instruction counts, in the version of its library: they speak a protocol that
-# changes with each.
-need_gungraun() {
-    local version
-    version=$(sed -n '/^name = "gungraun"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lock)
-    [ -n "$version" ] || fail "gungraun is not in the lock file"
-    [ "$(gungraun-runner --version 2>/dev/null)" = "gungraun-runner $version" ] && return
-    install_tool gungraun-runner "$version"
 }
 
 # Sanitizers name functions in their reports, and suppressions match on the names.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::engine_model::case::{Case, Free};
 use crate::replay::replay;
 use crate::{builder_model, engine_model, shard_model};
 
@@ -9,10 +10,17 @@ fn corpus() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus"))
 }
 
+/// What the fuzz target makes of what it draws.
+fn case((free, case): &(Option<Free>, Case)) -> Case {
+    let mut case = case.clone();
+    case.config.free = *free;
+    case
+}
+
 #[test]
 fn the_engine_agrees_with_the_oracle_on_the_kept_inputs() {
-    replay(corpus(), "engine_ops", engine_model::run);
-    replay(corpus(), "engine_ops", engine_model::run_in_crowds);
+    replay(corpus(), "engine", |drawn| engine_model::run(&case(drawn)));
+    replay(corpus(), "engine", |drawn| engine_model::run_in_crowds(&case(drawn)));
 }
 
 #[test]

@@ -1,178 +1,203 @@
 //! Instructions and allocations per operation, held below limits.
 //!
-//! Each bench repeats one operation on a warm engine that is driven by hand, under callgrind and
-//! under DHAT. Unlike times, their counts are the same in every run, so the gate says no to a few
+//! Each bench repeats one operation on a warm engine that is driven by hand, in a process of its own
+//! under callgrind. Unlike times, its counts are the same in every run, so the gate says no to a few
 //! per cent; what else the machine does, and how fast it is, does not matter. What they leave out
 //! are caches, contention and the cost of atomic exchanges, which the other benches are for.
 //!
-//! `ci/instructions.sh` runs the gate and prints the counts per operation.
+//! `ci/instructions.sh` runs the gate, which prints the counts per operation. Arguments choose benches
+//! whose names contain one of them.
 
-#![expect(missing_docs, reason = "it is in what gungraun's macros generate")]
-
+mod blocks;
 #[path = "../common/delays.rs"]
 mod delays;
 mod doors;
 mod netty;
 mod stage;
 mod timers;
+mod valgrind;
 
-use gungraun::{
-    Callgrind, Dhat, DhatMetric, EventKind, LibraryBenchmarkConfig, library_benchmark,
-    library_benchmark_group, main,
-};
+use std::process::ExitCode;
 
 use doors::{Keyed, Sleeps};
 use netty::Hashed;
 use stage::Stage;
-use timers::{Closures, Numbers, Timers};
+use timers::{Closures, Numbers};
 
-/// What each operation may cost: instructions of one, for closures and for numbers, and blocks
-/// that all of a bench take from the allocator.
+/// One operation, repeated, and what it may cost.
+struct Bench {
+    /// The operation, and the kind of engine if there are two.
+    name: String,
+    limits: Limits,
+    /// Makes what is needed, counts the operations, and checks that they were what they are said to be.
+    run: Box<dyn Fn() -> u64 + Sync>,
+}
+
+/// What an operation may cost: instructions of one, and blocks that all of a bench take from the
+/// allocator.
 ///
 /// Instructions are what was measured, and 3 % more; whatever makes them fewer lowers the limit.
 /// What reads the system's clock is held 4 % above the most that was seen: how often that clock is
 /// checked depends on the time that passes.
-const LIMITS: [(&str, [u64; 2], u64); 14] = [
-    ("schedule_seated", [159, 158], 0),
-    ("schedule_fresh", [312, 308], 0),
-    ("schedule_new_memory", [358, 354], 16),
-    ("cancel", [89, 78], 0),
-    ("cancel_after_threads", [424, 413], 17),
-    ("schedule_cancel", [235, 221], 0),
-    ("schedule_cancel_system_clock", [237, 231], 0),
-    ("reset_later", [128, 128], 0),
-    ("reset_earlier", [905, 893], 0),
-    ("fire", [158, 146], 0),
-    ("fire_owned", [153, 141], 0),
-    ("fire_reschedule", [457, 441], 0),
-    ("cascade", [142, 142], 0),
-    ("idle_turn", [477, 504], 0),
-];
-
-/// What operations of the hashed wheel may cost: as above, instructions of one and blocks of all.
-const HASHED_PAIR: (u64, u64) = (475, 1_000);
-const HASHED_EXPIRE: (u64, u64) = (408, 0);
-
-/// The same for timers under keys, and for a sleep that is made, polled once and dropped. (A table
-/// grows now and then, which depends on how its keys are hashed.)
-const KEYED_PAIR: (u64, u64) = (1_140, 1_100);
-const SLEEP_PAIR: (u64, u64) = (336, 0);
-
-/// Columns of the table.
-const CLOSURES: usize = 0;
-const NUMBERS: usize = 1;
+#[derive(Clone, Copy)]
+struct Limits {
+    instructions: u64,
+    blocks: u64,
+}
 
 /// Operations of a bench.
 const OPERATIONS: usize = 1_000;
 
-/// Both tools, with the limits of an operation.
-fn within(operation: &str, engine: usize) -> LibraryBenchmarkConfig {
-    let row = LIMITS.iter().find(|(name, ..)| *name == operation);
-    let (_, instructions, blocks) = row.expect("each operation has its limits");
-    limited((instructions[engine], *blocks))
-}
-
-/// Both tools, with such limits.
-fn limited((instructions, blocks): (u64, u64)) -> LibraryBenchmarkConfig {
-    let instructions = instructions * OPERATIONS as u64;
-    let mut callgrind = Callgrind::with_args(["--cache-sim=no"]);
-    callgrind.format([EventKind::Ir]).hard_limits([(EventKind::Ir, instructions)]);
-    // An allocation counts where the operation is found among its callers, inlined ones included.
-    let mut dhat = Dhat::with_args(["--num-callers=200"]);
-    dhat.format([DhatMetric::TotalBlocks]).hard_limits([(DhatMetric::TotalBlocks, blocks)]);
-    let mut config = LibraryBenchmarkConfig::default();
-    config.tool(callgrind).tool(dhat);
-    config
-}
-
-/// A bench for each operation: what stands ready before, what is counted, and what holds after.
+/// The benches of an engine, with both kinds of payloads: the name of the operation; what stands ready
+/// before, what is counted, and what holds after; the instructions with closures and with numbers; the blocks.
 macro_rules! operations {
-    ($($(#[doc = $_:literal])* $name:ident: $before:ident, $operation:ident, $after:ident;)*) => {
-        $(
-            #[library_benchmark(teardown = Stage::$after)]
-            #[bench::closures(
-                setup = Stage::<Closures>::$before,
-                config = within(stringify!($name), CLOSURES)
-            )]
-            #[bench::numbers(
-                setup = Stage::<Numbers>::$before,
-                config = within(stringify!($name), NUMBERS)
-            )]
-            fn $name<E: Timers>(mut stage: Stage<E>) -> Stage<E> {
-                stage.$operation();
-                stage
-            }
-        )*
-        library_benchmark_group!(name = operations, benchmarks = [$($name),*]);
+    ($($(#[doc = $_:literal])*
+        $name:ident: $before:ident, $operation:ident, $after:ident, [$closures:literal, $numbers:literal], $blocks:literal;
+    )*) => {
+        vec![$(
+            Bench::new(
+                concat!(stringify!($name), " closures"),
+                Limits { instructions: $closures, blocks: $blocks },
+                Stage::<Closures>::$before,
+                Stage::<Closures>::$operation,
+                Stage::<Closures>::$after,
+            ),
+            Bench::new(
+                concat!(stringify!($name), " numbers"),
+                Limits { instructions: $numbers, blocks: $blocks },
+                Stage::<Numbers>::$before,
+                Stage::<Numbers>::$operation,
+                Stage::<Numbers>::$after,
+            ),
+        )*]
     };
 }
 
-operations! {
-    /// A timer takes the seat of a cancelled one; every 32 of them, seats come from the depot.
-    schedule_seated: with_seats, schedule, all_seated;
-    /// No seat is free: an entry from the free list is filed.
-    schedule_fresh: with_memory, schedule, none_seated;
-    /// Nothing is free: entries come from the allocator, whose work counts.
-    schedule_new_memory: with_nothing, schedule, none_seated;
-    /// Seats are left one after the other, and go to the depot.
-    cancel: with_timers, cancel, all_cancelled;
-    /// Seats are left one after the other, and for each 32 the depot is full, so that they are let
-    /// go of; a thousand threads have used the engine.
-    cancel_after_threads: with_threads, cancel, all_let_go;
-    /// The oldest of a thousand timers makes way for a new one.
-    schedule_cancel: with_requests, replace, all_replaced;
-    /// The same by the system's clock.
-    schedule_cancel_system_clock: with_system_clock, replace, all_replaced;
-    /// One exchange.
-    reset_later: with_later_times, reset, all_reset;
-    /// To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
-    reset_earlier: with_earlier_times, reset, all_reset;
-    /// One turn fires all.
-    fire: with_due, turn_once, all_fired;
-    /// One turn fires all, whose handles are kept.
-    fire_owned: with_owned_due, turn_once, all_fired;
-    /// One turn fires all, and as many are scheduled in the memory that they leave.
-    fire_reschedule: with_due, turn_and_schedule, all_rescheduled;
-    /// One turn moves all a level down.
-    cascade: with_coarse, turn_once, all_cascaded;
-    /// A turn finds nothing to do.
-    idle_turn: with_idle, turn_each, none_busy;
+fn benches() -> Vec<Bench> {
+    let mut benches = operations! {
+        /// A timer takes the seat of a cancelled one; every 32 of them, seats come from the depot.
+        schedule_seated: with_seats, schedule, all_seated, [159, 158], 0;
+        /// No seat is free: an entry from the free list is filed.
+        schedule_fresh: with_memory, schedule, none_seated, [312, 308], 0;
+        /// Nothing is free: entries come from the allocator, whose work counts.
+        schedule_new_memory: with_nothing, schedule, none_seated, [358, 354], 16;
+        /// Seats are left one after the other, and go to the depot.
+        cancel: with_timers, cancel, all_cancelled, [87, 78], 0;
+        /// Seats are left one after the other, and for each 32 the depot is full, so that they are let
+        /// go of; a thousand threads have used the engine.
+        cancel_after_threads: with_threads, cancel, all_let_go, [424, 413], 17;
+        /// The oldest of a thousand timers makes way for a new one.
+        schedule_cancel: with_requests, replace, all_replaced, [235, 221], 0;
+        /// The same by the system's clock.
+        schedule_cancel_system_clock: with_system_clock, replace, all_replaced, [237, 231], 0;
+        /// One exchange.
+        reset_later: with_later_times, reset, all_reset, [128, 128], 0;
+        /// To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
+        reset_earlier: with_earlier_times, reset, all_reset, [905, 893], 0;
+        /// One turn fires all.
+        fire: with_due, turn_once, all_fired, [158, 146], 0;
+        /// One turn fires all, whose handles are kept.
+        fire_owned: with_owned_due, turn_once, all_fired, [153, 141], 0;
+        /// One turn fires all, and as many are scheduled in the memory that they leave.
+        fire_reschedule: with_due, turn_and_schedule, all_rescheduled, [457, 441], 0;
+        /// One turn moves all a level down.
+        cascade: with_coarse, turn_once, all_cascaded, [142, 142], 0;
+        /// A turn finds nothing to do.
+        idle_turn: with_idle, turn_each, none_busy, [477, 504], 0;
+    };
+    benches.extend([
+        // The oldest of a thousand timeouts makes way for a new one.
+        Bench::new(
+            "netty_pair",
+            Limits { instructions: 489, blocks: 1_000 },
+            Hashed::with_requests,
+            Hashed::replace,
+            Hashed::all_replaced,
+        ),
+        // Turns expire all.
+        Bench::new(
+            "netty_expire",
+            Limits { instructions: 408, blocks: 0 },
+            Hashed::with_due,
+            Hashed::expire,
+            Hashed::all_expired,
+        ),
+        // The oldest of a thousand timers makes way for one under a new key. (A table grows now and then,
+        // which depends on how its keys are hashed.)
+        Bench::new(
+            "keyed_pair",
+            Limits { instructions: 1_034, blocks: 1_100 },
+            Keyed::with_requests,
+            Keyed::replace,
+            Keyed::all_replaced,
+        ),
+        // A sleep is made, polled once and dropped.
+        Bench::new(
+            "sleep_pair",
+            Limits { instructions: 336, blocks: 0 },
+            Sleeps::with_seats,
+            Sleeps::poll_and_drop,
+            Sleeps::all_cancelled,
+        ),
+    ]);
+    benches
 }
 
-// The oldest of a thousand timeouts makes way for a new one. (The macro takes no docs.)
-#[library_benchmark(teardown = Hashed::all_replaced)]
-#[bench::shared(setup = Hashed::with_requests, config = limited(HASHED_PAIR))]
-fn hashed_pair(mut hashed: Hashed) -> Hashed {
-    hashed.replace();
-    hashed
+impl Bench {
+    fn new<S: 'static>(
+        name: &str,
+        limits: Limits,
+        before: fn() -> S,
+        operation: fn(&mut S),
+        after: fn(S),
+    ) -> Bench {
+        let run = Box::new(move || {
+            let mut stage = before();
+            let blocks = blocks::taken_by(|| valgrind::counted(&mut || operation(&mut stage)));
+            after(stage);
+            blocks
+        });
+        Bench { name: name.to_owned(), limits, run }
+    }
 }
 
-// Turns expire all.
-#[library_benchmark(teardown = Hashed::all_expired)]
-#[bench::shared(setup = Hashed::with_due, config = limited(HASHED_EXPIRE))]
-fn hashed_expire(mut hashed: Hashed) -> Hashed {
-    hashed.expire();
-    hashed
+fn main() -> ExitCode {
+    // Cargo says that it is a bench.
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let mut benches = benches();
+    match &arguments[..] {
+        [one, name] if one == valgrind::ONE => {
+            let bench = benches.iter().find(|bench| bench.name == *name).expect("it is there");
+            println!("{}", (bench.run)());
+            return ExitCode::SUCCESS;
+        }
+        [] => {}
+        words => {
+            benches.retain(|bench| words.iter().any(|word| bench.name.contains(word.as_str())))
+        }
+    }
+    let counts = valgrind::count(&benches);
+    println!(
+        "{:<38} {:>12} {:>6} {:>7} {:>6}",
+        "operation", "instructions", "limit", "blocks", "limit"
+    );
+    let mut passed = !benches.is_empty();
+    for (Bench { name, limits, .. }, counts) in benches.iter().zip(counts) {
+        let (instructions, blocks, note) = match counts {
+            Ok((instructions, blocks)) => {
+                let each = instructions as f64 / OPERATIONS as f64;
+                let fits = each <= limits.instructions as f64 && blocks <= limits.blocks;
+                (format!("{each:.1}"), blocks.to_string(), if fits { "" } else { "  too many" })
+            }
+            Err(said) => {
+                eprintln!("{name}: {said}");
+                (String::new(), String::new(), "  not counted")
+            }
+        };
+        passed &= note.is_empty();
+        let Limits { instructions: most, blocks: most_blocks } = limits;
+        println!("{name:<38} {instructions:>12} {most:>6} {blocks:>7} {most_blocks:>6}{note}");
+    }
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
-
-library_benchmark_group!(name = hashed_wheel, benchmarks = [hashed_pair, hashed_expire]);
-
-// The oldest of a thousand timers makes way for one under a new key.
-#[library_benchmark(teardown = Keyed::all_replaced)]
-#[bench::shared(setup = Keyed::with_requests, config = limited(KEYED_PAIR))]
-fn keyed_pair(mut keyed: Keyed) -> Keyed {
-    keyed.replace();
-    keyed
-}
-
-// A sleep is made, polled once and dropped.
-#[library_benchmark(teardown = Sleeps::all_cancelled)]
-#[bench::shared(setup = Sleeps::with_seats, config = limited(SLEEP_PAIR))]
-fn sleep_pair(mut sleeps: Sleeps) -> Sleeps {
-    sleeps.poll_and_drop();
-    sleeps
-}
-
-library_benchmark_group!(name = other_doors, benchmarks = [keyed_pair, sleep_pair]);
-
-main!(library_benchmark_groups = operations, hashed_wheel, other_doors);

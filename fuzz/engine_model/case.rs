@@ -43,7 +43,7 @@ pub(crate) struct Config {
     pub(crate) max_pending: Option<u8>,
     /// Whether to listen for earlier timers.
     pub(crate) hook: bool,
-    /// In place of `shape` and `tick`. (The kept inputs have none.)
+    /// In place of `shape` and `tick`. (Who draws it does so apart.)
     #[arbitrary(default)]
     pub(crate) free: Option<Free>,
 }

@@ -1,0 +1,21 @@
+//! Fuzzes the engine against a sorted map, also in any geometry and with any tick: see
+//! `fuzz/engine_model/mod.rs`.
+
+#![no_main]
+
+#[path = "../engine_model/mod.rs"]
+mod engine_model;
+#[path = "../events.rs"]
+mod events;
+#[path = "../when.rs"]
+mod when;
+
+use engine_model::case::{Case, Free};
+
+libfuzzer_sys::fuzz_target!(|drawn: (Option<Free>, Case)| {
+    events::report_at_exit();
+    let (free, mut case) = drawn;
+    case.config.free = free;
+    engine_model::run(&case);
+    engine_model::run_in_crowds(&case);
+});
