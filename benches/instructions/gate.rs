@@ -29,7 +29,8 @@ struct Bench {
     /// The operation, and the kind of engine if there are two.
     name: String,
     limits: Limits,
-    /// Makes what is needed, counts the operations, and checks that they were what they are said to be.
+    /// Prepares, runs the operations, checks that they were what their name says, and returns how many
+    /// blocks they took.
     run: Box<dyn Fn() -> u64 + Sync>,
 }
 
