@@ -1,12 +1,12 @@
 //! Instructions and allocations per operation, held below limits.
 //!
-//! Each bench repeats one operation on a warm engine that is driven by hand, in a process of its own
-//! under callgrind. Unlike times, its counts are the same in every run, so the gate says no to a few
-//! per cent; what else the machine does, and how fast it is, does not matter. What they leave out
-//! are caches, contention and the cost of atomic exchanges, which the other benches are for.
+//! Each bench repeats one operation on a warm engine that is driven by hand, in a process of its
+//! own under callgrind. Unlike times, its counts are the same in every run, so the gate says no to
+//! a few per cent; what else the machine does, and how fast it is, does not matter. What they leave
+//! out are caches, contention and the cost of atomic exchanges, which the other benches are for.
 //!
-//! `ci/instructions.sh` runs the gate, which prints the counts per operation. Arguments choose benches
-//! whose names contain one of them.
+//! `ci/instructions.sh` runs the gate, which prints the counts per operation. Arguments choose
+//! benches whose names contain one of them.
 
 mod blocks;
 #[path = "../common/delays.rs"]
@@ -29,8 +29,8 @@ struct Bench {
     /// The operation, and the kind of engine if there are two.
     name: String,
     limits: Limits,
-    /// Prepares, runs the operations, checks that they were what their name says, and returns how many
-    /// blocks they took.
+    /// Prepares, runs the operations, checks that they were what their name says, and returns how
+    /// many blocks they took.
     run: Box<dyn Fn() -> u64 + Sync>,
 }
 
@@ -49,11 +49,13 @@ struct Limits {
 /// Operations of a bench.
 const OPERATIONS: usize = 1_000;
 
-/// The benches of an engine, with both kinds of payloads: the name of the operation; what stands ready
-/// before, what is counted, and what holds after; the instructions with closures and with numbers; the blocks.
+/// The benches of an engine, with both kinds of payloads: the name of the operation; what stands
+/// ready before, what is counted, and what holds after; the limits of instructions with closures
+/// and with numbers, and of blocks.
 macro_rules! operations {
     ($($(#[doc = $_:literal])*
-        $name:ident: $before:ident, $operation:ident, $after:ident, [$closures:literal, $numbers:literal], $blocks:literal;
+        $name:ident: $before:ident, $operation:ident, $after:ident,
+        [$closures:literal, $numbers:literal], $blocks:literal;
     )*) => {
         vec![$(
             Bench::new(
@@ -84,8 +86,8 @@ fn benches() -> Vec<Bench> {
         schedule_new_memory: with_nothing, schedule, none_seated, [358, 354], 16;
         /// Seats are left one after the other, and go to the depot.
         cancel: with_timers, cancel, all_cancelled, [87, 78], 0;
-        /// Seats are left one after the other, and for each 32 the depot is full, so that they are let
-        /// go of; a thousand threads have used the engine.
+        /// Seats are left one after the other, and for each 32 the depot is full, so that they are
+        /// let go of; a thousand threads have used the engine.
         cancel_after_threads: with_threads, cancel, all_let_go, [424, 413], 17;
         /// The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [235, 221], 0;
@@ -123,8 +125,8 @@ fn benches() -> Vec<Bench> {
             Hashed::expire,
             Hashed::all_expired,
         ),
-        // The oldest of a thousand timers makes way for one under a new key. (A table grows now and then,
-        // which depends on how its keys are hashed.)
+        // The oldest of a thousand timers makes way for one under a new key. (A table grows now and
+        // then, which depends on how its keys are hashed.)
         Bench::new(
             "keyed_pair",
             Limits { instructions: 1_034, blocks: 1_100 },
