@@ -27,11 +27,11 @@ use timers::{Closures, Numbers};
 /// One operation, repeated, and what it may cost.
 struct Bench {
     /// The operation, and the kind of engine if there are two.
-    name: String,
+    name: &'static str,
     limits: Limits,
     /// Prepares, runs the operations, checks that they were what their name says, and returns how
     /// many blocks they took.
-    run: Box<dyn Fn() -> u64 + Sync>,
+    run: Box<dyn Fn() -> u64>,
 }
 
 /// What an operation may cost: instructions of one, and blocks that all of a bench take from the
@@ -53,7 +53,7 @@ const OPERATIONS: usize = 1_000;
 /// ready before, what is counted, and what holds after; the limits of instructions with closures
 /// and with numbers, and of blocks.
 macro_rules! operations {
-    ($($(#[doc = $_:literal])*
+    ($(
         $name:ident: $before:ident, $operation:ident, $after:ident,
         [$closures:literal, $numbers:literal], $blocks:literal;
     )*) => {
@@ -78,34 +78,34 @@ macro_rules! operations {
 
 fn benches() -> Vec<Bench> {
     let mut benches = operations! {
-        /// A timer takes the seat of a cancelled one; every 32 of them, seats come from the depot.
+        // A timer takes the seat of a cancelled one; every 32 of them, seats come from the depot.
         schedule_seated: with_seats, schedule, all_seated, [159, 158], 0;
-        /// No seat is free: an entry from the free list is filed.
+        // No seat is free: an entry from the free list is filed.
         schedule_fresh: with_memory, schedule, none_seated, [312, 308], 0;
-        /// Nothing is free: entries come from the allocator, whose work counts.
+        // Nothing is free: entries come from the allocator, whose work counts.
         schedule_new_memory: with_nothing, schedule, none_seated, [358, 354], 16;
-        /// Seats are left one after the other, and go to the depot.
+        // Seats are left one after the other, and go to the depot.
         cancel: with_timers, cancel, all_cancelled, [87, 78], 0;
-        /// Seats are left one after the other, and for each 32 the depot is full, so that they are
-        /// let go of; a thousand threads have used the engine.
+        // Seats are left one after the other, and for each 32 the depot is full, so that they are
+        // let go of; a thousand threads have used the engine.
         cancel_after_threads: with_threads, cancel, all_let_go, [424, 413], 17;
-        /// The oldest of a thousand timers makes way for a new one.
+        // The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [235, 221], 0;
-        /// The same by the system's clock.
+        // The same by the system's clock.
         schedule_cancel_system_clock: with_system_clock, replace, all_replaced, [237, 231], 0;
-        /// One exchange.
+        // One exchange.
         reset_later: with_later_times, reset, all_reset, [128, 128], 0;
-        /// To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
+        // To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
         reset_earlier: with_earlier_times, reset, all_reset, [905, 893], 0;
-        /// One turn fires all.
+        // One turn fires all.
         fire: with_due, turn_once, all_fired, [158, 146], 0;
-        /// One turn fires all, whose handles are kept.
+        // One turn fires all, whose handles are kept.
         fire_owned: with_owned_due, turn_once, all_fired, [153, 141], 0;
-        /// One turn fires all, and as many are scheduled in the memory that they leave.
+        // One turn fires all, and as many are scheduled in the memory that they leave.
         fire_reschedule: with_due, turn_and_schedule, all_rescheduled, [457, 441], 0;
-        /// One turn moves all a level down.
+        // One turn moves all a level down.
         cascade: with_coarse, turn_once, all_cascaded, [142, 142], 0;
-        /// A turn finds nothing to do.
+        // A turn finds nothing to do.
         idle_turn: with_idle, turn_each, none_busy, [477, 504], 0;
     };
     benches.extend([
@@ -148,7 +148,7 @@ fn benches() -> Vec<Bench> {
 
 impl Bench {
     fn new<S: 'static>(
-        name: &str,
+        name: &'static str,
         limits: Limits,
         before: fn() -> S,
         operation: fn(&mut S),
@@ -160,7 +160,7 @@ impl Bench {
             after(stage);
             blocks
         });
-        Bench { name: name.to_owned(), limits, run }
+        Bench { name, limits, run }
     }
 }
 
@@ -171,7 +171,7 @@ fn main() -> ExitCode {
     let mut benches = benches();
     match &arguments[..] {
         [one, name] if one == valgrind::ONE => {
-            let bench = benches.iter().find(|bench| bench.name == *name).expect("it is there");
+            let bench = benches.iter().find(|bench| bench.name == name).expect("it is there");
             println!("{}", (bench.run)());
             return ExitCode::SUCCESS;
         }
@@ -180,7 +180,8 @@ fn main() -> ExitCode {
             benches.retain(|bench| words.iter().any(|word| bench.name.contains(word.as_str())))
         }
     }
-    let counts = valgrind::count(&benches);
+    let names: Vec<&str> = benches.iter().map(|bench| bench.name).collect();
+    let counts = valgrind::count(&names);
     println!(
         "{:<38} {:>12} {:>6} {:>7} {:>6}",
         "operation", "instructions", "limit", "blocks", "limit"

@@ -6,8 +6,6 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use crate::Bench;
-
 /// The argument before the name of the one bench to run.
 pub(crate) const ONE: &str = "--one";
 
@@ -22,17 +20,17 @@ pub(crate) fn counted(operations: &mut dyn FnMut()) {
     black_box(());
 }
 
-/// Counts all of them, on all processors.
-pub(crate) fn count(benches: &[Bench]) -> Vec<Counts> {
-    let counts = Mutex::new(Vec::from_iter(benches.iter().map(|_| Err(String::new()))));
-    let waiting = Mutex::new(benches.iter().enumerate());
+/// Counts the benches of these names, on all processors.
+pub(crate) fn count(names: &[&str]) -> Vec<Counts> {
+    let counts = Mutex::new(Vec::from_iter(names.iter().map(|_| Err(String::new()))));
+    let waiting = Mutex::new(names.iter().enumerate());
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
                     let next = waiting.lock().expect("nobody panics").next();
-                    let Some((index, bench)) = next else { break };
-                    let of_one = count_one(&bench.name);
+                    let Some((index, name)) = next else { break };
+                    let of_one = count_one(name);
                     counts.lock().expect("nobody panics")[index] = of_one;
                 }
             });
