@@ -27,7 +27,9 @@ fi
 lint_what_is_built
 cargo build --quiet --locked --release --target "$(host)" --manifest-path fuzz/Cargo.toml --bins
 targets=$(sed -n '/^\[\[bin\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' fuzz/Cargo.toml)
-[ -n "$targets" ] || fail "there are no targets"
+for target in builder engine geometry shard_clocks wheel_vs_oracle; do
+    grep -qx "$target" <<<"$targets" || fail "the target $target is missing"
+done
 
 run() {
     local target=$1 found=$CARGO_TARGET_DIR/found/$1
