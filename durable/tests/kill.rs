@@ -9,6 +9,8 @@
 #![cfg(unix)]
 
 mod common;
+#[path = "common/limit.rs"]
+mod limit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -19,13 +21,11 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::Open;
+use limit::LIMIT;
 use tickless_durable::{Backoff, Cancelled, Durable, Firing, Misfire};
 
 /// Numbers of a child's timers begin at its own number times this.
 const RANGE: u64 = 1_000_000;
-
-/// How long a drain may take before it counts as hanging.
-const LIMIT: Duration = Duration::from_secs(60);
 
 // === the child ===
 

@@ -2,6 +2,8 @@
 
 #[path = "common/service.rs"]
 mod common;
+#[path = "common/limit.rs"]
+mod limit;
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -11,6 +13,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use common::{HOUR, builder, gated, now, sending, text};
+use limit::LIMIT;
 use tickless_durable::store::Disk;
 use tickless_durable::{Cancelled, Error, Firing, Json, OpenError, ScheduleReason, StopError};
 
@@ -304,8 +307,7 @@ fn a_panic_whose_value_panics_when_it_is_dropped_fails_the_attempt_and_no_more()
     };
     let timers = builder().workers(1).open(disk.open(), handler).unwrap();
     drop(timers.schedule(now(), text("a")).unwrap());
-    let limit = Duration::from_secs(60);
-    let attempts: Vec<_> = (0..5).map(|_| fired.recv_timeout(limit).ok()).collect();
+    let attempts: Vec<_> = (0..5).map(|_| fired.recv_timeout(LIMIT).ok()).collect();
     assert_eq!(attempts, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
     timers.stop().unwrap();
     assert!(disk.timers().is_empty());
@@ -377,8 +379,7 @@ fn a_waker_may_drop_the_last_one_while_a_handler_waits_for_the_writer() {
     let waker = Waker::from(std::sync::Arc::new(Holding { timers, ask, asked }));
     // The writer waits for this test before it can be ready.
     assert!(ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    let limit = Duration::from_secs(60);
-    assert_eq!(ended.recv_timeout(limit), Ok(true), "the writer goes on");
+    assert_eq!(ended.recv_timeout(LIMIT), Ok(true), "the writer goes on");
 }
 
 #[test]

@@ -241,7 +241,7 @@ impl Builder {
             let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence)?;
             let mut keeping = hub.keeping()?;
             let instance = keeping.next_session()?;
-            let reading = keeping.say_alive(instance, lease)?.ok_or_else(|| {
+            let reading = keeping.renew(instance, &[], lease)?.reading.ok_or_else(|| {
                 let message = "the clock that instances share cannot be read";
                 StoreError::new(StoreErrorKind::Io, message)
             })?;

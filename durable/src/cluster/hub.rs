@@ -46,6 +46,14 @@ pub(super) struct Taken {
     pub(super) fence: i64,
 }
 
+/// What became of a request to renew leases.
+#[derive(Debug, Default)]
+pub(super) struct Renewal {
+    /// The leases that are renewed.
+    pub(super) renewed: Vec<Taken>,
+    pub(super) reading: Option<Reading>,
+}
+
 /// What the clock of the hub showed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
@@ -61,16 +69,14 @@ pub(super) trait Keeping: Send {
     /// The number of a new instance.
     fn next_session(&mut self) -> Result<u64, StoreError>;
 
-    /// Says that an instance is alive for as long as a lease, and reads the clock if it can.
-    fn say_alive(&mut self, instance: u64, lease: Duration) -> Result<Option<Reading>, StoreError>;
-
-    /// Renews leases, and returns those that are.
+    /// Says that an instance is alive for as long as a lease, renews its leases, and reads the clock
+    /// if it can.
     fn renew(
         &mut self,
         instance: u64,
         leases: &[Taken],
         lease: Duration,
-    ) -> Result<Vec<Taken>, StoreError>;
+    ) -> Result<Renewal, StoreError>;
 
     /// The instances that are alive. Who has more shards comes first.
     fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError>;

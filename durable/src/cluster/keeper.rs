@@ -3,11 +3,15 @@
 //! A *round* is made three times per lease, and sooner if a message asks for one or if another
 //! instance's lease may be over. All decisions about leases are the hub's:
 //!
-//! 1. The instance says that it is alive, and reads the hub's clock.
-//! 2. The leases are renewed. A shard whose lease does not come back is lost.
-//! 3. The instances that are alive share the shards: each has as many as any other, and some have
+//! 1. The instance says that it is alive, renews its leases, and reads the hub's clock. A shard
+//!    whose lease does not come back is lost.
+//! 2. The instances that are alive share the shards: each has as many as any other, and some have
 //!    one more if that does not come out even. Who has too many closes some. Who has too few takes
 //!    some that are free, or whose lease is over.
+//!
+//! Where the hub or the machine is so slow that a round takes a third of a lease, the leases are
+//! renewed again in the middle of it: a lease is lost if a few requests take as long as it, not if
+//! a round does.
 //!
 //! Between two rounds the thread waits for messages. If some may have been lost because a
 //! connection was, all shards are closed, and opened again.
@@ -24,7 +28,7 @@ use crate::service::Share;
 
 use super::clock::since_start;
 use super::held::News;
-use super::hub::{Keeping, Taken};
+use super::hub::{Keeping, Renewal, Taken};
 use super::lease::{Lease, until};
 use super::message::Message;
 use super::{Inner, closing};
@@ -94,18 +98,16 @@ impl<P: Send + 'static> Keeper<P> {
     /// Returns when to make the next one.
     fn round(&self, keeping: &mut dyn Keeping) -> Result<Duration, StoreError> {
         let inner = &self.inner;
-        let begun = since_start();
-        if let Some(reading) = keeping.say_alive(inner.instance, inner.lease)? {
-            inner.clock.read(reading);
-        }
-        self.renew(keeping)?;
+        let mut sent = self.renew(keeping)?;
         let failed = inner.held().failed();
         failed.into_iter().for_each(|shard| self.close(shard));
         let fair = self.fair_share(keeping)?;
+        self.renew_if_due(keeping, &mut sent)?;
         let wanted = inner.held().wanted();
         let fair = if inner.faults.ignores_lease { fair.max(wanted.len()) } else { fair };
         let missing = fair.saturating_sub(wanted.len());
         let taken = self.take(keeping, missing)?;
+        self.renew_if_due(keeping, &mut sent)?;
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
         inner.held().open().iter().for_each(crate::Durable::clock_was_read);
         let next = if taken < missing {
@@ -118,16 +120,20 @@ impl<P: Send + 'static> Keeper<P> {
             let pause = inner.lease / 50;
             first.map(|left| if left.is_zero() { pause } else { left + Duration::from_millis(1) })
         };
-        let regular = begun + inner.lease / 3;
+        let regular = sent + inner.lease / 3;
         Ok(next.map_or(regular, |next| regular.min(since_start() + next)))
     }
 
-    fn renew(&self, keeping: &mut dyn Keeping) -> Result<(), StoreError> {
+    /// Returns when it was asked for.
+    fn renew(&self, keeping: &mut dyn Keeping) -> Result<Duration, StoreError> {
         let inner = &self.inner;
         let leases = inner.held().leases();
         let mine: Vec<Taken> = leases.iter().map(|lease| lease.taken).collect();
         let sent = since_start();
-        let renewed = keeping.renew(inner.instance, &mine, inner.lease)?;
+        let Renewal { renewed, reading } = keeping.renew(inner.instance, &mine, inner.lease)?;
+        if let Some(reading) = reading {
+            inner.clock.read(reading);
+        }
         for lease in leases {
             if renewed.contains(&lease.taken) {
                 lease.renew(until(sent, inner.lease));
@@ -135,6 +141,18 @@ impl<P: Send + 'static> Keeper<P> {
                 lease.end();
                 self.close(lease.taken.shard);
             }
+        }
+        Ok(sent)
+    }
+
+    /// Renews them again if it is a third of a lease since the last time.
+    fn renew_if_due(
+        &self,
+        keeping: &mut dyn Keeping,
+        sent: &mut Duration,
+    ) -> Result<(), StoreError> {
+        if since_start() >= *sent + self.inner.lease / 3 {
+            *sent = self.renew(keeping)?;
         }
         Ok(())
     }
@@ -145,10 +163,12 @@ impl<P: Send + 'static> Keeper<P> {
         if inner.is_stopping() {
             return Ok(0);
         }
-        let alive = keeping.alive(inner.lease)?;
-        let rank = alive.iter().position(|instance| *instance == inner.instance);
-        // It can have been too slow to be alive.
-        let Some(rank) = rank else { return Ok(0) };
+        let mut alive = keeping.alive(inner.lease)?;
+        // Who was too slow to be alive is the last one. It would lose all that it has otherwise.
+        if !alive.contains(&inner.instance) {
+            alive.push(inner.instance);
+        }
+        let rank = alive.iter().take_while(|instance| **instance != inner.instance).count();
         let shards = inner.shards as usize;
         Ok(shards / alive.len() + usize::from(rank < shards % alive.len()))
     }
@@ -229,3 +249,6 @@ impl<P> Inner<P> {
         let _ = self.hear(message);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,12 +15,12 @@ use crate::error::StoreError;
 use crate::position::Position;
 use crate::record::DeadLetter;
 use crate::store::postgres::{
-    Database, PostgresStore, Session, all_letters, apply, failed, lock_list, next_session,
+    Database, Params, PostgresStore, Session, all_letters, apply, failed, lock_list, next_session,
 };
 use crate::store::{Op, Store};
 
 use super::clock::since_start;
-use super::hub::{Clerking, Hub, Keeping, Reading, Taken, Tell, messages};
+use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Tell, messages};
 use super::message::Message;
 
 pub(super) struct Postgres {
@@ -77,43 +77,48 @@ impl Keeping for Listening {
         next_session(&mut self.0)
     }
 
-    fn say_alive(&mut self, instance: u64, lease: Duration) -> Result<Option<Reading>, StoreError> {
-        let sent = since_start();
-        let alive = "INSERT INTO instances VALUES ($1, now() + $2 * interval '1 microsecond')
-                     ON CONFLICT (instance) DO UPDATE SET expires = excluded.expires
-                     RETURNING (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-        let alive = self.0.query(alive, &[&instance.cast_signed(), &micros(lease)])?;
-        Ok(Some(Reading { sent, received: since_start(), shows_us: alive[0].get(0) }))
-    }
-
     fn renew(
         &mut self,
         instance: u64,
         leases: &[Taken],
         lease: Duration,
-    ) -> Result<Vec<Taken>, StoreError> {
+    ) -> Result<Renewal, StoreError> {
         let shards: Vec<i32> = leases.iter().map(|lease| lease.shard.cast_signed()).collect();
-        let renew = "UPDATE shards SET expires = now() + $3 * interval '1 microsecond'
-                     WHERE holder = $1 AND shard = ANY ($2) RETURNING shard, fence";
-        let params: [&(dyn postgres::types::ToSql + Sync); 3] =
-            [&instance.cast_signed(), &shards, &micros(lease)];
-        let renewed = self.0.query(renew, &params)?;
-        Ok(renewed.iter().map(taken_of).collect())
+        let renew = "WITH alive AS (
+                        INSERT INTO instances VALUES ($1, now() + $3 * interval '1 microsecond')
+                        ON CONFLICT (instance) DO UPDATE SET expires = excluded.expires),
+                    renewed AS (
+                        UPDATE shards SET expires = now() + $3 * interval '1 microsecond'
+                        WHERE holder = $1 AND shard = ANY ($2) RETURNING shard, fence)
+                    SELECT shard, fence, (extract(epoch FROM read) * 1000000)::bigint
+                    FROM (SELECT clock_timestamp() AS read) AS clock LEFT JOIN renewed ON true";
+        let params: Params<'_> = &[&instance.cast_signed(), &shards, &micros(lease)];
+        let sent = since_start();
+        let rows = self.0.query(renew, params)?;
+        let reading = Reading { sent, received: since_start(), shows_us: rows[0].get(2) };
+        // One row that tells nothing but the time, if there is none to renew.
+        let is_lease = |row: &&postgres::Row| row.get::<_, Option<i32>>(0).is_some();
+        let renewed = rows.iter().filter(is_lease).map(taken_of).collect();
+        Ok(Renewal { renewed, reading: Some(reading) })
     }
 
     fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError> {
-        // Long dead ones, one statement for itself, so that no two instances wait for each other.
-        let bury = "DELETE FROM instances WHERE instance IN (
-                        SELECT instance FROM instances
-                        WHERE expires < now() - $1 * interval '10 microseconds'
-                        FOR UPDATE SKIP LOCKED)";
-        self.0.query(bury, &[&micros(lease)])?;
         // Who has more keeps the one more, so that no shard changes hands for nothing.
-        let alive = "SELECT instance FROM instances
+        let alive = "SELECT instance, expires > now() AS is_alive FROM instances
                      LEFT JOIN (SELECT holder, count(*) AS shards FROM shards
                         WHERE expires > now() GROUP BY holder) AS held ON holder = instance
-                     WHERE expires > now() ORDER BY coalesce(held.shards, 0) DESC, instance";
-        let alive = self.0.query(alive, &[])?;
+                     WHERE expires > now() OR expires < now() - $1 * interval '10 microseconds'
+                     ORDER BY coalesce(held.shards, 0) DESC, instance";
+        let known = self.0.query(alive, &[&micros(lease)])?;
+        let (alive, dead): (Vec<_>, Vec<_>) = known.iter().partition(|row| row.get::<_, bool>(1));
+        if !dead.is_empty() {
+            // One statement for itself, so that no two instances wait for each other.
+            let bury = "DELETE FROM instances WHERE instance IN (
+                            SELECT instance FROM instances
+                            WHERE expires < now() - $1 * interval '10 microseconds'
+                            FOR UPDATE SKIP LOCKED)";
+            self.0.query(bury, &[&micros(lease)])?;
+        }
         Ok(alive.iter().map(|row| row.get::<_, i64>(0).cast_unsigned()).collect())
     }
 

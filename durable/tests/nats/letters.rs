@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use tickless_durable::cluster::{DeadLetter, Firing};
 use tickless_durable::{Backoff, Builder, Cancelled, Cluster};
 
+use crate::limit::LIMIT;
 use crate::scene;
 use crate::server::on_one;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 const SHARDS: u32 = 4;
 

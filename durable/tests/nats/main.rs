@@ -5,6 +5,8 @@ mod checks;
 mod faults;
 mod instance;
 mod letters;
+#[path = "../common/limit.rs"]
+mod limit;
 mod scene;
 mod server;
 mod share;

@@ -8,10 +8,8 @@ use tickless_durable::store::nats;
 
 use crate::checks::{Change, History, Start, Taking};
 use crate::instance::Instance;
+use crate::limit::LIMIT;
 use crate::server::Place;
-
-/// How long a test waits for something.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long until it looks again at what nobody tells.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// How long a server may take to start.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::limit::LIMIT;
 
 /// Starts and ends a server. It reads until the pipe is closed, by whatever death of the program.
 const SCRIPT: &str = r#"

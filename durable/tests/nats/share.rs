@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use tickless_durable::cluster::Firing;
 use tickless_durable::{Backoff, Builder, Cancelled, Cluster, Error, StoreErrorKind};
 
+use crate::limit::LIMIT;
 use crate::server::{Place, on_one, on_three};
-
-/// How long nothing may happen where something has to.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Far from now.
 const HOUR: Duration = Duration::from_secs(3600);

@@ -9,9 +9,8 @@ use tickless_durable::cluster::{DeadLetter, Firing};
 use tickless_durable::{Backoff, Builder, Cluster};
 
 use crate::history::Recorder;
+use crate::limit::LIMIT;
 use crate::server::Place;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Two instances, what fires, and whether that fails.
 struct Scene {

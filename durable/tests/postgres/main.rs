@@ -6,6 +6,8 @@ mod faults;
 mod history;
 mod instance;
 mod letters;
+#[path = "../common/limit.rs"]
+mod limit;
 mod network;
 mod server;
 mod share;

@@ -11,10 +11,8 @@ use tickless_durable::cluster::Firing;
 use tickless_durable::{Backoff, Builder, Cancelled, Cluster, StopError};
 
 use crate::history::Recorder;
+use crate::limit::LIMIT;
 use crate::server::Place;
-
-/// How long nothing may happen where something has to.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Far from now.
 const HOUR: Duration = Duration::from_secs(3600);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cluster::clock::since_start;
-use crate::cluster::hub::{Keeping, Reading, Taken};
+use crate::cluster::hub::{Keeping, Reading, Renewal, Taken};
 use crate::cluster::message::Message;
 use crate::error::StoreError;
 use crate::store::nats::client::{Listening, Nats, Trouble, WRONG_LAST, failed};
@@ -63,20 +63,8 @@ impl Watch {
         }
     }
 
-    fn tell_renewed(&self, renewed: &[(String, u64)]) {
-        let words: Vec<String> =
-            renewed.iter().map(|(key, revision)| format!("{key} {revision}")).collect();
-        let text = format!("renewed {}", words.join(" "));
-        self.nats.tell(self.names.told(), text.into_bytes());
-    }
-}
-
-impl Keeping for Watch {
-    fn next_session(&mut self) -> Result<u64, StoreError> {
-        self.names.count(&self.nats, "sessions")
-    }
-
-    fn say_alive(&mut self, instance: u64, _: Duration) -> Result<Option<Reading>, StoreError> {
+    /// Says that the instance is alive, and reads the clock if it can.
+    fn say_alive(&mut self, instance: u64) -> Result<Option<Reading>, StoreError> {
         let key = format!("i.{instance}");
         let sent = since_start();
         let revision =
@@ -97,12 +85,8 @@ impl Keeping for Watch {
         Ok(None)
     }
 
-    fn renew(
-        &mut self,
-        instance: u64,
-        leases: &[Taken],
-        _: Duration,
-    ) -> Result<Vec<Taken>, StoreError> {
+    /// Renews the leases that are still the instance's, and returns them.
+    fn renew_all(&self, instance: u64, leases: &[Taken]) -> Result<Vec<Taken>, StoreError> {
         let (mut renewed, mut told) = (Vec::new(), Vec::new());
         for &taken in leases {
             let fence = taken.fence.cast_unsigned();
@@ -123,6 +107,31 @@ impl Keeping for Watch {
             self.tell_renewed(&told);
         }
         Ok(renewed)
+    }
+
+    fn tell_renewed(&self, renewed: &[(String, u64)]) {
+        let words: Vec<String> =
+            renewed.iter().map(|(key, revision)| format!("{key} {revision}")).collect();
+        let text = format!("renewed {}", words.join(" "));
+        self.nats.tell(self.names.told(), text.into_bytes());
+    }
+}
+
+impl Keeping for Watch {
+    fn next_session(&mut self) -> Result<u64, StoreError> {
+        self.names.count(&self.nats, "sessions")
+    }
+
+    fn renew(
+        &mut self,
+        instance: u64,
+        leases: &[Taken],
+        _: Duration,
+    ) -> Result<Renewal, StoreError> {
+        // First, because this reads what became of the leases, too.
+        let reading = self.say_alive(instance)?;
+        let renewed = self.renew_all(instance, leases)?;
+        Ok(Renewal { renewed, reading })
     }
 
     fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError> {

@@ -39,7 +39,7 @@ use crate::record::{DeadLetter, Record};
 use super::{Op, Store};
 
 pub(crate) use changes::apply;
-pub(crate) use session::{Database, Session, failed};
+pub(crate) use session::{Database, Params, Session, failed};
 pub(crate) use tables::prepare;
 
 /// How long the server lets the transactions of tests wait for them.

@@ -1,0 +1,148 @@
+//! Rounds at a hub that replies slowly, or that takes the instance for dead.
+
+use std::sync::{Condvar, Mutex};
+use std::thread;
+
+use super::*;
+use crate::cluster::State;
+use crate::cluster::builder::Faults;
+use crate::cluster::clerk::Clerk;
+use crate::cluster::clock::SharedClock;
+use crate::cluster::held::Held;
+use crate::cluster::hub::{Clerking, Hub, Reading, Tell};
+use crate::service::Numbers;
+use crate::store::Store;
+
+const MINE: u64 = 7;
+const OTHER: u64 = 8;
+const SHARDS: u32 = 4;
+
+/// Each shard of the instance stays its own, and no other is free.
+struct Desk {
+    takes_to_reply: Duration,
+    alive: Vec<u64>,
+    requests: Vec<&'static str>,
+}
+
+impl Desk {
+    fn new(takes_to_reply: Duration, alive: &[u64]) -> Desk {
+        Desk { takes_to_reply, alive: alive.to_vec(), requests: Vec::new() }
+    }
+
+    fn reply(&mut self, request: &'static str) {
+        self.requests.push(request);
+        thread::sleep(self.takes_to_reply);
+    }
+}
+
+impl Keeping for Desk {
+    fn next_session(&mut self) -> Result<u64, StoreError> {
+        Ok(MINE)
+    }
+
+    fn renew(&mut self, _: u64, leases: &[Taken], _: Duration) -> Result<Renewal, StoreError> {
+        self.reply("renew");
+        Ok(Renewal { renewed: leases.to_vec(), reading: None })
+    }
+
+    fn alive(&mut self, _: Duration) -> Result<Vec<u64>, StoreError> {
+        self.reply("alive");
+        Ok(self.alive.clone())
+    }
+
+    fn take(&mut self, _: u64, _: &[u32], _: usize, _: Duration) -> Result<Vec<Taken>, StoreError> {
+        self.reply("take");
+        Ok(Vec::new())
+    }
+
+    fn next_expiry(&mut self, _: u64, _: Duration) -> Result<Option<Duration>, StoreError> {
+        self.reply("next expiry");
+        Ok(None)
+    }
+
+    fn wait(&mut self, _: Duration) -> Vec<Message> {
+        Vec::new()
+    }
+
+    fn leave(&mut self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Cannot be reached: a round has its connection, and opens nothing here.
+struct Nowhere;
+
+impl Hub for Nowhere {
+    #[cfg(feature = "postgres")]
+    fn name(&self) -> &str {
+        "nowhere"
+    }
+
+    fn keeping(&self) -> Result<Box<dyn Keeping>, StoreError> {
+        panic!("it has a connection")
+    }
+
+    fn clerking(&self) -> Result<Box<dyn Clerking>, StoreError> {
+        panic!("nobody runs the clerk")
+    }
+
+    fn open(&self, _: Taken, _: Tell) -> Result<Box<dyn Store>, StoreError> {
+        panic!("nothing is taken")
+    }
+
+    fn misses_nothing(&self) -> bool {
+        true
+    }
+}
+
+/// A keeper that holds so many shards.
+fn keeper(lease: Duration, holds: u32) -> Keeper<()> {
+    let reading = Reading { sent: since_start(), received: since_start(), shows_us: 0 };
+    let clock = Arc::new(SharedClock::new(reading, false));
+    let mut held = Held::default();
+    for shard in 0..holds {
+        let taken = Taken { shard, fence: 1 };
+        held.add(Arc::new(Lease::new(taken, until(since_start(), lease), &clock, false)));
+    }
+    let inner = Inner {
+        shards: SHARDS,
+        lease,
+        instance: MINE,
+        clock,
+        held: Mutex::new(held),
+        clerk: Clerk::new(),
+        numbers: Mutex::new(Numbers::of_session(MINE).unwrap()),
+        state: Mutex::new(State::default()),
+        bell: Condvar::new(),
+        open: Box::new(|_, _, _| panic!("nothing is taken")),
+        faults: Faults::default(),
+        hub: Arc::new(Nowhere),
+    };
+    Keeper { inner: Arc::new(inner), keeping: None }
+}
+
+#[test]
+fn a_round_makes_each_request_once() {
+    let hour = Duration::from_secs(3600);
+    let mut desk = Desk::new(Duration::ZERO, &[MINE, OTHER]);
+    let next = keeper(hour, 2).round(&mut desk).unwrap();
+    assert_eq!(desk.requests, ["renew", "alive", "next expiry"]);
+    assert!(next > since_start() + hour / 4 && next <= since_start() + hour / 3);
+}
+
+#[test]
+fn leases_are_renewed_in_the_middle_of_a_slow_round() {
+    let lease = Duration::from_millis(30);
+    let mut desk = Desk::new(lease / 3, &[MINE, OTHER]);
+    // One is missing.
+    let next = keeper(lease, 1).round(&mut desk).unwrap();
+    assert_eq!(desk.requests, ["renew", "alive", "renew", "take", "renew"]);
+    assert!(next <= since_start() + lease / 3);
+}
+
+#[test]
+fn who_is_taken_for_dead_keeps_a_share() {
+    let keeper = keeper(Duration::from_secs(3600), 3);
+    keeper.round(&mut Desk::new(Duration::ZERO, &[OTHER])).unwrap();
+    assert_eq!(keeper.inner.held().wanted(), [0, 1]);
+}
