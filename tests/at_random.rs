@@ -12,6 +12,8 @@ mod common;
 #[cfg(all(target_os = "linux", not(tsan)))]
 #[path = "common/freezer.rs"]
 mod freezer;
+#[path = "common/patience.rs"]
+mod patience;
 #[path = "common/random.rs"]
 mod random;
 #[path = "common/until.rs"]

@@ -3,11 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
 use tickless::{Builder, Engine, Handler, ManualClock};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,11 +4,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolStats};
 use tickless::{Batch, Engine, ManualClock, Task};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

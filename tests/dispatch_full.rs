@@ -8,11 +8,10 @@ use crate::planned::{panic_as_planned, quietly};
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
+use crate::patience::PATIENCE;
 use crate::token::Fates;
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock, Task};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

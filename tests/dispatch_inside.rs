@@ -4,11 +4,10 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, ShutdownError};
 use tickless::{Batch, Builder, Driver, Engine, ManualClock, SlowTask, StopError, Task, TurnError};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pool(full: Full, threads: usize, queue_bound: usize) -> Pool {
     Pool::builder(full).threads(threads).queue_bound(queue_bound).build().unwrap()

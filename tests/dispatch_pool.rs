@@ -4,14 +4,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolBuilder, PoolError, PoolStats, SubmitReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Builder, Due, Engine, ManualClock, Task};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,14 +4,13 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use crate::slow::Slow;
 use crate::token::{Fates, Token};
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use tickless::dispatch::{Monitor, OnRayon, RayonStats};
 use tickless::{Builder, Engine, Handler, ManualClock, Task};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -11,11 +11,10 @@ use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 
 use crate::parking::block_on;
+use crate::patience::PATIENCE;
 use crate::slow::Slow;
 
 const SECOND: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// An engine whose tasks run on a pool of one thread.
 struct Rig {
     engine: Engine,

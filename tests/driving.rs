@@ -6,10 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use tickless::sync::Mutex;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use crate::common::scaled;
 use crate::random::Random;
 // One that ThreadSanitizer can follow.
+use crate::patience::PATIENCE;
 use crate::watchdog::{Pulse, watched};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -5,11 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::random::Random;
 use crate::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs each token on the reapers' threads.
 fn run_all(batch: Batch<'_, Token>) {

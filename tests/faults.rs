@@ -10,10 +10,9 @@ use crate::account::{Book, Fate, Item};
 use crate::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
 use crate::account;
+use crate::patience::PATIENCE;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

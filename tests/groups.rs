@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use crate::attempts::succeeds_at_last;
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::random::Random;
 use tickless::{BuildError, Builder, Engine};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

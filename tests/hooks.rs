@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use tickless::sync::Mutex;
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
@@ -19,8 +20,6 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a hook does, given its engine.
 type Deed = Box<dyn Fn(&Engine, usize) + Send + Sync>;

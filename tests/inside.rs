@@ -7,10 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -8,9 +8,8 @@ use serde_json::Value;
 use tickless::inspect::Inspector;
 use tickless::{Builder, Engine, ManualClock};
 
+use crate::patience::PATIENCE;
 use crate::random::Random;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 

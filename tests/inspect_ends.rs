@@ -11,7 +11,7 @@ use tickless::inspect::Inspector;
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::patience::PATIENCE;
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tickless::Engine;
 
-use crate::racing::PATIENCE;
+use crate::patience::PATIENCE;
 
 const PATHS: [&str; 4] = ["/snapshot.json", "/overdue.json", "/stats.json", "/callers.json"];
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tickless::{Builder, Engine, ManualClock};
 
+use crate::patience::PATIENCE;
 use crate::slow::Slow;
 
 const MS: Duration = Duration::from_millis(1);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An engine of two shards after a story: one of its timers was half a second late.
 fn storied() -> Engine {

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::keyed_timers::by_hand;
+use crate::patience::PATIENCE;
 use crate::planned::{Planned, panic_as_planned, quietly};
 use crate::token::{Fates, Token};
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
@@ -17,8 +18,6 @@ use tickless::{Engine, StopError};
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn run(token: Token) -> impl FnOnce() + Send + 'static {
     move || token.run()

@@ -14,9 +14,9 @@ use tickless::Engine;
 use tickless::ManualClock;
 use tickless::keyed::KeyedTimers;
 
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::patience::PATIENCE;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Enough for the reclamation to come by a few times.
 const ROUNDS: u64 = 1_000;

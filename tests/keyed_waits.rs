@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::parking::block_on;
-use crate::racing::{PATIENCE, dawdle};
+use crate::patience::PATIENCE;
+use crate::racing::dawdle;
 use crate::random::Random;
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool};

@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::account::{Book, run_all};
 use crate::common::scaled;
 use crate::emptied::assert_empties;
-use crate::racing::{PATIENCE, assert_fires, dawdle, driven, drop_all, schedule, threaded};
+use crate::patience::PATIENCE;
+use crate::racing::{assert_fires, dawdle, driven, drop_all, schedule, threaded};
 use crate::random::Random;
 use crate::until::wait_until;
 // One that ThreadSanitizer can follow.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, Key as MetricKey, KeyName, Metadata, Recorder,
@@ -16,8 +17,6 @@ use tickless::sync::Mutex;
 use tickless::{Builder, Engine, ManualClock, Task};
 
 const MS: Duration = Duration::from_millis(1);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Each metric as text, with its labels, and its value; histograms as their values, in order.
 fn published(snapshotter: &Snapshotter) -> BTreeMap<String, Vec<f64>> {

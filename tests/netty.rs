@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use tickless::netty::{HashedWheelTimer, IntoTask, StartError, Timeout, TimerTask, WorkerState};
 use tickless::{BuildError, GeometryError, ManualClock, ScheduleReason, StopError, TurnError};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -11,10 +11,9 @@ use crate::planned::{panic_as_planned, quietly};
 use tickless::ManualClock;
 use tickless::netty::{Builder, Expired, HashedWheelTimer, Timeout, TimerTask, WorkerState};
 // One that ThreadSanitizer can follow.
+use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

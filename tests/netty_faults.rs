@@ -6,11 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::token::Fates;
 use tickless::ManualClock;
 use tickless::netty::{Builder, Expired, HashedWheelTimer, Timeout};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -7,13 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::random::Random;
 use tickless::local::Geometry;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
-
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
 

@@ -6,10 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -5,11 +5,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::patience::PATIENCE;
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 use tickless::{Builder, Engine, ManualClock, Overdue};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

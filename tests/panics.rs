@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use crate::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
+use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const SOON: Duration = Duration::from_millis(5);
 

@@ -6,13 +6,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use tickless::periodic::{End, Run, Schedule, StartReason};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn manual() -> Engine {
     quietly();

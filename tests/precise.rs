@@ -6,10 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::random::Random;
 use tickless::{Builder, Clock, Driver, Engine, When};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const US: Duration = Duration::from_micros(1);
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::by_hand::by_hand;
 use crate::operation::{Call, End, Op};
+use crate::patience::PATIENCE;
 use crate::waiting::wait;
 use tickless::purgatory::{Decision, Purgatory, WatchError, WatchReason};
 use tickless::{Engine, ManualClock};
@@ -13,8 +14,6 @@ use tickless::{Engine, ManualClock};
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 type Keyed = Purgatory<u32, Op>;
 

@@ -14,13 +14,12 @@ use std::time::Duration;
 use crate::bad_hash::Bad;
 use crate::operation::{End, Op};
 use crate::panicky::{Key, Panics};
+use crate::patience::PATIENCE;
 use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::purgatory::{Arrival, Delayed, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn engine() -> Engine {
     Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()

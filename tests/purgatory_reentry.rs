@@ -11,14 +11,13 @@ use crate::crowd::crowd;
 use crate::operation::{Call, End, Op};
 use tickless::purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
+use crate::patience::PATIENCE;
 use crate::waiting::wait;
 use tickless::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 type Keyed = Purgatory<u32, Op>;
 

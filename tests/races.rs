@@ -13,6 +13,8 @@ mod emptied;
 mod operation;
 #[path = "common/parking.rs"]
 mod parking;
+#[path = "common/patience.rs"]
+mod patience;
 #[path = "common/planned.rs"]
 mod planned;
 #[path = "common/polling.rs"]

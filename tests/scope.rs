@@ -6,11 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::hands::engine_by_hand;
+use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use tickless::scope::Scope;
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError, State, When};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,10 +4,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::patience::PATIENCE;
 use crate::threads::on_threads;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -5,14 +5,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::dispatch::{Full, Pool};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, SlowTask};
 
 const MS: Duration = Duration::from_millis(1);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a callback was told.
 type Log<T> = Arc<Mutex<Vec<T>>>;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{slice, thread};
 
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::random::Random;
 use crate::token::{Fates, Token};
 use crate::until::wait_until;
@@ -16,8 +17,6 @@ use tickless::shard::Shard;
 use tickless::{
     Batch, Builder, Driver, Engine, Handle, ManualClock, ResetError, State, StopError, Tick,
 };
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -15,14 +15,13 @@ use crate::planned::quietly;
 use crate::row::{Control, Job, Row};
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
+use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use crate::until::wait_until;
 use tickless::sync::Mutex;
 use tickless::{
     Batch, Builder, Driver, Engine, Handler, ManualClock, ResetError, State, Task, When,
 };
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

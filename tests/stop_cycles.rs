@@ -8,7 +8,7 @@ use std::time::Duration;
 use tickless::dispatch::{Full, Pool, ShutdownError};
 use tickless::{Engine, StopError, Task};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::patience::PATIENCE;
 
 type Answers = (Sender<Option<StopError>>, Receiver<Option<StopError>>);
 

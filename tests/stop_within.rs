@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::patience::PATIENCE;
 use crate::slow::Slow;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Driver, Engine, Task};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(1);
 
 fn engine(shards: usize) -> Engine {

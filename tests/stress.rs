@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crate::account::{Book, Item, Sums, Timer, run_all};
 use crate::common::scaled;
+use crate::patience::PATIENCE;
 use crate::random::Random;
 use crate::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Threads at a time, on any machine more than it has cores (or enough).

@@ -6,10 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attempts::succeeds_at_last;
+use crate::patience::PATIENCE;
 use tickless::sync::Mutex;
 use tickless::{Builder, Engine, StuckTask};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

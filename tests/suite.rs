@@ -29,6 +29,8 @@ mod keyed_timers;
 mod operation;
 #[path = "common/panicky.rs"]
 mod panicky;
+#[path = "common/patience.rs"]
+mod patience;
 #[path = "common/planned.rs"]
 mod planned;
 #[path = "common/polling.rs"]

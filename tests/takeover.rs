@@ -12,12 +12,10 @@ use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
 
 use crate::attempts::succeeds_at_last;
+use crate::patience::PATIENCE;
 use crate::planned::{Planned, quietly};
 
 const MS: Duration = Duration::from_millis(1);
-/// How long a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn builder(shards: usize) -> Builder {
     Engine::builder().shards(shards).takeover(MS)
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tickless::{BindError, Driver, Engine, Handle, ManualClock};
 
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::patience::PATIENCE;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a thread's last deed saw.
 #[derive(Debug, PartialEq, Eq)]

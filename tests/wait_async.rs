@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::parking::block_on;
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use crate::polling::{bell, poll};
 use crate::slow::Slow;
@@ -15,8 +16,6 @@ use crate::token::Fates;
 use tickless::sync::Mutex;
 use tickless::wait::{self, Ended, Stage, WaitError};
 use tickless::{Engine, Waitable};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn engine() -> Engine {
     Engine::builder().tick(Duration::from_micros(20)).shards(1).build().unwrap()

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::parking::block_on;
+use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
-use crate::racing::{PATIENCE, dawdle, threaded};
+use crate::racing::{dawdle, threaded};
 use crate::random::Random;
 use crate::slow::Slow;
 use crate::token::Fates;

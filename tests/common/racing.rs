@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
+use crate::patience::PATIENCE;
 use crate::random::Random;
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -2,14 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use tickless::sync::Mutex;
 
+use crate::patience::PATIENCE;
 use crate::planned::panic_as_planned;
 use crate::token::Token;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A row of jobs, of which one keeps the thread that runs it until the test lets go.
 pub(crate) struct Row {

@@ -1,9 +1,9 @@
 //! Waiting for what comes for certain, however long others keep the threads from running.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::patience::PATIENCE;
 
 /// Lets other threads run until `is_so`.
 #[track_caller]
