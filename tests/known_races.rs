@@ -1,7 +1,6 @@
 //! Races that another library's timers met in the field (microsoft/libHttpClient, by the numbers of
-//! its issues and pull requests), as they would look here. It has one timer of the system for a
-//! list of pending calls, and the thread that changes the list moves the timer. Here a reaper has
-//! one sleep for all of a shard's buckets, and who files a timer may have to shorten it.
+//! its issues). It has one timer for a list of calls, which whoever changes the list moves. Here a
+//! reaper has one sleep for all of a shard's buckets, and who files a timer may have to shorten it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};

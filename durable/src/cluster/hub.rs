@@ -69,8 +69,8 @@ pub(super) trait Keeping: Send {
     /// The number of a new instance.
     fn next_session(&mut self) -> Result<u64, StoreError>;
 
-    /// Says that an instance is alive for as long as a lease, renews its leases, and reads the clock
-    /// if it can.
+    /// Says that an instance is alive for as long as a lease, renews its leases, and reads the
+    /// clock if it can.
     fn renew(
         &mut self,
         instance: u64,
