@@ -198,7 +198,9 @@ impl Builder {
     /// Default: 10 s.
     ///
     /// After this time at most, the timers of an instance that has died fire elsewhere. An instance
-    /// that the database does not reply to for two thirds of it closes its shards.
+    /// that the database does not reply to for two thirds of it closes its shards. So does one that
+    /// does not run for all of it, and handlers that ran meanwhile run again elsewhere: have it
+    /// longer than the pauses of your machines.
     pub fn lease(mut self, lease: Duration) -> Builder {
         self.lease = lease.max(MIN_LEASE);
         self
