@@ -307,7 +307,7 @@ impl Place {
                 let Servers { addresses, options, replicas, directory } = *servers;
                 let nats = Nats::connect(&addresses, options)?;
                 let names = Names(schema.to_owned());
-                let shards = names::prepare(&nats, &names, shards, replicas)?;
+                let shards = names::prepare(&nats.patient(), &names, shards, replicas)?;
                 let meeting = Meeting::new(nats, names, shards, lease, directory, ignores_fence);
                 Ok((Arc::new(meeting), shards))
             }

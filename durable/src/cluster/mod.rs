@@ -99,7 +99,8 @@
 //!   no clock of a server: an instance that has just started waits for one lease before it takes a
 //!   shard from another.
 //! - While servers elect a leader, which takes some seconds, batches wait and leases are not
-//!   renewed, so a lease should be longer: 15 seconds or more.
+//!   renewed, so a lease should be longer: 15 seconds or more. An instance that starts meanwhile
+//!   asks again for 10 seconds, and is refused after that.
 //! - An instance has one connection.
 //! - `Firing::settle` is for PostgreSQL.
 //! - *Durable* means that most of a stream's servers have a batch. Whether they have synced it is a

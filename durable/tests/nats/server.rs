@@ -20,7 +20,7 @@ const SCRIPT: &str = r#"
     "$1" -c "$2/$3.conf" >>"$2/$3.log" 2>&1 &
     echo $!
     read -r _
-    kill -9 $!
+    kill -9 $! 2>/dev/null
     wait
 "#;
 

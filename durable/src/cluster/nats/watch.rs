@@ -38,10 +38,15 @@ pub(super) struct Watch {
 // === impl Watch ===
 
 impl Watch {
+    /// Until the clock is known, there is nothing else to do.
+    fn asking(&self) -> Nats {
+        if self.has_read_clock { self.nats.clone() } else { self.nats.patient() }
+    }
+
     /// Reads the bucket, and returns when its leader has got that revision, if that is there.
     fn read(&self, revision: u64) -> Result<Option<i64>, StoreError> {
         let which = json!({ "multi_last": [self.names.key("s.*"), self.names.key("i.*")] });
-        let all = self.nats.read(&self.names.bucket(), &which).map_err(failed)?;
+        let all = self.asking().read(&self.names.bucket(), &which).map_err(failed)?;
         let prefix = self.names.key("");
         let mut seen = lock(&self.seen);
         for stored in &all {
@@ -68,7 +73,7 @@ impl Watch {
         let key = format!("i.{instance}");
         let sent = since_start();
         let revision =
-            self.nats.add(self.names.key(&key), None, b"0 0".to_vec()).map_err(failed)?;
+            self.asking().add(self.names.key(&key), None, b"0 0".to_vec()).map_err(failed)?;
         let received = since_start();
         self.tell_renewed(&[(key, revision)]);
         let tries = if self.has_read_clock { 1 } else { TRIES };
@@ -119,7 +124,7 @@ impl Watch {
 
 impl Keeping for Watch {
     fn next_session(&mut self) -> Result<u64, StoreError> {
-        self.names.count(&self.nats, "sessions")
+        self.names.count(&self.nats.patient(), "sessions")
     }
 
     fn renew(

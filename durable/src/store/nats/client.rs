@@ -13,7 +13,7 @@
 use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::{Client, ConnectOptions, HeaderMap, Message, Request, Subscriber};
 use futures_util::StreamExt;
@@ -28,13 +28,18 @@ use crate::error::{StoreError, StoreErrorKind};
 /// leader at the moment.
 const REPLY: Duration = Duration::from_millis(1000);
 
-/// How long the first connection may take.
+/// How long the first connection may take, and how long a patient one asks again.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a patient connection waits until it asks again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection. Clones share it, and the last one ends its thread.
 #[derive(Clone)]
 pub(crate) struct Nats {
     client: Client,
+    /// For how long a request of JetStream's is made again while nobody is there to do it.
+    patience: Duration,
     handle: Handle,
     /// Dropping it ends the runtime.
     _end: Arc<oneshot::Sender<()>>,
@@ -108,7 +113,13 @@ impl Nats {
             let message = format!("the servers of NATS cannot be reached: {error}");
             StoreError::new(StoreErrorKind::Io, message)
         })?;
-        Ok(Nats { client, handle, _end: Arc::new(end) })
+        Ok(Nats { client, patience: Duration::ZERO, handle, _end: Arc::new(end) })
+    }
+
+    /// The same connection, for somebody who has nothing else to do while servers elect a leader,
+    /// or learn of a stream that was made a moment ago.
+    pub(crate) fn patient(&self) -> Nats {
+        Nats { patience: CONNECT, ..self.clone() }
     }
 
     /// Whether the server is one of several.
@@ -148,8 +159,10 @@ impl Nats {
     /// Makes a request of JetStream's.
     pub(crate) fn api(&self, what: &str, payload: Option<&Value>) -> Result<Value, Trouble> {
         let payload = payload.map_or_else(Vec::new, |payload| payload.to_string().into_bytes());
+        let subject = format!("$JS.API.{what}");
         // Some of them wait for an election.
-        parsed(&self.request(format!("$JS.API.{what}"), payload, REPLY * 5)?)
+        let request = || self.request(subject.clone(), payload.clone(), REPLY * 5);
+        parsed(&while_nobody(self.patience, request)?)
     }
 
     /// Tells all that listen.
@@ -168,22 +181,28 @@ impl Nats {
         expected: Option<(&'static str, u64)>,
         payload: Vec<u8>,
     ) -> Result<u64, Trouble> {
-        let client = self.client.clone();
-        self.wait(async move {
-            let mut headers = HeaderMap::new();
-            if let Some((name, number)) = expected {
-                headers.insert(name, number.to_string().as_str());
-            }
-            let request =
-                Request::new().headers(headers).payload(payload.into()).timeout(Some(REPLY));
-            let reply = client.send_request(subject, request).await.map_err(trouble)?;
-            let reply = parsed(&reply.payload)?;
-            reply["seq"].as_u64().ok_or_else(|| Trouble::Unknown(format!("a reply of {reply}")))
-        })
+        let mut headers = HeaderMap::new();
+        if let Some((name, number)) = expected {
+            headers.insert(name, number.to_string().as_str());
+        }
+        // Bytes that all requests share.
+        let payload = payload.into();
+        let ask = || {
+            let (client, subject) = (self.client.clone(), subject.clone());
+            let request = Request::new().payload(Clone::clone(&payload)).headers(headers.clone());
+            let request = request.timeout(Some(REPLY));
+            self.wait(async move { client.send_request(subject, request).await.map_err(trouble) })
+        };
+        let reply = parsed(&while_nobody(self.patience, ask)?.payload)?;
+        reply["seq"].as_u64().ok_or_else(|| Trouble::Unknown(format!("a reply of {reply}")))
     }
 
     /// Reads messages of a stream, from any of its servers, which may be behind.
     pub(crate) fn read(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
+        while_nobody(self.patience, || self.read_once(stream, which))
+    }
+
+    fn read_once(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
         let (client, subject) = (self.client.clone(), format!("$JS.API.DIRECT.GET.{stream}"));
         // Who asks for one message gets that, and not another one with a word about the end.
         let is_one = which["batch"].is_null() && which["multi_last"].is_null();
@@ -291,6 +310,20 @@ impl Drop for Listening {
     }
 }
 
+/// Makes a request again while nobody is there to do it.
+fn while_nobody<T>(
+    patience: Duration,
+    request: impl Fn() -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    let begun = Instant::now();
+    loop {
+        match request() {
+            Err(Trouble::Nobody) if begun.elapsed() < patience => thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+}
+
 /// Runs it on the runtime's thread; `None` if that is gone.
 fn wait_in<T: Send + 'static>(
     handle: &Handle,
@@ -378,7 +411,25 @@ pub(crate) fn failed(trouble: Trouble) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn only_what_nobody_did_is_asked_for_again() {
+        let asked = Cell::new(0);
+        let third = || {
+            asked.set(asked.get() + 1);
+            if asked.get() == 3 { Ok("done") } else { Err(Trouble::Nobody) }
+        };
+        assert!(matches!(while_nobody(Duration::ZERO, third), Err(Trouble::Nobody)));
+        assert_eq!(asked.get(), 1);
+        assert!(matches!(while_nobody(CONNECT * 10, third), Ok("done")));
+        assert_eq!(asked.get(), 3);
+        let unknown = || Err::<(), _>(Trouble::Unknown(asked.replace(0).to_string()));
+        let Err(Trouble::Unknown(told)) = while_nobody(CONNECT, unknown) else { panic!() };
+        assert_eq!(told, "3", "it was asked for once");
+    }
 
     #[test]
     fn a_time_is_read_to_the_microsecond() {
