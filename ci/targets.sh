@@ -140,6 +140,12 @@ can_run() {
         leave_out "the tests for $target: there is no linker"
         return 1
     fi
+    # The library that unwinds, for which the linker does not ask.
+    if [[ $target == i686-* ]] && ! ldconfig -p | grep -F 'libgcc_s.so.1 (libc6)' >/dev/null &&
+        ! (need_command libgcc_s.so.1 lib32gcc-s1); then
+        leave_out "the tests for $target: there is no lib32gcc-s1"
+        return 1
+    fi
     linker=$(with_lld "$prefix-gcc")
     export "CARGO_TARGET_${name}_LINKER=$linker"
     case $target in
