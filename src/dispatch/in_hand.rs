@@ -32,11 +32,13 @@ use crate::protocol::asymmetric;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, events};
 use crate::time::Tick;
 
+use super::progress::Progress;
+
 /// Due payloads with their deadlines, as the reaper collects them.
 #[doc(hidden)]
 pub type Payloads<T> = Vec<(Tick, T)>;
 
-const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
+pub(super) const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
 const OPEN_SHIFT: u32 = 16;
 const CLOSED: u64 = 1 << 32;
 /// One hand-over. (The number returns after 2^31 of them, during one look of a watcher.)
@@ -78,10 +80,6 @@ struct Waiting<T> {
     /// When they were handed over before, if they were: a takeover has left them.
     handed_ns: Option<u64>,
 }
-
-/// How far a hand-over had come when it was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress(u64);
 
 /// Another thread has taken the shard over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,14 +385,5 @@ impl<T> Waiting<T> {
     unsafe fn place(&self, at: usize) -> *const (Tick, T) {
         // SAFETY: as the caller promises.
         unsafe { self.payloads.as_ptr().add(at) }
-    }
-}
-
-// === impl Progress ===
-
-impl Progress {
-    /// Whether the hand-over has claimed at most one payload: that one has run since the beginning.
-    pub fn is_at_first(self) -> bool {
-        self.0 & CLAIMED <= 1
     }
 }

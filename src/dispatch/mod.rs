@@ -33,6 +33,7 @@ mod panics;
 pub mod pool;
 #[cfg(not(any(loom, shuttle)))]
 mod process;
+mod progress;
 #[cfg(all(feature = "rayon", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 mod rayon;
@@ -57,7 +58,7 @@ pub use batch::{Batch, Due};
 pub use channel::{Channel, ChannelStats, DueChannel};
 pub use handler::{Handler, Inline, IntoPayload};
 #[doc(hidden)]
-pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
+pub use in_hand::{InHand, Line, Payloads, TakenOver};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
 #[doc(hidden)]
@@ -68,6 +69,8 @@ pub use pool::{
 };
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use process::{Process, Told};
+#[doc(hidden)]
+pub use progress::Progress;
 #[cfg(all(feature = "rayon", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 pub use rayon::{OnRayon, RayonStats};

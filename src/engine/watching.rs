@@ -20,7 +20,7 @@ use super::crew::{Crew, Home};
 
 /// What a watcher keeps in mind from look to look.
 struct Mind {
-    /// For each shard, the hand-over of which it has told.
+    /// For each shard, the payload of which it has told.
     told: Vec<Option<Progress>>,
     /// A shard was busy when it looked.
     saw_busy: bool,
@@ -112,7 +112,7 @@ impl<T: Send + 'static> Core<T> {
                             if let Some(begin) = begin {
                                 return Err(Taken { group, begin, task: task() });
                             }
-                        } else if mind.told[shard].replace(seen) != Some(seen) {
+                        } else if mind.told[shard].replace(seen.payload()) != Some(seen.payload()) {
                             part.observers[at].stuck(&task());
                         }
                         soon_ns()

@@ -223,9 +223,13 @@ mod tests {
         in_hand.open(3, 100);
         // The first payload has run since the beginning; how long a later one has, nobody knows.
         assert_eq!(look.at(progress(), 104, 10), Found::Busy(110));
+        let unclaimed = line.progress().unwrap();
         line.claim();
         assert_eq!(look.at(progress(), 106, 10), Found::Busy(110));
+        let first = line.progress().unwrap();
+        assert!(first != unclaimed && first.payload() == unclaimed.payload());
         line.claim();
+        assert_ne!(line.progress().unwrap().payload(), first.payload());
         assert_eq!(look.at(progress(), 109, 10), Found::Busy(119));
         let Found::Stuck(seen, 109) = look.at(progress(), 119, 10) else { panic!("it is stuck") };
         assert_eq!(line.take_over(seen, || ()).unwrap().take(), [(Tick::ZERO, 2)]);
