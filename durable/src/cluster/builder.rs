@@ -307,8 +307,10 @@ impl Place {
                 let Servers { addresses, options, replicas, directory } = *servers;
                 let nats = Nats::connect(&addresses, options)?;
                 let names = Names(schema.to_owned());
-                let shards = names::prepare(&nats.patient(), &names, shards, replicas)?;
+                let starting = nats.patient();
+                let shards = names::prepare(&starting, &names, shards, replicas)?;
                 let meeting = Meeting::new(nats, names, shards, lease, directory, ignores_fence);
+                let meeting = meeting.starting(starting);
                 Ok((Arc::new(meeting), shards))
             }
         }

@@ -47,8 +47,10 @@ pub(super) struct Taken {
 }
 
 /// What became of a request to renew leases.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Renewal {
+    /// By [`since_start`](super::clock::since_start): the leases were renewed no earlier than that.
+    pub(super) sent: Duration,
     /// The leases that are renewed.
     pub(super) renewed: Vec<Taken>,
     pub(super) reading: Option<Reading>,

@@ -10,8 +10,8 @@
 //!    some that are free, or whose lease is over.
 //!
 //! Where the hub or the machine is so slow that a round takes a third of a lease, the leases are
-//! renewed again in the middle of it: a lease is lost if a few requests take as long as it, not if
-//! a round does.
+//! renewed again in the middle of it: a lease is lost if the hub takes as long as it to renew it,
+//! or to reply to one other request, not if a round takes as long.
 //!
 //! Between two rounds the thread waits for messages. If some may have been lost because a
 //! connection was, all shards are closed, and opened again.
@@ -101,13 +101,16 @@ impl<P: Send + 'static> Keeper<P> {
         let mut sent = self.renew(keeping)?;
         let failed = inner.held().failed();
         failed.into_iter().for_each(|shard| self.close(shard));
-        let fair = self.fair_share(keeping)?;
+        let fair = self.fair_share(keeping, &mut sent)?;
         self.renew_if_due(keeping, &mut sent)?;
         let wanted = inner.held().wanted();
+        let fair = fair.unwrap_or(wanted.len());
         let fair = if inner.faults.ignores_lease { fair.max(wanted.len()) } else { fair };
         let missing = fair.saturating_sub(wanted.len());
         let taken = self.take(keeping, missing)?;
-        self.renew_if_due(keeping, &mut sent)?;
+        if missing > 0 {
+            self.renew_if_due(keeping, &mut sent)?;
+        }
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
         inner.held().open().iter().for_each(crate::Durable::clock_was_read);
         let next = if taken < missing {
@@ -129,8 +132,8 @@ impl<P: Send + 'static> Keeper<P> {
         let inner = &self.inner;
         let leases = inner.held().leases();
         let mine: Vec<Taken> = leases.iter().map(|lease| lease.taken).collect();
-        let sent = since_start();
-        let Renewal { renewed, reading } = keeping.renew(inner.instance, &mine, inner.lease)?;
+        let Renewal { sent, renewed, reading } =
+            keeping.renew(inner.instance, &mine, inner.lease)?;
         if let Some(reading) = reading {
             inner.clock.read(reading);
         }
@@ -157,20 +160,26 @@ impl<P: Send + 'static> Keeper<P> {
         Ok(())
     }
 
-    /// How many shards this instance should have.
-    fn fair_share(&self, keeping: &mut dyn Keeping) -> Result<usize, StoreError> {
+    /// How many shards this instance should have; `None`: what it has. Others take an instance for
+    /// dead that was too slow to be alive. It would lose all if it closed what it has, and could
+    /// not keep what it took.
+    fn fair_share(
+        &self,
+        keeping: &mut dyn Keeping,
+        sent: &mut Duration,
+    ) -> Result<Option<usize>, StoreError> {
         let inner = &self.inner;
         if inner.is_stopping() {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let mut alive = keeping.alive(inner.lease)?;
-        // Who was too slow to be alive is the last one. It would lose all that it has otherwise.
         if !alive.contains(&inner.instance) {
-            alive.push(inner.instance);
+            *sent = self.renew(keeping)?;
+            alive = keeping.alive(inner.lease)?;
         }
-        let rank = alive.iter().take_while(|instance| **instance != inner.instance).count();
+        let rank = alive.iter().position(|instance| *instance == inner.instance);
         let shards = inner.shards as usize;
-        Ok(shards / alive.len() + usize::from(rank < shards % alive.len()))
+        Ok(rank.map(|rank| shards / alive.len() + usize::from(rank < shards % alive.len())))
     }
 
     /// Takes shards that are free, at most that many, and begins to open them.

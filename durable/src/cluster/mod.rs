@@ -100,7 +100,7 @@
 //!   shard from another.
 //! - While servers elect a leader, which takes some seconds, batches wait and leases are not
 //!   renewed, so a lease should be longer: 15 seconds or more. An instance that starts meanwhile
-//!   asks again for 10 seconds, and is refused after that.
+//!   asks again for up to 10 seconds, and may be refused.
 //! - An instance has one connection.
 //! - `Firing::settle` is for PostgreSQL.
 //! - *Durable* means that most of a stream's servers have a batch. Whether they have synced it is a

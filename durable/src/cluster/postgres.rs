@@ -99,7 +99,7 @@ impl Keeping for Listening {
         // One row that tells nothing but the time, if there is none to renew.
         let is_lease = |row: &&postgres::Row| row.get::<_, Option<i32>>(0).is_some();
         let renewed = rows.iter().filter(is_lease).map(taken_of).collect();
-        Ok(Renewal { renewed, reading: Some(reading) })
+        Ok(Renewal { sent, renewed, reading: Some(reading) })
     }
 
     fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError> {

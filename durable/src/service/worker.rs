@@ -13,6 +13,7 @@ use std::fmt::Display;
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
+use crate::error::StoreError;
 use crate::foreign;
 use crate::payload::Payload;
 use crate::position::{END, Position, TimerId, ms_at_or_after};
@@ -25,7 +26,10 @@ use super::pending::Then;
 use super::window::Next;
 
 /// The handler, without the types of the payload and of its errors.
-pub(super) type Run = dyn Fn(&Arc<Core>, &Record) -> Result<(), Failure> + Send + Sync;
+pub(super) type Run = dyn Fn(&Arc<Core>, &Record) -> Result<Ran, Failure> + Send + Sync;
+
+/// Whether the handler was called. It was not if this instance may not have timers fire any more.
+type Ran = Result<(), StoreError>;
 
 /// Why an attempt has failed.
 pub(super) struct Failure {
@@ -72,8 +76,12 @@ pub(super) fn erase<P: Payload, E: Display>(
                 is_final: true,
             })?;
             let firing = Firing { payload, record: record.clone(), is_repeat, durable };
+            // At last: all that comes before this can wait for a lock, or be suspended.
+            if let Err(error) = core.may_fire() {
+                return Ok(Err(error));
+            }
             let failed = |error: E| Failure { error: error.to_string(), is_final: false };
-            handler(&firing).map_err(failed)
+            handler(&firing).map(Ok).map_err(failed)
         });
         called.unwrap_or_else(|text| {
             Err(Failure { error: format!("panicked: {text}"), is_final: false })
@@ -109,9 +117,7 @@ impl Core {
 
     /// Handles the next timer that is due, if there is one.
     pub(super) fn work_once(self: &Arc<Core>, run: &Run) -> bool {
-        if let Some(share) = &self.config.share
-            && let Err(error) = share.may_fire()
-        {
+        if let Err(error) = self.may_fire() {
             self.fail(&error);
             return false;
         }
@@ -119,8 +125,19 @@ impl Core {
         let before = SERVED.replace(Arc::as_ptr(self));
         let result = run(self, &record);
         SERVED.set(before);
-        self.finish(&record, result);
+        match result {
+            Ok(Ok(())) => self.finish(&record, Ok(())),
+            Ok(Err(error)) => {
+                self.state().stats.fired -= 1;
+                self.fail(&error);
+            }
+            Err(failure) => self.finish(&record, Err(failure)),
+        }
         true
+    }
+
+    fn may_fire(&self) -> Result<(), StoreError> {
+        self.config.share.as_ref().map_or(Ok(()), |share| share.may_fire())
     }
 
     fn begin(self: &Arc<Core>) -> Option<Arc<Record>> {
@@ -256,5 +273,60 @@ impl<P> Firing<P> {
     /// The service, to schedule and cancel other timers. It does not keep the service open.
     pub fn timers(&self) -> &Durable<P> {
         &self.durable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::StoreErrorKind;
+    use crate::service::{Builder, Share};
+    use crate::store::Disk;
+
+    /// A lease that is over after so many looks.
+    struct Lease(AtomicU32);
+
+    impl Share for Lease {
+        fn now(&self) -> SystemTime {
+            SystemTime::now() + Duration::from_secs(1)
+        }
+
+        fn may_fire(&self) -> Result<(), StoreError> {
+            let less = |left: u32| left.checked_sub(1);
+            let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            left.map(drop).map_err(|_| StoreError::new(StoreErrorKind::Fenced, "it is over"))
+        }
+    }
+
+    /// One timer is due, and the lease is over after so many looks: how often the handler ran, how
+    /// many have fired by the statistics, and whether the service has ended.
+    fn fired_after(looks: u32) -> (u32, u64, bool) {
+        let now = SystemTime::now();
+        let (calls, lease) = (Arc::new(AtomicU32::new(0)), Arc::new(Lease(looks.into())));
+        let called = calls.clone();
+        let handler = move |_: &Firing<String>| {
+            called.fetch_add(1, Ordering::Relaxed);
+            Ok::<(), StoreError>(())
+        };
+        let service = Builder::new().share(lease, Duration::ZERO);
+        let mut service = service.open_by_hand(Disk::default().open(), now, handler).unwrap();
+        drop(service.timers().schedule(now, "text".to_owned()).unwrap());
+        service.step().unwrap();
+        service.step().unwrap();
+        service.advance(Duration::from_millis(20));
+        service.worker()();
+        let timers = service.timers();
+        (calls.load(Ordering::Relaxed), timers.stats().fired, timers.failure().is_some())
+    }
+
+    #[test]
+    fn no_handler_begins_after_the_last_look_at_the_lease() {
+        assert_eq!(fired_after(0), (0, 0, true));
+        // It is over while the worker takes the timer out of the window.
+        assert_eq!(fired_after(1), (0, 0, true));
+        assert_eq!(fired_after(2), (1, 1, false));
     }
 }

@@ -1,5 +1,6 @@
-//! Rounds at a hub that replies slowly, or that takes the instance for dead.
+//! Rounds at a hub that replies slowly, or for which the instance is dead.
 
+use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
@@ -17,16 +18,20 @@ const MINE: u64 = 7;
 const OTHER: u64 = 8;
 const SHARDS: u32 = 4;
 
-/// Each shard of the instance stays its own, and no other is free.
+/// No shard is free.
 struct Desk {
     takes_to_reply: Duration,
-    alive: Vec<u64>,
+    /// Who is alive, at each request for that.
+    alive: VecDeque<&'static [u64]>,
+    /// How often leases are renewed. Later, others have the shards.
+    renewals: usize,
     requests: Vec<&'static str>,
 }
 
 impl Desk {
-    fn new(takes_to_reply: Duration, alive: &[u64]) -> Desk {
-        Desk { takes_to_reply, alive: alive.to_vec(), requests: Vec::new() }
+    fn new(takes_to_reply: Duration, alive: &[&'static [u64]]) -> Desk {
+        let alive = alive.iter().copied().collect();
+        Desk { takes_to_reply, alive, renewals: usize::MAX, requests: Vec::new() }
     }
 
     fn reply(&mut self, request: &'static str) {
@@ -41,13 +46,16 @@ impl Keeping for Desk {
     }
 
     fn renew(&mut self, _: u64, leases: &[Taken], _: Duration) -> Result<Renewal, StoreError> {
+        let sent = since_start();
         self.reply("renew");
-        Ok(Renewal { renewed: leases.to_vec(), reading: None })
+        let is_mine = self.requests.iter().filter(|one| **one == "renew").count() <= self.renewals;
+        let renewed = if is_mine { leases.to_vec() } else { Vec::new() };
+        Ok(Renewal { sent, renewed, reading: None })
     }
 
     fn alive(&mut self, _: Duration) -> Result<Vec<u64>, StoreError> {
         self.reply("alive");
-        Ok(self.alive.clone())
+        Ok(self.alive.pop_front().expect("it asks no more often").to_vec())
     }
 
     fn take(&mut self, _: u64, _: &[u32], _: usize, _: Duration) -> Result<Vec<Taken>, StoreError> {
@@ -124,7 +132,7 @@ fn keeper(lease: Duration, holds: u32) -> Keeper<()> {
 #[test]
 fn a_round_makes_each_request_once() {
     let hour = Duration::from_secs(3600);
-    let mut desk = Desk::new(Duration::ZERO, &[MINE, OTHER]);
+    let mut desk = Desk::new(Duration::ZERO, &[&[MINE, OTHER]]);
     let next = keeper(hour, 2).round(&mut desk).unwrap();
     assert_eq!(desk.requests, ["renew", "alive", "next expiry"]);
     assert!(next > since_start() + hour / 4 && next <= since_start() + hour / 3);
@@ -133,16 +141,40 @@ fn a_round_makes_each_request_once() {
 #[test]
 fn leases_are_renewed_in_the_middle_of_a_slow_round() {
     let lease = Duration::from_millis(30);
-    let mut desk = Desk::new(lease / 3, &[MINE, OTHER]);
+    let mut desk = Desk::new(lease / 3, &[&[MINE, OTHER]]);
+    let keeper = keeper(lease, 1);
+    keeper.round(&mut desk).unwrap();
     // One is missing.
-    let next = keeper(lease, 1).round(&mut desk).unwrap();
     assert_eq!(desk.requests, ["renew", "alive", "renew", "take", "renew"]);
-    assert!(next <= since_start() + lease / 3);
+    assert_eq!(keeper.inner.held().wanted(), [0]);
 }
 
 #[test]
-fn who_is_taken_for_dead_keeps_a_share() {
+fn what_is_lost_in_the_middle_of_a_round_is_closed() {
+    let lease = Duration::from_millis(30);
+    let mut desk = Desk { renewals: 1, ..Desk::new(lease / 3, &[&[MINE, OTHER]]) };
+    let keeper = keeper(lease, 2);
+    keeper.round(&mut desk).unwrap();
+    assert_eq!(desk.requests, ["renew", "alive", "renew", "take", "renew"]);
+    assert!(keeper.inner.held().wanted().is_empty());
+}
+
+#[test]
+fn who_is_taken_for_dead_says_so_again_and_has_its_share() {
+    let mut desk = Desk::new(Duration::ZERO, &[&[OTHER], &[OTHER, MINE]]);
     let keeper = keeper(Duration::from_secs(3600), 3);
-    keeper.round(&mut Desk::new(Duration::ZERO, &[OTHER])).unwrap();
+    keeper.round(&mut desk).unwrap();
+    assert_eq!(desk.requests, ["renew", "alive", "renew", "alive", "next expiry"]);
     assert_eq!(keeper.inner.held().wanted(), [0, 1]);
+}
+
+#[test]
+fn who_stays_dead_for_others_keeps_what_it_has_and_takes_nothing() {
+    for holds in [1, 3] {
+        let mut desk = Desk::new(Duration::ZERO, &[&[OTHER], &[OTHER]]);
+        let keeper = keeper(Duration::from_secs(3600), holds);
+        keeper.round(&mut desk).unwrap();
+        assert_eq!(desk.requests, ["renew", "alive", "renew", "alive", "next expiry"]);
+        assert_eq!(keeper.inner.held().wanted().len(), holds as usize);
+    }
 }

@@ -11,8 +11,9 @@ use crate::cluster::hub::{Tell, messages};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
 use crate::record::{DeadLetter, Record};
-use crate::store::nats::client::{Listening, Nats, failed};
+use crate::store::nats::client::{Listening, Nats};
 use crate::store::nats::names::Names;
+use crate::store::nats::reply::failed;
 use crate::store::nats::{Done, NatsStore, Question, encode_letters, encode_outcomes};
 use crate::store::{Op, Store};
 

@@ -13,12 +13,16 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
 use crate::record::DeadLetter;
 use crate::store::Op;
-use crate::store::nats::client::{Nats, Trouble, failed};
+use crate::store::nats::client::Nats;
 use crate::store::nats::names::{EXPECT_LAST_OF_KEY, Names};
+use crate::store::nats::reply::{Trouble, WRONG_LAST, failed};
 use crate::store::nats::{Piece, Question, decode_letters, decode_outcomes, encode_ops};
 
 use super::asked::{DONE, NOT_MINE};
 use super::seen::{Seen, lock};
+
+/// How often a release is tried while the keeper renews the same lease.
+const RELEASES: usize = 10;
 
 pub(super) struct Desk {
     pub(super) nats: Nats,
@@ -36,12 +40,26 @@ impl Clerking for Desk {
     }
 
     fn release(&mut self, taken: Taken) -> Result<(), StoreError> {
-        let known = lock(&self.seen).shards.get(&taken.shard).copied().unwrap_or_default();
-        if known.fence == taken.fence.cast_unsigned() {
-            let key = format!("s.{}", taken.shard);
+        let name = format!("s.{}", taken.shard);
+        for _ in 0..RELEASES {
+            let known = lock(&self.seen).shards.get(&taken.shard).copied().unwrap_or_default();
+            if known.fence != taken.fence.cast_unsigned() {
+                break;
+            }
             let expected = Some((EXPECT_LAST_OF_KEY, known.revision));
-            let released = self.nats.add(self.names.key(&key), expected, b"0 0".to_vec());
-            lock(&self.seen).read(&key, released.map_err(failed)?, b"0 0");
+            match self.nats.add(self.names.key(&name), expected, b"0 0".to_vec()) {
+                // A renewal was under way.
+                Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => {
+                    let found = self.names.value(&self.nats, &name).map_err(failed)?;
+                    if let Some((value, revision)) = found {
+                        lock(&self.seen).read(&name, revision, value.as_bytes());
+                    }
+                }
+                released => {
+                    lock(&self.seen).read(&name, released.map_err(failed)?, b"0 0");
+                    break;
+                }
+            }
         }
         self.tell(&Message::Look)
     }

@@ -44,13 +44,14 @@ mod watch;
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::store::Store;
-use crate::store::nats::client::{Nats, failed};
+use crate::store::nats::client::Nats;
 use crate::store::nats::names::Names;
+use crate::store::nats::reply::failed;
 use crate::store::nats::{NatsStore, Opening};
 
 use super::hub::{Clerking, Hub, Keeping, Taken, Tell};
@@ -71,6 +72,8 @@ pub(super) struct Meeting {
     directory: PathBuf,
     ignores_fence: bool,
     seen: Arc<Mutex<Seen>>,
+    /// For the first keeping.
+    starting: Mutex<Option<Nats>>,
 }
 
 // === impl Meeting ===
@@ -84,7 +87,14 @@ impl Meeting {
         directory: PathBuf,
         ignores_fence: bool,
     ) -> Meeting {
-        Meeting { nats, names, shards, lease, directory, ignores_fence, seen: Arc::default() }
+        let (seen, starting) = (Arc::default(), Mutex::default());
+        Meeting { nats, names, shards, lease, directory, ignores_fence, seen, starting }
+    }
+
+    /// The instance starts, and asks by this connection until it knows the clock.
+    pub(super) fn starting(mut self, patient: Nats) -> Meeting {
+        self.starting = Mutex::new(Some(patient));
+        self
     }
 }
 
@@ -108,6 +118,7 @@ impl Hub for Meeting {
         let listening = self.nats.listen(self.names.told(), hear).map_err(failed)?;
         Ok(Box::new(Watch {
             nats: self.nats.clone(),
+            starting: self.starting.lock().unwrap_or_else(PoisonError::into_inner).take(),
             names: self.names.clone(),
             shards: self.shards,
             lease: self.lease,

@@ -16,8 +16,9 @@ use crate::cluster::clock::since_start;
 use crate::cluster::hub::{Keeping, Reading, Renewal, Taken};
 use crate::cluster::message::Message;
 use crate::error::StoreError;
-use crate::store::nats::client::{Listening, Nats, Trouble, WRONG_LAST, failed};
+use crate::store::nats::client::{Listening, Nats};
 use crate::store::nats::names::{EXPECT_LAST_OF_KEY, Names};
+use crate::store::nats::reply::{Trouble, WRONG_LAST, failed};
 
 use super::seen::{Key, Seen, lock};
 
@@ -26,6 +27,8 @@ const TRIES: u32 = 50;
 
 pub(super) struct Watch {
     pub(super) nats: Nats,
+    /// In its place until the clock is known, if the instance starts with this.
+    pub(super) starting: Option<Nats>,
     pub(super) names: Names,
     pub(super) shards: u32,
     pub(super) lease: Duration,
@@ -38,9 +41,8 @@ pub(super) struct Watch {
 // === impl Watch ===
 
 impl Watch {
-    /// Until the clock is known, there is nothing else to do.
-    fn asking(&self) -> Nats {
-        if self.has_read_clock { self.nats.clone() } else { self.nats.patient() }
+    fn asking(&self) -> &Nats {
+        self.starting.as_ref().unwrap_or(&self.nats)
     }
 
     /// Reads the bucket, and returns when its leader has got that revision, if that is there.
@@ -79,7 +81,7 @@ impl Watch {
         let tries = if self.has_read_clock { 1 } else { TRIES };
         for _ in 0..tries {
             if let Some(shows_us) = self.read(revision)? {
-                self.has_read_clock = true;
+                (self.has_read_clock, self.starting) = (true, None);
                 return Ok(Some(Reading { sent, received, shows_us }));
             }
             // The server that has replied is behind.
@@ -124,7 +126,7 @@ impl Watch {
 
 impl Keeping for Watch {
     fn next_session(&mut self) -> Result<u64, StoreError> {
-        self.names.count(&self.nats.patient(), "sessions")
+        self.names.count(self.asking(), "sessions")
     }
 
     fn renew(
@@ -135,8 +137,9 @@ impl Keeping for Watch {
     ) -> Result<Renewal, StoreError> {
         // First, because this reads what became of the leases, too.
         let reading = self.say_alive(instance)?;
+        let sent = since_start();
         let renewed = self.renew_all(instance, leases)?;
-        Ok(Renewal { renewed, reading })
+        Ok(Renewal { sent, renewed, reading })
     }
 
     fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError> {

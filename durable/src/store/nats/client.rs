@@ -24,11 +24,13 @@ use tokio::task::JoinHandle;
 
 use crate::error::{StoreError, StoreErrorKind};
 
+use super::reply::{Extent, NO_STREAM, OTHER_SETTINGS, Stored, Trouble, parsed, stored, trouble};
+
 /// How long a request waits for its reply. JetStream replies within milliseconds, or there is no
 /// leader at the moment.
 const REPLY: Duration = Duration::from_millis(1000);
 
-/// How long the first connection may take, and how long a patient one asks again.
+/// How long the first connection may take, and how long an instance that starts asks again.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long a patient connection waits until it asks again.
@@ -38,49 +40,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(crate) struct Nats {
     client: Client,
-    /// For how long a request of JetStream's is made again while nobody is there to do it.
-    patience: Duration,
+    /// Until when a request of JetStream's is made again while nobody is there to do it.
+    patient_until: Option<Instant>,
     handle: Handle,
     /// Dropping it ends the runtime.
     _end: Arc<oneshot::Sender<()>>,
 }
-
-/// Why there is no good reply.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The server has refused it, and nothing was done.
-    Refused { code: u64, text: String },
-    /// Nobody is there to do it, so nothing was done.
-    Nobody,
-    /// It is unknown whether it was done.
-    Unknown(String),
-}
-
-/// A message of a stream.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    pub(crate) subject: String,
-    pub(crate) sequence: u64,
-    /// By the clock of the stream's leader, in microseconds since 1970.
-    pub(crate) time_us: i64,
-    pub(crate) data: Vec<u8>,
-}
-
-/// What a stream has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) messages: u64,
-}
-
-/// The stream does not have the last sequence number that was expected.
-pub(crate) const WRONG_LAST: [u64; 2] = [10071, 10164];
-/// A stream of this name has other settings.
-const OTHER_SETTINGS: u64 = 10058;
-const NO_STREAM: u64 = 10059;
-const FULL: [u64; 3] = [10023, 10047, 10077];
-const TOO_LARGE: u64 = 10054;
 
 impl Nats {
     pub(crate) fn connect(servers: &str, options: ConnectOptions) -> Result<Nats, StoreError> {
@@ -113,13 +78,13 @@ impl Nats {
             let message = format!("the servers of NATS cannot be reached: {error}");
             StoreError::new(StoreErrorKind::Io, message)
         })?;
-        Ok(Nats { client, patience: Duration::ZERO, handle, _end: Arc::new(end) })
+        Ok(Nats { client, patient_until: None, handle, _end: Arc::new(end) })
     }
 
-    /// The same connection, for somebody who has nothing else to do while servers elect a leader,
-    /// or learn of a stream that was made a moment ago.
+    /// The same connection for an instance that starts. For some seconds it has nothing else to do
+    /// while servers elect a leader, or learn of a stream that was made a moment ago.
     pub(crate) fn patient(&self) -> Nats {
-        Nats { patience: CONNECT, ..self.clone() }
+        Nats { patient_until: Some(Instant::now() + CONNECT), ..self.clone() }
     }
 
     /// Whether the server is one of several.
@@ -162,7 +127,7 @@ impl Nats {
         let subject = format!("$JS.API.{what}");
         // Some of them wait for an election.
         let request = || self.request(subject.clone(), payload.clone(), REPLY * 5);
-        parsed(&while_nobody(self.patience, request)?)
+        parsed(&while_nobody(self.patient_until, request)?)
     }
 
     /// Tells all that listen.
@@ -193,13 +158,13 @@ impl Nats {
             let request = request.timeout(Some(REPLY));
             self.wait(async move { client.send_request(subject, request).await.map_err(trouble) })
         };
-        let reply = parsed(&while_nobody(self.patience, ask)?.payload)?;
+        let reply = parsed(&while_nobody(self.patient_until, ask)?.payload)?;
         reply["seq"].as_u64().ok_or_else(|| Trouble::Unknown(format!("a reply of {reply}")))
     }
 
     /// Reads messages of a stream, from any of its servers, which may be behind.
     pub(crate) fn read(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
-        while_nobody(self.patience, || self.read_once(stream, which))
+        while_nobody(self.patient_until, || self.read_once(stream, which))
     }
 
     fn read_once(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
@@ -312,13 +277,12 @@ impl Drop for Listening {
 
 /// Makes a request again while nobody is there to do it.
 fn while_nobody<T>(
-    patience: Duration,
+    until: Option<Instant>,
     request: impl Fn() -> Result<T, Trouble>,
 ) -> Result<T, Trouble> {
-    let begun = Instant::now();
     loop {
         match request() {
-            Err(Trouble::Nobody) if begun.elapsed() < patience => thread::sleep(PAUSE),
+            Err(Trouble::Nobody) if until > Some(Instant::now()) => thread::sleep(PAUSE),
             done => return done,
         }
     }
@@ -336,79 +300,6 @@ fn wait_in<T: Send + 'static>(
     told.recv().ok()
 }
 
-// === replies ===
-
-fn trouble(error: async_nats::RequestError) -> Trouble {
-    use async_nats::RequestErrorKind::{InvalidSubject, MaxPayloadExceeded, NoResponders};
-    match error.kind() {
-        NoResponders => Trouble::Nobody,
-        InvalidSubject => Trouble::Refused { code: 0, text: error.to_string() },
-        MaxPayloadExceeded => Trouble::Refused { code: TOO_LARGE, text: error.to_string() },
-        _ => Trouble::Unknown(error.to_string()),
-    }
-}
-
-fn parsed(reply: &[u8]) -> Result<Value, Trouble> {
-    let value: Value =
-        serde_json::from_slice(reply).map_err(|error| Trouble::Unknown(error.to_string()))?;
-    let error = &value["error"];
-    if error.is_null() {
-        return Ok(value);
-    }
-    let text = error["description"].as_str().unwrap_or_default().to_owned();
-    match (error["code"].as_u64(), error["err_code"].as_u64()) {
-        // There is no leader, or not enough servers, at the moment.
-        (Some(503), Some(code)) if !FULL.contains(&code) => Err(Trouble::Unknown(text)),
-        (_, code) => Err(Trouble::Refused { code: code.unwrap_or(0), text }),
-    }
-}
-
-fn stored(message: &Message) -> Result<Stored, Trouble> {
-    let header = |name: &str| {
-        let value = message.headers.as_ref().and_then(|headers| headers.get(name));
-        value.map(|value| value.as_str())
-    };
-    let sequence = header("Nats-Sequence").and_then(|number| number.parse().ok());
-    let time_us = header("Nats-Time-Stamp").and_then(micros_of);
-    match (header("Nats-Subject"), sequence, time_us) {
-        (Some(subject), Some(sequence), Some(time_us)) => Ok(Stored {
-            subject: subject.to_owned(),
-            sequence,
-            time_us,
-            data: message.payload.to_vec(),
-        }),
-        _ => Err(Trouble::Unknown(format!("a message with headers {:?}", message.headers))),
-    }
-}
-
-/// A time such as `2026-11-25T02:54:46.444508609Z`, in microseconds since 1970, rounded down.
-fn micros_of(text: &str) -> Option<i64> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let mut date = date.splitn(3, '-').map(str::parse::<i64>);
-    let mut next = || date.next()?.ok();
-    let (year, month, day) = (next()?, next()?, next()?);
-    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let mut time = time.splitn(3, ':').map(str::parse::<i64>);
-    let mut next = || time.next()?.ok();
-    let seconds = (next()? * 60 + next()?) * 60 + next()?;
-    let micros: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
-    // The days before a year that begins in March, so that a leap day is its last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    Some(((days - 719_468) * 86_400 + seconds) * 1_000_000 + micros)
-}
-
-/// What it means for a store.
-pub(crate) fn failed(trouble: Trouble) -> StoreError {
-    let (kind, text) = match trouble {
-        Trouble::Refused { code: TOO_LARGE, text } => (StoreErrorKind::TooLarge, text),
-        Trouble::Refused { code, text } if FULL.contains(&code) => (StoreErrorKind::Full, text),
-        Trouble::Refused { text, .. } | Trouble::Unknown(text) => (StoreErrorKind::Io, text),
-        Trouble::Nobody => (StoreErrorKind::Io, "JetStream does not reply".to_owned()),
-    };
-    StoreError::new(kind, format!("NATS says: {text}"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -422,22 +313,14 @@ mod tests {
             asked.set(asked.get() + 1);
             if asked.get() == 3 { Ok("done") } else { Err(Trouble::Nobody) }
         };
-        assert!(matches!(while_nobody(Duration::ZERO, third), Err(Trouble::Nobody)));
+        assert!(matches!(while_nobody(None, third), Err(Trouble::Nobody)));
         assert_eq!(asked.get(), 1);
-        assert!(matches!(while_nobody(CONNECT * 10, third), Ok("done")));
+        let later = Some(Instant::now() + Duration::from_secs(3600));
+        assert!(matches!(while_nobody(later, third), Ok("done")));
         assert_eq!(asked.get(), 3);
         let unknown = || Err::<(), _>(Trouble::Unknown(asked.replace(0).to_string()));
-        let Err(Trouble::Unknown(told)) = while_nobody(CONNECT, unknown) else { panic!() };
+        let Err(Trouble::Unknown(told)) = while_nobody(later, unknown) else { panic!() };
         assert_eq!(told, "3", "it was asked for once");
-    }
-
-    #[test]
-    fn a_time_is_read_to_the_microsecond() {
-        assert_eq!(micros_of("1970-01-01T00:00:00Z"), Some(0));
-        assert_eq!(micros_of("2000-02-29T23:59:59.5Z"), Some(951_868_799_500_000));
-        assert_eq!(micros_of("2026-11-25T02:54:46.444508609Z"), Some(1_795_575_286_444_508));
-        for text in ["", "2026-11-25", "2026-11-25T02:54:46", "2026-11-25T02:54Z"] {
-            assert_eq!(micros_of(text), None, "{text}");
-        }
+        assert!(matches!(while_nobody(Some(Instant::now()), third), Err(Trouble::Nobody)));
     }
 }

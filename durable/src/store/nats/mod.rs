@@ -45,6 +45,7 @@ mod entry;
 mod index;
 pub(crate) mod names;
 mod replay;
+pub(crate) mod reply;
 mod request;
 mod shorten;
 
@@ -59,9 +60,10 @@ use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 
 use super::{Op, RedbStore, Store};
-use client::{Nats, Stored, Trouble, WRONG_LAST, failed};
+use client::Nats;
 use entry::{Effect, Entry, FRAME};
 use names::{EXPECT_LAST, Names};
+use reply::{Stored, Trouble, WRONG_LAST, failed};
 
 #[doc(hidden)]
 pub use replay::{Noted, history, leader, publish};

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::client::{Nats, Trouble, WRONG_LAST, failed};
+use super::client::Nats;
+use super::reply::{Trouble, WRONG_LAST, failed};
 
 /// The version of what is in the streams.
 const VERSION: u32 = 1;

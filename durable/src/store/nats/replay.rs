@@ -10,9 +10,10 @@ use crate::position::Position;
 use crate::record::Record;
 use crate::store::Store;
 
-use super::client::{Nats, Stored, Trouble, failed};
+use super::client::Nats;
 use super::entry::{Effect, Entry};
 use super::names::{self, Names};
+use super::reply::{Stored, Trouble, failed};
 use super::{Log, NatsStore, Opening, PAUSE};
 
 /// How many changes are made to an index at a time, and how long they are together.

@@ -14,8 +14,8 @@ use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 use crate::store::{Op, Store};
 
-use super::client::failed;
 use super::entry::{Reader, put};
+use super::reply::failed;
 use super::{Log, NatsStore};
 
 /// How many dead letters are read at a time, which can be long.
