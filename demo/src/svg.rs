@@ -56,7 +56,9 @@ impl Axis {
     }
 
     fn text(&self, mark: f64) -> String {
-        let digits = (-self.step.log10().floor()).max(0.0) as usize;
+        // Both axes have one at the corner, where "0.0" would lie on the other's.
+        let is_zero = mark == 0.0;
+        let digits = if is_zero { 0 } else { (-self.step.log10().floor()).max(0.0) as usize };
         if digits == 0 { grouped(mark.round() as u64) } else { format!("{mark:.digits$}") }
     }
 }
@@ -127,5 +129,5 @@ fn an_axis_holds_what_is_most_and_has_round_marks() {
     let axis = Axis::up_to(1_004_113.0);
     assert_eq!(axis.text(axis.step), "200,000");
     let axis = Axis::up_to(1.0);
-    assert_eq!(axis.text(axis.step), "0.2");
+    assert_eq!([0.0, axis.step].map(|mark| axis.text(mark)), ["0", "0.2"]);
 }
