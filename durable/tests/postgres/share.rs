@@ -322,7 +322,8 @@ fn an_instance_can_be_used_inside_an_asynchronous_runtime() {
         let one = scene.start();
         let id = one.schedule(one.now(), "a".into()).unwrap().await.unwrap();
         assert_eq!(scene.fired().1, "a");
-        assert_eq!(one.cancel(id).await.unwrap(), Cancelled::NotFound);
+        // (The handler that has told may not have returned.)
+        assert_ne!(one.cancel(id).await.unwrap(), Cancelled::Cancelled);
         one.stop().unwrap();
         drop(scene.start());
     });
