@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime};
 use common::{HOUR, builder, gated, now, sending, text};
 use tickless_durable::store::{Disk, Fault};
 use tickless_durable::{
-    Builder, Cancelled, Durable, Error, Firing, Misfire, ScheduleReason, StopError, StoreErrorKind,
+    Builder, Cancelled, Durable, Error, Firing, Json, Misfire, ScheduleReason, StopError,
+    StoreErrorKind,
 };
 
 // === restarts ===
@@ -224,6 +225,29 @@ fn a_stop_waits_for_the_handler_that_runs_and_for_its_end_to_be_durable() {
     release.send(true).unwrap();
     stopping.join().unwrap().unwrap();
     assert!(disk.timers().iter().all(|record| &*record.payload == b"b"));
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_is_a_dead_letter_at_once() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder());
+    timers.schedule(now() + HOUR, text("no number")).unwrap().wait().unwrap();
+    timers.stop().unwrap();
+    // An hour later, in effect.
+    let mut record = disk.timers().remove(0);
+    disk.remove(record.position);
+    record.position.due_ms -= 3_600_000;
+    record.first_due_ms = record.position.due_ms;
+    disk.add(record);
+    let timers = builder().open(disk.open(), |_: &Firing<Json<u32>>| Ok::<(), Error>(())).unwrap();
+    let letter = loop {
+        if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
+            break letter.clone();
+        }
+        thread::yield_now();
+    };
+    assert!(letter.error.starts_with("the payload cannot be read: "), "{}", letter.error);
+    assert_eq!(timers.stats().fired, 1);
 }
 
 #[test]

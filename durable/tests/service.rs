@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use common::{HOUR, builder, gated, now, sending, text};
 use limit::LIMIT;
 use tickless_durable::store::Disk;
-use tickless_durable::{Cancelled, Error, Firing, Json, OpenError, ScheduleReason, StopError};
+use tickless_durable::{Cancelled, Error, Firing, OpenError, ScheduleReason, StopError};
 
 // === tickets ===
 
@@ -176,23 +176,6 @@ fn a_handler_that_fails_or_panics_is_called_again_and_then_no_more() {
     assert!(timers.dead_letters(Some(&letter), 10).wait().unwrap().is_empty());
     assert!(timers.forget(&letter).wait().unwrap());
     assert!(!timers.forget(&letter).wait().unwrap());
-}
-
-#[test]
-fn a_payload_that_cannot_be_read_is_a_dead_letter_at_once() {
-    let disk = Disk::default();
-    let (timers, _fired) = sending(&disk, builder());
-    timers.schedule(now() + Duration::from_millis(20), text("no number")).unwrap().wait().unwrap();
-    timers.stop().unwrap();
-    let timers = builder().open(disk.open(), |_: &Firing<Json<u32>>| Ok::<(), Error>(())).unwrap();
-    let letter = loop {
-        if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
-            break letter.clone();
-        }
-        thread::yield_now();
-    };
-    assert!(letter.error.starts_with("the payload cannot be read: "), "{}", letter.error);
-    assert_eq!(timers.stats().fired, 1);
 }
 
 #[test]

@@ -69,6 +69,8 @@ pub(super) struct State {
     pub(super) is_ending: bool,
     /// How many workers there are.
     pub(super) workers: usize,
+    /// How many of them call a handler.
+    pub(super) calling: usize,
     pub(super) stats: Stats,
 }
 
@@ -104,6 +106,7 @@ impl Core {
                 is_closed: false,
                 is_ending: false,
                 workers: 0,
+                calling: 0,
                 stats: Stats::default(),
             }),
             config,

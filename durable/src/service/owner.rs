@@ -60,7 +60,7 @@ impl Owner {
         Ok(Arc::new(owner))
     }
 
-    /// Returns how many workers were still busy when the limit was over.
+    /// Returns how many handlers were still running when the limit was over.
     pub(super) fn stop(&self, limit: Option<Duration>) -> Result<usize, StopError> {
         if is_served(&self.core) {
             return Err(StopError::InHandler);
@@ -141,6 +141,7 @@ impl Core {
                 }
             };
         }
-        state.workers
+        // Others may not have noticed yet that there is no more work.
+        state.calling
     }
 }

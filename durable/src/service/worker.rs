@@ -125,6 +125,7 @@ impl Core {
         let before = SERVED.replace(Arc::as_ptr(self));
         let result = run(self, &record);
         SERVED.set(before);
+        self.state().calling -= 1;
         match result {
             Ok(Ok(())) => self.finish(&record, Ok(())),
             Ok(Err(error)) => {
@@ -158,6 +159,7 @@ impl Core {
             match next {
                 Next::Run(record) => {
                     state.stats.fired += 1;
+                    state.calling += 1;
                     return Some(record);
                 }
                 Next::Note(record) => self.note(&mut state, &record),

@@ -12,7 +12,7 @@ use crate::instance::{Instance, Settings, faketime};
 use crate::scene::{Scene, now_us};
 use crate::server::{Servers, on_three};
 
-const LEASE: Duration = Duration::from_millis(1500);
+const LEASE: Duration = Duration::from_secs(3);
 
 /// A place for a history, and how its instances are started.
 fn scene(shards: u32) -> Option<(Scene, Settings)> {

@@ -15,6 +15,7 @@ use std::{env, fs, io, thread};
 use tickless_durable::cluster::{Faults, Firing};
 use tickless_durable::{Backoff, Builder, Cluster};
 
+use crate::limit::LIMIT;
 use crate::scene::{Scene, now_us};
 
 /// What its lines begin with: the harness of the tests writes some, too.
@@ -170,7 +171,7 @@ impl Instance {
 
     #[track_caller]
     fn line(&mut self) -> String {
-        self.told.recv_timeout(Duration::from_secs(100)).expect("the instance tells something")
+        self.told.recv_timeout(LIMIT).expect("the instance tells something")
     }
 }
 

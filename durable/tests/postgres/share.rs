@@ -112,7 +112,7 @@ fn a_timer_that_another_instance_schedules_earlier_fires_at_its_time() {
     let due = one.now() + Duration::from_millis(300);
     one.schedule_keyed(&key, due, "soon".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired(), (other.instance(), "soon".into()));
-    assert!(one.now() >= due);
+    assert!(other.now() >= due);
 }
 
 #[test]
@@ -304,6 +304,10 @@ fn a_handler_schedules_on_any_shard_and_cannot_stop_its_instance() {
     };
     let cluster: Cluster<String> = scene.builder().start(handler).unwrap();
     scene.recorder.wait_for_holders(2);
+    // A timer without a key goes to a shard of this instance's, once one is open.
+    while cluster.shards().is_empty() {
+        std::thread::yield_now();
+    }
     cluster.schedule(cluster.now(), "20".into()).unwrap().wait().unwrap();
     let fired: Vec<Fired> = (0..21).map(|_| scene.fired()).collect();
     assert_eq!(fired.iter().filter(|(_, text)| text == "child").count(), 20);
@@ -364,13 +368,13 @@ fn the_isolation_that_a_database_asks_for_elsewhere_changes_nothing() {
 #[test]
 fn a_server_that_ends_idle_sessions_does_not_end_those_of_a_shard() {
     let Some(mut scene) = Scene::new(1) else { return };
-    scene.place.url.push_str(" options='-c idle_session_timeout=100ms'");
+    scene.place.url.push_str(" options='-c idle_session_timeout=2s'");
     let cluster = scene.start();
     cluster.schedule(cluster.now(), "a".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired().1, "a");
     // Idle for longer than that.
     let idle = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'tickless shard%'
-                AND state = 'idle' AND now() - state_change > interval '500 milliseconds'";
+                AND state = 'idle' AND now() - state_change > interval '3 seconds'";
     scene.recorder.wait_for(idle, 1);
     cluster.schedule(cluster.now(), "b".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired().1, "b");
