@@ -254,7 +254,7 @@ fn errors_are_errors_and_need_no_payload_that_can_be_printed() {
     let text = |error: &dyn Error| error.to_string();
     let handler = |batch: Batch<'_, Opaque>| batch.for_each(drop);
     let engine = Builder::new().max_pending(1).build_with_handler(handler).unwrap();
-    let _pending = engine.schedule(SOON, Opaque).unwrap();
+    let _pending = engine.schedule(Duration::from_secs(3600), Opaque).unwrap();
     let full = engine.schedule(SOON, Opaque).unwrap_err();
     assert_eq!(format!("{full:?}"), "Refused { reason: Full, .. }");
     engine.stop().unwrap();
