@@ -87,9 +87,8 @@ fn benches() -> Vec<Bench> {
         // Seats are left one after the other, and go to the depot.
         cancel: with_timers, cancel, all_cancelled, [87, 78], 0;
         // Seats are left one after the other, and for each 32 the depot is full, so that they are
-        // let go of; a thousand threads have used the engine. (What they leave behind depends a
-        // little on the order in which they end.)
-        cancel_after_threads: with_threads, cancel, all_let_go, [430, 420], 20;
+        // let go of; a thousand threads have used the engine.
+        cancel_after_threads: with_threads, cancel, all_let_go, [424, 413], 17;
         // The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [235, 221], 0;
         // The same by the system's clock.

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -88,14 +88,24 @@ impl<E: Timers> Stage<E> {
     /// Timers to cancel, and nowhere to leave their seats; many threads have used the engine.
     pub(crate) fn with_threads() -> Stage<E> {
         let stage = Stage::<E>::new().fill(TIMEOUTS_MS);
+        let engine = &stage.engine;
         for _ in 0..4 {
-            let all = Barrier::new(THREADS);
             thread::scope(|scope| {
-                for _ in 0..THREADS {
-                    scope.spawn(|| {
-                        stage.engine.schedule_detached(Duration::from_millis(LATE_MS.0));
-                        all.wait();
+                let (scheduled, has_scheduled) = channel();
+                // They begin and end one after another, so that they leave the same each time.
+                let threads = Vec::from_iter((0..THREADS).map(|_| {
+                    let ((end, may_end), scheduled) = (channel::<()>(), scheduled.clone());
+                    let thread = scope.spawn(move || {
+                        engine.schedule_detached(Duration::from_millis(LATE_MS.0));
+                        scheduled.send(()).expect("it is waited for");
+                        let _ = may_end.recv();
                     });
+                    has_scheduled.recv().expect("the thread tells");
+                    (end, thread)
+                }));
+                for (end, thread) in threads {
+                    drop(end);
+                    thread.join().expect("the thread does not panic");
                 }
             });
         }
