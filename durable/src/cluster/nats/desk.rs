@@ -14,8 +14,8 @@ use crate::position::Position;
 use crate::record::DeadLetter;
 use crate::store::Op;
 use crate::store::nats::client::Nats;
-use crate::store::nats::names::{EXPECT_LAST_OF_KEY, Names};
-use crate::store::nats::reply::{Trouble, WRONG_LAST, failed};
+use crate::store::nats::names::Names;
+use crate::store::nats::reply::{Trouble, failed};
 use crate::store::nats::{Piece, Question, decode_letters, decode_outcomes, encode_ops};
 
 use super::asked::{DONE, NOT_MINE};
@@ -46,19 +46,15 @@ impl Clerking for Desk {
             if known.fence != taken.fence.cast_unsigned() {
                 break;
             }
-            let expected = Some((EXPECT_LAST_OF_KEY, known.revision));
-            match self.nats.add(self.names.key(&name), expected, b"0 0".to_vec()) {
-                // A renewal was under way.
-                Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => {
-                    let found = self.names.value(&self.nats, &name).map_err(failed)?;
-                    if let Some((value, revision)) = found {
-                        lock(&self.seen).read(&name, revision, value.as_bytes());
-                    }
-                }
-                released => {
-                    lock(&self.seen).read(&name, released.map_err(failed)?, b"0 0");
-                    break;
-                }
+            let free = "0 0";
+            let freed = self.names.swap(&self.nats, &name, known.revision, free).map_err(failed)?;
+            if let Some(revision) = freed {
+                lock(&self.seen).read(&name, revision, free.as_bytes());
+                break;
+            }
+            // A renewal was under way.
+            if let Some((value, revision)) = self.names.value(&self.nats, &name).map_err(failed)? {
+                lock(&self.seen).read(&name, revision, value.as_bytes());
             }
         }
         self.tell(&Message::Look)

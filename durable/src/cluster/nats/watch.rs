@@ -17,8 +17,8 @@ use crate::cluster::hub::{Keeping, Reading, Renewal, Taken};
 use crate::cluster::message::Message;
 use crate::error::StoreError;
 use crate::store::nats::client::{Listening, Nats};
-use crate::store::nats::names::{EXPECT_LAST_OF_KEY, Names};
-use crate::store::nats::reply::{Trouble, WRONG_LAST, failed};
+use crate::store::nats::names::Names;
+use crate::store::nats::reply::failed;
 
 use super::seen::{Key, Seen, lock};
 
@@ -60,14 +60,8 @@ impl Watch {
         Ok(own.map(|stored| stored.time_us))
     }
 
-    /// Writes a key if its revision is the one that is known. `None`: it is not.
     fn swap(&self, key: &str, revision: u64, value: &str) -> Result<Option<u64>, StoreError> {
-        let expected = Some((EXPECT_LAST_OF_KEY, revision));
-        match self.nats.add(self.names.key(key), expected, value.as_bytes().to_vec()) {
-            Ok(revision) => Ok(Some(revision)),
-            Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => Ok(None),
-            Err(trouble) => Err(failed(trouble)),
-        }
+        self.names.swap(&self.nats, key, revision, value).map_err(failed)
     }
 
     /// Says that the instance is alive, and reads the clock if it can.

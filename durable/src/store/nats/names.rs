@@ -20,7 +20,7 @@ const MAX_SHARDS: u32 = 500;
 
 /// The header for a stream's last number, and the one for the last number of a subject.
 pub(crate) const EXPECT_LAST: &str = "Nats-Expected-Last-Sequence";
-pub(crate) const EXPECT_LAST_OF_KEY: &str = "Nats-Expected-Last-Subject-Sequence";
+const EXPECT_LAST_OF_KEY: &str = "Nats-Expected-Last-Subject-Sequence";
 
 /// The names of a cluster: all begin in the same way.
 #[derive(Clone, Debug)]
@@ -64,6 +64,22 @@ impl Names {
         Ok(found.map(|found| (String::from_utf8_lossy(&found.data).into_owned(), found.sequence)))
     }
 
+    /// Writes a key if its revision is the one that is known. `None`: it is not.
+    pub(crate) fn swap(
+        &self,
+        nats: &Nats,
+        key: &str,
+        revision: u64,
+        value: &str,
+    ) -> Result<Option<u64>, Trouble> {
+        let expected = Some((EXPECT_LAST_OF_KEY, revision));
+        match nats.add(self.key(key), expected, value.as_bytes().to_vec()) {
+            Ok(revision) => Ok(Some(revision)),
+            Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => Ok(None),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
     /// Adds one to a number in the bucket, and returns the sum.
     pub(crate) fn count(&self, nats: &Nats, key: &str) -> Result<u64, StoreError> {
         // Each try that fails is another's that has not, or one that was behind.
@@ -80,12 +96,9 @@ impl Names {
                 }
             };
             let next: u64 = count + 1;
-            let expected = Some((EXPECT_LAST_OF_KEY, revision));
-            match nats.add(self.key(key), expected, next.to_string().into_bytes()) {
-                Ok(_) => return Ok(next),
-                Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => {}
-                // If it was added all the same, that number is nobody's.
-                Err(trouble) => return Err(failed(trouble)),
+            // If this fails and it was added all the same, that number is nobody's.
+            if self.swap(nats, key, revision, &next.to_string()).map_err(failed)?.is_some() {
+                return Ok(next);
             }
         }
         Err(StoreError::new(StoreErrorKind::Io, "a number in a bucket does not stand still"))
@@ -134,11 +147,8 @@ pub(crate) fn prepare(
                 return agreed(&meta(nats, names)?.ok_or_else(emptied)?, wanted);
             }
         }
-        let meta = format!("{VERSION} {shards}").into_bytes();
-        match nats.add(names.key("meta"), Some((EXPECT_LAST_OF_KEY, 0)), meta) {
-            Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => {}
-            other => other.map(drop).map_err(failed)?,
-        }
+        // If another has made it meanwhile, what counts is that.
+        names.swap(nats, "meta", 0, &format!("{VERSION} {shards}")).map_err(failed)?;
     }
     let unread = || StoreError::new(StoreErrorKind::Io, "the bucket cannot be read");
     agreed(&meta(nats, names)?.ok_or_else(unread)?, wanted)
