@@ -1,6 +1,6 @@
 //! Races that another library's timers met in the field (microsoft/libHttpClient, by the numbers of
-//! its issues). It has one timer for a list of calls, which whoever changes the list moves. Here a
-//! reaper has one sleep for all of a shard's buckets, and who files a timer may have to shorten it.
+//! its issues). It has one timer for a list of calls, and a thread that changes the list moves it.
+//! Here a reaper has one sleep for all of a shard's buckets, which a thread that files may shorten.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};

@@ -56,10 +56,10 @@ impl Axis {
     }
 
     fn text(&self, mark: f64) -> String {
-        // Both axes have one at the corner, where "0.0" would lie on the other's.
-        let is_zero = mark == 0.0;
-        let digits = if is_zero { 0 } else { (-self.step.log10().floor()).max(0.0) as usize };
-        if digits == 0 { grouped(mark.round() as u64) } else { format!("{mark:.digits$}") }
+        let digits = (-self.step.log10().floor()).max(0.0) as usize;
+        // Both axes have a zero at the corner, where "0.0" would lie on the other's.
+        let is_whole = mark == 0.0 || digits == 0;
+        if is_whole { grouped(mark.round() as u64) } else { format!("{mark:.digits$}") }
     }
 }
 

@@ -38,8 +38,8 @@ fn a_timer_can_be_cancelled_and_replaced_after_a_restart() {
     assert!(disk.timers().is_empty());
 }
 
-/// Schedules timers that are due while no service runs, and opens one after that.
-fn missed(count: u32, builder: Builder) -> (Disk, Durable<String>, Receiver<(String, u32)>) {
+/// A store with timers that were due while no service ran: the numbers from zero on.
+fn overdue(count: u32) -> Disk {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, Builder::new().span(Duration::ZERO));
     // Due in the past, but beyond the span: so they do not fire here.
@@ -53,6 +53,12 @@ fn missed(count: u32, builder: Builder) -> (Disk, Durable<String>, Receiver<(Str
         disk.add(record);
     }
     timers.stop().unwrap();
+    disk
+}
+
+/// Opens a service after that.
+fn missed(count: u32, builder: Builder) -> (Disk, Durable<String>, Receiver<(String, u32)>) {
+    let disk = overdue(count);
     let (timers, fired) = sending(&disk, builder);
     (disk, timers, fired)
 }
@@ -229,17 +235,8 @@ fn a_stop_waits_for_the_handler_that_runs_and_for_its_end_to_be_durable() {
 
 #[test]
 fn a_payload_that_cannot_be_read_is_a_dead_letter_at_once() {
-    let disk = Disk::default();
-    let (timers, _fired) = sending(&disk, builder());
-    timers.schedule(now() + HOUR, text("no number")).unwrap().wait().unwrap();
-    timers.stop().unwrap();
-    // An hour later, in effect.
-    let mut record = disk.timers().remove(0);
-    disk.remove(record.position);
-    record.position.due_ms -= 3_600_000;
-    record.first_due_ms = record.position.due_ms;
-    disk.add(record);
-    let timers = builder().open(disk.open(), |_: &Firing<Json<u32>>| Ok::<(), Error>(())).unwrap();
+    let handler = |_: &Firing<Json<bool>>| Ok::<(), Error>(());
+    let timers = builder().open(overdue(1).open(), handler).unwrap();
     let letter = loop {
         if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
             break letter.clone();

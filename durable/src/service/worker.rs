@@ -125,11 +125,13 @@ impl Core {
         let before = SERVED.replace(Arc::as_ptr(self));
         let result = run(self, &record);
         SERVED.set(before);
-        self.state().calling -= 1;
         match result {
             Ok(Ok(())) => self.finish(&record, Ok(())),
             Ok(Err(error)) => {
-                self.state().stats.fired -= 1;
+                let mut state = self.state();
+                state.calling -= 1;
+                state.stats.fired -= 1;
+                drop(state);
                 self.fail(&error);
             }
             Err(failure) => self.finish(&record, Err(failure)),
@@ -194,6 +196,7 @@ impl Core {
             |()| (Op::Remove(position), Then::Leave(position)),
         );
         let mut state = self.state();
+        state.calling -= 1;
         state.stats.failed += u64::from(result.is_err());
         if state.failure.is_some() || !state.window.done(position) {
             return;
