@@ -6,7 +6,7 @@
 LINES is what the program of this folder has printed. Names choose properties.
 """
 
-import concurrent.futures
+import multiprocessing
 import pathlib
 import sys
 import time
@@ -92,11 +92,6 @@ class Bench:
         return f"refuted by {found}", None
 
 
-def begin(lines):
-    global bench
-    bench = Bench(lines)
-
-
 def check(job):
     kind, name = job
     begun = time.process_time()
@@ -121,12 +116,15 @@ def jobs(words):
 def main():
     lines, *words = sys.argv[1:]
     begun = time.monotonic()
-    begin(lines)
+    global bench
+    bench = Bench(lines)
     todo, bare = jobs(words)
     counts, failures = {}, [f"{name}: no mutant" for name in bare]
     print(f"{'':9} {'property, function or mutant':60} CPU time  verdict")
-    with concurrent.futures.ProcessPoolExecutor(initializer=begin, initargs=(lines,)) as pool:
-        for kind, name, seconds, verdict, failure in pool.map(check, todo):
+    # A process for each: the solver numbers all the terms of a process, and its luck is in these numbers. So what a
+    # job finds does not depend on the jobs before it, which are others each time.
+    with multiprocessing.get_context("fork").Pool(maxtasksperchild=1) as pool:
+        for kind, name, seconds, verdict, failure in pool.imap(check, todo):
             print(f"{kind:9} {name:60} {seconds:6.2f} s  {f'FAILED: {failure}' if failure else verdict:.110}", flush=True)
             counts[kind] = counts.get(kind, 0) + 1
             failures += [f"{kind} {name}: {failure}"] if failure else []

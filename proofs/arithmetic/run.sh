@@ -32,4 +32,4 @@ export CARGO_PROFILE_DEV_DEBUG=false
 lint_what_is_built
 cargo build --quiet --locked --package arithmetic
 target/debug/arithmetic "${CALLS:-4000}" "${SEED:-1}" >"$out/lines.txt"
-PYTHONDONTWRITEBYTECODE=1 "$python" proofs/arithmetic/prove.py "$out/lines.txt" "$@"
+PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 "$python" proofs/arithmetic/prove.py "$out/lines.txt" "$@"
