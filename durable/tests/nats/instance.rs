@@ -17,6 +17,7 @@ use tickless_durable::{Backoff, Builder, Cluster};
 
 use crate::limit::LIMIT;
 use crate::scene::{Scene, now_us};
+use crate::server::patiently;
 
 /// What its lines begin with: the harness of the tests writes some, too.
 const MARK: &str = "@ ";
@@ -195,18 +196,20 @@ fn is_one_if_it_is_told_to() {
     if let Ok(crashes) = env::var("INSTANCE_CRASHES") {
         service = service.crashes(crashes.parse().unwrap());
     }
-    let cluster = Cluster::nats(&url)
-        .schema(env::var("INSTANCE_NAME").unwrap())
-        .shards(number("INSTANCE_SHARDS") as u32)
-        .lease(Duration::from_millis(number("INSTANCE_LEASE_MS")))
-        .service(service)
-        .faults(Faults {
-            ignores_fence: &faults[1..2] == "1",
-            ignores_lease: &faults[4..5] == "1",
-            goes_by_own_clock: &faults[7..8] == "1",
-        })
-        .start(handler(&gate))
-        .unwrap();
+    let start = || {
+        Cluster::nats(&url)
+            .schema(env::var("INSTANCE_NAME").unwrap())
+            .shards(number("INSTANCE_SHARDS") as u32)
+            .lease(Duration::from_millis(number("INSTANCE_LEASE_MS")))
+            .service(service.clone())
+            .faults(Faults {
+                ignores_fence: &faults[1..2] == "1",
+                ignores_lease: &faults[4..5] == "1",
+                goes_by_own_clock: &faults[7..8] == "1",
+            })
+            .start(handler(&gate))
+    };
+    let cluster = patiently(start).unwrap();
     say(&cluster.instance().to_string());
     for line in io::stdin().lines() {
         let line = line.unwrap();

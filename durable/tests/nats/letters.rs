@@ -11,7 +11,7 @@ use tickless_durable::{Backoff, Builder, Cancelled, Cluster};
 
 use crate::limit::LIMIT;
 use crate::scene;
-use crate::server::on_one;
+use crate::server::{on_one, patiently};
 
 const SHARDS: u32 = 4;
 
@@ -33,12 +33,16 @@ impl Scene {
             let (sender, fails) = (sender.clone(), fails.clone());
             let service =
                 Builder::new().attempts(1).backoff(Backoff::new(Duration::from_millis(1)));
-            let builder = Cluster::nats(&place.url).schema(&place.name).shards(SHARDS);
             let handler = move |firing: &Firing<'_, String>| {
                 sender.send(firing.payload().clone()).unwrap();
                 if fails.load(Ordering::Relaxed) { Err("no") } else { Ok(()) }
             };
-            builder.lease(Duration::from_secs(10)).service(service).start(handler).unwrap()
+            let start = || {
+                let builder = Cluster::nats(&place.url).schema(&place.name).shards(SHARDS);
+                let builder = builder.lease(Duration::from_secs(10)).service(service.clone());
+                builder.start(handler.clone())
+            };
+            patiently(start).unwrap()
         };
         let (one, other) = (start(), start());
         let begun = Instant::now();

@@ -9,7 +9,7 @@ use tickless_durable::store::nats;
 use crate::checks::{Change, History, Start, Taking};
 use crate::instance::Instance;
 use crate::limit::LIMIT;
-use crate::server::Place;
+use crate::server::{Place, patiently};
 
 /// How long until it looks again at what nobody tells.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -127,15 +127,8 @@ impl Scene {
     pub(crate) fn read(&self) -> History {
         let mut history = History { starts: self.starts.all(), ..History::default() };
         for shard in 0..self.shards {
-            let begun = Instant::now();
-            // Without a leader for a moment, it cannot be read.
-            let log = loop {
-                match nats::history(&self.place.url, &self.place.name, shard) {
-                    Ok(log) => break log,
-                    Err(error) => assert!(begun.elapsed() < LIMIT, "{error}"),
-                }
-                std::thread::sleep(PAUSE);
-            };
+            let log = patiently(|| nats::history(&self.place.url, &self.place.name, shard));
+            let log = log.unwrap_or_else(|error| panic!("{error}"));
             let mut fence = 0;
             for noted in log {
                 if noted.is_taking {

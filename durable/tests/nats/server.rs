@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use tickless_durable::store::nats::{history, leader};
+use tickless_durable::{OpenError, StoreError, StoreErrorKind};
+
 use crate::limit::LIMIT;
 
 /// Starts and ends a server. It reads until the pipe is closed, by whatever death of the program.
@@ -64,6 +67,37 @@ fn program() -> Option<PathBuf> {
 
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Why servers have not done something.
+pub(crate) trait Failure: std::fmt::Display {
+    /// Whether they may do it a moment later: they elect a leader, or are slow to reply.
+    fn may_pass(&self) -> bool;
+}
+
+impl Failure for StoreError {
+    fn may_pass(&self) -> bool {
+        self.kind() == StoreErrorKind::Io
+    }
+}
+
+impl Failure for OpenError {
+    fn may_pass(&self) -> bool {
+        matches!(self, OpenError::Store(error) if error.may_pass())
+    }
+}
+
+/// Tries something, which may be done twice, until the servers have done it or refused.
+pub(crate) fn patiently<T, E: Failure>(attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if error.may_pass() && begun.elapsed() < LIMIT => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            done => return done,
+        }
+    }
 }
 
 // === impl Servers ===
@@ -120,10 +154,8 @@ impl Servers {
             }
         }
         let url = self.url();
-        while let Err(error) = tickless_durable::store::nats::history(&url, "none", 0) {
-            let first = &self.servers[0];
-            assert!(begun.elapsed() < LIMIT, "{error}: {}", self.log(first));
-            std::thread::sleep(Duration::from_millis(50));
+        if let Err(error) = patiently(|| history(&url, "none", 0)) {
+            panic!("{error}: {}", self.log(&self.servers[0]));
         }
     }
 
@@ -150,7 +182,7 @@ impl Servers {
 
     /// The number of the server that leads a stream.
     pub(crate) fn leader(&self, stream: &str) -> Option<usize> {
-        let name = tickless_durable::store::nats::leader(&self.url(), stream).ok().flatten()?;
+        let name = leader(&self.url(), stream).ok().flatten()?;
         self.servers.iter().position(|server| server.name == name)
     }
 

@@ -9,7 +9,7 @@ use tickless_durable::cluster::Firing;
 use tickless_durable::{Backoff, Builder, Cancelled, Cluster, Error, StoreErrorKind};
 
 use crate::limit::LIMIT;
-use crate::server::{Place, on_one, on_three};
+use crate::server::{Place, on_one, on_three, patiently};
 
 /// Far from now.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -36,8 +36,12 @@ impl Scene {
             sender.send((firing.cluster().instance(), firing.payload().clone()))
         };
         let service = Builder::new().workers(1).backoff(Backoff::new(Duration::from_millis(10)));
-        let builder = Cluster::nats(&self.place.url).schema(&self.place.name).shards(self.shards);
-        builder.lease(Duration::from_secs(10)).service(service).start(handler).unwrap()
+        let start = || {
+            let builder = Cluster::nats(&self.place.url).schema(&self.place.name);
+            let builder = builder.shards(self.shards).lease(Duration::from_secs(10));
+            builder.service(service.clone()).start(handler.clone())
+        };
+        patiently(start).unwrap()
     }
 
     #[track_caller]

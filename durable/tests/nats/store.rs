@@ -6,16 +6,26 @@ use std::time::Instant;
 
 use tickless_durable::store::{NatsStore, nats};
 use tickless_durable::{
-    Cluster, DeadLetter, Op, OpenError, Position, Record, Store, StoreErrorKind, conformance,
+    Cluster, DeadLetter, Op, OpenError, Position, Record, Store, StoreError, StoreErrorKind,
+    conformance,
 };
 
-use crate::server::{Place, on_one, on_three};
+use crate::server::{Place, on_one, on_three, patiently};
 
 /// A log as long as that is not shortened, in most tests.
 const FLOOR: u64 = 1 << 20;
 
 fn take(place: &Place) -> NatsStore {
-    NatsStore::take_first(&place.url, &place.name, FLOOR).unwrap()
+    try_to_take(place, FLOOR).unwrap()
+}
+
+/// An attempt that has failed may have taken it, and the next one takes it again.
+fn try_to_take(place: &Place, floor: u64) -> Result<NatsStore, StoreError> {
+    patiently(|| NatsStore::take_first(&place.url, &place.name, floor))
+}
+
+fn log(place: &Place) -> Vec<nats::Noted> {
+    patiently(|| nats::history(&place.url, &place.name, 0)).unwrap()
 }
 
 fn record(number: u64, payload: Vec<u8>) -> Record {
@@ -37,7 +47,7 @@ fn conforms(place: fn() -> Option<Place>, floor: u64) {
     }
     conformance::all(|| {
         let place = place().unwrap();
-        move || NatsStore::take_first(&place.url, &place.name, floor)
+        move || try_to_take(&place, floor)
     });
 }
 
@@ -76,7 +86,7 @@ fn only_the_last_one_to_take_a_shard_writes() {
 fn who_took_the_shard_earlier_cannot_open_its_log_later() {
     let Some(place) = on_one() else { return };
     let second = take(&place);
-    let late = NatsStore::open_first(&place.url, &place.name, second.fence() - 1);
+    let late = patiently(|| NatsStore::open_first(&place.url, &place.name, second.fence() - 1));
     assert_eq!(late.unwrap_err().kind(), StoreErrorKind::Fenced);
 }
 
@@ -119,7 +129,7 @@ fn a_reply_that_is_lost_is_found_out_by_reading() {
     store.lose_replies(2);
     assert_eq!(store.commit(&[put(2), Op::Remove(record(1, vec![]).position)]).unwrap().len(), 2);
     store.commit(&[put(3)]).unwrap();
-    let log = nats::history(&place.url, &place.name, 0).unwrap();
+    let log = log(&place);
     assert_eq!(log.len(), 4, "each is there once: {log:?}");
     // Another one's is not taken for ours.
     store.lose_replies(1);
@@ -170,7 +180,7 @@ fn many_batches_are_read_back_by_the_next_opening() {
 fn a_log_stays_as_long_as_its_timers_ask_for() {
     let Some(place) = on_one() else { return };
     let floor = 20_000;
-    let mut store = NatsStore::take_first(&place.url, &place.name, floor).unwrap();
+    let mut store = try_to_take(&place, floor).unwrap();
     let (mut model, mut letters) = (BTreeMap::new(), BTreeMap::new());
     // Some stay for good, and others go at once.
     for round in 0..400_u64 {
@@ -197,10 +207,10 @@ fn a_log_stays_as_long_as_its_timers_ask_for() {
         assert!(bytes < floor + 3 * live as u64 + 10_000, "{bytes} in round {round}");
         if round % 90 == 89 {
             // It reads what was not worth a purge yet, too; the next batch takes that along.
-            store = NatsStore::take_first(&place.url, &place.name, floor).unwrap();
+            store = try_to_take(&place, floor).unwrap();
         }
     }
-    let before = nats::history(&place.url, &place.name, 0).unwrap();
+    let before = log(&place);
     assert!(before.len() < 200, "{} messages were not purged", before.len());
     let mut store = take(&place);
     assert_eq!(store.scan(None, usize::MAX).unwrap(), model.into_values().collect::<Vec<_>>());
@@ -214,34 +224,36 @@ fn a_message_that_is_not_ours_is_not_taken_for_a_batch() {
     let mut store = take(&place);
     store.commit(&[put(1)]).unwrap();
     let subject = format!("tickless.{}.log.0", place.name);
-    nats::publish(&place.url, &subject, b"\x01what is this").unwrap();
+    patiently(|| nats::publish(&place.url, &subject, b"\x01what is this")).unwrap();
     assert_eq!(store.commit(&[put(2)]).unwrap_err().kind(), StoreErrorKind::Fenced);
-    let opened = NatsStore::take_first(&place.url, &place.name, FLOOR);
+    let opened = try_to_take(&place, FLOOR);
     assert_eq!(opened.unwrap_err().kind(), StoreErrorKind::Corrupt);
 }
 
 #[test]
 fn servers_that_cannot_be_used_are_a_typed_error() {
     let start = |builder: tickless_durable::cluster::Builder| {
-        let started =
-            builder.start(|_: &tickless_durable::cluster::Firing<'_, String>| Ok::<(), String>(()));
+        builder.start(|_: &tickless_durable::cluster::Firing<'_, String>| Ok::<(), String>(()))
+    };
+    #[track_caller]
+    fn is_refused(started: Result<Cluster<String>, OpenError>, kind: StoreErrorKind) {
         match started {
-            Err(OpenError::Store(error)) => error.kind(),
+            Err(OpenError::Store(error)) => assert_eq!(error.kind(), kind, "{error}"),
             other => panic!("{other:?}"),
         }
-    };
+    }
     // A port that nobody listens on.
     let nowhere = "nats://127.0.0.1:1";
-    assert_eq!(start(Cluster::nats(nowhere)), StoreErrorKind::Io);
-    assert_eq!(start(Cluster::nats("what is this")), StoreErrorKind::Io);
-    assert_eq!(start(Cluster::nats(nowhere).schema("a b")), StoreErrorKind::Denied);
+    is_refused(start(Cluster::nats(nowhere)), StoreErrorKind::Io);
+    is_refused(start(Cluster::nats("what is this")), StoreErrorKind::Io);
+    is_refused(start(Cluster::nats(nowhere).schema("a b")), StoreErrorKind::Denied);
     let Some(place) = on_one() else { return };
     drop(take(&place));
     let builder = || Cluster::nats(&place.url).schema(&place.name);
-    assert_eq!(start(builder().shards(4)), StoreErrorKind::Denied);
+    is_refused(patiently(|| start(builder().shards(4))), StoreErrorKind::Denied);
     let meta = format!("$KV.tickless_{}.meta", place.name);
-    nats::publish(&place.url, &meta, b"99 1").unwrap();
-    assert_eq!(start(builder()), StoreErrorKind::Version);
+    patiently(|| nats::publish(&place.url, &meta, b"99 1")).unwrap();
+    is_refused(patiently(|| start(builder())), StoreErrorKind::Version);
 }
 
 /// The numbers of sessions and of fences are in the bucket. From 1 on again, they would be those of
@@ -256,7 +268,7 @@ fn a_bucket_that_was_emptied_beside_logs_that_were_not_is_refused() {
         // The reply is not one to a message that was added.
         let gone = format!("$JS.API.STREAM.{what}.KV_tickless_{}", place.name);
         assert!(nats::publish(&place.url, &gone, b"").is_err());
-        let opened = NatsStore::take_first(&place.url, &place.name, FLOOR);
+        let opened = try_to_take(&place, FLOOR);
         let error = opened.expect_err(what);
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{what}: {error:?}");
         assert!(error.to_string().contains("bucket"), "{error}");

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(crate) struct Nats {
     client: Client,
-    /// Until when a request of JetStream's is made again while nobody is there to do it.
+    /// Until when a request of JetStream's is made again that has no good reply.
     patient_until: Option<Instant>,
     handle: Handle,
     /// Dropping it ends the runtime.
@@ -82,7 +82,8 @@ impl Nats {
     }
 
     /// The same connection for an instance that starts. For some seconds it has nothing else to do
-    /// while servers elect a leader, or learn of a stream that was made a moment ago.
+    /// while servers elect a leader, or learn of a stream that was made a moment ago. What it asks
+    /// for has to be such that it may be done twice.
     pub(crate) fn patient(&self) -> Nats {
         Nats { patient_until: Some(Instant::now() + CONNECT), ..self.clone() }
     }
@@ -126,8 +127,8 @@ impl Nats {
         let payload = payload.map_or_else(Vec::new, |payload| payload.to_string().into_bytes());
         let subject = format!("$JS.API.{what}");
         // Some of them wait for an election.
-        let request = || self.request(subject.clone(), payload.clone(), REPLY * 5);
-        parsed(&while_nobody(self.patient_until, request)?)
+        let ask = || parsed(&self.request(subject.clone(), payload.clone(), REPLY * 5)?);
+        patiently(self.patient_until, ask)
     }
 
     /// Tells all that listen.
@@ -156,15 +157,17 @@ impl Nats {
             let (client, subject) = (self.client.clone(), subject.clone());
             let request = Request::new().payload(Clone::clone(&payload)).headers(headers.clone());
             let request = request.timeout(Some(REPLY));
-            self.wait(async move { client.send_request(subject, request).await.map_err(trouble) })
+            let asking =
+                async move { client.send_request(subject, request).await.map_err(trouble) };
+            parsed(&self.wait(asking)?.payload)
         };
-        let reply = parsed(&while_nobody(self.patient_until, ask)?.payload)?;
+        let reply = patiently(self.patient_until, ask)?;
         reply["seq"].as_u64().ok_or_else(|| Trouble::Unknown(format!("a reply of {reply}")))
     }
 
     /// Reads messages of a stream, from any of its servers, which may be behind.
     pub(crate) fn read(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
-        while_nobody(self.patient_until, || self.read_once(stream, which))
+        patiently(self.patient_until, || self.read_once(stream, which))
     }
 
     fn read_once(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
@@ -275,14 +278,16 @@ impl Drop for Listening {
     }
 }
 
-/// Makes a request again while nobody is there to do it.
-fn while_nobody<T>(
+/// Makes a request again until that time, unless it is done or refused.
+fn patiently<T>(
     until: Option<Instant>,
     request: impl Fn() -> Result<T, Trouble>,
 ) -> Result<T, Trouble> {
     loop {
         match request() {
-            Err(Trouble::Nobody) if until > Some(Instant::now()) => thread::sleep(PAUSE),
+            Err(Trouble::Nobody | Trouble::Unknown(_)) if until > Some(Instant::now()) => {
+                thread::sleep(PAUSE);
+            }
             done => return done,
         }
     }
@@ -307,20 +312,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_nobody_did_is_asked_for_again() {
+    fn a_patient_connection_asks_again_unless_it_is_refused() {
         let asked = Cell::new(0);
         let third = || {
             asked.set(asked.get() + 1);
-            if asked.get() == 3 { Ok("done") } else { Err(Trouble::Nobody) }
+            match asked.get() {
+                1 => Err(Trouble::Nobody),
+                2 => Err(Trouble::Unknown("no reply".to_owned())),
+                _ => Ok("done"),
+            }
         };
-        assert!(matches!(while_nobody(None, third), Err(Trouble::Nobody)));
-        assert_eq!(asked.get(), 1);
+        assert!(matches!(patiently(None, third), Err(Trouble::Nobody)));
+        assert!(matches!(patiently(Some(Instant::now()), third), Err(Trouble::Unknown(_))));
+        asked.set(0);
         let later = Some(Instant::now() + Duration::from_secs(3600));
-        assert!(matches!(while_nobody(later, third), Ok("done")));
+        assert!(matches!(patiently(later, third), Ok("done")));
         assert_eq!(asked.get(), 3);
-        let unknown = || Err::<(), _>(Trouble::Unknown(asked.replace(0).to_string()));
-        let Err(Trouble::Unknown(told)) = while_nobody(later, unknown) else { panic!() };
-        assert_eq!(told, "3", "it was asked for once");
-        assert!(matches!(while_nobody(Some(Instant::now()), third), Err(Trouble::Nobody)));
+        let refused = || {
+            asked.set(asked.get() + 1);
+            Err::<(), _>(Trouble::Refused { code: 1, text: "no".to_owned() })
+        };
+        assert!(matches!(patiently(later, refused), Err(Trouble::Refused { .. })));
+        assert_eq!(asked.get(), 4, "it was asked for once more");
     }
 }
