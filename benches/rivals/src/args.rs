@@ -37,7 +37,7 @@ struct Arguments {
     #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "perf",
         value_parser = part)]
     only: Vec<&'static Part>,
-    /// With --perf: also the parts that take long
+    /// With --perf: also the parts that take long, but not those that need 16 processors
     #[arg(long, requires = "perf", conflicts_with = "only")]
     all: bool,
     /// Draw the tables and plots from what is kept, and measure nothing
@@ -163,7 +163,7 @@ impl Task {
 impl Arguments {
     fn extent(&self) -> Extent {
         let parts = match &*self.only {
-            [] => perf::PARTS.iter().filter(|part| part.is_core || self.all).collect(),
+            [] => perf::PARTS.iter().filter(|part| part.is_usual(self.all)).collect(),
             only => only.to_vec(),
         };
         Extent {

@@ -17,9 +17,19 @@ use crate::workload::Workload;
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// Whether it is measured unless others are asked for.
-    pub(crate) is_core: bool,
+    class: Class,
     load: Load,
+}
+
+/// When a part is measured without being named.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Class {
+    /// Always.
+    Core,
+    /// If all are asked for: it takes long.
+    Long,
+    /// Never: it needs a machine with many processors.
+    Cores,
 }
 
 /// Who measures.
@@ -43,10 +53,15 @@ struct Matrix {
     operations: u64,
     /// Whether all happens on the first processor.
     is_pinned: bool,
+    /// Contenders that are measured once on [`CROWD`] threads or more, which takes them long.
+    once: &'static [&'static str],
 }
 
 /// The program that measures a server, and its package.
 const HTTP: &str = "http-bench";
+
+/// So many threads wait for one lock for most of their time.
+const CROWD: usize = 4;
 
 /// How often each contender is measured, unless said otherwise.
 pub(crate) const RUNS: usize = 5;
@@ -88,6 +103,9 @@ const THAT_FIRE: &[&str] = &[
 ];
 const SERVERS: &[&str] = &["tickless", "tokio-threads", "mutex-heap"];
 const STEADY: &[&str] = &["tickless", "floor-calendar", "tokio", "mutex-heap"];
+const LOCKED: &[&str] = &["tokio-threads", "mutex-heap"];
+const PAIR: &[&str] = &["tickless", "floor-tsc", "tokio-threads", "mutex-heap"];
+const UP_TO_16: &[usize] = &[1, 2, 4, 8, 16];
 const ALONE: &[&str] = &["tickless", "tokio", "mutex-heap"];
 const PENDING: &[&str] = &["tickless", "tokio", "delay-queue", "mutex-heap"];
 const PRECISE: &[&str] =
@@ -135,21 +153,39 @@ pub(crate) const ALL: &[Part] = &[
     Part::long("wheel", Matrix::of(Workload::Wheel, WHEELS)),
     Part::long("purgatory-short", Matrix::of(Workload::PurgatoryShort, PURGATORIES).pinned()),
     Part::long("purgatory-long", Matrix::of(Workload::PurgatoryLong, PURGATORIES).pinned()),
+    Part::cores("cores-pair", Matrix::of(Workload::CancelHeavy, PAIR).on(UP_TO_16).once(LOCKED)),
+    Part::cores("cores-reset", Matrix::of(Workload::Reset, PAIR).on(UP_TO_16).once(LOCKED)),
+    Part::cores(
+        "cores-service",
+        Matrix::of(Workload::Service, SERVERS).on(UP_TO_16).vary(&[0]).once(LOCKED),
+    ),
+    Part::cores("cores-fire-all", Matrix::of(Workload::FireAll, SERVERS).on(&[1, 4, 16])),
+    Part::cores("cores-stall", Matrix::of(Workload::Stall, ALONE)),
+    Part::cores("cores-single", Matrix::of(Workload::Single, ALONE)),
 ];
 
 // === impl Part ===
 
 impl Part {
     const fn core(name: &'static str, matrix: Matrix) -> Part {
-        Part { name, is_core: true, load: Load::Here(matrix) }
+        Part { name, class: Class::Core, load: Load::Here(matrix) }
     }
 
     const fn http(name: &'static str, turns: &'static [&'static [&'static str]]) -> Part {
-        Part { name, is_core: true, load: Load::Http(turns) }
+        Part { name, class: Class::Core, load: Load::Http(turns) }
     }
 
     const fn long(name: &'static str, matrix: Matrix) -> Part {
-        Part { name, is_core: false, load: Load::Here(matrix) }
+        Part { name, class: Class::Long, load: Load::Here(matrix) }
+    }
+
+    const fn cores(name: &'static str, matrix: Matrix) -> Part {
+        Part { name, class: Class::Cores, load: Load::Here(matrix) }
+    }
+
+    /// Whether it is measured without being named, as one of the core or of all.
+    pub(crate) fn is_usual(&self, all: bool) -> bool {
+        self.class == Class::Core || (all && self.class == Class::Long)
     }
 
     /// The part of that name.
@@ -247,6 +283,7 @@ impl Matrix {
             tick_us: DEFAULT_TICK_US,
             operations: 1_000_000,
             is_pinned: false,
+            once: &[],
         }
     }
 
@@ -264,6 +301,10 @@ impl Matrix {
 
     const fn pinned(self) -> Matrix {
         Matrix { is_pinned: true, ..self }
+    }
+
+    const fn once(self, once: &'static [&'static str]) -> Matrix {
+        Matrix { once, ..self }
     }
 
     /// Every measurement, contenders in turn. Those that cannot do the workload are left out.
@@ -292,8 +333,10 @@ impl Matrix {
                     operations: self.operations,
                     limit_s: extent.limit_s,
                 });
-                let turn: Vec<_> = turn.collect();
-                plans.extend((0..extent.runs).flat_map(|_| turn.clone()));
+                let (once, often): (Vec<_>, Vec<_>) = turn
+                    .partition(|plan| threads >= CROWD && self.once.contains(&&*plan.contender));
+                plans.extend(once);
+                plans.extend((0..extent.runs).flat_map(|_| often.clone()));
             }
         }
         Ok(plans)
@@ -354,6 +397,24 @@ mod tests {
         assert_eq!(order[..4], one);
         assert_eq!(order[4..], one.map(|turn| turn.replace('1', "2")));
         assert!(plans.iter().all(|plan| plan.scale == 0.5 && plan.limit_s == 9));
+    }
+
+    #[test]
+    fn who_waits_for_a_lock_in_a_crowd_is_measured_once() {
+        let matrix = Matrix::of(Workload::Reset, &["tickless", "tokio"]).on(&[1, CROWD]);
+        let plans = matrix.once(&["tokio"]).plans(&extent(3)).unwrap();
+        let count = |contender: &str, threads| {
+            let is_it = |plan: &&Plan| plan.contender == contender && plan.threads == threads;
+            plans.iter().filter(is_it).count()
+        };
+        let counts = [("tickless", 1), ("tokio", 1), ("tickless", CROWD), ("tokio", CROWD)];
+        assert_eq!(counts.map(|(contender, threads)| count(contender, threads)), [3, 3, 3, 1]);
+    }
+
+    #[test]
+    fn what_needs_many_processors_is_measured_if_it_is_named() {
+        let usual = |all| ALL.iter().filter(|part| part.is_usual(all)).count();
+        assert!(0 < usual(false) && usual(false) < usual(true) && usual(true) < ALL.len());
     }
 
     #[test]

@@ -40,6 +40,21 @@ const HTTP: &[Column] = &[
     Column::of("p99 us", "latency_us.p99").spread(),
     Column::of("timer calls per request", "timer_calls_per_request"),
 ];
+const STALL: &[Column] = &[
+    Column::of("longest call, us", "call_max_us").spread(),
+    Column::of("p99.9 us", "call_p999_us"),
+    Column::of("the last timer is late by, ms", "last_late_ms"),
+];
+const BY_CORES: &[Column] = &[
+    Column::of("CPU ns, 1 thread", "cpu").on(1).spread(),
+    Column::of("2", "cpu").on(2),
+    Column::of("4", "cpu").on(4),
+    Column::of("8", "cpu").on(8),
+    Column::of("16", "cpu").on(16).spread(),
+    Column::of("wall ns, 1 thread", "wall").on(1),
+    Column::of("16", "wall").on(16).spread(),
+];
+const BY_CROWD: &[Key] = &[Key::Threads("threads"), Key::Contender];
 const ARRIVALS: &[Key] = &[Key::Variant("per s"), Key::Contender];
 
 const TABLES: &[Table] = &[
@@ -57,7 +72,7 @@ const TABLES: &[Table] = &[
     ),
     Table::of(
         "service",
-        &[Key::Threads("threads"), Key::Contender],
+        BY_CROWD,
         &[
             Column::of("CPU ns per call", "cpu").spread(),
             Column::of("million calls per s", "per_s").by(1e6),
@@ -118,15 +133,7 @@ const TABLES: &[Table] = &[
             Column::of("cores", "cores").spread(),
         ],
     ),
-    Table::of(
-        "stall",
-        CONTENDER,
-        &[
-            Column::of("longest call, us", "call_max_us").spread(),
-            Column::of("p99.9 us", "call_p999_us"),
-            Column::of("the last timer is late by, ms", "last_late_ms"),
-        ],
-    ),
+    Table::of("stall", CONTENDER, STALL),
     Table::of(
         "idle",
         CONTENDER,
@@ -139,7 +146,7 @@ const TABLES: &[Table] = &[
     ),
     Table::of(
         "paced",
-        &[Key::Threads("threads"), Key::Contender],
+        BY_CROWD,
         &[
             Column::of("CPU ns per pair", "cpu").spread(),
             Column::of("without the load's own", "timers_cpu_ns_per_op").spread(),
@@ -157,6 +164,30 @@ const TABLES: &[Table] = &[
     ),
     Table::of("purgatory-short", ARRIVALS, PURGATORY),
     Table::of("purgatory-long", ARRIVALS, PURGATORY),
+    Table::of("cores-pair", CONTENDER, BY_CORES),
+    Table::of("cores-reset", CONTENDER, BY_CORES),
+    Table::of(
+        "cores-service",
+        BY_CROWD,
+        &[
+            Column::of("CPU ns per call", "cpu").spread(),
+            Column::of("million calls per s", "per_s").by(1e6).spread(),
+            Column::of("late p50 us", "p50"),
+            Column::of("p99 us", "p99"),
+        ],
+    ),
+    Table::of(
+        "cores-fire-all",
+        BY_CROWD,
+        &[
+            Column::of("CPU ns", "cpu").spread(),
+            Column::of("one schedule, wall ns", "wall"),
+            Column::of("late p50 us", "p50"),
+            Column::of("p99 us", "p99").spread(),
+        ],
+    ),
+    Table::of("cores-stall", CONTENDER, STALL),
+    Table::of("cores-single", CONTENDER, WAITING),
 ];
 
 /// The table of that name, a line each.
@@ -185,7 +216,7 @@ fn machines(book: &Book) -> String {
     for part in parts::ALL.iter().filter_map(|part| book.part(part.name)) {
         let same = groups
             .iter_mut()
-            .find(|group| group[0].host == part.host && group[0].counts().0 == part.counts().0);
+            .find(|group| group[0].host == part.host && group[0].counts() == part.counts());
         match same {
             Some(group) => group.push(part),
             None => groups.push(vec![part]),
@@ -204,7 +235,10 @@ fn machines(book: &Book) -> String {
             format!("`{}`", host.commit),
             host.date.clone(),
             format!("{} x {}, {}, rustc {}", host.cpus, host.cpu, host.kernel, host.rustc),
-            group[0].counts().0.to_string(),
+            match group[0].counts() {
+                (least, most) if least < most => format!("{least} to {most}"),
+                (runs, _) => runs.to_string(),
+            },
             spread(&loads),
         ]);
     }
