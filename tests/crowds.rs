@@ -26,9 +26,6 @@ const CROWD: usize = 120_000;
 /// Timers of one tick that keep their place whatever is due beside them.
 const FIRST: usize = 4 * SHARE;
 
-/// The same if they fire from a coarse bucket, because its owner came too late to file them finer.
-const FIRST_OF_COARSE: usize = 16 * SHARE;
-
 /// The deadlines of what was handed over, in ticks and in order.
 type Log = Arc<Mutex<Vec<u64>>>;
 
@@ -304,9 +301,8 @@ fn before_another(delay: Duration) -> Option<usize> {
 fn an_engine_with_threads_lets_others_pass_a_crowd() {
     let mut delays = [1, 10, 60].into_iter().map(Duration::from_secs);
     let before = delays.find_map(before_another).expect("a minute is enough to schedule a crowd");
-    // The order of the first share is kept; then a turn ends. On a busy machine the thread may not
-    // run before the crowd is due.
-    assert!((1..=FIRST_OF_COARSE + 2 * SHARE).contains(&before), "after {before} of the crowd");
+    // The first share keeps its order. On a busy machine it may be a coarse bucket's, of 16 shares.
+    assert!((1..=4 * FIRST + 2 * SHARE).contains(&before), "after {before} of the crowd");
 }
 
 /// A shard and what surrounds it, to run turns as an engine's threads do.

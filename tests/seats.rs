@@ -149,7 +149,7 @@ fn the_dead_never_outnumber_the_living_for_long() {
 fn a_sweep_that_is_overtaken_by_more_cancels_goes_round_again() {
     // All in one bucket, which a sweep takes out as a whole and goes through in chunks.
     let engine = manual();
-    let many = scaled(60_000) as usize;
+    let many = scaled(120_000) as usize;
     let mut living: Vec<_> = (0..many).map(|n| engine.schedule(HOUR, n as u64).unwrap()).collect();
     // The lists are walked from the latest timer on: cancel the earlier ones first.
     let late = living.split_off(many * 6 / 10);
@@ -184,7 +184,7 @@ fn what_resets_to_earlier_times_leave_behind_is_swept_too() {
 fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancelled() {
     let engine = manual_shards(2);
     engine.bind_thread(0).unwrap();
-    let first = schedule_many(&engine, HOUR, scaled(14_000));
+    let first = schedule_many(&engine, HOUR, scaled(20_000));
     engine.bind_thread(1).unwrap();
     let second = schedule_many(&engine, HOUR, scaled(30_000));
     cancel_all(first);
@@ -270,7 +270,7 @@ fn the_dead_are_swept_when_most_of_the_living_have_fired() {
     for payload in 0..scaled(50_000) {
         engine.schedule_detached(MS * 5, payload).unwrap();
     }
-    cancel_all(schedule_many(&engine, HOUR, scaled(30_000)));
+    cancel_all(schedule_many(&engine, HOUR, scaled(45_000)));
     settle(&engine);
     assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");
     assert_eq!(engine.advance(MS * 5), Ok(scaled(50_000) as usize));

@@ -88,7 +88,7 @@ fn benches() -> Vec<Bench> {
         cancel: with_timers, cancel, all_cancelled, [87, 78], 0;
         // Seats are left one after the other, and for each 32 the depot is full, so that they are
         // let go of; a thousand threads have used the engine.
-        cancel_after_threads: with_threads, cancel, all_let_go, [424, 413], 17;
+        cancel_after_threads: with_threads, cancel, all_let_go, [264, 257], 10;
         // The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [235, 221], 0;
         // The same by the system's clock.

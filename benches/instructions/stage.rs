@@ -56,8 +56,8 @@ const SHARDS: usize = 2;
 /// Threads at a time that use an engine: valgrind has 500.
 const THREADS: usize = 250;
 
-/// More seats than the depot of two shards takes, and fewer than are worth a sweep beyond that.
-const DEPOT: usize = 6000;
+/// More seats than depots take from one of two shards, and fewer than are worth a sweep besides.
+const DEPOT: usize = 4500;
 
 /// Rounds after which an operation finds everything as it left it in the round before.
 pub(crate) const ROUNDS: usize = 8;

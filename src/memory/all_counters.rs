@@ -189,6 +189,12 @@ impl AllCounters {
         self.segment(index).expect("one was just published")
     }
 
+    /// How many writers there were at a time, at most. O(1).
+    pub(super) fn writers(&self) -> u64 {
+        // ORDER: Relaxed - a number that only grows.
+        self.given_out.load(Ordering::Relaxed).into()
+    }
+
     /// How many sets of counters there are.
     pub fn len(&self) -> usize {
         self.iter().count()

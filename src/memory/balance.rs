@@ -2,9 +2,10 @@
 //! O(1), however many threads there are or ever were.
 //!
 //! Each writer counts on its own counters and publishes the changes here now and then. A thread
-//! publishes after each 64 timers that it filed, with each magazine of seats that it fetches or
-//! gives away, and when it ends. A shard's owner publishes before each batch that it hands over,
-//! and at the end of each turn.
+//! publishes after each 64 timers that it filed, when it ends, and with each magazine of seats that
+//! it fetches or gives away; with those only what would be a sixteenth of all living timers if each
+//! writer had as much, because threads that cancel in bursts all write here. A shard's owner
+//! publishes before each batch that it hands over, and at the end of each turn.
 //!
 //! *Owner*: any thread.
 //!
@@ -14,16 +15,17 @@
 //!   entry of their own or moves to one, up to 64, and by the seats that its cache loses, up to 64.
 //!   They shrink by the seats that the cache gains, up to 64. A thread that ends publishes the
 //!   rest, so past threads add nothing.) It is also too high by up to 256 for each shard whose
-//!   owner is about to hand a batch over.
+//!   owner is about to hand a batch over; and too low or too high by up to a sixteenth of what
+//!   lived when the threads last looked.
 //! - `dead` is not too low, except by the magazine that a thread is letting go of right now. It is
 //!   too high by the entries that owners have buried in turns that are not over.
 //!
 //! There may be `M = max(living, 4096)` dead entries; sweeping begins at half of that. A sweep
-//! visits living entries, dead entries and kept seats: at most about `2 M` entries and the caches
-//! (while threads cancel, the depot has at most one seat for two living timers, or 2048 for each
-//! shard if that is more).
+//! visits living entries, dead entries and kept seats: at most about `3 M` entries and the caches
+//! (while threads cancel, the depots have at most one seat for each living timer, and 2048 for each
+//! shard).
 //! A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
-//! entries itself (`shard/sweep.rs`), eight for each seat. So a sweep ends before another `M / 4`
+//! entries itself (`shard/sweep.rs`), eight for each seat. So a sweep ends before another `3/8 M`
 //! entries are dead, whatever the owner does meanwhile. (If the owner or another helper has the
 //! shard's lock at that moment, that thread visits.) So there are at most `M` dead entries, plus 64
 //! for each thread (the seats in its cache) and 256 for each shard that hands a batch over.
@@ -39,6 +41,9 @@ use super::counters::Counters;
 /// There may be as many dead entries as living ones, and always this many: so few are not worth a
 /// walk. Sweeping begins at half of the maximum.
 pub const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
+
+/// Living timers for each change that all writers together may keep to themselves.
+const LIVING_PER_UNTOLD: u64 = 16;
 
 /// The numbers of living timers and dead entries. All figures wrap: a figure is below zero for a
 /// moment if a burial is published before the dead entries are, and then reads as zero.
@@ -90,6 +95,14 @@ impl<T> Shared<T> {
             self.note_living(self.living());
         }
         untold.buried
+    }
+
+    /// Publishes what a thread has counted if that is much.
+    pub(super) fn publish_if_much(&self, counters: &Counters) {
+        let untold = (counters.untold().living as i64).unsigned_abs();
+        if untold * self.all_counters.writers() * LIVING_PER_UNTOLD >= self.living() {
+            self.publish(counters);
+        }
     }
 
     /// Publishes what the owner of `shard` has counted.
@@ -210,6 +223,26 @@ mod tests {
         shared.publish_owner(&owner, 1);
         assert_eq!((shared.living(), shared.all_counters.untold_living()), (2, 0));
         assert_eq!(shared.living(), shared.all_counters.pending());
+    }
+
+    #[test]
+    fn a_thread_keeps_to_itself_what_is_little_beside_what_lives() {
+        let shared = alone::<u32>(2);
+        let [thread, other] = [(); 2].map(|()| shared.all_counters.claim());
+        thread.add(Count::Filed, 3_200);
+        shared.publish_if_much(&thread);
+        assert_eq!(shared.living(), 3_200);
+        // A sixteenth for two.
+        thread.add(Count::Cancelled, 99);
+        other.add(Count::Filed, 99);
+        [&thread, &other].into_iter().for_each(|counters| shared.publish_if_much(counters));
+        assert_eq!(shared.living(), 3_200);
+        thread.add(Count::Cancelled, 1);
+        other.add(Count::Filed, 1);
+        shared.publish_if_much(&thread);
+        assert_eq!(shared.living(), 3_100);
+        shared.publish_if_much(&other);
+        assert_eq!(shared.living(), 3_200);
     }
 
     #[test]

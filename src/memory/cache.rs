@@ -70,8 +70,8 @@ impl<T> Cache<T> {
         Cache {
             free_list: FreeList::new(shared, home),
             counters: shared.all_counters.claim(),
-            kept: shared.seats.magazine(),
-            outbox: shared.seats.magazine(),
+            kept: shared.seats.magazine(home),
+            outbox: shared.seats.magazine(home),
             patience: 0,
             next_patience: LEAST_PATIENCE,
             is_used: false,
@@ -157,11 +157,11 @@ impl<T> Cache<T> {
             return true;
         }
         // A bound thread needs its outbox for what it fetches and cannot use.
-        let has_room = self.outbox.is_empty() || shared.leave_seats(&mut self.outbox);
-        if has_room && shared.seats.fetch(&mut self.kept) {
+        let has_room = leave(&mut self.outbox, shared);
+        if has_room && shared.seats.fetch(self.free_list.home(), &mut self.kept) {
             reached(Event::SeatsFetched);
             // The timers that take these seats are published with the next magazine.
-            shared.publish(&self.counters);
+            shared.publish_if_much(&self.counters);
             // They come from another core: prefetch all at once, in steps of a constant length,
             // which become no loops. (Up to three that are taken last are left out.)
             for seats in self.kept.rchunks_exact(4) {
@@ -215,7 +215,18 @@ impl<T> Cache<T> {
     }
 }
 
-/// Leaves seats in the depot or lets go of them; `seats` is empty afterwards. If fewer timers live
+/// The shard of the last seat: its threads have use for them. (Nearly always, all are of one.)
+fn home_of<T>(seats: &Magazine<Seat<T>>) -> Option<u32> {
+    // SAFETY: who has the seat is the vacancy's producer, so the entry is there.
+    seats.last().map(|seat| unsafe { seat.entry.as_ref() }.shard())
+}
+
+/// Leaves seats in a depot, unless they are full.
+fn leave<T>(seats: &mut Magazine<Seat<T>>, shared: &Shared<T>) -> bool {
+    home_of(seats).is_none_or(|home| shared.leave_seats(home, seats))
+}
+
+/// Leaves seats in a depot or lets go of them; `seats` is empty afterwards. If fewer timers live
 /// than when the depot was filled, also lets go of some of the depot's.
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
@@ -223,19 +234,17 @@ fn give_away<T>(
     free_list: &mut FreeList<T>,
     counters: &Counters,
 ) -> bool {
-    if seats.is_empty() {
-        return false;
-    }
-    shared.publish(counters);
-    if shared.leave_seats(seats) {
+    let Some(home) = home_of(seats) else { return false };
+    shared.publish_if_much(counters);
+    if shared.leave_seats(home, seats) {
         return false;
     }
     reached(Event::SeatsLetGo);
     let has_left_dead = let_go(seats, shared, free_list, counters);
-    let Some(mut surplus) = shared.surplus_seats() else { return has_left_dead };
+    let Some(mut surplus) = shared.surplus_seats(home) else { return has_left_dead };
     reached(Event::SeatsSurplus);
     let has_left_more = let_go(&mut surplus, shared, free_list, counters);
-    shared.seats.keep_empty(surplus);
+    shared.seats.keep_empty(home, surplus);
     has_left_dead || has_left_more
 }
 
@@ -304,7 +313,7 @@ mod tests {
             }
             assert!(!pick(&mut cache, &shared));
         }
-        assert!(shared.seats.leave(&mut magazine_of(vec![seat(1), seat(2)])));
+        assert!(shared.seats.leave(0, &mut magazine_of(vec![seat(1), seat(2)])));
         let unserved = (0..).find(|_| pick(&mut cache, &shared)).expect("it asks again");
         assert_eq!(cache.next_patience, LEAST_PATIENCE, "it asks again as soon as at first");
         assert!(!cache.clear(&shared), "the depot frees the other");
@@ -337,21 +346,23 @@ mod tests {
     }
 
     #[test]
-    fn the_depot_takes_a_seat_for_every_four_timers_that_live_and_always_some() {
-        for (living, magazines) in [(0, 64), (8_000, 64), (12_800, 100), (1 << 20, 1024)] {
-            let shared = alone(1);
+    fn depots_take_a_seat_for_every_four_timers_that_live_and_always_some() {
+        // A quarter for the shard, out of two, and a half for all.
+        for (living, magazines) in [(0, 96), (8_000, 96), (25_600, 300), (1 << 20, 1536)] {
+            let shared = alone(2);
             let counters = shared.all_counters.claim();
             counters.add(Count::Filed, living);
             shared.publish(&counters);
             let is_refused = |_: &usize| {
                 let mut seats = magazine_of(vec![seat(1)]);
-                let is_left = shared.leave_seats(&mut seats);
+                let is_left = leave(&mut seats, &shared);
                 // SAFETY: a seat that the depot did not take is in no list, and ours.
                 seats.iter().for_each(|seat| unsafe { Entry::free(seat.entry) });
                 !is_left
             };
             assert_eq!((0..).find(is_refused), Some(magazines), "{living} timers live");
-            assert_eq!(shared.seats.magazines(), magazines);
+            let mut seats = magazine_of(vec![seat(1)]);
+            assert!(shared.leave_seats(1, &mut seats), "the other shard has a depot of its own");
         }
     }
 
@@ -361,9 +372,9 @@ mod tests {
         let mut cache = Cache::new(&shared, 0);
         (0..=SEATS as u64).for_each(|i| keep(&mut cache, &shared, i));
         assert_eq!((cache.kept.len(), cache.outbox.len()), (1, 0), "the last came after");
-        let mut fetched = shared.seats.magazine();
-        assert!(shared.seats.fetch(&mut fetched));
+        let mut fetched = shared.seats.magazine(0);
+        assert!(shared.seats.fetch(0, &mut fetched));
         assert_eq!(fetched.len(), SEATS);
-        assert!(shared.seats.leave(&mut fetched) && !cache.clear(&shared));
+        assert!(shared.seats.leave(0, &mut fetched) && !cache.clear(&shared));
     }
 }

@@ -5,9 +5,10 @@
 //! item. The depot stores magazines in a bounded number of slots. It has separate slots for full
 //! and for empty magazines, so a steady flow allocates nothing.
 //!
-//! What a shard's reaper leaves is what threads that schedule there want. So each shard has a depot
-//! of free memory ([`Depots`]), and a common one takes what exceeds those. With one depot for all,
-//! a core would get entries that other cores have just used, and their lines with them.
+//! What a shard's reaper leaves, and the seats of a shard, are what threads that schedule there
+//! want. So each shard has a depot of each kind ([`Depots`]), and a common one takes what exceeds
+//! those. With one depot for all, a core would get entries that other cores have just used, and
+//! their lines with them; and so many threads at a time would leave gaps in which nothing is found.
 //!
 //! *Owner*: any thread. Nobody waits: `leave` fails if the depot is full, `fetch` if it is empty.
 //!
@@ -39,6 +40,15 @@ pub struct Depot<I> {
 pub struct Depots<I> {
     homes: Box<[Depot<I>]>,
     common: Depot<I>,
+}
+
+/// Magazines for which there is room.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// In the depot of a shard.
+    pub own: usize,
+    /// In the common one.
+    pub common: usize,
 }
 
 /// A magazine with these items.
@@ -146,6 +156,27 @@ impl<I> Depots<I> {
     /// As [`Depot::leave`]: in the depot of shard `home`, or in the common one.
     pub fn leave(&self, home: u32, magazine: &mut Magazine<I>) -> bool {
         self.at(home).leave(magazine) || self.common.leave(magazine)
+    }
+
+    /// The same while the depot of a shard has less than `own` magazines and the common one less
+    /// than `common`.
+    pub fn leave_within(&self, home: u32, magazine: &mut Magazine<I>, room: Room) -> bool {
+        let leave = |depot: &Depot<I>, room, magazine: &mut Magazine<I>| {
+            depot.magazines() < room && depot.leave(magazine)
+        };
+        leave(self.at(home), room.own, magazine) || leave(&self.common, room.common, magazine)
+    }
+
+    /// A magazine of one of the two that has more than that.
+    pub fn take_beyond(&self, home: u32, room: Room) -> Option<Magazine<I>> {
+        let take = |depot: &Depot<I>, room| (depot.magazines() > room).then(|| depot.full.take());
+        let from_common = || take(&self.common, room.common).flatten();
+        take(self.at(home), room.own).flatten().or_else(from_common)
+    }
+
+    /// Keeps an empty magazine for threads of shard `home`.
+    pub fn keep_empty(&self, home: u32, empty: Magazine<I>) {
+        self.at(home).keep_empty(empty);
     }
 
     /// As [`Depot::fetch`]: from the depot of shard `home`, or from the common one.

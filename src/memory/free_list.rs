@@ -46,6 +46,11 @@ impl<T> FreeList<T> {
         self.home = home;
     }
 
+    /// The shard whose depots come first.
+    pub(super) fn home(&self) -> u32 {
+        self.home
+    }
+
     /// A free entry: from the free list, from the depot, or from a block.
     #[inline]
     pub(crate) fn get(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {

@@ -10,15 +10,16 @@ use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::blocks::Blocks;
 use super::cache::{SEATS, Seat};
-use super::depot::{Depot, Depots, Magazine, magazine_of};
+use super::depot::{Depots, Magazine, Room, magazine_of};
 use super::free_list::MAGAZINE;
 use super::limit::Limit;
 
-/// Magazines of seats for which the depot has room, per shard: as many as this if few timers live,
+/// Magazines of seats for which the depot of a shard has room: as many as this if few timers live,
 /// and never more than that. In between, there is a seat for so many living timers. Threads cancel
-/// in bursts, and the more timers live, the larger the bursts.
-const LEAST_SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
-const MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 1024 };
+/// in bursts, and the more timers live, the larger the bursts. The common depot has as much room as
+/// those of all shards, for bursts in few of them.
+const LEAST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 32 };
+const MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 512 };
 const LIVING_PER_SEAT: u64 = 4;
 
 /// The most magazines of free memory in the depot of a shard; the common depot has as many per
@@ -35,7 +36,7 @@ pub struct Shared<T> {
     pub engine: u32,
     /// Every writer's counters.
     pub all_counters: AllCounters,
-    pub(crate) seats: Depot<Seat<T>>,
+    pub(crate) seats: Depots<Seat<T>>,
     pub(crate) memory: Depots<Memory<T>>,
     pub(super) blocks: Arc<Blocks<T>>,
     pub(super) balance: Balance,
@@ -81,7 +82,7 @@ impl<T> Shared<T> {
         Shared {
             engine,
             all_counters: AllCounters::new(),
-            seats: Depot::new(MOST_SEAT_MAGAZINES * shards, SEATS),
+            seats: Depots::new(shards, MOST_SEAT_MAGAZINES, SEATS),
             memory: Depots::new(shards, MEMORY_MAGAZINES, MAGAZINE),
             blocks: Arc::new(Blocks::new(engine)),
             balance: Balance::new(shards),
@@ -137,23 +138,20 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Leaves seats to other threads, unless the depot is full.
-    pub(super) fn leave_seats(&self, seats: &mut Magazine<Seat<T>>) -> bool {
-        self.seats.magazines() < self.room_for_seats(LIVING_PER_SEAT) && self.seats.leave(seats)
+    /// Leaves seats to the threads of shard `home`, or to all, unless the depots are full.
+    pub(super) fn leave_seats(&self, home: u32, seats: &mut Magazine<Seat<T>>) -> bool {
+        self.seats.leave_within(home, seats, self.room_for_seats(LIVING_PER_SEAT))
     }
 
-    /// A magazine of the depot's seats, if it has more than twice as many as it would take now.
-    pub(super) fn surplus_seats(&self) -> Option<Magazine<Seat<T>>> {
-        if self.seats.magazines() <= self.room_for_seats(LIVING_PER_SEAT / 2) {
-            return None;
-        }
-        let mut seats = self.seats.magazine();
-        self.seats.fetch(&mut seats).then_some(seats)
+    /// A magazine of seats from a depot that has more than twice as many as it would take now.
+    pub(super) fn surplus_seats(&self, home: u32) -> Option<Magazine<Seat<T>>> {
+        self.seats.take_beyond(home, self.room_for_seats(LIVING_PER_SEAT / 2))
     }
 
-    fn room_for_seats(&self, living_per_seat: u64) -> usize {
-        let least = LEAST_SEAT_MAGAZINES * self.shards();
-        least.max((self.living() / living_per_seat) as usize / SEATS)
+    fn room_for_seats(&self, living_per_seat: u64) -> Room {
+        let (shards, for_all) = (self.shards(), (self.living() / living_per_seat) as usize / SEATS);
+        let own = LEAST_SEAT_MAGAZINES.max(for_all / shards);
+        Room { own, common: for_all.max(LEAST_SEAT_MAGAZINES * shards) }
     }
 
     /// Gives the contents of the depots back to the allocator, after the engine has ended.

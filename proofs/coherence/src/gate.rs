@@ -17,9 +17,10 @@ struct Limit {
     most: f64,
 }
 
-const LIMITS: [Limit; 7] = [
+const LIMITS: [Limit; 8] = [
     Limit { workload: Workload::Own, cores: &[1, 4, 16, 64], warm_up: 1_500, ops: 300, most: 0.02 },
     Limit { workload: Workload::OwnInTime, cores: &[8], warm_up: 4_000, ops: 300, most: 0.4 },
+    Limit { workload: Workload::Bursts, cores: &[2, 16], warm_up: 5_000, ops: 2_000, most: 0.15 },
     Limit { workload: Workload::Handoff, cores: &[2, 16], warm_up: 3_000, ops: 300, most: 3.5 },
     Limit { workload: Workload::Reset, cores: &[2, 16], warm_up: 100, ops: 300, most: 0.02 },
     Limit { workload: Workload::Fire, cores: &[2, 16], warm_up: 1_000, ops: 1_000, most: 3.0 },

@@ -28,7 +28,12 @@ fn manner(workload: Workload, cores: usize) -> Manner {
         Workload::Own => 3_000,
         _ => (64_000 / cores).clamp(800, 4_000),
     };
-    let amount = Amount { warm_up, ops: (16_000 / cores).clamp(200, 2_000) };
+    let ops = (16_000 / cores).clamp(200, 2_000);
+    let amount = match workload {
+        // Several bursts of each core.
+        Workload::Bursts => Amount { warm_up: 6_000, ops: 4_000 },
+        _ => Amount { warm_up, ops },
+    };
     Manner { seed: 1, slice: 16, line: 64, amount, is_planted: false }
 }
 

@@ -15,6 +15,11 @@ use crate::timers::{KeyedTimers, Setup, Timers};
 /// Timers that a core has at a time.
 const WINDOW: usize = 64;
 
+/// The same where they come in bursts, and the longest burst.
+const CROWDED: usize = 4_096;
+const BURST: u64 = 1_024;
+const TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
@@ -22,6 +27,8 @@ pub(crate) enum Workload {
     Own,
     /// The same at a thousand pairs per second and core, with reapers that turn meanwhile.
     OwnInTime,
+    /// The same in bursts: cancel up to a thousand timers, then schedule as many.
+    Bursts,
     /// One core schedules, another cancels.
     Handoff,
     /// Move a timer of one's own to a later time.
@@ -56,9 +63,10 @@ pub(crate) trait Ground: Sync {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Workload; 7] = [
+    pub(crate) const ALL: [Workload; 8] = [
         Workload::Own,
         Workload::OwnInTime,
+        Workload::Bursts,
         Workload::Handoff,
         Workload::Reset,
         Workload::Fire,
@@ -70,6 +78,7 @@ impl Workload {
         match self {
             Workload::Own => "W1",
             Workload::OwnInTime => "W1 in time",
+            Workload::Bursts => "bursts",
             Workload::Handoff => "handoff",
             Workload::Reset => "reset",
             Workload::Fire => "fire",
@@ -151,6 +160,7 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
         }
         self.timers.begin(number);
         match self.workload {
+            Workload::Bursts => self.burst(number),
             Workload::Handoff => self.hand_over(number),
             Workload::Reset => self.reset(number),
             Workload::Fire | Workload::FireOwn => self.fire(number),
@@ -189,6 +199,28 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
             }
         });
         // What follows would be counted, too.
+        mem::forget(pending);
+    }
+
+    /// As a server's event loop: all answers that came, and then all requests, whose timeouts are
+    /// the same. A burst happens when the first of its operations is counted.
+    fn burst(&self, number: usize) {
+        let mut random = Random::new(number as u64);
+        let schedule = |_| self.timers.schedule(number, TIMEOUT);
+        let mut pending: VecDeque<_> = (0..CROWDED).map(schedule).collect();
+        let mut left = 0;
+        self.repeat(number, || {
+            if left == 0 {
+                // As often from 512 to 1024 as from 1 to 2.
+                let scale = random.below(1 + u64::from(BURST.ilog2()));
+                left = 1 + random.below(1 << scale) as usize;
+                for _ in 0..left {
+                    self.timers.cancel(pending.pop_front().expect("a burst is shorter"));
+                }
+                pending.extend((0..left).map(schedule));
+            }
+            left -= 1;
+        });
         mem::forget(pending);
     }
 

@@ -1,11 +1,12 @@
-//! What stands in PERF.md: measured part by part (`parts`), kept in a file (`book`), and drawn from
-//! that file alone: tables (`tables`, `shape`) and single figures (`quote`) between marks in the
-//! documents (`page`), and plots.
+//! What stands in PERF.md: measured part by part (`parts`, `matrix`), kept in a file (`book`), and
+//! drawn from that file alone: tables (`tables`, `shape`) and single figures (`quote`), between
+//! marks in the documents (`page`), and plots.
 //!
 //! A part is measured as a whole and replaces what was kept of it, with the machine and the commit.
 
 mod book;
 mod host;
+mod matrix;
 mod page;
 mod parts;
 mod quote;

@@ -5,12 +5,11 @@ use std::process::{Command, Stdio};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::matrix::Matrix;
 use super::{Extent, host};
 use crate::child;
 use crate::error::BenchError;
-use crate::plan::Plan;
 use crate::record::Record;
-use crate::registry::{DEFAULT_TICK_US, Entry};
 use crate::workload::Workload;
 
 /// What is measured in one go, contenders in turn.
@@ -41,27 +40,8 @@ enum Load {
     Http(&'static [&'static [&'static str]]),
 }
 
-/// Everything with everything.
-#[derive(Debug)]
-struct Matrix {
-    workload: Workload,
-    contenders: &'static [&'static str],
-    threads: &'static [usize],
-    /// Those of the workload if there are none.
-    variants: &'static [u64],
-    tick_us: u64,
-    operations: u64,
-    /// Whether all happens on the first processor.
-    is_pinned: bool,
-    /// Contenders that are measured once on [`CROWD`] threads or more, which takes them long.
-    once: &'static [&'static str],
-}
-
 /// The program that measures a server, and its package.
 const HTTP: &str = "http-bench";
-
-/// So many threads wait for one lock for most of their time.
-const CROWD: usize = 4;
 
 /// How often each contender is measured, unless said otherwise.
 pub(crate) const RUNS: usize = 5;
@@ -271,78 +251,6 @@ fn run_http(words: &[&str], extent: &Extent) -> Result<Record, BenchError> {
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }
 
-// === impl Matrix ===
-
-impl Matrix {
-    const fn of(workload: Workload, contenders: &'static [&'static str]) -> Matrix {
-        Matrix {
-            workload,
-            contenders,
-            threads: &[1],
-            variants: &[],
-            tick_us: DEFAULT_TICK_US,
-            operations: 1_000_000,
-            is_pinned: false,
-            once: &[],
-        }
-    }
-
-    const fn on(self, threads: &'static [usize]) -> Matrix {
-        Matrix { threads, ..self }
-    }
-
-    const fn vary(self, variants: &'static [u64]) -> Matrix {
-        Matrix { variants, ..self }
-    }
-
-    const fn tick(self, tick_us: u64) -> Matrix {
-        Matrix { tick_us, ..self }
-    }
-
-    const fn pinned(self) -> Matrix {
-        Matrix { is_pinned: true, ..self }
-    }
-
-    const fn once(self, once: &'static [&'static str]) -> Matrix {
-        Matrix { once, ..self }
-    }
-
-    /// Every measurement, contenders in turn. Those that cannot do the workload are left out.
-    fn plans(&self, extent: &Extent) -> Result<Vec<Plan>, BenchError> {
-        let workload = self.workload;
-        let mut able = Vec::new();
-        for name in self.contenders {
-            let entries = Entry::named(name)?.into_iter();
-            able.extend(entries.filter(|entry| entry.lacks(workload, self.tick_us).is_none()));
-        }
-        let threads = match workload.threads() {
-            crate::workload::Threads::Any => self.threads.to_vec(),
-            crate::workload::Threads::Fixed(threads) => vec![threads],
-        };
-        let variants = if self.variants.is_empty() { workload.variants() } else { self.variants };
-        let mut plans = Vec::new();
-        for &threads in &threads {
-            for &variant in variants {
-                let turn = able.iter().map(|entry| Plan {
-                    contender: entry.name.to_owned(),
-                    workload,
-                    threads,
-                    scale: extent.scale,
-                    tick_us: self.tick_us,
-                    variant,
-                    operations: self.operations,
-                    limit_s: extent.limit_s,
-                });
-                let (once, often): (Vec<_>, Vec<_>) = turn
-                    .partition(|plan| threads >= CROWD && self.once.contains(&&*plan.contender));
-                plans.extend(once);
-                plans.extend((0..extent.runs).flat_map(|_| often.clone()));
-            }
-        }
-        Ok(plans)
-    }
-}
-
 /// Keeps this process and those that it starts on the first processor that it may use.
 struct Pin(CpuSet);
 
@@ -370,45 +278,18 @@ impl Drop for Pin {
 mod tests {
     use super::*;
 
-    fn extent(runs: usize) -> Extent {
-        Extent { parts: Vec::new(), runs, scale: 0.5, limit_s: 9 }
-    }
-
     #[test]
     fn each_part_has_a_name_of_its_own_and_contenders_that_can_do_it() {
         let mut names: Vec<_> = ALL.iter().map(|part| part.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
+        let extent = Extent { parts: Vec::new(), runs: 1, scale: 0.5, limit_s: 9 };
         for part in ALL {
             let Load::Here(matrix) = &part.load else { continue };
-            assert!(matrix.plans(&extent(1)).unwrap().len() > 1, "{}", part.name);
+            assert!(matrix.plans(&extent).unwrap().len() > 1, "{}", part.name);
         }
         assert!(Part::named("rest").unwrap_err().to_string().contains("cancel-heavy"));
-    }
-
-    #[test]
-    fn contenders_take_turns() {
-        let matrix = Matrix::of(Workload::Reset, &["tickless", "tokio"]).on(&[1, 2]);
-        let plans = matrix.plans(&extent(2)).unwrap();
-        let order: Vec<_> =
-            plans.iter().map(|p| format!("{} {}", p.contender, p.threads)).collect();
-        let one = ["tickless 1", "tokio 1", "tickless 1", "tokio 1"];
-        assert_eq!(order[..4], one);
-        assert_eq!(order[4..], one.map(|turn| turn.replace('1', "2")));
-        assert!(plans.iter().all(|plan| plan.scale == 0.5 && plan.limit_s == 9));
-    }
-
-    #[test]
-    fn who_waits_for_a_lock_in_a_crowd_is_measured_once() {
-        let matrix = Matrix::of(Workload::Reset, &["tickless", "tokio"]).on(&[1, CROWD]);
-        let plans = matrix.once(&["tokio"]).plans(&extent(3)).unwrap();
-        let count = |contender: &str, threads| {
-            let is_it = |plan: &&Plan| plan.contender == contender && plan.threads == threads;
-            plans.iter().filter(is_it).count()
-        };
-        let counts = [("tickless", 1), ("tokio", 1), ("tickless", CROWD), ("tokio", CROWD)];
-        assert_eq!(counts.map(|(contender, threads)| count(contender, threads)), [3, 3, 3, 1]);
     }
 
     #[test]
