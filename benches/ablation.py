@@ -70,15 +70,17 @@ ABLATIONS = {
         [W1, WAKEUPS],
         [(CACHE, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
     ),
-    "no more room for seats in the depot if more timers live": (
-        [SERVICE], [size(SHARED, "MOST_SEAT_MAGAZINES", 1024, 64)]),
+    "no more room for seats in the depots if more timers live": (
+        [SERVICE],
+        [(SHARED, [("MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 512 }", "MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 32 }")])],
+    ),
     "magazines of 16": ([STEADY], [size(FREE_LIST, "MAGAZINE", 64, 16)]),
     "no depot for memory": (
         [STEADY],
         [(SHARED, [("MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 16 }", "MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 0 }")])],
     ),
-    "one depot for the memory of all shards": (
-        [STEADY, W2_TWO], [(DEPOT, [("self.homes.get(home as usize)", "self.homes.get(home.min(0) as usize)")])]),
+    "one depot of each kind for all shards": (
+        [STEADY, W2_TWO, SERVICE], [(DEPOT, [("self.homes.get(home as usize)", "self.homes.get(home.min(0) as usize)")])]),
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),
     "no prefetch": ([W2, W1H, W5], [(PREFETCH, [

@@ -85,7 +85,7 @@ fn benches() -> Vec<Bench> {
         // Nothing is free: entries come from the allocator, whose work counts.
         schedule_new_memory: with_nothing, schedule, none_seated, [358, 354], 16;
         // Seats are left one after the other, and go to the depot.
-        cancel: with_timers, cancel, all_cancelled, [87, 78], 0;
+        cancel: with_timers, cancel, all_cancelled, [87, 79], 0;
         // Seats are left one after the other, and for each 32 the depot is full, so that they are
         // let go of; a thousand threads have used the engine.
         cancel_after_threads: with_threads, cancel, all_let_go, [264, 257], 10;

@@ -36,7 +36,7 @@
 use crate::sync::{CachePadded, Counter, IS_CHECKED, Ordering};
 
 use super::Shared;
-use super::counters::Counters;
+use super::counters::{Changes, Counters};
 
 /// There may be as many dead entries as living ones, and always this many: so few are not worth a
 /// walk. Sweeping begins at half of the maximum.
@@ -88,20 +88,26 @@ impl<T> Shared<T> {
     /// Publishes what a writer has counted. Returns the dead entries that it buried and had not
     /// published: only an owner buries.
     pub(crate) fn publish(&self, counters: &Counters) -> u64 {
-        let untold = counters.take_untold();
+        let untold = counters.untold();
+        self.publish_all(counters, untold);
+        untold.buried
+    }
+
+    fn publish_all(&self, counters: &Counters, untold: Changes) {
+        counters.tell(untold);
         if untold.living != 0 {
             // ORDER: Relaxed - the number only says when to look; so do all here.
             self.balance.engine.living.fetch_add(untold.living, Ordering::Relaxed);
             self.note_living(self.living());
         }
-        untold.buried
     }
 
     /// Publishes what a thread has counted if that is much.
     pub(super) fn publish_if_much(&self, counters: &Counters) {
-        let untold = (counters.untold().living as i64).unsigned_abs();
-        if untold * self.all_counters.writers() * LIVING_PER_UNTOLD >= self.living() {
-            self.publish(counters);
+        let untold = counters.untold();
+        let changes = (untold.living as i64).unsigned_abs();
+        if changes * self.all_counters.writers() * LIVING_PER_UNTOLD >= self.living() {
+            self.publish_all(counters, untold);
         }
     }
 

@@ -82,7 +82,7 @@ impl Count {
 #[derive(Debug)]
 pub struct Counters {
     counts: CachePadded<[Counter; COUNTS]>,
-    /// What the writer has published of its counts: see [`Counters::take_untold`].
+    /// What the writer has published of its counts: see [`Counters::untold`].
     told: Changes<Counter>,
     /// Its number among the counters of the engine.
     pub(super) number: u32,
@@ -145,9 +145,8 @@ impl Counters {
         }
     }
 
-    /// The same, for the writer, which publishes it next: marks it as published.
-    pub(super) fn take_untold(&self) -> Changes {
-        let untold = self.untold();
+    /// Marks it as published, for the writer, which publishes it next.
+    pub(super) fn tell(&self, untold: Changes) {
         let take = |told: &Counter, n: u64| {
             if n != 0 {
                 add_alone(told, n);
@@ -155,7 +154,6 @@ impl Counters {
         };
         take(&self.told.living, untold.living);
         take(&self.told.buried, untold.buried);
-        untold
     }
 
     /// A writer starts or ends.
