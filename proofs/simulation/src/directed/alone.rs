@@ -102,7 +102,7 @@ pub(super) fn rounds_open_under_a_sweep() {
         clock.advance(640 * MS);
         let now = engine.now();
         let owned = |n: u32| engine.schedule(now + (1 + n % 31) * MS, n).expect("it goes on");
-        let handles: Vec<_> = (0..9_300).map(owned).collect();
+        let handles: Vec<_> = (0..12_000).map(owned).collect();
         while engine.turn(0).expect("it is driven here").more {}
         handles.into_iter().for_each(|handle| assert!(handle.cancel()));
         for _ in 0..turns % 10 {
@@ -117,14 +117,14 @@ pub(super) fn rounds_open_under_a_sweep() {
 pub(super) fn a_bucket_fills_under_a_sweep() {
     let mut more = 0;
     until_reached(&["SweepPassed"], || {
-        more += 97;
+        more += 7;
         let (engine, _clock) = engine(Builder::new());
         let at = engine.now() + 15_000 * MS;
         let owned = |n| engine.schedule(at, n).expect("there is no limit");
         let handles: Vec<_> = (0..9_000 + more).map(owned).collect();
         handles.into_iter().for_each(|handle| assert!(handle.cancel()));
         // More than there are seats.
-        schedule(&engine, 3_000, 15_000 * MS);
+        schedule(&engine, 6_000, 15_000 * MS);
         while engine.turn(0).expect("it is driven here").more {}
     });
 }
