@@ -1,4 +1,4 @@
-//! CPU time and context switches, of the process or of the calling thread.
+//! CPU time, context switches and pauses, of the process or of the calling thread.
 
 use std::mem::MaybeUninit;
 use std::ops::Sub;
@@ -10,6 +10,8 @@ pub(crate) struct Usage {
     pub(crate) cpu_ns: u64,
     /// Times that a thread gave its CPU up by itself.
     pub(crate) switches: u64,
+    /// Times that the system made a thread wait: for a page, or for another thread on its CPU.
+    pub(crate) pauses: u64,
 }
 
 // === impl Usage ===
@@ -34,7 +36,11 @@ impl Usage {
         let usage = unsafe { usage.assume_init() };
         let ns =
             |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-        Usage { cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime), switches: usage.ru_nvcsw as u64 }
+        Usage {
+            cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+            switches: usage.ru_nvcsw as u64,
+            pauses: (usage.ru_minflt + usage.ru_majflt + usage.ru_nivcsw) as u64,
+        }
     }
 }
 
@@ -45,6 +51,7 @@ impl Sub for Usage {
         Usage {
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
             switches: self.switches.saturating_sub(earlier.switches),
+            pauses: self.pauses.saturating_sub(earlier.pauses),
         }
     }
 }

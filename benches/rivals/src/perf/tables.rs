@@ -42,9 +42,11 @@ const HTTP: &[Column] = &[
 ];
 const STALL: &[Column] = &[
     Column::of("longest call, us", "call_max_us").spread(),
+    Column::of("of those without a pause", "undisturbed_max_us").spread(),
     Column::of("p99.9 us", "call_p999_us"),
     Column::of("the last timer is late by, ms", "last_late_ms"),
 ];
+const CORES_STALL: &[Column] = &[STALL[0], STALL[2], STALL[3]];
 const BY_CORES: &[Column] = &[
     Column::of("CPU ns, 1 thread", "cpu").on(1).spread(),
     Column::of("2", "cpu").on(2),
@@ -186,7 +188,7 @@ const TABLES: &[Table] = &[
             Column::of("p99 us", "p99").spread(),
         ],
     ),
-    Table::of("cores-stall", CONTENDER, STALL),
+    Table::of("cores-stall", CONTENDER, CORES_STALL),
     Table::of("cores-single", CONTENDER, WAITING),
 ];
 

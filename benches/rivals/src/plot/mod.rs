@@ -38,6 +38,7 @@ pub(crate) fn draw(book: &Book) -> Result<Vec<(String, String)>, BenchError> {
         put(name.clone(), costs(&records(part), part, what).draw(&name)?);
     }
     put("scale.svg".to_owned(), scale(&records("scale")).draw("scale.svg")?);
+    put("cores.svg".to_owned(), rates(&records("cores-pair")).draw("cores.svg")?);
     let fired = records("fire-all");
     put("lateness.svg".to_owned(), lateness(&fired).draw("lateness.svg")?);
     for (level, name) in [(0, "second"), (1, "third")] {
@@ -87,6 +88,27 @@ fn scale(records: &[&Record]) -> Curves {
         title: "scale: CPU time per schedule + cancel with others pending, one thread".to_owned(),
         x: Axis { label: "timers pending".to_owned(), is_log: true },
         y: Axis { label: "CPU ns".to_owned(), is_log: true },
+        curves: curves.collect(),
+    }
+}
+
+/// How many operations all threads make, by their number.
+fn rates(records: &[&Record]) -> Curves {
+    let curves = by_contender(records).into_iter().map(|(name, records)| {
+        let points = thread_counts(&records).into_iter().filter_map(|threads| {
+            let same: Vec<_> = records.iter().copied().filter(|r| r.threads == threads).collect();
+            Some((threads as f64, 1e3 / median(&same, "ns_per_op")?))
+        });
+        let points = points.collect();
+        Curve { contender: name.clone(), name, points, is_second: false }
+    });
+    Curves {
+        title: "cancel-heavy on 16 processors: million pairs per second".to_owned(),
+        x: Axis { label: "threads".to_owned(), is_log: true },
+        y: Axis {
+            label: "million schedule + cancel per second, all threads".to_owned(),
+            is_log: true,
+        },
         curves: curves.collect(),
     }
 }

@@ -1,5 +1,8 @@
 //! `stall`: millions of timers that are due within one bucket of the third level. While they
 //! come down and fire, how long does a call take?
+//!
+//! The system says of each call whether it made the thread wait meanwhile, for a page or for
+//! another thread: the longest of the calls in which it did not is told, too.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,7 +46,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let opens = Duration::from_nanos(origin_ns) + bucket * LEAD;
     let mut slots = Slots::<C::Timer>::new(timers as usize + MAX_CALLS);
     let (begun, before) = (now(), Usage::of_process());
-    let (filled, calls) = contender.inside(|| {
+    let (filled, calls, undisturbed_ns) = contender.inside(|| {
         let (mut producer, mut random) = (contender.producer(), Random::new(1));
         producer.keep_to_one_shard();
         for token in 0..timers {
@@ -54,17 +57,21 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
         let filled = Duration::from_nanos(clock::now_ns());
         thread::sleep((opens - bucket / 4).saturating_sub(filled));
         let limit = opens + bucket + plan.patience();
-        let mut calls = Vec::new();
+        let (mut calls, mut undisturbed_ns) = (Vec::new(), 0);
         let goes_on = || sink::fired() < timers && now() < limit;
         // One call at least: on a busy machine all may have fired before this thread runs again.
         while calls.is_empty() || (calls.len() < MAX_CALLS && goes_on()) {
             let slot = slots.at(timers as usize + calls.len());
-            let begun = Instant::now();
+            let (before, begun) = (Usage::of_thread(), Instant::now());
             producer.schedule(slot, FAR_AWAY, timers + calls.len() as u64);
-            calls.push(clock::ns(begun.elapsed()));
+            let ns = clock::ns(begun.elapsed());
+            calls.push(ns);
+            if (Usage::of_thread() - before).pauses == 0 {
+                undisturbed_ns = ns.max(undisturbed_ns);
+            }
             thread::sleep(BETWEEN_CALLS);
         }
-        (filled, calls)
+        (filled, calls, undisturbed_ns)
     });
     let used = Usage::of_process() - before;
     let done = now();
@@ -84,6 +91,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     outcome.add("call_p99_us", us(0.99));
     outcome.add("call_p999_us", us(0.999));
     outcome.add("call_max_us", us(1.0));
+    outcome.add("undisturbed_max_us", is_filled_in_time.then_some(undisturbed_ns as f64 / 1e3));
     outcome.add("filled_in_time", is_filled_in_time);
     outcome.add("last_late_ms", (done.as_secs_f64() - (opens + bucket).as_secs_f64()) * 1e3);
     contender.report(outcome.extra());
