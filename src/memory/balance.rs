@@ -3,9 +3,9 @@
 //!
 //! Each writer counts on its own counters and publishes the changes here now and then. A thread
 //! publishes after each 64 timers that it filed, when it ends, and with each magazine of seats that
-//! it fetches or gives away; with those only what would be a sixteenth of all living timers if each
-//! writer had as much, because threads that cancel in bursts all write here. A shard's owner
-//! publishes before each batch that it hands over, and at the end of each turn.
+//! it fetches or gives away; with those only 1024 changes, or what would be a sixteenth of all
+//! living timers if each writer had as much, because threads that cancel in bursts all write here.
+//! A shard's owner publishes before each batch that it hands over, and at the end of each turn.
 //!
 //! *Owner*: any thread.
 //!
@@ -16,19 +16,20 @@
 //!   They shrink by the seats that the cache gains, up to 64. A thread that ends publishes the
 //!   rest, so past threads add nothing.) It is also too high by up to 256 for each shard whose
 //!   owner is about to hand a batch over; and too low or too high by up to a sixteenth of what
-//!   lived when the threads last looked.
+//!   lived when the threads last looked, and by 1024 for each of them at most.
 //! - `dead` is not too low, except by the magazine that a thread is letting go of right now. It is
 //!   too high by the entries that owners have buried in turns that are not over.
 //!
 //! There may be `M = max(living, 4096)` dead entries; sweeping begins at half of that. A sweep
-//! visits living entries, dead entries and kept seats: at most about `3 M` entries and the caches
-//! (while threads cancel, the depots have at most one seat for each living timer, and 2048 for each
-//! shard).
+//! visits living entries, dead entries and kept seats: at most about `3 M` entries, 1024 for each
+//! of the `S` shards and 1024 more, and the caches (while threads cancel, the depots of a shard and
+//! of all have at most one seat for each living timer, and so many more).
 //! A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
-//! entries itself (`shard/sweep.rs`), eight for each seat. So a sweep ends before another `3/8 M`
-//! entries are dead, whatever the owner does meanwhile. (If the owner or another helper has the
-//! shard's lock at that moment, that thread visits.) So there are at most `M` dead entries, plus 64
-//! for each thread (the seats in its cache) and 256 for each shard that hands a batch over.
+//! entries itself (`shard/sweep.rs`), eight for each seat. So a sweep ends before another
+//! `3/8 M + 128 (S + 1)` entries are dead, whatever the owner does meanwhile. (If the owner or
+//! another helper has the shard's lock at that moment, that thread visits.) So there are at most
+//! `M + 128 (S + 1)` dead entries, plus 64 for each thread (the seats in its cache) and 256 for
+//! each shard that hands a batch over.
 //!
 //! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.
@@ -42,8 +43,10 @@ use super::counters::{Changes, Counters};
 /// walk. Sweeping begins at half of the maximum.
 pub const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
-/// Living timers for each change that all writers together may keep to themselves.
+/// Living timers for each change that all writers together may keep to themselves, and the changes
+/// that one of them publishes in any case.
 const LIVING_PER_UNTOLD: u64 = 16;
+const MOST_UNTOLD: u64 = 1024;
 
 /// The numbers of living timers and dead entries. All figures wrap: a figure is below zero for a
 /// moment if a burial is published before the dead entries are, and then reads as zero.
@@ -106,7 +109,8 @@ impl<T> Shared<T> {
     pub(super) fn publish_if_much(&self, counters: &Counters) {
         let untold = counters.untold();
         let changes = (untold.living as i64).unsigned_abs();
-        if changes * self.all_counters.writers() * LIVING_PER_UNTOLD >= self.living() {
+        let all = changes * self.all_counters.writers();
+        if changes >= MOST_UNTOLD || all * LIVING_PER_UNTOLD >= self.living() {
             self.publish_all(counters, untold);
         }
     }
@@ -249,6 +253,15 @@ mod tests {
         assert_eq!(shared.living(), 3_100);
         shared.publish_if_much(&other);
         assert_eq!(shared.living(), 3_200);
+        // But no more than a number, however many live.
+        thread.add(Count::Filed, 1_000_000);
+        shared.publish(&thread);
+        other.add(Count::Cancelled, MOST_UNTOLD - 1);
+        shared.publish_if_much(&other);
+        assert_eq!(shared.living(), 1_003_200);
+        other.add(Count::Cancelled, 1);
+        shared.publish_if_much(&other);
+        assert_eq!(shared.living(), 1_003_200 - MOST_UNTOLD);
     }
 
     #[test]

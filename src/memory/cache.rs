@@ -227,7 +227,7 @@ fn leave<T>(seats: &mut Magazine<Seat<T>>, shared: &Shared<T>) -> bool {
 }
 
 /// Leaves seats in a depot or lets go of them; `seats` is empty afterwards. If fewer timers live
-/// than when the depot was filled, also lets go of some of the depot's.
+/// than when the depots were filled, also lets go of some of theirs.
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
     shared: &Shared<T>,
@@ -241,7 +241,9 @@ fn give_away<T>(
     }
     reached(Event::SeatsLetGo);
     let has_left_dead = let_go(seats, shared, free_list, counters);
-    let Some(mut surplus) = shared.surplus_seats(home) else { return has_left_dead };
+    // The number of magazines that this thread let go of, more or less.
+    let nth = counters.get(Count::Dead) / SEATS as u64;
+    let Some(mut surplus) = shared.surplus_seats(home, nth) else { return has_left_dead };
     reached(Event::SeatsSurplus);
     let has_left_more = let_go(&mut surplus, shared, free_list, counters);
     shared.seats.keep_empty(home, surplus);
@@ -364,6 +366,24 @@ mod tests {
             let mut seats = magazine_of(vec![seat(1)]);
             assert!(shared.leave_seats(1, &mut seats), "the other shard has a depot of its own");
         }
+    }
+
+    #[test]
+    fn what_a_quiet_shard_has_too_much_of_is_let_go_by_others() {
+        let shared = alone(2);
+        let counters = shared.all_counters.claim();
+        counters.add(Count::Filed, 51_200);
+        shared.publish(&counters);
+        for _ in 0..200 {
+            assert!(shared.leave_seats(1, &mut magazine_of(vec![seat(1)])));
+        }
+        counters.add(Count::Cancelled, 51_200);
+        shared.publish(&counters);
+        let surplus = (0..1_000).filter_map(|nth| shared.surplus_seats(0, nth));
+        // SAFETY: the seats are in no list, and ours.
+        let free = |seat: &Seat<()>| unsafe { Entry::free(seat.entry) };
+        let taken = surplus.inspect(|seats| seats.iter().for_each(free)).count();
+        assert_eq!(taken, 200 - 32);
     }
 
     #[test]
