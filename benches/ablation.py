@@ -79,7 +79,7 @@ ABLATIONS = {
         [STEADY],
         [(SHARED, [("MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 16 }", "MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 0 }")])],
     ),
-    "one depot of each kind for all shards": (
+    "one depot of each kind, of a shard's size, for all shards": (
         [STEADY, W2_TWO, SERVICE], [(DEPOT, [("self.homes.get(home as usize)", "self.homes.get(home.min(0) as usize)")])]),
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),

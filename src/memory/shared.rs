@@ -143,13 +143,13 @@ impl<T> Shared<T> {
         self.seats.leave_within(home, seats, self.room_for_seats(LIVING_PER_SEAT))
     }
 
-    /// A magazine of seats from a depot that has more than twice as many as it would take now: that
-    /// of shard `home`, the common one, or the `nth` of all, modulo their number: a shard whose
-    /// threads are gone has nobody else who looks.
+    /// A magazine of seats from a depot that has more than twice as many as it would take now:
+    /// that of shard `home`, the `nth` of all, modulo their number, or the common one. (If the
+    /// threads of a shard are gone, nobody else looks there.)
     pub(super) fn surplus_seats(&self, home: u32, nth: u64) -> Option<Magazine<Seat<T>>> {
         let room = self.room_for_seats(LIVING_PER_SEAT / 2);
         let other = (nth % self.shards() as u64) as u32;
-        self.seats.take_beyond(home, room).or_else(|| self.seats.take_beyond(other, room))
+        self.seats.take_beyond([home, other], room)
     }
 
     fn room_for_seats(&self, living_per_seat: u64) -> Room {

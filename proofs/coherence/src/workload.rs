@@ -202,8 +202,8 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
         mem::forget(pending);
     }
 
-    /// As a server's event loop: all answers that came, and then all requests, whose timeouts are
-    /// the same. A burst happens when the first of its operations is counted.
+    /// A server's event loop: it takes all answers that came, and then all requests. They have the
+    /// same timeout. A burst happens when the first of its operations is counted.
     fn burst(&self, number: usize) {
         let mut random = Random::new(number as u64);
         let schedule = |_| self.timers.schedule(number, TIMEOUT);

@@ -46,7 +46,12 @@ const STALL: &[Column] = &[
     Column::of("p99.9 us", "call_p999_us"),
     Column::of("the last timer is late by, ms", "last_late_ms"),
 ];
-const CORES_STALL: &[Column] = &[STALL[0], STALL[2], STALL[3]];
+const SERVICE: &[Column] = &[
+    Column::of("CPU ns per call", "cpu").spread(),
+    Column::of("million calls per s", "per_s").by(1e6).spread(),
+    Column::of("late p50 us", "p50"),
+    Column::of("p99 us", "p99"),
+];
 const BY_CORES: &[Column] = &[
     Column::of("CPU ns, 1 thread", "cpu").on(1).spread(),
     Column::of("2", "cpu").on(2),
@@ -72,16 +77,7 @@ const TABLES: &[Table] = &[
             Column::of("memory grew by, MB", "rss_growth_mb"),
         ],
     ),
-    Table::of(
-        "service",
-        BY_CROWD,
-        &[
-            Column::of("CPU ns per call", "cpu").spread(),
-            Column::of("million calls per s", "per_s").by(1e6),
-            Column::of("late p50 us", "p50"),
-            Column::of("p99 us", "p99"),
-        ],
-    ),
+    Table::of("service", BY_CROWD, SERVICE),
     Table::of("fire-all", CONTENDER, FIRING),
     Table::of("fire-all-100us", CONTENDER, FIRING),
     Table::of(
@@ -168,27 +164,9 @@ const TABLES: &[Table] = &[
     Table::of("purgatory-long", ARRIVALS, PURGATORY),
     Table::of("cores-pair", CONTENDER, BY_CORES),
     Table::of("cores-reset", CONTENDER, BY_CORES),
-    Table::of(
-        "cores-service",
-        BY_CROWD,
-        &[
-            Column::of("CPU ns per call", "cpu").spread(),
-            Column::of("million calls per s", "per_s").by(1e6).spread(),
-            Column::of("late p50 us", "p50"),
-            Column::of("p99 us", "p99"),
-        ],
-    ),
-    Table::of(
-        "cores-fire-all",
-        BY_CROWD,
-        &[
-            Column::of("CPU ns", "cpu").spread(),
-            Column::of("one schedule, wall ns", "wall"),
-            Column::of("late p50 us", "p50"),
-            Column::of("p99 us", "p99").spread(),
-        ],
-    ),
-    Table::of("cores-stall", CONTENDER, CORES_STALL),
+    Table::of("cores-service", BY_CROWD, SERVICE),
+    Table::of("cores-fire-all", BY_CROWD, FIRING),
+    Table::of("cores-stall", CONTENDER, STALL),
     Table::of("cores-single", CONTENDER, WAITING),
 ];
 

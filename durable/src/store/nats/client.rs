@@ -323,6 +323,7 @@ mod tests {
             }
         };
         assert!(matches!(patiently(None, third), Err(Trouble::Nobody)));
+        assert_eq!(asked.get(), 1);
         assert!(matches!(patiently(Some(Instant::now()), third), Err(Trouble::Unknown(_))));
         asked.set(0);
         let later = Some(Instant::now() + Duration::from_secs(3600));
