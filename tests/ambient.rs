@@ -17,6 +17,8 @@ use tickless::{Engine, ManualClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// An engine whose clock is ahead of that of the process's engine by so much.
 fn ahead_by(ahead: Duration) -> Engine {
     let clock = ManualClock::new();
@@ -32,14 +34,14 @@ fn assert_ambient(engine: &Engine) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (_, waker) = bell();
     let before = engine.len();
-    let mut sleep = tickless::sleep(SECOND);
-    let mut until = tickless::sleep_until(engine.now() + SECOND);
-    let mut timeout = tickless::timeout(SECOND, pending::<()>());
-    let mut timeout_at = tickless::timeout_at(engine.now() + SECOND, pending::<()>());
+    let mut sleep = tickless::sleep(HOUR);
+    let mut until = tickless::sleep_until(engine.now() + HOUR);
+    let mut timeout = tickless::timeout(HOUR, pending::<()>());
+    let mut timeout_at = tickless::timeout_at(engine.now() + HOUR, pending::<()>());
     let (mut late, mut late_at) =
-        (pending::<()>().timeout(SECOND), pending::<()>().timeout_at(engine.now() + SECOND));
-    let mut interval = tickless::interval(SECOND);
-    let mut interval_at = tickless::interval_at(engine.now() + SECOND, SECOND);
+        (pending::<()>().timeout(HOUR), pending::<()>().timeout_at(engine.now() + HOUR));
+    let mut interval = tickless::interval(HOUR);
+    let mut interval_at = tickless::interval_at(engine.now() + HOUR, HOUR);
     assert!(poll(&mut sleep, &waker).is_pending() && poll(&mut until, &waker).is_pending());
     assert!(poll(&mut timeout, &waker).is_pending() && poll(&mut timeout_at, &waker).is_pending());
     assert!(poll(&mut late, &waker).is_pending() && poll(&mut late_at, &waker).is_pending());
@@ -49,7 +51,7 @@ fn assert_ambient(engine: &Engine) {
     assert_eq!(engine.len(), before + 8, "all eight wait here");
     if engine.clock_is_manual() {
         assert_eq!(tickless::now(), engine.now());
-        assert_eq!(sleep.deadline(), Some(engine.now() + SECOND), "by its clock");
+        assert_eq!(sleep.deadline(), Some(engine.now() + HOUR), "by its clock");
     }
 }
 

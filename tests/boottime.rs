@@ -116,23 +116,6 @@ fn stopping_ends_every_sleep() {
     }
 }
 
-/// This one does wait: what it shows is that something does *not* happen.
-#[test]
-fn who_has_nothing_to_do_sleeps_on() {
-    let _alone = alone();
-    let engine = builder(2).build().unwrap();
-    (0..10).for_each(|n| engine.schedule_detached(HOUR * (n + 1), || ()).unwrap());
-    let begun = Instant::now();
-    loop {
-        let before = engine.stats().wake_ups;
-        thread::sleep(MS * 300);
-        if before == engine.stats().wake_ups {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "a reaper does not go to sleep");
-    }
-}
-
 #[test]
 fn many_threads_are_heard() {
     let _alone = alone();

@@ -2,7 +2,7 @@
 //! was asked for.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::panic::Location;
 use std::thread;
@@ -11,6 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tickless::inspect::Inspector;
 use tickless::{Engine, ManualClock, When};
+
+use crate::inspect::ask;
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
@@ -25,10 +27,9 @@ fn manual() -> Engine {
 }
 
 fn told(inspector: &Inspector) -> Value {
-    let mut stream = TcpStream::connect(inspector.local_addr().unwrap()).unwrap();
-    stream.write_all(b"GET /callers.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
+    let connect = || TcpStream::connect(inspector.local_addr().unwrap()).ok();
+    let request = b"GET /callers.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let reply = ask(connect, |stream| stream.write_all(request), || true).unwrap();
     serde_json::from_str(reply.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 

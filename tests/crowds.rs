@@ -1,9 +1,10 @@
 //! Crowds: very many timers in one bucket let others pass, and none of them is lost or early.
+//! (`tests/realtime/crowds.rs` has a crowd on an engine with threads.)
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::random::Random;
 use crate::token::{Fates, Token};
@@ -258,51 +259,6 @@ fn a_snapshot_has_what_is_parked() {
     let (engine, _clock, _fates, handles) = parked();
     assert_eq!((engine.len(), engine.snapshot().len()), (90, 90));
     drop(handles);
-}
-
-/// Lets a crowd be due after `delay` on an engine with threads. Its first task schedules another
-/// timer, and its second waits until that is due. Returns how many were handed over before that, if
-/// the whole crowd was scheduled in time.
-fn before_another(delay: Duration) -> Option<usize> {
-    let log = Log::default();
-    let handler_log = log.clone();
-    let (sender, receiver) = std::sync::mpsc::channel::<Engine<u64>>();
-    let state = Mutex::new((Some(receiver), None));
-    let builder = Builder::new().tick(TICK).shards(1).takeover(None);
-    let engine = builder.build_each(move |payload: u64| {
-        let (receiver, until) = &mut *state.lock().unwrap();
-        let handed_over = {
-            let mut log = handler_log.lock().unwrap();
-            log.push(payload);
-            log.len()
-        };
-        if handed_over == 1 {
-            let engine = receiver.take().unwrap().recv().unwrap();
-            engine.schedule_detached(TICK, 1).unwrap();
-            *until = Some(engine.now() + TICK * 2);
-        }
-        while handed_over == 2 && until.is_some_and(|until| Instant::now() < until) {
-            thread::yield_now();
-        }
-    });
-    let engine = engine.unwrap();
-    let at = engine.now() + delay;
-    (0..CROWD).for_each(|_| engine.schedule_detached(at, 0).unwrap());
-    let is_in_time = engine.now() < at;
-    sender.send(engine.clone()).unwrap();
-    while engine.stats().fired <= CROWD as u64 {
-        thread::sleep(TICK);
-    }
-    engine.stop().unwrap();
-    take(&log).into_iter().position(|payload| payload == 1).filter(|_| is_in_time)
-}
-
-#[test]
-fn an_engine_with_threads_lets_others_pass_a_crowd() {
-    let mut delays = [1, 10, 60].into_iter().map(Duration::from_secs);
-    let before = delays.find_map(before_another).expect("a minute is enough to schedule a crowd");
-    // The first share keeps its order. On a busy machine it may be a coarse bucket's, of 16 shares.
-    assert!((1..=4 * FIRST + 2 * SHARE).contains(&before), "after {before} of the crowd");
 }
 
 /// A shard and what surrounds it, to run turns as an engine's threads do.

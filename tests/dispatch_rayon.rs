@@ -1,6 +1,4 @@
 //! A pool of rayon's: what is due runs there, and its panics go no further.
-#![cfg(feature = "rayon")]
-
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 

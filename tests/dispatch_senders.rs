@@ -1,5 +1,5 @@
 //! Channels of the standard library and of tokio: what is due is sent in order, waited for or
-//! dropped, and counted. (Those of crossbeam: `tests/dispatch_channel.rs`.)
+//! dropped, and counted. (Those of crossbeam: `tests/races/dispatch_channel.rs`.)
 
 use std::sync::mpsc;
 use std::thread;
@@ -38,7 +38,6 @@ fn channels<T: Send + 'static>(when: When, bounded: bool) -> Vec<(Channel<T>, Re
         let (sender, receiver) = mpsc::channel();
         all.push((handler(when, sender), Box::new(move || receiver.recv().ok())));
     }
-    #[cfg(feature = "tokio")]
     if bounded {
         let (sender, mut receiver) = tokio::sync::mpsc::channel(3);
         all.push((handler(when, sender), Box::new(move || receiver.blocking_recv())));
@@ -164,7 +163,6 @@ fn a_reaper_that_waits_gets_on_when_the_receivers_go() {
     }
 }
 
-#[cfg(feature = "tokio")]
 mod on_tokio {
     use super::*;
 
@@ -216,7 +214,6 @@ mod on_tokio {
     }
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn what_a_receiver_gets_counts_as_sent_although_its_waker_panics() {
     use std::sync::Arc;

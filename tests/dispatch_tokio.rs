@@ -1,9 +1,8 @@
 //! A tokio runtime: what is due runs there, and what it does not run is dropped and counted.
-#![cfg(feature = "tokio")]
-
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::awaited::wait_for_a_slow_task;
 use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use crate::slow::Slow;
@@ -193,4 +192,14 @@ fn a_task_on_the_runtime_stops_the_engine() {
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(1)));
     let late = engine.schedule_detached(MS, || ()).unwrap_err();
     Task::run(late.into_payload());
+}
+
+#[test]
+fn a_task_that_runs_is_waited_for() {
+    let runtime = runtime();
+    let handle = || runtime.handle().clone();
+    for handler in [OnTokio::spawn(handle()), OnTokio::spawn_blocking(handle())] {
+        let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
+        wait_for_a_slow_task("a runtime", &engine);
+    }
 }

@@ -17,7 +17,6 @@ use tickless::{Batch, Builder, Engine, ManualClock, Task};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-#[cfg(feature = "keyed")]
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// An engine that drops every task, and what makes it do so.
@@ -62,7 +61,6 @@ impl Rig {
         pool.shutdown().unwrap();
         check(&Rig::new("pool that was shut down", pool, ()));
 
-        #[cfg(feature = "tokio")]
         {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let dispatcher = tickless::dispatch::OnTokio::spawn(runtime.handle().clone());
@@ -194,7 +192,6 @@ fn an_attempt_has_failed_where_the_task_of_its_limit_is_dropped() {
     assert_eq!(told.try_recv(), Ok(Outcome::GaveUp { error: None, attempts: 1 }));
 }
 
-#[cfg(feature = "keyed")]
 #[test]
 fn a_key_is_free_where_its_task_is_dropped() {
     use tickless::keyed::{KeyedTimers, Scheduled};

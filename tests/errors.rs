@@ -94,7 +94,6 @@ fn errors_may_be_sent_and_shared_whatever_their_payload_is() {
     is_error::<netty::StartError>();
     is_error::<StartError<Unshared>>();
     is_error::<WatchError<Op>>();
-    #[cfg(feature = "keyed")]
     {
         is_error::<tickless::keyed::IfAbsentError>();
         is_error::<tickless::keyed::ResetError>();
@@ -231,7 +230,6 @@ fn a_timeout_that_was_rejected_comes_back_at_the_other_end() {
     through_each(|| old.start());
 }
 
-#[cfg(feature = "keyed")]
 #[test]
 fn a_keyed_task_that_was_refused_runs_at_the_other_end() {
     use tickless::keyed::{IfAbsentReason, KeyedTimers};

@@ -135,8 +135,9 @@ fn a_foreign_destructor_that_stops_an_engine_meets_no_stop_of_it() {
     foreign.plant(move || assert!(user.stop().is_ok_and(|left| left.is_empty())));
     (0..MANY).for_each(|_| engine.schedule_detached(HOUR, || ()).unwrap());
     // On a thread of its own: it would never come back.
-    thread::spawn(move || done.send(engine.stop().unwrap().len()).unwrap());
+    let stop = thread::spawn(move || done.send(engine.stop().unwrap().len()).unwrap());
     assert_eq!(is_done.recv_timeout(PATIENCE), Ok(MANY));
+    stop.join().unwrap();
     foreign.assert_untouched();
 }
 

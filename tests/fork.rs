@@ -163,7 +163,6 @@ fn a_child_waits_for_no_task_of_the_parent() {
 }
 
 #[test]
-#[cfg(feature = "keyed")]
 fn a_child_waits_for_no_key_of_the_parent() {
     let engine = Engine::builder().shards(1).build().unwrap();
     let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
@@ -184,7 +183,6 @@ fn a_child_waits_for_no_key_of_the_parent() {
 }
 
 #[test]
-#[cfg(feature = "keyed")]
 fn a_map_in_a_child_is_read_and_takes_nothing() {
     let engine = Engine::builder().shards(1).build().unwrap();
     let map = tickless::keyed::TtlMap::<u32, &str>::with_engine(&engine, |_, _| ());
@@ -262,10 +260,10 @@ fn a_child_has_a_global_engine_of_its_own() {
     in_a_child("sleeps of the parent", || {
         assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
         assert_eq!(pollster::block_on(unbegun.wait()), Err(SleepError::Stopped));
-        begun.reset(MS);
+        begun.reset(HOUR / 2);
         assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
-        assert_eq!(pollster::block_on(engine.sleep(MS).wait()), Err(SleepError::Stopped));
-        let timeout = engine.timeout(MS, std::future::pending::<()>());
+        assert_eq!(pollster::block_on(engine.sleep(HOUR).wait()), Err(SleepError::Stopped));
+        let timeout = engine.timeout(HOUR, std::future::pending::<()>());
         let cause = pollster::block_on(timeout).unwrap_err().cause();
         assert_eq!(cause, Some(SleepError::Stopped));
     });
@@ -288,7 +286,7 @@ fn a_delay_queue_in_a_child_waits_for_nothing_and_keeps_its_items() {
     assert!(queue.poll_expired(&mut context).is_pending());
     in_a_child("a queue of the parent", || {
         assert_eq!(pollster::block_on(queue.try_expired()), Err(SleepError::Stopped));
-        queue.insert('b', Duration::ZERO);
+        queue.insert('b', HOUR / 2);
         assert_eq!(pollster::block_on(queue.try_expired()), Err(SleepError::Stopped));
         queue.insert_at('c', Instant::now() - MS);
         let expired = pollster::block_on(queue.try_expired()).unwrap().unwrap();
@@ -373,28 +371,5 @@ fn children_made_while_other_threads_use_the_engine_hang_in_nothing() {
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(mine.into_iter().all(Handle::cancel));
     });
-    assert_works(&engine);
-}
-
-#[cfg(feature = "inspect")]
-#[test]
-fn an_inspector_stays_with_the_parent() {
-    use std::io::{ErrorKind, Read, Write};
-    let engine = Engine::builder().shards(1).build().unwrap();
-    let mut inspector = Some(engine.inspect(([127, 0, 0, 1], 0)).unwrap().with_callers());
-    let address = inspector.as_ref().and_then(|inspector| inspector.local_addr()).unwrap();
-    in_a_child("inspecting", || {
-        let refused = engine.inspect(([127, 0, 0, 1], 0)).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-        drop(inspector.take());
-    });
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /callers.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
-    assert!(reply.contains(r#""sampled":true"#), "{reply}");
-    // A child that still has its copy keeps nobody waiting.
-    in_a_child("inspecting on", || mem::forget(inspector.take()));
-    drop(inspector);
     assert_works(&engine);
 }

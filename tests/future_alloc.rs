@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use alone::alone;
 use common::scaled;
-use counting::{Counting, bytes_here, free_what_waits_for_readers, live, made_here};
+use counting::{Counting, free_what_waits_for_readers, here, live, made_here};
 use hands::engine_by_hand;
 use polling::{bell, poll};
 use steady::assert_settles;
@@ -35,9 +35,9 @@ fn allocates(blocks: u64, what: &str, mut step: impl FnMut()) {
     let steps = scaled(2000);
     (0..1000).for_each(|_| step());
     assert_settles((blocks * steps, 0), what, || {
-        let (made, bytes) = (made_here(), bytes_here());
+        let (made, bytes) = (made_here(), here().bytes);
         (0..steps).for_each(|_| step());
-        (made_here() - made, bytes_here() - bytes)
+        (made_here() - made, here().bytes - bytes)
     });
 }
 

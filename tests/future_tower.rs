@@ -1,8 +1,6 @@
 //! A layer of tower's: the limit, the engine's refusals and the service's own errors are told
 //! apart.
 
-#![cfg(feature = "tower")]
-
 use std::error::Error;
 use std::future::pending;
 use std::io;

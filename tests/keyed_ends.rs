@@ -150,8 +150,16 @@ fn what_the_reaper_has_taken_out_can_be_cancelled_replaced_and_moved_until_it_be
     let engine = Engine::builder().shards(1).takeover(None).build().unwrap();
     let timers = KeyedTimers::with_engine(&engine);
     let fates = Fates::new(4);
+    // The reaper is busy until all are scheduled.
+    let ((hold, is_held), (let_go, is_let_go)) = (mpsc::channel(), mpsc::channel::<()>());
+    let busy = move || {
+        hold.send(()).unwrap();
+        is_let_go.recv().unwrap_err();
+    };
+    engine.schedule_detached(Duration::ZERO, busy).unwrap();
+    is_held.recv_timeout(PATIENCE).unwrap();
     // All are due at one tick; the first to run keeps the others waiting, on the reaper.
-    let at = timers.engine().now() + 20 * MS;
+    let at = engine.now();
     let (begun, has_begun) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::sync_channel::<()>(0);
     let may_go_on = Arc::new(Mutex::new(may_go_on));
@@ -164,6 +172,7 @@ fn what_the_reaper_has_taken_out_can_be_cancelled_replaced_and_moved_until_it_be
         };
         timers.schedule_keyed(key, at, task).unwrap();
     }
+    drop(let_go);
     let first = has_begun.recv_timeout(PATIENCE).unwrap();
     assert!(!timers.cancel(&first), "it has begun");
     assert_eq!(fates.of(first), (1, 0));

@@ -13,7 +13,6 @@ mod engine_model;
 mod histories;
 #[path = "common/hold.rs"]
 mod hold;
-#[cfg(feature = "keyed")]
 #[path = "common/keyed_timers.rs"]
 mod keyed_timers;
 #[path = "common/operation.rs"]
@@ -37,7 +36,6 @@ mod corpus;
 mod engine_oracle;
 mod errors;
 mod golden_trace;
-#[cfg(feature = "keyed")]
 mod keyed_oracle;
 mod netty_oracle;
 mod periodic_oracle;

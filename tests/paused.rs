@@ -32,7 +32,7 @@ fn since(begin: Instant) -> Duration {
 
 #[test]
 fn what_waits_takes_exactly_as_long_as_it_says_and_no_real_time() {
-    let real = Instant::now();
+    // A year of real time would not end.
     block_on_paused(async {
         let begin = tickless::now();
         tickless::sleep(HOUR * 24 * 365).await;
@@ -44,7 +44,6 @@ fn what_waits_takes_exactly_as_long_as_it_says_and_no_real_time() {
         while ticks.next().await.is_some() {}
         assert_eq!(since(begin), HOUR * 24 * 365 + US * 17 + HOUR * 3);
     });
-    assert!(real.elapsed() < HOUR);
 }
 
 #[test]
@@ -88,12 +87,19 @@ fn time_stands_still_while_there_is_something_to_do() {
 #[test]
 fn with_no_timer_it_waits_for_another_thread() {
     let paused = Paused::new();
-    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let (sender, mut receiver) = tokio::sync::oneshot::channel();
+    let (polled, is_polled) = mpsc::channel();
     let other = thread::spawn(move || {
-        thread::sleep(MS * 20);
+        is_polled.recv().unwrap();
         sender.send(7).unwrap();
     });
-    assert_eq!(paused.block_on(receiver), Ok(7));
+    // The other thread answers once the task waits.
+    let answer = poll_fn(|cx| {
+        let answer = pin!(&mut receiver).poll(cx);
+        let _ = polled.send(());
+        answer
+    });
+    assert_eq!(paused.block_on(answer), Ok(7));
     other.join().unwrap();
     assert_eq!(paused.elapsed(), Duration::ZERO);
 }

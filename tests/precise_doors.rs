@@ -10,7 +10,6 @@ const US: Duration = Duration::from_micros(1);
 
 const MS: Duration = Duration::from_millis(1);
 
-#[cfg(feature = "keyed")]
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
@@ -91,7 +90,6 @@ fn a_sleep_may_be_precise_and_stays_so() {
 }
 
 #[test]
-#[cfg(feature = "keyed")]
 fn timers_under_keys_keep_their_class() {
     let (builder, clock) = manual();
     let engine = builder.build().unwrap();

@@ -165,8 +165,10 @@ fn dropping_the_last_clone_lets_everything_go() {
 #[test]
 fn the_last_clone_may_go_in_a_callback_on_its_own_engines_thread() {
     for in_call in [Call::Complete, Call::Expire] {
-        // An engine of its own, which ends there too.
-        let purgatory = Keyed::new().unwrap();
+        // An engine of its own, which ends there too. No thread takes over from its reaper.
+        let engine = Engine::builder().shards(1).takeover(None).build().unwrap();
+        let purgatory = Keyed::with_engine(&engine);
+        drop(engine);
         let weak = crowd(&purgatory, 300);
         let (give, given) = mpsc::channel::<Keyed>();
         let (inside, (done, is_done)) = (Mutex::new(given), mpsc::channel());
@@ -182,7 +184,6 @@ fn the_last_clone_may_go_in_a_callback_on_its_own_engines_thread() {
             begin.send(()).unwrap();
             ended.recv_timeout(PATIENCE).unwrap();
         };
-        purgatory.engine().bind_thread(0).unwrap();
         purgatory.engine().schedule_detached(Duration::ZERO, busy).unwrap();
         begun.recv_timeout(PATIENCE).unwrap();
         let ticket = wait(&purgatory, &op, &[1, 2], MS);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use alone::alone;
 use common::scaled;
-use counting::{Counting, bytes_here, made_here};
+use counting::{Counting, here};
 use random::Random;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
@@ -35,6 +35,15 @@ fn engine(slots: u32) -> Engine<u64> {
 }
 
 #[test]
+fn what_a_thread_owns_is_counted_to_the_byte() {
+    let before = here();
+    let block = vec![0_u8; 12_345];
+    assert_eq!(here().bytes - before.bytes, 12_345, "the allocator that counts is in use");
+    drop(block);
+    assert_eq!((here().made - before.made, here().bytes), (1, before.bytes));
+}
+
+#[test]
 fn a_timer_makes_one_segment_of_its_level_and_the_next_in_it_none() {
     let _alone = alone();
     for slots in [64, 128, 4096, SLOTS] {
@@ -42,9 +51,9 @@ fn a_timer_makes_one_segment_of_its_level_and_the_next_in_it_none() {
         // What the thread keeps of the engine, memory for a few entries, and the first segment.
         engine.schedule_detached(MS, 0).expect("the engine runs");
         let cost = |slot: u32| {
-            let before = (made_here(), bytes_here());
+            let before = here();
             engine.schedule_detached(MS * slot, 0).expect("the engine runs");
-            (made_here() - before.0, bytes_here() - before.1)
+            (here().made - before.made, here().bytes - before.bytes)
         };
         assert_eq!(cost(SEGMENT - 1), (0, 0), "{slots}: the first segment is there");
         let one = if slots == SEGMENT { (0, 0) } else { (1, i64::from(SEGMENT) * BUCKET) };

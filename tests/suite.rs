@@ -1,15 +1,17 @@
 //! The tests of one thread at a time that may share a process: a program of many files, which
 //! is built faster than many programs. Those with several threads at once are in
-//! `tests/races.rs`, those that compare with oracles in `tests/oracles.rs`, those with hyper
-//! and quinn in `tests/clients.rs`.
+//! `tests/races/main.rs`, those that compare with oracles in `tests/oracles.rs`, those that look at
+//! real time in `tests/realtime/main.rs`, those with hyper and quinn in `tests/clients/main.rs`.
 //!
 //! A file of tests that counts what the whole process has or does (memory, threads, open files,
 //! subscribers), forks, or uses the process's engine is a program of its own, and has an entry
-//! in `Cargo.toml`. Any other is a module of one of the four. What several files need is in
+//! in `Cargo.toml`. Any other is a module of one of these. What several files need is in
 //! `common/`.
 
 #[path = "common/account.rs"]
 mod account;
+#[path = "common/awaited.rs"]
+mod awaited;
 #[path = "common/bad_hash.rs"]
 mod bad_hash;
 #[path = "common/by_hand.rs"]
@@ -22,7 +24,6 @@ mod crowd;
 mod emptied;
 #[path = "common/hands.rs"]
 mod hands;
-#[cfg(feature = "keyed")]
 #[path = "common/keyed_timers.rs"]
 mod keyed_timers;
 #[path = "common/operation.rs"]
@@ -41,14 +42,12 @@ mod precisely;
 mod queued;
 #[path = "common/random.rs"]
 mod random;
-#[cfg(any(feature = "rayon", feature = "tokio", feature = "serde"))]
 #[path = "common/slow.rs"]
 mod slow;
 #[path = "common/threads.rs"]
 mod threads;
 #[path = "common/token.rs"]
 mod token;
-#[cfg(feature = "keyed")]
 #[path = "common/ttl_map.rs"]
 mod ttl_map;
 #[path = "common/waiting.rs"]
@@ -57,7 +56,6 @@ mod waiting;
 mod walls;
 
 mod background;
-#[cfg(feature = "inspect")]
 mod callers;
 mod crowds;
 mod delay_queue;
@@ -69,6 +67,7 @@ mod delay_queue_wakes;
 mod dispatch_rayon;
 mod dispatch_senders;
 mod dispatch_tokio;
+mod doors_dropped;
 mod drive;
 mod drive_attacks;
 mod drive_live;
@@ -82,31 +81,22 @@ mod future_tokio;
 mod future_tokio_ticks;
 mod future_tower;
 mod future_wakers;
-#[cfg(feature = "inspect")]
+mod idle;
 mod inspect;
-#[cfg(feature = "inspect")]
 mod inspect_ends;
-#[cfg(feature = "serde")]
 mod json;
-#[cfg(feature = "keyed")]
 mod keyed;
-#[cfg(feature = "keyed")]
 mod keyed_ends;
-#[cfg(feature = "keyed")]
 mod keyed_hook;
-#[cfg(feature = "keyed")]
 mod keyed_keys;
-#[cfg(feature = "keyed")]
 mod keyed_panics;
 mod late_turns;
 mod limits;
 mod limits_of_sleeps;
-#[cfg(feature = "metrics")]
 mod metrics;
 mod netty;
 mod netty_faults;
 mod order;
-#[cfg(feature = "test-util")]
 mod paused;
 mod periodic;
 mod periodic_panics;
@@ -126,11 +116,8 @@ mod scope;
 mod size;
 mod slack;
 mod stats;
-#[cfg(feature = "keyed")]
 mod ttl;
-#[cfg(feature = "keyed")]
 mod ttl_ends;
-#[cfg(feature = "keyed")]
 mod ttl_oracle;
 mod virtual_time;
 mod wait;

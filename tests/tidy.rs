@@ -4,6 +4,8 @@
 //! The rules are functions over sources, in `tidy/`, and each is tried on planted offences beside
 //! it, so that a rule which finds nothing is known to look.
 
+#[path = "tidy/checks.rs"]
+mod checks;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/floors.rs"]
@@ -36,7 +38,7 @@ fn threads_locks_the_epoch_and_the_system_are_named_behind_their_doors_only() {
 
 #[test]
 fn tests_under_threadsanitizer_use_locks_that_it_sees() {
-    assert_none(floors::unseen_locks(&tree(), &documents::document("tests/races.rs")));
+    assert_none(floors::unseen_locks(&tree(), &documents::document("tests/races/main.rs")));
 }
 
 #[test]
@@ -96,6 +98,21 @@ fn the_documents_are_there_and_short() {
 #[test]
 fn files_that_prose_names_exist() {
     assert_none(documents::broken_references(&tree()));
+}
+
+#[test]
+fn every_check_is_in_one_tier_and_in_the_table() {
+    assert_none(checks::stray_checks());
+}
+
+#[test]
+fn the_commands_of_the_readmes_are_run_as_they_stand() {
+    assert_none(checks::unchecked_commands());
+}
+
+#[test]
+fn only_the_tests_of_real_time_look_at_it() {
+    assert_none(checks::tests_of_real_time(&tree()));
 }
 
 #[test]

@@ -276,7 +276,6 @@ fn the_use_of_a_value_may_outlast_a_call() {
     assert_eq!((waiter.take(), waiter.cancel_wait()), (None, Ok(Ended::Cancelled)));
 }
 
-#[cfg(feature = "keyed")]
 #[test]
 fn the_task_of_a_keyed_timer_can_be_waited_for() {
     let (engine, fates) = (engine(), Fates::new(3));

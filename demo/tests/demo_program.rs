@@ -1,7 +1,10 @@
 //! The program as its users run it: it passes its own audit, speaks JSON and refuses bad arguments.
 
+#[cfg(unix)]
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
+#[cfg(unix)]
+use std::process::Stdio;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -17,7 +20,7 @@ fn run(args: &[&str]) -> Output {
 fn a_short_run_passes_its_own_audit_and_reports_one_line_of_json() {
     let keys = ["requests", "scheduled", "cancelled", "reset", "fired", "closed_idle"];
     let seconds = common::scaled(1).clamp(1, 60);
-    let stdout = until_all_happened(seconds, &["--connections", "40"], &keys);
+    let stdout = until(seconds, &["--connections", "40"], |report| all_are_above(0, report, &keys));
     assert_eq!(stdout.lines().count(), 1, "{stdout}");
 
     let report: Value = serde_json::from_str(&stdout).expect("JSON");
@@ -33,62 +36,57 @@ fn a_short_run_passes_its_own_audit_and_reports_one_line_of_json() {
 }
 
 #[test]
+#[cfg(unix)]
 fn without_json_there_are_lines_of_figures_and_then_a_verdict_in_words() {
-    let output = run(&["--seconds", "2", "--connections", "5"]);
-    let stdout = String::from_utf8(output.stdout).expect("text");
+    let (output, lines) = interrupted("5");
+    let stdout = lines.join("\n");
     assert_eq!(output.status.code(), Some(0), "{stdout}");
-    let first = stdout.lines().next().expect("a line");
-    for figure in ["5 connections", "2 s", "tickless"] {
-        assert!(first.contains(figure), "{figure} in {first}");
+    for figure in ["5 connections", "3,600 s", "tickless"] {
+        assert!(lines[0].contains(figure), "{figure} in {}", lines[0]);
     }
-    let line = stdout.lines().nth(1).expect("a line of figures");
     for label in ["timers:", "pending", "cancelled", "reset", "fired", "late:", "CPU:"] {
-        assert!(line.contains(label), "{label} in {line}");
+        assert!(lines[1].contains(label), "{label} in {}", lines[1]);
     }
-    let verdict = stdout.lines().find(|line| line.starts_with("All well: ")).expect("a verdict");
+    let verdict = lines.iter().find(|line| line.starts_with("All well: ")).expect("a verdict");
     let fired = stdout.split(" fired, at most").next().and_then(|text| text.rsplit(' ').next());
     let claim = format!("every one of {} due timers fired, none early", fired.expect("a count"));
     assert!(verdict.contains(&claim), "{claim} in {verdict}");
     for term in ["early:", "lost:", "duplicate:", "contradicted:"] {
-        assert!(stdout.lines().any(|line| line.starts_with(term)), "{term} in {stdout}");
+        assert!(lines.iter().any(|line| line.starts_with(term)), "{term} in {stdout}");
     }
     assert!(!stdout.contains('\u{1b}'), "this is no terminal: {stdout}");
     assert!(output.stderr.is_empty(), "nothing is wrong");
 }
 
-/// What a run with these arguments says in JSON that is long enough for each of `keys` to happen:
-/// so many seconds, or more on a machine that gets little done in them.
-fn until_all_happened(seconds: u64, args: &[&str], keys: &[&str]) -> String {
-    for seconds in [seconds, 4 * seconds, 16 * seconds] {
+/// What a run with these arguments says in JSON that is long enough: so many seconds, or more on a
+/// machine that gets little done in them. After minutes, something hangs.
+fn until(seconds: u64, args: &[&str], is_enough: impl Fn(&Value) -> bool) -> String {
+    for seconds in [1, 4, 16, 64, 256].map(|times| times * seconds) {
         let output = run(&[&["--seconds", &seconds.to_string(), "--json"], args].concat());
         let stdout = String::from_utf8(output.stdout).expect("text");
         let stderr = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
-        let report: Value = serde_json::from_str(&stdout).expect("JSON");
-        if keys.iter().all(|key| report[key].as_u64() > Some(0)) {
+        if is_enough(&serde_json::from_str(&stdout).expect("JSON")) {
             return stdout;
         }
     }
-    panic!("not all of {keys:?} happen");
+    panic!("no run of {args:?} is long enough");
 }
 
-/// What a run with these arguments and `--json` says.
-fn json(args: &[&str]) -> Value {
-    let output = run(&[&["--seconds", "1", "--connections", "20", "--json"], args].concat());
-    let stdout = String::from_utf8(output.stdout).expect("text");
-    assert_eq!(output.status.code(), Some(0), "{stdout}");
-    serde_json::from_str(&stdout).expect("JSON")
+fn all_are_above(least: u64, report: &Value, keys: &[&str]) -> bool {
+    keys.iter().all(|key| report[key].as_u64() > Some(least))
 }
 
 #[test]
 fn idle_timers_are_pending_beside_the_load_and_are_cancelled_at_its_end() {
+    let keys = ["peak_pending", "scheduled", "cancelled"];
     for engine in ["tickless", "tokio"] {
-        let report = json(&["--timers", "50000", "--engine", engine]);
+        let args = ["--connections", "20", "--timers", "50000", "--engine", engine];
+        // Some of the load are as well.
+        let stdout = until(1, &args, |report| all_are_above(50_000, report, &keys));
+        let report: Value = serde_json::from_str(&stdout).expect("JSON");
         assert_eq!(report["idle_timers"], 50_000, "{report}");
         assert_eq!(report["violations"], 0, "{report}");
-        for key in ["peak_pending", "scheduled", "cancelled"] {
-            assert!(report[key].as_u64() > Some(50_000), "{key} in {report}");
-        }
     }
 }
 
@@ -96,7 +94,8 @@ fn idle_timers_are_pending_beside_the_load_and_are_cancelled_at_its_end() {
 fn the_service_runs_on_the_timers_of_tokio_too() {
     let keys = ["requests", "cancelled", "reset", "fired", "closed_idle"];
     let args = ["--connections", "20", "--engine", "tokio"];
-    let report: Value = serde_json::from_str(&until_all_happened(1, &args, &keys)).expect("JSON");
+    let stdout = until(1, &args, |report| all_are_above(0, report, &keys));
+    let report: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!((&report["engine"], &report["violations"]), (&"tokio".into(), &0.into()));
 }
 
@@ -127,24 +126,33 @@ fn a_comparison_in_json_is_one_line_for_each_engine() {
     assert_eq!(engines, ["tickless", "tokio"]);
 }
 
-#[test]
+/// A run of an hour that is interrupted when it has told figures, and the lines of all that it
+/// tells.
 #[cfg(unix)]
-fn an_interrupt_ends_the_run_with_its_report() {
+fn interrupted(connections: &str) -> (Output, Vec<String>) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_tickless-demo"));
-    program.args(["--seconds", "3600", "--connections", "20"]);
-    let mut child = program.stdout(Stdio::piped()).spawn().expect("the program starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let is_figures = |line: &String| line.contains("requests/s");
-    let mut next = || lines.next().map(|line| line.expect("text"));
-    while !is_figures(&next().expect("a line of figures")) {}
-
+    program.args(["--seconds", "3600", "--connections", connections]);
+    let program = program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = program.spawn().expect("the program starts");
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut lines: Vec<String> = Vec::new();
+    while !lines.last().is_some_and(|line| line.contains("requests/s")) {
+        lines.push(out.next().expect("a line of figures").expect("text"));
+    }
     let id = i32::try_from(child.id()).expect("process ids are small");
     // SAFETY: a child that nobody has waited for keeps its id.
     assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
-    let rest: Vec<String> = std::iter::from_fn(next).collect();
-    let rest = rest.join("\n");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{rest}");
-    assert!(rest.contains("(interrupted)") && rest.contains("All well: "), "{rest}");
+    lines.extend(out.map(|line| line.expect("text")));
+    (child.wait_with_output().expect("it ends"), lines)
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_the_run_with_its_report() {
+    let (output, lines) = interrupted("20");
+    let told = lines.join("\n");
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("(interrupted)") && told.contains("All well: "), "{told}");
 }
 
 #[test]

@@ -60,24 +60,26 @@ fn open(name: &str, place: &Path) -> Durable<String> {
     builder.open(common::store(name)(&place.join("store")).unwrap(), handler).unwrap()
 }
 
-/// Whether this child has scheduled all that it has to. However late that is, no handler ends the
-/// process before.
+/// Whether all that this child has to schedule is durable. However late that is, no handler ends
+/// the process before.
 static IS_SCHEDULED: AtomicBool = AtomicBool::new(false);
 
 /// All of them are due before the next child opens the store.
 fn schedule(name: &str, place: &Path) {
     let timers = open(name, place);
     let due = SystemTime::now() + Duration::from_millis(400);
-    let mut last = None;
+    let mut tickets = Vec::new();
     for number in 0..GOOD {
         let due = due + Duration::from_micros(u64::from(number));
         if number == GOOD / 2 {
-            last = Some(timers.schedule(due, PILL.to_owned()).unwrap());
+            tickets.push(timers.schedule(due, PILL.to_owned()).unwrap());
         }
-        drop(timers.schedule(due, number.to_string()).unwrap());
+        tickets.push(timers.schedule(due, number.to_string()).unwrap());
     }
-    last.unwrap().wait().unwrap();
-    timers.schedule(due, GOOD.to_string()).unwrap().wait().unwrap();
+    tickets.push(timers.schedule(due, GOOD.to_string()).unwrap());
+    for ticket in &tickets {
+        ticket.wait().unwrap();
+    }
     IS_SCHEDULED.store(true, Ordering::SeqCst);
     wait_for_the_end();
 }

@@ -10,7 +10,8 @@ use std::time::SystemTime;
 
 use common::Open;
 use tickless_durable::{
-    Durable, Error, Firing, Op, Position, Record, ScheduleReason, StopError, Store, StoreErrorKind,
+    Durable, Error, Firing, Op, Position, Record, ScheduleError, ScheduleReason, StopError, Store,
+    StoreErrorKind,
 };
 
 fn record(number: u64) -> Record {
@@ -198,10 +199,16 @@ fn fill_the_disk(name: &str, path: &Path) {
     let due = SystemTime::now() + std::time::Duration::from_secs(3600);
     let mut durable = 0;
     let error = loop {
-        let tickets: Vec<_> = (0..50_u64)
-            .map(|_| timers.schedule(due, vec![7; 2000]).expect("nothing has failed yet"))
-            .collect();
-        match tickets.iter().map(|ticket| ticket.wait()).collect::<Result<Vec<_>, _>>() {
+        let tickets: Vec<_> = (0..50).map(|_| timers.schedule(due, vec![7; 2000])).collect();
+        // The disk may be full before the last one is scheduled.
+        let ids = tickets.into_iter().map(|ticket| match ticket {
+            Ok(ticket) => ticket.wait(),
+            Err(ScheduleError { reason: ScheduleReason::Store(error), .. }) => {
+                Err(Error::Store(error))
+            }
+            Err(refused) => panic!("{refused:?}"),
+        });
+        match ids.collect::<Result<Vec<_>, _>>() {
             Ok(ids) => durable += ids.len(),
             Err(error) => break error,
         }

@@ -6,8 +6,8 @@
 //!
 //! *Owner*: the function that makes the calls.
 //!
-//! *Tested by*: the unit tests below, `tests/panics.rs`, `tests/faults.rs`,
-//! `tests/keyed_panics.rs`, `tests/periodic_ends.rs`.
+//! *Tested by*: the unit tests below, `tests/races/panics.rs`, `tests/races/faults.rs`,
+//! `tests/keyed_panics.rs`, `tests/races/periodic_ends.rs`.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

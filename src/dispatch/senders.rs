@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the channel.
 //!
-//! *Tested by*: `tests/dispatch_channel.rs`, `tests/dispatch_senders.rs`.
+//! *Tested by*: `tests/races/dispatch_channel.rs`, `tests/dispatch_senders.rs`.
 
 use crossbeam_channel::{Sender, TrySendError};
 

@@ -17,7 +17,7 @@
 //! waits in progress are behind one lock. A thread takes it only if it works for a party, and calls
 //! nothing else under it.
 //!
-//! *Tested by*: `tests/stop_cycles.rs`, `tests/dispatch_inside.rs`.
+//! *Tested by*: `tests/races/stop_cycles.rs`, `tests/races/dispatch_inside.rs`.
 
 use std::cell::RefCell;
 

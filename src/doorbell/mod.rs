@@ -28,7 +28,7 @@
 //! then not published, and until that setter is done nobody else sets the alarm, which it might
 //! overwrite. So a setter that is held up anywhere makes no other timer late.
 //!
-//! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/hooks.rs`.
+//! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/races/hooks.rs`.
 
 mod answering;
 mod hook;

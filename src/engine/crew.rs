@@ -18,7 +18,7 @@
 //!
 //! *Orderings*: TAKEOVER, LEAD; everything else is behind the lock.
 //!
-//! *Tested by*: `tests/takeover.rs`, `tests/groups.rs`.
+//! *Tested by*: `tests/races/takeover.rs`, `tests/races/groups.rs`.
 
 use std::collections::VecDeque;
 use std::io;

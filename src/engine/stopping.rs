@@ -4,8 +4,8 @@
 //! *Owner*: anyone who has the engine. [`Ending`](crate::reaper::Ending) has the protocol; this
 //! file decides who waits for it, and who must not.
 //!
-//! *Tested by*: `tests/stop.rs`, `tests/stop_backlog.rs`, `tests/stop_cycles.rs`,
-//! `tests/stop_within.rs`.
+//! *Tested by*: `tests/races/stop.rs`, `tests/races/stop_backlog.rs`, `tests/races/stop_cycles.rs`,
+//! `tests/races/stop_within.rs`.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ pub(super) struct Inner<T: Send + 'static> {
 /// use tickless::Engine;
 ///
 /// let engine = Engine::new()?;
-/// engine.schedule_detached(Duration::from_secs(60), || println!("due"))?;
-/// let stopped = engine.stop_within(Duration::from_secs(5))?;
+/// engine.schedule_detached(Duration::from_secs(3600), || println!("due"))?;
+/// let stopped = engine.stop_within(Duration::from_secs(60))?;
 /// assert_eq!((stopped.returned.len(), stopped.running), (1, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -136,7 +136,7 @@ impl Builder {
     /// engine.schedule_detached(Duration::ZERO, move || assert!(receiver.recv().is_ok()))?;
     /// engine.schedule_detached(Duration::from_millis(2), move || sender.send(()).unwrap())?;
     /// # while engine.stats().fired < 2 {}
-    /// assert_eq!(engine.stats().takeovers, 1);
+    /// assert!(engine.stats().takeovers >= 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn takeover(mut self, after: impl Into<Option<Duration>>) -> Builder {

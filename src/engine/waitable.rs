@@ -5,7 +5,7 @@
 //!
 //! *Owner*: the caller.
 //!
-//! *Tested by*: `tests/wait.rs`, `tests/wait_races.rs`, `tests/wait_async.rs`.
+//! *Tested by*: `tests/wait.rs`, `tests/races/wait_races.rs`, `tests/races/wait_async.rs`.
 
 use std::time::{Duration, Instant};
 

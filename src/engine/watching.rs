@@ -5,7 +5,7 @@
 //!
 //! *Orderings*: TAKEOVER, LEAD.
 //!
-//! *Tested by*: `tests/takeover.rs`, `tests/groups.rs`.
+//! *Tested by*: `tests/races/takeover.rs`, `tests/races/groups.rs`.
 
 use std::mem;
 use std::time::Duration;

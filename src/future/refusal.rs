@@ -2,7 +2,8 @@
 //!
 //! *Owner*: the task that polls it, one at a time.
 //!
-//! *Tested by*: `tests/future_refused.rs`, `tests/future_hyper.rs`, `tests/future_quinn.rs`.
+//! *Tested by*: `tests/future_refused.rs`, `tests/clients/on_hyper.rs`,
+//! `tests/clients/on_quinn.rs`.
 
 use std::future::Future;
 use std::pin::Pin;

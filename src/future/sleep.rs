@@ -4,7 +4,7 @@
 //!
 //! *Invariant*: the deadline has passed only if the timer has fired, or the engine's clock says so.
 //!
-//! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
+//! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/races/future_races.rs`,
 //! `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
 use std::future::{Future, poll_fn};

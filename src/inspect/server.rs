@@ -77,7 +77,8 @@ impl Server {
                     if self.open.len() == MAX_CONNECTIONS {
                         self.open.pop_front();
                     }
-                    self.open.push_back(Connection::new(socket, now));
+                    // The system may have suspended this thread since it read `now`.
+                    self.open.push_back(Connection::new(socket, Instant::now()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 // That connection is gone.

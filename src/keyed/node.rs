@@ -17,7 +17,7 @@
 //!   dropped), its timer is taken out of the table, so that its key becomes free.
 //!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_keys.rs`, `tests/keyed_ends.rs`,
-//! `tests/keyed_races.rs`.
+//! `tests/races/keyed_races.rs`.
 
 use std::marker::PhantomData;
 

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the clones of the timers, by reference count.
 //!
-//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
+//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/races/keyed_races.rs`.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -187,7 +187,7 @@ where
     /// // One flush per file, however often the file is written.
     /// for _ in 0..3 {
     ///     let flush = || println!("flushing");
-    ///     match timers.schedule_if_absent("log", Duration::from_millis(100), flush) {
+    ///     match timers.schedule_if_absent("log", Duration::from_secs(60), flush) {
     ///         Ok(()) => println!("a flush is due in a moment"),
     ///         Err(error) if error.reason() == IfAbsentReason::Occupied => println!("it is due"),
     ///         Err(error) => return Err(error.into()),

@@ -197,7 +197,7 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     /// # use tickless::keyed::TtlMap;
     /// let map = TtlMap::<u32, u32>::new(|_, _| ())?;
     /// for user in 0..10 {
-    ///     map.insert(user, user % 3, Duration::from_secs(5))?;
+    ///     map.insert(user, user % 3, Duration::from_secs(60))?;
     /// }
     /// assert_eq!(map.retain(|_user, &group| group != 0), 4);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

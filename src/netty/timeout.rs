@@ -38,7 +38,7 @@
 //! *Orderings*: no memory is published through the timeout's word, so it is no handshake and has no
 //! model.
 //!
-//! *Tested by*: `tests/netty.rs`, `tests/netty_faults.rs`, `tests/netty_races.rs`.
+//! *Tested by*: `tests/netty.rs`, `tests/netty_faults.rs`, `tests/races/netty_races.rs`.
 
 use std::fmt;
 

@@ -12,7 +12,7 @@
 //! Each beat is a CAS, also with an earlier time than the one that is stored, so they form one
 //! sequence.
 //!
-//! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`, `tests/heartbeat.rs`.
+//! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`, `tests/races/heartbeat.rs`.
 
 use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, Ordering};

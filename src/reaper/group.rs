@@ -20,7 +20,8 @@
 //! a shard is served rings or is found as ever: the leader may find the mark, and then the server's
 //! look comes after.
 //!
-//! *Tested by*: `loom-tests/tests/lead.rs`, `tests/groups.rs`.
+//! *Tested by*: `loom-tests/tests/lead.rs`, `tests/races/groups.rs`,
+//! `tests/realtime/groups.rs`.
 
 use crate::doorbell::Doorbell;
 use crate::sync::events::{Event, reached};

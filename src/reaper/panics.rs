@@ -1,6 +1,6 @@
 //! The description of a payload's panic that a callback gets.
 //!
-//! *Tested by*: `tests/panics.rs`, `tests/faults.rs`.
+//! *Tested by*: `tests/races/panics.rs`, `tests/races/faults.rs`.
 
 use std::any::Any;
 

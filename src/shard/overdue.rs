@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread. It tries to get the shard's lock for a moment, and changes nothing.
 //!
-//! *Tested by*: `tests/overdue.rs`.
+//! *Tested by*: `tests/races/overdue.rs`.
 
 use crate::sync::{MutexGuard, thread};
 use crate::time::Tick;

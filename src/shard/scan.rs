@@ -12,7 +12,7 @@
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `tests/scan.rs`, `loom-tests/tests/bucket_read.rs`.
+//! *Tested by*: `tests/races/scan.rs`, `loom-tests/tests/bucket_read.rs`.
 
 use std::ptr::NonNull;
 

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the caller; one waiter per value.
 //!
-//! *Tested by*: `tests/wait.rs`, `tests/wait_races.rs`.
+//! *Tested by*: `tests/wait.rs`, `tests/races/wait_races.rs`.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};

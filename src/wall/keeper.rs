@@ -12,7 +12,7 @@
 //! *Invariant*: no foreign code runs under the lock.
 //!
 //! *Tested by*: here (without an alarm), `tests/wall.rs`, `tests/wall_ends.rs`,
-//! `tests/wall_races.rs`.
+//! `tests/races/wall_races.rs`.
 
 use std::io;
 use std::time::{Duration, SystemTime};

@@ -1,8 +1,10 @@
 //! When all timers of an engine with threads are over.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tickless::Engine;
+
+use crate::patience::PATIENCE;
 
 /// Waits until no timer of `engine` is pending, for a minute at most. (One that its owner drops
 /// just as a reaper fires it is still counted until the reaper hands it over.)
@@ -10,7 +12,7 @@ use tickless::Engine;
 pub(crate) fn assert_empties<T: Send + 'static>(engine: &Engine<T>) {
     let begun = Instant::now();
     while !engine.is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} are left", engine.len());
+        assert!(begun.elapsed() < PATIENCE, "{} are left", engine.len());
         std::thread::yield_now();
     }
 }

@@ -10,7 +10,7 @@ use crate::common::scaled;
 
 /// A body that gives no sign of life for so long hangs. (What is done at length has longer steps.)
 fn patience() -> Duration {
-    Duration::from_secs(30 * scaled(1).min(8))
+    Duration::from_secs(60 * scaled(1).min(8))
 }
 
 /// A body's signs of life.

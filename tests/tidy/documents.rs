@@ -65,27 +65,28 @@ fn missing(text: &str) -> Vec<(usize, String)> {
     missing
 }
 
-/// The crates with files of tests: their folder, and the programs that have modules there.
-const TESTED: [(&str, &[&str]); 4] = [
-    ("", &["suite", "races", "oracles", "clients", "alloc"]),
-    ("wheel/", &["wheels", "oracles"]),
-    ("demo/", &[]),
-    ("loom-tests/", &["all"]),
+/// Folders of tests: each with its crate's manifest, and the programs there that have modules.
+const TESTED: [(&str, &str, &[&str]); 7] = [
+    ("tests", "Cargo.toml", &["suite", "oracles", "alloc"]),
+    ("tests/races", "tests/races/Cargo.toml", &["main"]),
+    ("tests/realtime", "Cargo.toml", &["main"]),
+    ("tests/clients", "tests/clients/Cargo.toml", &["main"]),
+    ("wheel/tests", "wheel/Cargo.toml", &["wheels", "oracles"]),
+    ("demo/tests", "demo/Cargo.toml", &[]),
+    ("loom-tests/tests", "loom-tests/Cargo.toml", &["all"]),
 ];
 
 /// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of a shared one.
 pub(crate) fn forgotten_tests() -> Vec<String> {
     let mut complaints = Vec::new();
-    for (crate_folder, programs) in TESTED {
-        let folder = format!("{crate_folder}tests");
-        let files = fs::read_dir(root().join(&folder)).expect("the tests are there");
+    for (folder, manifest, programs) in TESTED {
+        let files = fs::read_dir(root().join(folder)).expect("the tests are there");
         let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
         let names: Vec<String> =
             names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect();
         let shared: String =
             programs.iter().map(|name| document(&format!("{folder}/{name}.rs"))).collect();
-        let manifest = document(&format!("{crate_folder}Cargo.toml"));
-        complaints.extend(forgotten(&folder, &names, &manifest, &shared));
+        complaints.extend(forgotten(folder, &names, &document(manifest), &shared));
     }
     complaints
 }
@@ -102,14 +103,19 @@ fn forgotten(folder: &str, names: &[String], manifest: &str, shared: &str) -> Ve
         let rest = manifest.split_once(&entry).map(|(_, rest)| rest);
         // Some are built only when they are named.
         let is_program = rest.is_some_and(|rest| !rest.starts_with("test = false\n"));
-        is_program || is_module(name)
+        // The main file of a folder, which has the program's name.
+        let program = folder.rsplit_once('/').map_or(folder, |(_, name)| name);
+        let is_main = *name == "main" && manifest.contains(&format!("name = \"{program}\""));
+        is_program || is_main || is_module(name)
     };
     let not_run = names.iter().filter(|name| !runs(name));
     not_run.map(|name| format!("{folder}/{name}.rs:1: nobody runs it")).collect()
 }
 
 fn is_file_name(name: &str) -> bool {
-    name.ends_with(".rs") && name.contains('/') && !name.contains([' ', '*', '<', '('])
+    let is_script = name.starts_with("ci/") || name.starts_with("proofs/");
+    let is_named = name.ends_with(".rs") || is_script && name.ends_with(".sh");
+    is_named && name.contains('/') && !name.contains([' ', '*', '<', '('])
 }
 
 /// A pair of braces with a comma in it names two files.

@@ -188,7 +188,8 @@ pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
 pub(crate) fn unseen_locks(files: &[Source], races: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in files {
-        let name = source.path.strip_prefix("tests/").and_then(|name| name.strip_suffix(".rs"));
+        let name =
+            source.path.strip_prefix("tests/races/").and_then(|name| name.strip_suffix(".rs"));
         if !name.is_some_and(|name| races.lines().any(|line| line == format!("mod {name};"))) {
             continue;
         }
@@ -229,9 +230,9 @@ fn a_lock_that_is_not_seen_is_found() {
     let unseen = |path: &str, text: &str| {
         unseen_locks(&[Source::new(path, text)], "mod stop;\nmod common;\n").len()
     };
-    assert_eq!(unseen("tests/stop.rs", "use std::sync::{Arc, Mutex};"), 1);
-    assert_eq!(unseen("tests/stop.rs", "fn a() -> std::sync::RwLock<()> {}"), 1);
-    assert_eq!(unseen("tests/stop.rs", "use std::sync::Arc;\nuse tickless::sync::Mutex;"), 0);
+    assert_eq!(unseen("tests/races/stop.rs", "use std::sync::{Arc, Mutex};"), 1);
+    assert_eq!(unseen("tests/races/stop.rs", "fn a() -> std::sync::RwLock<()> {}"), 1);
+    assert_eq!(unseen("tests/races/stop.rs", "use std::sync::Arc;\nuse tickless::sync::Mutex;"), 0);
     assert_eq!(unseen("tests/order.rs", "use std::sync::Mutex;"), 0);
 }
 

@@ -281,7 +281,7 @@ impl<P> Firing<P> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "postgres", feature = "nats")))]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;

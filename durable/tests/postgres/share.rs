@@ -151,7 +151,8 @@ fn a_timer_of_another_instance_is_replaced_and_cancelled() {
     let (one, other) = (scene.start(), scene.start());
     scene.recorder.wait_for_holders(2);
     let key = key_of_another(&mut scene, &one);
-    let soon = one.now() + Duration::from_millis(3000);
+    // So far away that what is cancelled and replaced below is not due by then, on any machine.
+    let soon = one.now() + Duration::from_secs(60);
     let first = other.schedule_keyed(&key, soon, "first".into()).unwrap().wait().unwrap();
     let second = one.schedule_keyed(&key, soon, "second".into()).unwrap().wait().unwrap();
     assert_eq!(one.cancel(first).wait().unwrap(), Cancelled::NotFound, "it was replaced");

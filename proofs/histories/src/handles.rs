@@ -332,15 +332,15 @@ impl World {
     /// Waits until no timer is left that is due soon.
     fn drain(&self) -> Vec<Operation<Call>> {
         let recorder = &mut Recorder::new(&self.timeline, 0);
-        let is_waiting = |slot: &Slot| {
+        let is_lost = |id| self.fault == Some(Fault::LostTimer) && faults::is_unlucky(id);
+        let is_waiting = |(id, slot): (u32, &Slot)| {
             // ORDER: Relaxed - the loop looks again and again.
-            slot.is_short.load(Ordering::Relaxed) && !slot.is_over.load(Ordering::Relaxed)
+            let is_over = slot.is_over.load(Ordering::Relaxed) || is_lost(id);
+            slot.is_short.load(Ordering::Relaxed) && !is_over
         };
         let begin = Instant::now();
-        while self.slots.iter().any(is_waiting) && begin.elapsed() < self.scenario.patience {
-            if self.engine().is_stopped() {
-                return Vec::new();
-            }
+        let goes_on = || !self.engine().is_stopped() && begin.elapsed() < self.scenario.patience;
+        while goes_on() && (0..).zip(&self.slots).any(is_waiting) {
             thread::sleep(Duration::from_micros(20));
         }
         if self.engine().is_stopped() {

@@ -3,7 +3,8 @@
 //! *Owner*: workers and pool, by reference count. A worker does not own the pool. The pool ends
 //! when its last clone is dropped, or at `shutdown`, and its workers end when the queue is empty.
 //!
-//! *Tested by*: `tests/dispatch_pool.rs`, `tests/dispatch_ends.rs`, `tests/dispatch_inside.rs`.
+//! *Tested by*: `tests/races/dispatch_pool.rs`, `tests/races/dispatch_ends.rs`,
+//! `tests/races/dispatch_inside.rs`.
 
 use std::cell::Cell;
 

@@ -6,7 +6,7 @@
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
 //!
-//! *Tested by*: `tests/stats.rs`, `tests/snapshot.rs`, `tests/engine_oracle.rs`.
+//! *Tested by*: `tests/stats.rs`, `tests/races/snapshot.rs`, `tests/engine_oracle.rs`.
 
 #[cfg(feature = "serde")]
 #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]

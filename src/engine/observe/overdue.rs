@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread, at any time.
 //!
-//! *Tested by*: `tests/overdue.rs`.
+//! *Tested by*: `tests/races/overdue.rs`.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@
 //! code runs while one is lent (a [`Section`]), and no code of ours lends a second one. `give_back`
 //! makes the calls that may run foreign code (a hook).
 //!
-//! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
+//! *Tested by*: `tests/races/hooks.rs`, `tests/races/threads_end.rs`, `tests/freed_early.rs`.
 
 mod kept;
 mod registry;

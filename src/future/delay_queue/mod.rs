@@ -22,7 +22,7 @@
 //!
 //! *Tested by*: `tests/delay_queue.rs`, `tests/delay_queue_items.rs`,
 //! `tests/delay_queue_wakes.rs`, `tests/delay_queue_oracle.rs`, `tests/delay_queue_ends.rs`,
-//! `tests/delay_queue_races.rs`.
+//! `tests/races/delay_queue_races.rs`.
 
 mod alarm;
 mod expired;
@@ -206,7 +206,7 @@ impl<T> DelayQueue<T> {
     /// use tickless::future::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("answer", Duration::from_secs(5));
+    /// let key = queue.insert("answer", Duration::from_secs(60));
     /// assert_eq!(queue.remove(key), Some("answer"));
     /// assert_eq!(queue.remove(key), None, "it is out");
     /// ```

@@ -1,7 +1,5 @@
 //! Hyper's server and client on the engine's timer.
 
-#![cfg(feature = "hyper")]
-
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -27,8 +25,16 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
     Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
 }
 
-/// Longer than a busy machine makes a client wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any machine makes a client wait.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Waits until no timer is left. (One that its owner drops just as a reaper fires it is counted
+/// until the reaper hands it over.)
+async fn emptied(engine: &Engine) {
+    while !engine.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
 
 /// Serves one connection, whose headers come within a limit, and says how it ended.
 async fn serve_one(
@@ -79,7 +85,7 @@ async fn begin_to_ask(address: SocketAddr) -> TcpStream {
 fn a_client_that_asks_in_time_is_answered() {
     on_tokio(async {
         let engine = Engine::new().unwrap();
-        let (address, serving) = serve_one(HyperTimer::new(&engine), PATIENCE).await;
+        let (address, serving) = serve_one(HyperTimer::new(&engine), HOUR).await;
         ask(address).await;
         serving.await.unwrap().unwrap();
         assert!(engine.stats().scheduled > 0, "the server asked this timer");
@@ -101,7 +107,8 @@ fn a_client_that_does_not_finish_its_headers_is_shut_out() {
         // Whether the connection ends or breaks, nothing more comes.
         let _ = stream.read_to_end(&mut rest).await;
         // (A sleep that is polled only when it is due needs no timer.)
-        assert!(engine.stats().fired <= 1 && engine.is_empty());
+        emptied(&engine).await;
+        assert!(engine.stats().fired <= 1);
     });
 }
 
@@ -110,7 +117,7 @@ fn refusing() -> [(Engine, Option<Handle>); 2] {
     let stopped = Engine::new().unwrap();
     stopped.stop().unwrap();
     let full = Engine::builder().max_pending(1).count_sleeps(true).build().unwrap();
-    let takes_the_room = full.schedule(Duration::from_secs(3600), || ()).unwrap();
+    let takes_the_room = full.schedule(HOUR, || ()).unwrap();
     [(stopped, None), (full, Some(takes_the_room))]
 }
 
@@ -118,7 +125,7 @@ fn refusing() -> [(Engine, Option<Handle>); 2] {
 fn without_an_engine_a_connection_ends_at_its_first_limit() {
     on_tokio(async {
         for (engine, _room) in refusing() {
-            let (address, serving) = serve_one(HyperTimer::new(&engine), HEADERS_WITHIN).await;
+            let (address, serving) = serve_one(HyperTimer::new(&engine), HOUR).await;
             let _stream = begin_to_ask(address).await;
             let error = serving.await.expect("no panic").unwrap_err();
             assert!(error.is_timeout(), "{error}");
@@ -131,7 +138,7 @@ fn or_it_has_no_limits_and_serves() {
     on_tokio(async {
         for (engine, _room) in refusing() {
             let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Never);
-            let (address, serving) = serve_one(timer, HEADERS_WITHIN).await;
+            let (address, serving) = serve_one(timer, HOUR).await;
             ask(address).await;
             serving.await.expect("no panic").unwrap();
         }
@@ -143,7 +150,7 @@ fn or_its_task_panics() {
     on_tokio(async {
         for (engine, _room) in refusing() {
             let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Panic);
-            let (address, serving) = serve_one(timer, HEADERS_WITHIN).await;
+            let (address, serving) = serve_one(timer, HOUR).await;
             let _stream = begin_to_ask(address).await;
             assert!(serving.await.unwrap_err().is_panic());
         }

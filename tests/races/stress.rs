@@ -213,14 +213,14 @@ fn while_the_tasks_of_one_shard_block_the_other_goes_on_and_nobody_waits_for_it(
         for item in batch {
             let is_gated = thread::current().name() == Some("gated-0");
             if is_gated && !is_passed.swap(true, Ordering::SeqCst) {
-                gate.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+                gate.lock().unwrap().recv().unwrap();
             }
             item.run();
         }
     };
     let builder = Builder::new().shards(2).thread_name("gated").tick(Duration::from_micros(100));
     let engine = builder.takeover(None).build_with_handler(handler).unwrap();
-    let many = scaled(5000);
+    let (release, many) = (open, scaled(5000)); // It goes before the engine, which waits for it.
     let book = Book::new(1 + 4 * many);
     engine.bind_thread(0).unwrap();
     book.schedule_detached(&engine, Duration::ZERO).unwrap();
@@ -236,7 +236,7 @@ fn while_the_tasks_of_one_shard_block_the_other_goes_on_and_nobody_waits_for_it(
         assert!(if n % 2 == 0 { timer.cancel() } else { timer.reset(soon(7)) });
     }
     assert_eq!(engine.len() as u64, many);
-    open.send(()).unwrap();
+    release.send(()).unwrap();
     wait_until("the late ones fire", || engine.is_empty());
     assert_eq!(book.stop(&engine), 0);
     let sums = book.close();

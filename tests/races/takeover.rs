@@ -1,5 +1,5 @@
 //! Takeovers: a task that keeps its shard for too long holds nobody up, and nothing is lost or runs
-//! twice.
+//! twice. (`tests/realtime/takeover.rs` shows who is not taken over.)
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,11 +7,10 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::time::{Duration, Instant};
 use std::{iter, panic, thread};
 
-use tickless::dispatch::{Channel, Full, Pool};
+use tickless::dispatch::{Full, Pool};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
 
-use crate::attempts::succeeds_at_last;
 use crate::patience::PATIENCE;
 use crate::planned::{Planned, quietly};
 
@@ -159,7 +158,7 @@ fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
     engine.schedule_detached(Duration::ZERO, 0).unwrap();
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(0));
     until(|| engine.stats().takeovers >= 1);
-    engine.schedule_detached(PATIENCE, 9).unwrap();
+    engine.schedule_detached(Duration::from_secs(3600), 9).unwrap();
     let stopped = engine.stop_within(MS).unwrap();
     assert_eq!(stopped.returned, [9]);
     assert!(stopped.running > 0);
@@ -251,51 +250,6 @@ fn who_lost_a_shard_watches_and_hears_of_the_end() {
     }
 }
 
-/// Longer than the system mostly keeps a thread from running. One that it keeps for longer is taken
-/// over, and the attempt says nothing then.
-const LONG: Duration = Duration::from_millis(250);
-
-/// Lets a reaper hand a hundred payloads to what has room for one, and `take` them all after four
-/// times as long as a task may take. Returns whether they came in order and nothing was taken over.
-fn waits_for_room(
-    handler: impl tickless::Handler<u32> + 'static,
-    take: impl FnOnce() -> Vec<u32>,
-) -> bool {
-    let builder = builder(1).tick(MS / 20).takeover(LONG);
-    let engine = builder.build_with_handler(handler).unwrap();
-    // So late that all are scheduled by then.
-    let at = engine.now() + MS * 200;
-    (0..100).for_each(|n| engine.schedule_detached(at + MS / 20 * n, n).unwrap());
-    thread::sleep(4 * LONG);
-    let mut all = take();
-    let is_in_order = all.is_sorted();
-    all.sort_unstable();
-    assert!(all.into_iter().eq(0..100));
-    is_in_order && engine.stats().takeovers == 0
-}
-
-#[test]
-fn a_reaper_that_waits_for_room_is_not_taken_over() {
-    succeeds_at_last("a pool whose thread is busy", || {
-        let ((release, released), (sender, ran)) = (mpsc::channel::<()>(), mpsc::channel());
-        let released = Mutex::new(released);
-        // The first task is the one that is busy; then its end is closed.
-        let work = move |n: u32| {
-            let _ = released.lock().unwrap().recv();
-            sender.send(n).unwrap();
-        };
-        let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build_typed(work).unwrap();
-        waits_for_room(pool, move || {
-            drop(release);
-            (0..100).map(|_| ran.recv_timeout(PATIENCE).unwrap()).collect()
-        })
-    });
-    succeeds_at_last("a channel that is full", || {
-        let (sender, receiver) = crossbeam_channel::bounded::<u32>(1);
-        waits_for_room(Channel::blocking(sender), move || receiver.iter().take(100).collect())
-    });
-}
-
 #[test]
 fn a_task_that_a_full_pool_leaves_to_the_reaper_may_be_stuck() {
     let pool = Pool::builder(Full::RunInline).threads(1).queue_bound(1).build().unwrap();
@@ -309,15 +263,14 @@ fn a_task_that_a_full_pool_leaves_to_the_reaper_may_be_stuck() {
     let first = schedule();
     first.1.recv_timeout(PATIENCE).unwrap();
     let stuck: Vec<_> = iter::once(first).chain((0..4).map(|_| schedule())).collect();
-    // The reapers of three are taken over, and the last spare thread waits for timers.
-    until(|| engine.stats().takeovers >= 3);
-    // (A reaper that is only slow may have been taken over too.)
     let running = std::cell::Cell::new(1);
     until(|| {
         let begun = stuck.iter().filter(|(_, begun)| begun.try_recv().is_ok()).count();
         running.set(running.get() + begun);
         running.get() == 4
     });
+    // Three run on reapers at once. (The last of them holds nobody up, and may keep its shard.)
+    assert!(engine.stats().takeovers >= 2);
     drop(stuck);
     engine.stop().unwrap();
     assert_eq!((engine.stats().fired, engine.stats().panicked), (5, 0));

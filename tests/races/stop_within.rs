@@ -12,6 +12,8 @@ use tickless::{Batch, Builder, Driver, Engine, Task};
 
 const SHORT: Duration = Duration::from_millis(1);
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 fn engine(shards: usize) -> Engine {
     Engine::builder().shards(shards).takeover(None).build().unwrap()
 }
@@ -20,7 +22,7 @@ fn engine(shards: usize) -> Engine {
 fn an_engine_at_rest_stops_within_any_limit_that_is_long_enough() {
     for limit in [PATIENCE, Duration::MAX] {
         let engine = engine(2);
-        engine.schedule_detached(PATIENCE, || ()).unwrap();
+        engine.schedule_detached(HOUR, || ()).unwrap();
         let stopped = engine.stop_within(limit).unwrap();
         assert_eq!((stopped.returned.len(), stopped.running), (1, 0));
         assert!(engine.is_stopped());
@@ -38,7 +40,7 @@ fn what_waits_behind_a_task_that_is_stuck_comes_with_the_next_stop() {
         let ran: Sender<i32> = ran.clone();
         engine.schedule_detached(later, move || ran.send(number).unwrap()).unwrap();
     }
-    engine.schedule_detached(PATIENCE, || ()).unwrap();
+    engine.schedule_detached(HOUR, || ()).unwrap();
     slow.has_begun();
     let first = engine.stop_within(SHORT).unwrap();
     assert_eq!(first.running, 1);

@@ -234,7 +234,7 @@ fn a_handler_that_panics_when_dropped_goes_with_its_engine_and_disturbs_no_threa
         let (gone, is_gone) = mpsc::channel();
         let (inner, other) = (engine.clone(), other.clone());
         let user = thread::spawn(move || {
-            inner.schedule_detached(PATIENCE, 1).unwrap();
+            inner.schedule_detached(Duration::from_secs(3600), 1).unwrap();
             drop(inner);
             used.send(()).unwrap();
             is_gone.recv_timeout(PATIENCE).unwrap();

@@ -2,7 +2,7 @@
 //! when the wait is over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::token::Fates;
 use tickless::Engine;
 use tickless::dispatch::{Full, Pool};
 use tickless::periodic::{Backoff, End, Heartbeat, Outcome, Periodic, Retry, Schedule};
+use tickless::sync::OnceLock;
 use tickless::wait::WaitError;
 
 const US: Duration = Duration::from_micros(1);
@@ -84,13 +85,23 @@ fn the_run_that_is_under_way_is_waited_for_by_all_who_do() {
     }
 }
 
+/// Waits until the periodic has been put in its place.
+fn wait_for(place: &OnceLock<Periodic>) -> &Periodic {
+    loop {
+        match place.get() {
+            Some(periodic) => return periodic,
+            None => thread::yield_now(),
+        }
+    }
+}
+
 #[test]
 fn a_run_cannot_wait_for_its_own_periodic() {
     let (engine, (answer, answers)) = (threaded(), mpsc::channel());
     let own = Arc::new(OnceLock::<Periodic>::new());
     let of_run = own.clone();
     let run = move |_: &_| {
-        let periodic = of_run.wait();
+        let periodic = wait_for(&of_run);
         answer.send((periodic.cancel_wait(), block_on(periodic.cancelled()))).unwrap();
     };
     own.set(Schedule::fixed_rate(100 * US).start(&engine, run).unwrap()).unwrap();
@@ -110,7 +121,7 @@ fn of_two_periodics_that_wait_for_each_other_one_is_told() {
         for (i, engine) in engines.iter().enumerate() {
             let (of_run, answer) = (both.clone(), answer.clone());
             let run = move |_: &_| {
-                let other = of_run[1 - i].wait();
+                let other = wait_for(&of_run[1 - i]);
                 while other.runs() == 0 {
                     thread::yield_now();
                 }

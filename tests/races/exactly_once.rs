@@ -5,10 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
-use crate::patience::PATIENCE;
 use crate::random::Random;
 use crate::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Runs each token on the reapers' threads.
 fn run_all(batch: Batch<'_, Token>) {
@@ -53,7 +54,7 @@ fn a_cancel_that_races_with_the_fire_wins_or_loses_and_the_payload_meets_one_fat
             let mut cancelled = Vec::new();
             // However slow this thread is: the cancel of the first comes before its time.
             let number = RACERS * each + racer;
-            let far = engine.schedule(Duration::from_secs(3600), fates.token(number)).unwrap();
+            let far = engine.schedule(HOUR, fates.token(number)).unwrap();
             let mut waiting: Vec<(usize, Handle<Token>)> = vec![(number, far)];
             for number in racer * each..(racer + 1) * each {
                 let delay = Duration::from_nanos(random.below(2_000_000));
@@ -120,7 +121,7 @@ fn a_cancelled_payload_is_dropped_at_once_on_the_cancelling_thread() {
     let engine = Engine::new().unwrap();
     let (sender, receiver) = mpsc::channel();
     let tattler = Tattler(sender);
-    let handle = engine.schedule(Duration::from_secs(3600), move || drop(tattler)).unwrap();
+    let handle = engine.schedule(HOUR, move || drop(tattler)).unwrap();
     assert!(handle.cancel());
     assert_eq!(receiver.try_recv(), Ok(thread::current().id()));
 }
@@ -205,11 +206,11 @@ fn a_cancelled_timer_is_gone_for_good_also_when_its_seat_serves_another() {
 fn threads_that_are_sent_a_handle_may_use_it_in_turn() {
     let fates = Fates::new(1);
     let engine = threaded();
-    let mut handle = engine.schedule(PATIENCE, fates.token(0)).unwrap();
+    let mut handle = engine.schedule(HOUR, fates.token(0)).unwrap();
     for _ in 0..4 {
         let mover = thread::spawn(move || {
-            assert!(handle.reset(PATIENCE / 2).is_ok());
-            assert!(handle.reset(PATIENCE).is_ok());
+            assert!(handle.reset(HOUR / 2).is_ok());
+            assert!(handle.reset(HOUR).is_ok());
             handle
         });
         handle = mover.join().unwrap();

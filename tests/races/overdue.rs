@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::patience::PATIENCE;
 use crate::slow::Slow;
+use crate::until::wait_until;
 use tickless::dispatch::{Full, Pool};
 use tickless::{Builder, Engine, ManualClock, Overdue};
 
@@ -196,16 +197,17 @@ fn a_timer_is_overdue_also_behind_many_that_were_moved() {
 #[test]
 fn what_waits_for_room_in_a_pool_is_overdue() {
     let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build().unwrap();
-    let engine = Engine::builder().shards(1).takeover(None).build_with_handler(pool).unwrap();
+    let builder = Engine::builder().shards(1).takeover(None);
+    let engine = builder.build_with_handler(pool.clone()).unwrap();
     let (release, released) = mpsc::channel::<()>();
     let at = engine.now() + MS * 20;
     engine.schedule_detached(at, move || _ = released.recv()).unwrap();
     (0..10).for_each(|_| engine.schedule_detached(at, || ()).unwrap());
-    thread::sleep(MS * 200);
-    let (overdue, stats) = (engine.overdue(), engine.stats());
+    wait_until("the queue is full", || pool.stats().queued == 1);
+    wait_for(&engine, |overdue| overdue.shards == 1 && overdue.oldest >= MS * 20);
+    let stats = engine.stats();
     drop(release);
     assert!(stats.fired < 11, "the others wait: {stats}");
-    assert!(overdue.shards == 1 && overdue.oldest >= MS * 20, "{overdue:?}");
 }
 
 /// Many that were moved are in the bucket that has opened, and nothing that is due.

@@ -120,7 +120,7 @@ fn told_inside_the_hook(
     let hook = move |_| {
         wake.send(()).unwrap();
         // Were the look to wait for the stop to go on, it would answer after this.
-        let _ = answered.lock().unwrap().recv_timeout(PATIENCE / 20);
+        let _ = answered.lock().unwrap().recv_timeout(PATIENCE);
     };
     let builder = Builder::new().shards(1).clock(clock).driver(Driver::Caller).on_earlier(hook);
     let engine = builder.build_with_handler(drop_all).unwrap();

@@ -7,11 +7,11 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use crate::awaited::wait_for_a_slow_task;
 use crate::common::scaled;
 use crate::patience::PATIENCE;
 use crate::racing::dawdle;
 use crate::random::Random;
-use crate::slow::Slow;
 use crate::token::Fates;
 use crate::watchdog::watched;
 use tickless::dispatch::{Full, Pool};
@@ -47,50 +47,12 @@ fn everywhere() -> Vec<(String, Engine)> {
     engines
 }
 
-/// Waits for a task that runs; it ends meanwhile, or has.
-fn wait_for_a_slow_task(what: &str, engine: &Engine) {
-    let (slow, task) = Slow::task();
-    let (fates, (ends, ended)) = (Fates::new(1), channel());
-    let token = fates.token(0);
-    let whole = move || {
-        task();
-        token.run();
-    };
-    let mut timer = engine.schedule_waitable(Duration::ZERO, whole).unwrap();
-    slow.has_begun();
-    assert_eq!((timer.stage(), timer.cancel()), (Stage::Running, false), "{what}");
-    assert_eq!(timer.cancel_wait_within(Duration::ZERO), Err(WaitError::TimedOut), "{what}");
-    assert_eq!(timer.cancel_wait_within(50 * US), Err(WaitError::TimedOut), "{what}");
-    let of_waiter = fates.clone();
-    let waits = thread::spawn(move || {
-        let waited = timer.cancel_wait();
-        ends.send((waited, of_waiter.of(0))).unwrap();
-    });
-    assert!(ended.try_recv().is_err(), "{what}: it still runs");
-    slow.release();
-    let told = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: a lost wake-up"));
-    assert_eq!(told, (Ok(Ended::Finished), (1, 1)), "{what}");
-    waits.join().unwrap();
-}
-
 #[test]
 fn a_task_that_runs_is_waited_for_wherever_it_does() {
     for (what, engine) in everywhere() {
         for _ in 0..scaled(20) {
             wait_for_a_slow_task(&what, &engine);
         }
-    }
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn a_task_on_a_runtime_is_waited_for() {
-    use tickless::dispatch::OnTokio;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let handle = || runtime.handle().clone();
-    for handler in [OnTokio::spawn(handle()), OnTokio::spawn_blocking(handle())] {
-        let engine = builder().build_with_handler(handler).unwrap();
-        wait_for_a_slow_task("a runtime", &engine);
     }
 }
 

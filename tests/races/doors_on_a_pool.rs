@@ -137,7 +137,6 @@ fn an_operation_expires_on_a_pool_unless_it_was_completed_before_its_turn_came()
     assert!(!second.force_complete() && purgatory.is_empty());
 }
 
-#[cfg(feature = "keyed")]
 #[test]
 fn a_cancel_by_key_wins_over_a_task_that_waits_for_the_pool() {
     use tickless::keyed::{KeyedTimers, Scheduled};

@@ -1,39 +1,39 @@
 //! The tests with several threads at once that may share a process: they run optimized as well, and
 //! under ThreadSanitizer. `tests/suite.rs` has the others, and says what is a program of its own.
 
-#[path = "common/account.rs"]
+#[path = "../common/account.rs"]
 mod account;
-#[path = "common/attempts.rs"]
-mod attempts;
-#[path = "common/mod.rs"]
+#[path = "../common/awaited.rs"]
+mod awaited;
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/emptied.rs"]
+#[path = "../common/emptied.rs"]
 mod emptied;
-#[path = "common/operation.rs"]
+#[path = "../common/operation.rs"]
 mod operation;
-#[path = "common/parking.rs"]
+#[path = "../common/parking.rs"]
 mod parking;
-#[path = "common/patience.rs"]
+#[path = "../common/patience.rs"]
 mod patience;
-#[path = "common/planned.rs"]
+#[path = "../common/planned.rs"]
 mod planned;
-#[path = "common/polling.rs"]
+#[path = "../common/polling.rs"]
 mod polling;
-#[path = "common/racing.rs"]
+#[path = "../common/racing.rs"]
 mod racing;
-#[path = "common/random.rs"]
+#[path = "../common/random.rs"]
 mod random;
-#[path = "common/row.rs"]
+#[path = "../common/row.rs"]
 mod row;
-#[path = "common/slow.rs"]
+#[path = "../common/slow.rs"]
 mod slow;
-#[path = "common/threads.rs"]
+#[path = "../common/threads.rs"]
 mod threads;
-#[path = "common/token.rs"]
+#[path = "../common/token.rs"]
 mod token;
-#[path = "common/until.rs"]
+#[path = "../common/until.rs"]
 mod until;
-#[path = "common/watchdog.rs"]
+#[path = "../common/watchdog.rs"]
 mod watchdog;
 
 mod collisions;
@@ -44,7 +44,6 @@ mod dispatch_full;
 mod dispatch_inside;
 mod dispatch_pool;
 mod dispatch_races;
-mod doors_dropped;
 mod doors_on_a_pool;
 mod driving;
 mod driving_stop;
@@ -55,13 +54,9 @@ mod groups;
 mod heartbeat;
 mod hooks;
 mod inside;
-#[cfg(feature = "inspect")]
 mod inspect_races;
-#[cfg(feature = "keyed")]
 mod keyed_foreign;
-#[cfg(feature = "keyed")]
 mod keyed_races;
-#[cfg(feature = "keyed")]
 mod keyed_waits;
 mod known_races;
 mod netty_ends;
@@ -88,7 +83,6 @@ mod stress;
 mod stuck;
 mod takeover;
 mod threads_end;
-#[cfg(feature = "keyed")]
 mod ttl_races;
 mod wait_async;
 mod wait_netty;

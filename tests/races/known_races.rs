@@ -128,21 +128,17 @@ fn the_wake_up_for_an_old_time_does_not_fire_a_timer_that_was_moved_to_later() {
     // And on a reaper's thread, as it wakes up. The book knows which time counts.
     let engine = Builder::new().tick(20 * US).shards(1).build_with_handler(run_all).unwrap();
     let (rounds, random) = (scaled(1000), &mut Random::new(971));
-    let (book, mut late_and_moved) = (Book::new(20 * rounds), [0, 0]);
-    for round in 0..20 * rounds {
-        // Longer and longer: in the end one is moved in time, however slow this thread is.
+    let book = Book::new(rounds);
+    for round in 0..rounds {
         let mut timer = book.schedule(&engine, US * (60 + round) as u32).unwrap();
         // However slow the reaper is: in some rounds it comes first.
         wait_until("it fires", || round % 8 != 0 || timer.state() != State::Pending);
         let fires_at = engine.now() + US * random.below(100 + 2 * round) as u32;
         while round % 8 != 4 && engine.now() < fires_at {}
-        late_and_moved[usize::from(timer.reset(MS))] += 1;
-        if round + 1 >= rounds && !late_and_moved.contains(&0) {
-            break;
-        }
+        let is_moved = timer.reset(MS);
+        assert!(!is_moved || round % 8 != 0, "it has fired");
     }
     book.stop(&engine);
-    assert!(!late_and_moved.contains(&0), "a race has two sides: {late_and_moved:?}");
     book.close().agree_with(engine.stats());
 }
 
@@ -369,7 +365,7 @@ fn a_cancel_of_the_timer_before_does_not_reach_the_next_in_its_place() {
 // === a spin: 1001 ===
 
 /// There: the number that stood for "nothing is armed" was armed, as a time in the past; the timer
-/// fired at once, and did the same again.
+/// fired at once, and did the same again. (`tests/realtime/known_races.rs` counts wake-ups.)
 #[test]
 fn a_timer_that_never_comes_makes_nobody_spin() {
     let (engine, _, told) = driven(|_, _| ());
@@ -381,20 +377,4 @@ fn a_timer_that_never_comes_makes_nobody_spin() {
     let turn = engine.turn(0).unwrap();
     assert_eq!((turn.fired, turn.more, turn.next), (0, false, None));
     assert_eq!(told.try_iter().count(), 0);
-
-    let (engine, rounds, random) = (threaded(), scaled(200), &mut Random::new(1001));
-    let mut nevers = Vec::new();
-    for _ in 0..rounds {
-        // It is disarmed as it fires.
-        let (mut timer, _) = schedule(&engine, US * 60);
-        (0..2).for_each(|_| dawdle(random));
-        if timer.reset(Duration::MAX).is_ok() {
-            nevers.push(timer);
-        }
-        assert_fires(&schedule(&engine, US * 40).1);
-    }
-    // A few for each timer: when it is filed, when its bucket opens, and when it has moved.
-    let wake_ups = engine.stats().wake_ups;
-    assert!(wake_ups <= 10 + 10 * rounds, "{wake_ups} wake-ups");
-    assert_eq!(engine.stop().unwrap().len(), nevers.len());
 }

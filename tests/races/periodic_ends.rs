@@ -122,9 +122,12 @@ fn an_engine_that_its_own_periodic_keeps_ends_when_that_lets_go_of_it() {
     let engine = Engine::builder().shards(2).build().unwrap();
     let (token, is_gone) = token();
     let (say, said) = mpsc::channel();
+    let (let_go, is_let_go) = mpsc::channel::<()>();
     let mut own = Some(engine.clone());
     let task = move |run: &Run| {
         let _token = &token;
+        // From the first run on, its engine is nobody else's.
+        is_let_go.recv().unwrap_err();
         say.send(run.number()).unwrap();
         if run.number() == 3 {
             drop(own.take());
@@ -132,6 +135,7 @@ fn an_engine_that_its_own_periodic_keeps_ends_when_that_lets_go_of_it() {
     };
     let periodic = engine.every(MS, task).unwrap();
     drop(engine);
+    drop(let_go);
     assert_eq!(said.iter().collect::<Vec<_>>(), [1, 2, 3], "and then the task is dropped");
     while !is_gone() {
         thread::yield_now();

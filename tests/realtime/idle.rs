@@ -1,0 +1,176 @@
+//! Idle, in real time: nothing wakes up before the next bucket opens. (`tests/idle.rs` has what is
+//! due after a long pause.)
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tickless::{Engine, When};
+
+use crate::attempts::succeeds_at_last;
+use crate::common::scaled;
+use crate::patience::PATIENCE;
+use crate::random::Random;
+
+const MS: Duration = Duration::from_millis(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How often the threads of this process whose name begins with `name` gave up the CPU by
+/// themselves, which a reaper does to sleep. `None`: one of them is awake.
+#[cfg(target_os = "linux")]
+fn sleeps_of(name: &str) -> Option<u64> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let statuses = tasks.filter_map(|task| {
+        let path = task.unwrap().path();
+        // A thread of another test may end meanwhile.
+        let comm = std::fs::read_to_string(path.join("comm")).ok()?;
+        comm.starts_with(name).then(|| std::fs::read_to_string(path.join("status")).unwrap())
+    });
+    let counts: Vec<Option<u64>> = statuses
+        .map(|status| {
+            let field = |name| status.lines().find_map(|l| l.strip_prefix(name)).unwrap().trim();
+            let is_asleep = field("State:").starts_with('S');
+            is_asleep.then(|| field("voluntary_ctxt_switches:").parse().unwrap())
+        })
+        .collect();
+    assert!(!counts.is_empty(), "the reapers are there");
+    counts.into_iter().sum()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sleeps_of(_name: &str) -> Option<u64> {
+    Some(0)
+}
+
+/// Asserts that every reaper goes to sleep, and that none wakes up in a while.
+///
+/// This one does wait: what it shows is that something does *not* happen.
+fn assert_nothing_stirs(engine: &Engine, name: &str) {
+    let begun = Instant::now();
+    // A reaper that was rung by the last timer scheduled may still be on its way back to sleep.
+    let settled = loop {
+        let before = (engine.stats().wake_ups, sleeps_of(name));
+        thread::sleep(Duration::from_millis(20));
+        if before.1.is_some() && before == (engine.stats().wake_ups, sleeps_of(name)) {
+            break before;
+        }
+        assert!(begun.elapsed() < PATIENCE, "a reaper does not go to sleep");
+    };
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!((engine.stats().wake_ups, sleeps_of(name)), settled, "a reaper woke up");
+}
+
+/// The thread that schedules sets the time at which the reaper wakes up, and does not wake it.
+#[test]
+#[cfg(all(target_os = "linux", not(elsewhere)))]
+fn a_timer_that_is_alone_wakes_its_reaper_once() {
+    let builder = Engine::builder().shards(1).thread_name("rpr-alone");
+    // Under ThreadSanitizer a task may take long enough to lose its shard, and idle threads poll.
+    let builder = if cfg!(tsan) { builder.takeover(None) } else { builder };
+    let engine = builder.build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for ms in [5, 40, 100, 2, 70] {
+        // Unless this thread is suspended until the timer is due, or the reaper in the task.
+        succeeds_at_last(&format!("one wake-up for a timer of {ms} ms"), || {
+            assert_nothing_stirs(&engine, "rpr-alone");
+            let before = engine.stats().wake_ups;
+            let sender = sender.clone();
+            engine.schedule_detached(MS * ms, move || sender.send(()).unwrap()).unwrap();
+            receiver.recv_timeout(PATIENCE).unwrap();
+            assert_nothing_stirs(&engine, "rpr-alone");
+            engine.stats().wake_ups - before == 1
+        });
+    }
+}
+
+/// A timer that is alone holds nobody up, so nobody has to look whether its task is stuck.
+#[test]
+#[cfg(all(target_os = "linux", not(tsan)))]
+fn timers_that_are_alone_do_not_wake_the_watcher() {
+    let builder = Engine::builder().shards(1).thread_name("rpr-lone").takeover(Some(MS * 100));
+    let engine = builder.build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let fire = |tasks: &[Duration]| {
+        // The hand-over before is over, so nobody finds the reaper with a task.
+        while sleeps_of("rpr-lone-0").is_none() {
+            thread::yield_now();
+        }
+        let due = Instant::now() + MS * 150;
+        for &takes in tasks {
+            let sender = sender.clone();
+            let task = move || {
+                thread::sleep(takes);
+                sender.send(()).unwrap();
+            };
+            engine.schedule_detached(due, task).unwrap();
+        }
+        tasks.iter().for_each(|_| receiver.recv_timeout(PATIENCE).unwrap());
+    };
+    // Two at once are watched. The watcher finds the reaper busy with them, then it finds the first
+    // lone timer pending, then it finds that only a lone one has fired.
+    for tasks in [&[MS * 10; 2][..], &[Duration::ZERO], &[Duration::ZERO]] {
+        fire(tasks);
+    }
+    let woken = sleeps_of("rpr-lone-1");
+    (0..2).for_each(|_| fire(&[Duration::ZERO]));
+    assert_eq!(sleeps_of("rpr-lone-1"), woken, "the watcher woke up");
+}
+
+#[test]
+fn a_million_timers_that_are_an_hour_away_wake_nobody() {
+    let engine = Engine::builder().shards(2).thread_name("rpr-idle").build().unwrap();
+    // Of any million timers some would be due at the opening of a bucket before long: these are
+    // all at least an hour away.
+    let random = &mut Random::new(1);
+    // Under ThreadSanitizer more of them only take longer.
+    let many = scaled(if cfg!(tsan) { 50_000 } else { 1_000_000 });
+    for _ in 0..many {
+        let delay = HOUR + Duration::from_millis(random.below(10_000_000));
+        engine.schedule_detached(delay, || ()).unwrap();
+    }
+    assert_nothing_stirs(&engine, "rpr-idle");
+    assert_eq!(engine.stats().fired, 0);
+    assert_eq!(engine.stop().unwrap().len() as u64, many);
+}
+
+#[test]
+fn an_engine_with_nothing_in_it_sleeps_whatever_its_tick() {
+    for tick in [Duration::from_nanos(1), Duration::from_micros(50), HOUR] {
+        let engine = Engine::builder().tick(tick).thread_name("rpr-empty").build().unwrap();
+        assert_nothing_stirs(&engine, "rpr-empty");
+    }
+}
+
+/// A reaper that may wait in user space waits there only shortly before a timer is due.
+#[test]
+fn an_engine_with_precise_timers_and_waits_in_user_space_sleeps_while_all_are_far() {
+    let builder = Engine::builder().shards(1).thread_name("rpr-spin").precise(1.0);
+    let engine = builder.spin_before(MS * 50).spin_share(1.0).build().unwrap();
+    assert_nothing_stirs(&engine, "rpr-spin");
+    for n in 0..200 {
+        engine.schedule_detached(When::after(HOUR + MS * n).precise(), || ()).unwrap();
+        engine.schedule_detached(HOUR + MS * n, || ()).unwrap();
+    }
+    assert_nothing_stirs(&engine, "rpr-spin");
+    assert_eq!(engine.stop().unwrap().len(), 400);
+}
+
+#[test]
+fn timers_that_never_fire_wake_nobody() {
+    let engine = Engine::builder().shards(1).thread_name("rpr-never").build().unwrap();
+    for _ in 0..100 {
+        engine.schedule_detached(Duration::MAX, || ()).unwrap();
+    }
+    assert_nothing_stirs(&engine, "rpr-never");
+    assert_eq!(engine.len(), 100);
+}
+
+#[test]
+fn what_was_cancelled_wakes_nobody_before_its_bucket_opens() {
+    let engine = Engine::builder().shards(1).thread_name("rpr-cancel").build().unwrap();
+    for _ in 0..scaled(10_000) {
+        assert!(engine.schedule(HOUR, || ()).unwrap().cancel());
+    }
+    assert_nothing_stirs(&engine, "rpr-cancel");
+}

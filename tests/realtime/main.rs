@@ -1,0 +1,46 @@
+//! The tests whose verdict depends on real time, or on which thread the system runs: that nothing
+//! wakes up for a while, how often something does, that a thread has come by in the meantime. Each
+//! of them has a lower bound on time, or none. Upper bounds belong to the benches.
+//!
+//! A busy machine can make such a test fail for no fault of the engine. So they are one program,
+//! which a plain `cargo test` leaves out, and which runs alone, one test after the other:
+//!
+//! ```text
+//! cargo test --test realtime -- --test-threads=1
+//! ```
+//!
+//! The gate (`ci/realtime.sh`) repeats a failed one up to two more times, and names it as flaky.
+//! Every other test passes on one processor beside busy loops, stopped at random (`ci/hostile.sh`).
+
+#[path = "../common/attempts.rs"]
+mod attempts;
+#[cfg(unix)]
+#[path = "../common/child.rs"]
+mod child;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/patience.rs"]
+mod patience;
+#[path = "../common/polling.rs"]
+mod polling;
+#[path = "../common/random.rs"]
+mod random;
+#[path = "../common/slow.rs"]
+mod slow;
+#[path = "../common/threads.rs"]
+mod threads;
+#[path = "../common/until.rs"]
+mod until;
+
+#[cfg(all(target_os = "linux", not(elsewhere)))]
+mod boottime;
+mod crowds;
+mod drive_attacks;
+#[cfg(unix)]
+mod fork;
+mod groups;
+mod idle;
+mod known_races;
+mod netty_faults;
+mod stuck;
+mod takeover;
