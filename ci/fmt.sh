@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# All code is laid out by rustfmt.
+# All code is laid out by rustfmt, and the lock files are current. (One that is out of date would be
+# rewritten by the first plain `cargo` and go unnoticed.)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-cargo fmt --all --check
-cargo fmt --manifest-path fuzz/Cargo.toml --check
-cargo fmt --manifest-path durable/bench/Cargo.toml --check
-cargo fmt --manifest-path ci/no_std/Cargo.toml --check
+for manifest in Cargo.toml fuzz/Cargo.toml ci/no_std/Cargo.toml durable/bench/Cargo.toml; do
+    cargo fmt --all --check --manifest-path "$manifest"
+    cargo metadata --locked --format-version 1 --manifest-path "$manifest" >/dev/null ||
+        fail "the lock file beside $manifest is missing or out of date"
+done

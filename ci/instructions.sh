@@ -3,9 +3,8 @@
 # benches/instructions/gate.rs. What was counted comes as a table. Arguments choose operations.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-need_valgrind
+need_command valgrind valgrind
 # Counts need the names of functions, not of lines; lines take a third of the build.
 export CARGO_PROFILE_BENCH_DEBUG=false CARGO_PROFILE_BENCH_STRIP=none
-
-cargo bench --quiet --locked --package instructions -- "$@" ||
+cargo bench --locked --package instructions -- "$@" ||
     fail "an operation costs too much, or is not what it was meant to be"

@@ -1,45 +1,44 @@
 #!/usr/bin/env bash
-# The proofs at length: the stages that look for lost timers, races and wrong answers, in sizes
-# that continuous integration has no time for. Allow it a night. Arguments choose stages; without
-# any it runs them all and ends with a line that counts them. Sizes, in the environment:
-#   TICKLESS_TEST_SCALE   how much more the tests do than in CI (200: ten million pending timers,
-#                         which takes 2 GB; an eighth of it under the sanitizers)
+# The long run: everything that the gate (.ci/run) has no time for, at its full size. It takes some
+# hours; arguments choose stages. A stage is a script in ci/, or the run.sh of a folder of proofs/, and
+# runs by itself as well. `target/long/summary.txt` has commit, date, stage, verdict and seconds of the
+# last run of each. Sizes, in the environment:
+#   TICKLESS_TEST_SCALE   how much more the tests do than usual (20: a million pending timers)
 #   MORE_PREEMPTIONS      preemptions per interleaving beyond what each model names
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body
 #   SECONDS_EACH          for each fuzz target
 #   DURABLE_KILLS         how often a process with durable timers is killed, for each store
+#   PART                  of how many parts of the mutants one is tried, by chance
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-scale="${TICKLESS_TEST_SCALE:-200}"
-export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-1}"
-export TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-100000}"
-export SECONDS_EACH="${SECONDS_EACH:-1800}"
-export DURABLE_KILLS="${DURABLE_KILLS:-500}"
+STAGES=(clippy_all oldest no_std clients servers capi browser bench rivals release hostile asan tsan loom)
+STAGES+=(shuttle fuzz specs arithmetic histories simulation coherence targets mutants)
+
 export LONG=1
+export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-0}" TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-5000}"
+export SECONDS_EACH="${SECONDS_EACH:-60}" DURABLE_KILLS="${DURABLE_KILLS:-50}"
 
+mkdir -p target/long
+summary=target/long/summary.txt
+touch "$summary"
 stages=("$@")
-[ $# -gt 0 ] || stages=(release clippy asan tsan capi shuttle loom fuzz proofs targets durable mutants)
-
-passed=0
+[ $# -gt 0 ] || stages=("${STAGES[@]}")
 failed=()
 for stage in "${stages[@]}"; do
+    command=ci/$stage.sh
+    [ -x "$command" ] || command=proofs/$stage/run.sh
+    [ -x "$command" ] || fail "there is no stage $stage"
     printf '\n=== %s ===\n' "$stage"
-    case $stage in
-        asan | tsan) export TICKLESS_TEST_SCALE=$(((scale + 7) / 8)) ;;
-        # Under qemu, and with the memory that 32 bits reach.
-        targets) export TICKLESS_TEST_SCALE=1 ;;
-        *) export TICKLESS_TEST_SCALE=$scale ;;
-    esac
-    begun=$SECONDS
-    if "ci/$stage.sh" </dev/null 2>&1; then
-        passed=$((passed + 1))
-        verdict=passed
-    else
-        failed+=("$stage")
-        verdict=failed
-    fi
-    printf '=== %s %s, %d s\n' "$stage" "$verdict" $((SECONDS - begun))
+    begun=$SECONDS verdict=passed
+    "$command" </dev/null 2>&1 | tee "target/long/$stage.log" || verdict=failed
+    [ "$verdict" = passed ] || failed+=("$stage")
+    line="$(git rev-parse --short HEAD) $(date -I) $stage $verdict $((SECONDS - begun)) s"
+    { grep -v " $stage " "$summary" || true; echo "$line"; } >"$summary.new"
+    { grep '^left out: ' "target/long/$stage.log" || true; } | sort -u | sed "s/^/$stage /" >>"$summary.new"
+    mv "$summary.new" "$summary"
+    echo "=== $line"
 done
-
-echo "$passed passed, ${#failed[@]} failed ${failed[*]}"
+printf '\n=== summary ===\n'
+cat "$summary"
+echo "$((${#stages[@]} - ${#failed[@]})) passed, ${#failed[@]} failed ${failed[*]}"
 [ "${#failed[@]}" = 0 ]

@@ -1,13 +1,9 @@
 #!/usr/bin/env bash
-# The tests with several threads, optimized as users build them: other timings, other races. Part of
-# ci/long.sh: it takes three minutes to build and a quarter of one to run. Arguments go to nextest.
+# The tests optimized, as users build the engine, and at a large scale: other timings, other races, up to
+# ten million pending timers (TICKLESS_TEST_SCALE=200). Arguments choose tests, as for `cargo test`.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-PROGRAMS=(races at_random bounded foreign freed freed_early idle storms threads waiting)
-
-need_nextest
-no_line_tables
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-20}"
 tests=("$@")
-[ $# -gt 0 ] || tests=("${PROGRAMS[@]/#/--test=}")
-cargo nextest run --cargo-quiet --locked --all-features --release --profile "ci${LONG:+-long}" \
-    --config profile.release.package.tickless.codegen-units=16 "${tests[@]}"
+[ $# -gt 0 ] || tests=(--package tickless --package tickless-wheel --package tickless-durable --tests)
+some_tests cargo test --locked --release --config profile.release.package.tickless.codegen-units=16 "${tests[@]}"

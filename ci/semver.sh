@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What changed in the public surface since a release, and whether the version says so. Not a stage
-# of the pipeline: building the tool takes ten minutes. The argument is the revision to compare
+# What changed in the public surface since a release, and whether the version says so. By hand, before a
+# release: to build the tool takes ten minutes. The argument is the revision to compare
 # with; without one it is the last release.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

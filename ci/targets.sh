@@ -9,17 +9,12 @@
 # it from its source: both are unpacked below target/ and not installed. What can be had in neither
 # way, or needs a linker that cannot be had, is left out, and the last lines say so.
 #
-# Arguments choose targets and `elsewhere`; none: all. Only LONG=1 builds for targets that differ
-# little from others (MORE), or whose standard library would have to be built as well (LATER); and
-# only then the C API is built for Arm, the tests of the engine and most of the wheel run on 64-bit
-# Arm, and on 32 bits the tests with several threads, those of what only Linux has, the oracles of the
-# doors, and the clients of others.
+# Arguments choose targets and `elsewhere`; none: all.
 # COMPILER=debian: as if rustup had none.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-QUICK=(aarch64-apple-darwin x86_64-pc-windows-msvc x86_64-unknown-freebsd)
-MORE=(x86_64-apple-darwin armv7-unknown-linux-gnueabihf)
-LATER=(aarch64-apple-darwin x86_64-unknown-freebsd aarch64-unknown-linux-gnu)
+TARGETS=(aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-msvc x86_64-unknown-freebsd
+    aarch64-unknown-linux-gnu armv7-unknown-linux-gnueabihf i686-unknown-linux-gnu)
 # With the package of the linker, and of the C library that it links.
 declare -A LINKERS=(
     [aarch64-unknown-linux-gnu]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
@@ -29,22 +24,13 @@ declare -A LINKERS=(
 # The wheel alone.
 WHEELS=(thumbv6m-none-eabi thumbv7em-none-eabi riscv32imac-unknown-none-elf wasm32-unknown-unknown)
 export CARGO_TARGET_DIR=$PWD/target/targets
-export CARGO_PROFILE_DEV_DEBUG=false CARGO_TERM_QUIET=true
 export RUSTFLAGS="-D warnings -Zalways-encode-mir"
-[ -n "${LONG:-}" ] || RUSTFLAGS+=" --cfg quick"
 # For `-Z`; one value for all calls, or build scripts would run again.
 export RUSTC_BOOTSTRAP=1
-scale=0.1
-[ -z "${LONG:-}" ] || scale=1
-export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-$scale}"
+# Under qemu, and with the memory that 32 bits reach.
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.3}"
 
 ELSEWHERE=(-Zprofile-rustflags --config 'profile.dev.package.tickless.rustflags=["--cfg", "elsewhere"]')
-
-left_out=()
-leave_out() {
-    echo "left out: $*"
-    [[ " ${left_out[*]} " == *" $* "* ]] || left_out+=("$*")
-}
 
 # debian_compiler: Debian's compiler and the source of its standard library are there, in whatever
 # version Debian has, and DEBIAN is a program that calls it. It tries once to get them.
@@ -94,9 +80,7 @@ can_build() {
             return 0
         fi
     fi
-    if [ -n "$IS_QUICK" ] && [[ " ${LATER[*]} " == *" $1 "* ]]; then
-        leave_out "$1, without LONG=1: its standard library would have to be built"
-    elif debian_compiler; then
+    if debian_compiler; then
         standard[$1]=source
     else
         leave_out "$1: neither rustup nor Debian has its standard library here"
@@ -179,7 +163,7 @@ builds() {
 tests() {
     local target=$1 what=$2
     shift 2
-    cargo_for "$target" test --all-features "$@" || fail "$what, for $target"
+    some_tests cargo_for "$target" test "$@" || fail "$what, for $target"
     echo "passed for $target: $what"
 }
 
@@ -191,12 +175,7 @@ step() {
             can_build "$target" || return 0
             can_run "$target" || { builds "$target" && return; }
             tests "$target" "the wheel" --package tickless-wheel --tests
-            # All other tests of one thread run `elsewhere`. With one of them, the features of the dependencies
-            # are theirs, so that both have the same.
-            cargo_for "$target" build --package tickless --all-features --lib --test elsewhere ||
-                fail "it does not build for $target"
-            echo "builds for $target"
-            [ -z "${LONG:-}" ] || tests "$target" "the engine" --package tickless --tests
+            tests "$target" "the engine" --package tickless --tests
             ;;
         elsewhere)
             target=i686-unknown-linux-gnu
@@ -204,14 +183,13 @@ step() {
             can_build "$target" && can_run "$target" || target=$(host)
             can_build "$target" || return 0
             tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --lib \
-                --test elsewhere --test idle --test suite ${LONG:+--test oracles --test clients --test races}
+                --test elsewhere --test suite --test oracles --test races
             ;;
         aarch64-unknown-linux-gnu | armv7-unknown-linux-gnueabihf)
             builds "$target"
             [ -n "${standard[$target]:-}" ] && can_run "$target" || return 0
             # Code runs some ten times as long there.
-            tests "$target" "the wheel" --package tickless-wheel --lib ${LONG:+--tests}
-            [ -n "${LONG:-}" ] || return 0
+            tests "$target" "the wheel" --package tickless-wheel --tests
             # 32 bits run much faster on this processor.
             [[ $target == aarch64-* ]] || return 0
             tests "$target" "the engine" --package tickless --lib
@@ -226,13 +204,7 @@ step() {
 }
 
 steps=("$@")
-IS_QUICK=
-if [ $# = 0 ]; then
-    [ -n "${LONG:-}" ] || IS_QUICK=yes
-    steps=("${QUICK[@]}" "${WHEELS[@]}" aarch64-unknown-linux-gnu ${LONG:+"${MORE[@]}"}
-        i686-unknown-linux-gnu elsewhere)
-fi
+[ $# -gt 0 ] || steps=("${TARGETS[@]}" "${WHEELS[@]}" elsewhere)
 for step in "${steps[@]}"; do
     step "$step"
 done
-[ "${#left_out[@]}" = 0 ] || printf 'left out: %s\n' "${left_out[@]}"

@@ -13,8 +13,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
 
 # count_with ARGUMENT..: builds the program that counts what goes through `sync`, and runs it.
 count_with() {
-    RUSTFLAGS="--cfg coherence" CARGO_TARGET_DIR=target/coherence CARGO_PROFILE_RELEASE_DEBUG=false \
-        cargo run --quiet --locked --release "${MODELS[@]}" --package coherence -- "$@"
+    RUSTFLAGS="--cfg coherence" CARGO_TARGET_DIR=target/coherence \
+        cargo run --locked "${MODELS[@]}" --package coherence -- "$@"
 }
 
 # count_all ARGUMENT..: the same of every access to memory. Names come from the table of lines.
@@ -23,8 +23,8 @@ count_all() {
     # As for the sanitizers: it works on the stable compiler, only the switches are not stable.
     local flags="--cfg coherence --cfg coherence_all -Zsanitizer=thread -Zexternal-clangrt"
     RUSTC_BOOTSTRAP=1 RUSTFLAGS="$flags -Cunsafe-allow-abi-mismatch=sanitizer" \
-        RUSTC_WRAPPER=$PWD/proofs/coherence/rustc.sh CARGO_TARGET_DIR=target/coherence-all \
-        cargo run --quiet --locked --release "${MODELS[@]}" --target "$(host)" \
+        CARGO_PROFILE_RELEASE_DEBUG=line-tables-only RUSTC_WRAPPER=$PWD/proofs/coherence/rustc.sh CARGO_TARGET_DIR=target/coherence-all \
+        cargo run --locked "${MODELS[@]}" --target "$(host)" \
         --package coherence -- "$@"
 }
 
@@ -32,12 +32,11 @@ if [ -n "${LONG:-}" ]; then
     count_with >&2
     base=target/coherence.base
     # As a program is built that cares.
-    cargo run --quiet --locked --release --package coherence >"$base"
+    cargo run --locked --release --package coherence >"$base"
     count_all table "$base"
 elif [ -n "${ALL:-}" ]; then
     count_all "$@"
 else
-    lint_what_is_built
-    [ $# -gt 0 ] || cargo test --quiet --locked --package coherence-machine
+    [ $# -gt 0 ] || cargo test --locked --package coherence-machine
     count_with "$@"
 fi

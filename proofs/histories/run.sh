@@ -7,11 +7,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
 
 [ -z "${LONG:-}" ] || export HISTORIES="${HISTORIES:-1000000}"
 profile=()
-if [ "${HISTORIES:-1000}" -ge 10000 ]; then
-    profile=(--release)
-    no_line_tables
-else
-    export CARGO_PROFILE_DEV_DEBUG=false
-fi
-lint_what_is_built
-cargo test --quiet --locked "${profile[@]}" --package histories -- --nocapture "$@"
+[ "${HISTORIES:-1000}" -lt 10000 ] || profile=(--release)
+some_tests cargo test --locked "${profile[@]}" --package histories -- --nocapture "$@"

@@ -11,8 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
 # and the pairs of calls.
 export RUSTFLAGS="--cfg events --cfg coherence"
 export CARGO_TARGET_DIR=$PWD/target/events
-build=(--quiet --locked --profile simulation --package simulation)
-lint_what_is_built
+build=(--locked --profile simulation --package simulation)
 cargo build "${build[@]}"
 simulation=$CARGO_TARGET_DIR/simulation/simulation
 

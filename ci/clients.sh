@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Programs of others talk over sockets, with timers of ours; and the doctests of the features for them.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+some_tests cargo test -p client-tests
+some_tests cargo test --all-features --doc

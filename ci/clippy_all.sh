@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# No warning in anything: the whole workspace with all features, the fuzz targets, and the same code as the
+# model checkers, the sanitizers and the simulation build it.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# lint FLAGS ARGUMENT..
+lint() {
+    RUSTFLAGS=$1 CARGO_TARGET_DIR=target/clippy-all cargo clippy --locked --all-targets "${@:2}" -- -D warnings ||
+        fail "warnings: $*"
+}
+
+lint "" --workspace --exclude simulation --all-features
+# Nothing is linked here, so libFuzzer need not be built, which comes as C++.
+CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a lint "" --manifest-path fuzz/Cargo.toml
+lint "" --manifest-path ci/no_std/Cargo.toml --bins
+lint "" --manifest-path durable/bench/Cargo.toml
+lint "--cfg loom --cfg crossbeam_loom" --package loom-tests
+lint "--cfg shuttle" --package loom-tests
+lint "--cfg asan" --package tickless
+lint "--cfg tsan" --package tickless
+lint "--cfg elsewhere" --package tickless
+lint "--cfg coherence" --package coherence --package coherence-machine
+lint "--cfg events --cfg coherence" --package simulation

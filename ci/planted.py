@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Shows that the gate can fail: plants one fault at a time into a copy of the tree, and runs the stage
+that should notice.
+
+    ci/planted.py [--list] [part of a name]...
+
+A fault that its stage does not notice is reported as MISSED, and the exit status is 1. (That each model
+can fail is for loom-tests/mutants.py, and that tests can, for ci/mutants.sh.)
+"""
+
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COPY = ROOT / "target" / "planted"
+
+# What is wrong: the stage, the file, and a change of its text.
+FAULTS = {
+    "a line is too far to the right": (
+        "fmt", "src/lib.rs", "pub use ", "    pub use "),
+    "an idle reaper looks around 20 times a second": (
+        "realtime", "src/os/alarm.rs", "return self.take_notes(None)",
+        "return self.take_notes(Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }))"),
+    "deadlines are rounded down, so timers fire early": (
+        "test", "src/time/scale.rs", "self.quotient(deadline_ns + (self.tick_ns - 1))", "self.quotient(deadline_ns)"),
+    "the README names a package that there is not": (
+        "test", "README.md", "cargo run --release -p tickless-demo\n", "cargo run --release -p demo\n"),
+    "a test is in no program": (
+        "test", "tests/races/main.rs", "mod stress;\n", ""),
+    "a push publishes nothing: a weakened ordering": (
+        "loom", "src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
+        "node.as_ptr(),\n                Ordering::Relaxed,"),
+    "a ring has no fence: a lost wake-up": (
+        "loom", "src/doorbell/mod.rs",
+        "        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`; see the header.\n"
+        "        fence(Ordering::SeqCst);\n", ""),
+    "memory goes back while readers are there: a use after free": (
+        "asan", "src/memory/shared.rs", "unsafe { after_readers(give) };", "give();"),
+    "a cancelled payload is not dropped: a leak": (
+        "asan", "src/producer/cancel.rs", "    unsafe { vacated.entry.as_ref().drop_payload() };\n    true\n", "    true\n"),
+    "a push publishes nothing: a data race": (
+        "tsan", "src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
+        "node.as_ptr(),\n                Ordering::Relaxed,"),
+    "a test needs a feature that its crate does not ask for": (
+        "clippy", "durable/src/service/worker.rs",
+        '#[cfg(all(test, any(feature = "postgres", feature = "nats")))]', "#[cfg(test)]"),
+    "a link leads nowhere": (
+        "docs", "src/lib.rs", "//! ", "//! [nowhere](crate::nowhere) "),
+    "an example is wrong": (
+        "demo", "examples/manual_clock.rs", "fn main() -> Result<(), Box<dyn std::error::Error>> {",
+        'fn main() -> Result<(), Box<dyn std::error::Error>> {\n    assert!(false, "planted");'),
+    "the header lacks a function": (
+        "capi", "capi/include/tickless.h", "tickless_engine_new(", "tickless_engine_made("),
+    "a schedule takes longer": (
+        "instructions", "src/time/scale.rs", "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n",
+        "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n        (0..9).for_each(|n| _ = std::hint::black_box(n));\n"),
+    "due timers of a store begin in the wrong order": (
+        "durable", "durable/src/service/window.rs", "self.ready.push_back(position);", "self.ready.push_front(position);"),
+    "a slot is one too far": (
+        "fuzz", "wheel/src/geometry.rs", "bucket as u32 & self.slot_mask", "(bucket as u32 + 1) & self.slot_mask"),
+}
+
+
+def plant(file, old, new):
+    """The change, made in the copy at the first place that it fits; how to take it back."""
+    path = COPY / file
+    text = path.read_text()
+    if old not in text or old == new:
+        return None
+    path.write_text(text.replace(old, new, 1))
+    return lambda: path.write_text(text)
+
+
+def main():
+    if "--list" in sys.argv:
+        return print("\n".join(f"{stage}: {name}" for name, (stage, *_) in FAULTS.items()))
+    wanted = [arg.lower() for arg in sys.argv[1:]]
+    chosen = {
+        name: fault for name, fault in FAULTS.items()
+        if not wanted or any(want in name.lower() or want == fault[0] for want in wanted)
+    }
+    # A clone keeps what it has built from one fault to the next.
+    if not COPY.exists():
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(COPY)], check=True)
+    subprocess.run(["git", "fetch", "-q", str(ROOT), "HEAD"], cwd=COPY, check=True)
+    subprocess.run(["git", "reset", "-q", "--hard", "FETCH_HEAD"], cwd=COPY, check=True)
+    missed = 0
+    for name, (stage, file, old, new) in chosen.items():
+        take_back = plant(file, old, new)
+        if not take_back:
+            outcome = f"STALE: {file} no longer has that"
+        else:
+            done = subprocess.run([".ci/run", stage], cwd=COPY, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            lines = [line for line in done.stdout.splitlines() if "panicked" in line or "error" in line.lower() or ".sh: " in line]
+            outcome = f"noticed: {lines[0].strip()[:120] if lines else 'it failed'}" if done.returncode else "MISSED"
+            take_back()
+        missed += not outcome.startswith("noticed")
+        print(f"{stage}: {name}: {outcome}", flush=True)
+    print(f"{len(chosen)} faults, {missed} unnoticed")
+    sys.exit(missed > 0)
+
+
+if __name__ == "__main__":
+    main()
