@@ -1196,33 +1196,41 @@ MUTANTS = {
     ),
     # HEARTBEAT
     "a beat without Release": (
-        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)",
-                                "self.last_ns.fetch_update(Ordering::Relaxed, Ordering::Acquire, later)")])],
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, next)",
+                                "self.last_ns.fetch_update(Ordering::Relaxed, Ordering::Acquire, next)")])],
     ),
     "a late beat without Acquire": (
-        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)",
-                                "self.last_ns.fetch_update(Ordering::Release, Ordering::Relaxed, later)")])],
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, next)",
+                                "self.last_ns.fetch_update(Ordering::Release, Ordering::Relaxed, next)")])],
     ),
     "a beat is a load and a store": (
-        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n",
+        "heartbeat", [(PULSE, [("        let last = self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, next);\n",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
-                                "        if let Some(next) = later(last) {\n"
-                                "            self.last_ns.store(next, Ordering::Release);\n"
-                                "        }\n"
-                                "        last < STOPPED\n")])],
+                                "        let next = next(last);\n"
+                                "        next.inspect(|&next| self.last_ns.store(next, Ordering::Release));\n"
+                                "        let last = next.map(|_| last).ok_or(last);\n")])],
     ),
     "a beat of an earlier time leaves no trace": (
-        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n",
+        "heartbeat", [(PULSE, [("        let last = self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, next);\n",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
-                                "        if last < STOPPED && last > now_ns {\n            return true;\n        }\n"
-                                "        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n")])],
+                                "        if last < LATE && last > now_ns {\n            return true;\n        }\n"
+                                "        let last = self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, next);\n")])],
     ),
     "a beat sets the time back": (
-        "heartbeat", [(PULSE, [("then_some(last.max(clamped(now_ns)))", "then_some(clamped(now_ns))")])],
+        "heartbeat", [(PULSE, [("{ LATE } else { last.max(now_ns) }", "{ LATE } else { now_ns }")])],
     ),
     "a beat undoes the end": (
-        "heartbeat", [(PULSE, [("let later = |last: u64| (last < STOPPED).then_some(last.max(clamped(now_ns)));",
-                                "let later = |_: u64| Some(clamped(now_ns));")])],
+        "heartbeat", [(PULSE, [("let next = |last: u64| (last < LATE).then(|| later(last));",
+                                "let next = |last: u64| Some(if last < LATE { later(last) } else { now_ns });")])],
+    ),
+    "a late beat does not end the beats": (
+        "heartbeat", [(PULSE, [("if is_late(last) { LATE } else { last.max(now_ns) }", "if is_late(last) { last } else { last.max(now_ns) }")])],
+    ),
+    "a stop undoes the end by a late beat": (
+        "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < LATE).is_ok()", "self.end(STOPPED, |last| last < STOPPED).is_ok()")])],
+    ),
+    "a timer takes no note of a late beat": (
+        "heartbeat", [(PULSE, [("last == LATE || last < LATE && until(last) <= now_ns", "last < LATE && until(last) <= now_ns")])],
     ),
     "the end of the beats without Acquire": (
         "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {",
@@ -1245,14 +1253,13 @@ MUTANTS = {
                                 "        match self.end(SILENT, |_| is_silent(last)) {")])],
     ),
     "a timer ends the beats although there was a later one": (
-        "heartbeat", [(PULSE, [("last < STOPPED && until(last) <= now_ns", "last < STOPPED && (last > 0 || until(last) <= now_ns)")])],
+        "heartbeat", [(PULSE, [("last < LATE && until(last) <= now_ns", "last < LATE && (last > 0 || until(last) <= now_ns)")])],
     ),
     "a timer ends what was stopped": (
-        "heartbeat", [(PULSE, [("let is_silent = |last: u64| last < STOPPED && until(last) <= now_ns;",
-                                "let is_silent = |last: u64| last == STOPPED || last < STOPPED && until(last) <= now_ns;")])],
+        "heartbeat", [(PULSE, [("last == LATE || last < LATE && until(last) <= now_ns", "last == LATE || last == STOPPED || last < LATE && until(last) <= now_ns")])],
     ),
     "a stop ends what was silent": (
-        "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < STOPPED).is_ok()", "self.end(STOPPED, |_| true).is_ok()")])],
+        "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < LATE).is_ok()", "self.end(STOPPED, |_| true).is_ok()")])],
     ),
     # KEYED
     "an early arrival is not heard of": (

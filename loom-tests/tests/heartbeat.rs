@@ -41,7 +41,7 @@ impl Rig {
     fn beat(&self, who: usize, now: u64) -> bool {
         // SAFETY: nobody else touches it until this thread has beaten.
         self.deeds[who].with_mut(|deed| unsafe { *deed += 1 });
-        let in_time = self.pulse.beat(now);
+        let in_time = self.pulse.beat(now, TIMEOUT);
         self.in_time[who].fetch_add(u64::from(in_time), Relaxed);
         in_time
     }
@@ -141,7 +141,7 @@ fn a_beat_that_comes_too_late_sees_what_was_done_before_the_end() {
     check(3, || {
         let rig = Rig::new();
         let late = on_thread(&rig, |rig| {
-            if !rig.pulse.beat(5) || !rig.pulse.is_alive() {
+            if !rig.pulse.beat(5, TIMEOUT) || !rig.pulse.is_alive() {
                 // SAFETY: the end orders this after what the timer did.
                 assert_eq!(rig.end.with_mut(|end| unsafe { *end }), 1);
             }
@@ -150,6 +150,27 @@ fn a_beat_that_comes_too_late_sees_what_was_done_before_the_end() {
         rig.end.with_mut(|end| unsafe { *end = 1 });
         rig.expire(TIMEOUT);
         late.join().unwrap();
+    });
+}
+
+#[test]
+fn a_late_beat_ends_the_beats_for_all_who_come_after_it() {
+    check(3, || {
+        let rig = Rig::new();
+        let late = on_thread(&rig, |rig| {
+            let first = rig.beat(0, TIMEOUT + 2);
+            // The timeout after a beat at 5, which another may have made in between, has not passed.
+            let second = rig.pulse.beat(TIMEOUT + 3, TIMEOUT);
+            let is_over = !first;
+            assert!(!(is_over && second), "it was told that the beats are over");
+            assert!(!(is_over && rig.pulse.stop()), "so there is nothing to stop");
+        });
+        let stopper = on_thread(&rig, |rig| rig.pulse.stop());
+        rig.beat(1, 5);
+        let (_, verdict) = rig.expire(2 * TIMEOUT);
+        late.join().unwrap();
+        let stopped = stopper.join().unwrap();
+        assert_eq!(verdict, if stopped { Verdict::Over } else { Verdict::Silent });
     });
 }
 

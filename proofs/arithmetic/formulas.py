@@ -209,18 +209,24 @@ def adapt(margin_ns, late_ns):
 
 # src/protocol/pulse.rs
 
-STOPPED = U64 - 1
+LATE = U64 - 2
 
 
 def clamped(now_ns):
-    return min2(now_ns, STOPPED - 1)
+    return min2(now_ns, LATE - 1)
+
+
+def is_late(first_ns, beat_ns, timeout_ns):
+    """Whether a beat comes too late after the first."""
+    return sat_add(clamped(first_ns), timeout_ns) <= clamped(beat_ns)
 
 
 def expire(first_ns, beat_ns, now_ns, timeout_ns):
     """The time until which the timer waits, or NONE: the beats fell silent."""
     last = max2(clamped(first_ns), clamped(beat_ns))
     until = sat_add(last, timeout_ns)
-    return ite(until <= now_ns, lambda: NONE, lambda: until)
+    waits = ite(until <= now_ns, lambda: NONE, lambda: until)
+    return ite(is_late(first_ns, beat_ns, timeout_ns), lambda: NONE, lambda: waits)
 
 
 # wheel/src/geometry.rs

@@ -75,7 +75,7 @@ MUTANTS = {
     "a margin shrinks after a wake-up that was later": ("a margin stays in bounds", FORMULAS, "late_ns > margin_ns,", "late_ns > margin_ns + 1,"),
     "a margin is too short to grow": ("a margin stays in bounds", "const", "LEAST_MARGIN_NS", lambda it: it["GROWTH"] - 1),
     "the beats fall silent a nanosecond early": ("a heartbeat is not early", FORMULAS, "ite(until <= now_ns, lambda: NONE, lambda: until)", "ite(until <= now_ns + 1, lambda: NONE, lambda: until)"),
-    "the time of a beat may be that of an end": ("a heartbeat is not early", FORMULAS, "return min2(now_ns, STOPPED - 1)", "return min2(now_ns, STOPPED)"),
+    "the time of a beat may be that of an end": ("a heartbeat is not early", FORMULAS, "return min2(now_ns, LATE - 1)", "return min2(now_ns, LATE)"),
     # Words
     "the deadline overlaps the version": ("fields keep apart", "const", "VERSION_BITS", lambda it: it["VERSION_BITS"] + 1),
     "ticks have 55 bits": ("fields keep apart", "const", "NEVER", lambda it: 2**55 - 1),

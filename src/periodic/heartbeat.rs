@@ -118,8 +118,9 @@ impl Heartbeat {
     }
 
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the
-    /// timeout has passed from here. `false`: it was too late; the closure has been or is being
-    /// called, or the heartbeat or its engine was stopped.
+    /// timeout has passed from here. `false`: the timeout had passed since the last beat, or the
+    /// heartbeat or its engine was stopped. If it had passed, the closure has been, is being or will
+    /// be called: also if the engine is late and has not noticed yet.
     ///
     /// The closure sees what a thread did before a beat in time.
     ///
@@ -130,13 +131,17 @@ impl Heartbeat {
         // The word may be in another core's cache: load it while the time is read.
         prefetch(Arc::as_ptr(&self.armed).cast::<u8>());
         match self.engine.watch_ns() {
-            Some(now_ns) => self.armed.shared().pulse.beat(now_ns),
+            Some(now_ns) => {
+                let Beats { pulse, timeout_ns } = self.armed.shared();
+                pulse.beat(now_ns, *timeout_ns)
+            }
             None => false,
         }
     }
 
     /// Stops the heartbeat. `true`: the closure will never be called, and was dropped here, on this
-    /// thread. `false`: the closure has been or is being called, or the heartbeat was over before.
+    /// thread. `false`: the closure has been or is being called, or will be because a beat was too
+    /// late, or the heartbeat was over before.
     ///
     /// If the engine's thread is looking for beats at this moment, it drops the closure instead,
     /// right after. O(1); never waits. Dropping the heartbeat does the same.
@@ -205,7 +210,8 @@ impl Heartbeat {
         self.armed.shared().pulse.is_alive()
     }
 
-    /// Whether the beats stopped, and the closure has been or is being called.
+    /// Whether the beats stopped, and the closure has been or is being called, or will be because a
+    /// beat was too late.
     pub fn has_fired(&self) -> bool {
         self.armed.shared().pulse.is_silent()
     }

@@ -91,15 +91,18 @@ fn beats_move_no_timer_which_comes_once_per_timeout() {
 }
 
 #[test]
-fn a_beat_at_the_very_time_is_late_only_once_the_timer_has_come() {
+fn a_beat_after_the_timeout_is_late_also_if_the_engine_is() {
     let bench = Bench::new();
     let heartbeat = bench.start(MS * 10);
-    bench.clock.advance(MS * 15);
-    assert!(heartbeat.beat(), "the engine has not looked yet");
-    bench.advance(MS * 9);
-    assert_eq!(bench.fired(), []);
-    bench.advance(MS);
-    assert_eq!(bench.fired(), [MS * 25]);
+    bench.clock.advance(MS * 10 - Duration::from_nanos(1));
+    assert!(heartbeat.beat(), "the timeout has not passed");
+    bench.clock.advance(Duration::from_secs(3600));
+    // No turn has come by since.
+    assert!(heartbeat.is_alive() && !heartbeat.beat(), "an hour is more than the timeout");
+    assert!(!heartbeat.is_alive() && heartbeat.has_fired() && !heartbeat.stop());
+    assert_eq!((bench.fired(), heartbeat.end()), (vec![], None), "it is about to be called");
+    bench.advance(Duration::ZERO);
+    assert_eq!((bench.fired().len(), heartbeat.end()), (1, Some(End::Finished)));
 }
 
 #[test]
@@ -185,7 +188,12 @@ fn random_beats_and_leaps_fire_when_a_naive_one_would() {
             let is_due = tick(last + timeout) <= now;
             assert_eq!(bench.fired(), Vec::from_iter(is_due.then_some(tick(last + timeout))));
             if random.below(3) > 0 {
-                assert_eq!(heartbeat.beat(), !is_due);
+                let is_late = is_due || last + timeout <= now;
+                assert_eq!(heartbeat.beat(), !is_late);
+                if is_late {
+                    bench.advance(MS);
+                    break;
+                }
                 last = now;
             }
         }

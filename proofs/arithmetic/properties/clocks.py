@@ -131,15 +131,18 @@ def _():
     case.prove(adapted >= F.LEAST_MARGIN_NS, adapted <= F.MOST_MARGIN_NS, is_seen == (adapted > margin))
 
 
-@holds("a heartbeat is not early", "the beats fall silent only if the timeout has passed since the last, and a timer that is told to wait waits for just that", "expire")
+@holds("a heartbeat is not early", "the beats fall silent only if the timeout has passed since the last one in time, and a timer that is told to wait waits for just that", "expire")
 def _():
     case = Case()
     first, beat = case.int("first_ns", 5), case.int("beat_ns", 9)
     now, timeout = case.int("now_ns", 12), case.int("timeout_ns", 10, 1)
     until = F.expire(first, beat, now, timeout)
     last = z3.If(first > beat, first, beat)
-    is_end = last >= F.STOPPED
-    case.prove(either(is_end, now == U64, (until == F.NONE) == (now >= last + timeout)),
+    is_end = last >= F.LATE
+    is_late = F.is_late(first, beat, timeout)
+    case.prove(either(is_end, now == U64, is_late, (until == F.NONE) == (now >= last + timeout)),
+               either(is_end, is_late == (beat >= first + timeout)),
+               implies(is_late, until == F.NONE),
                either(until == F.NONE, is_end, until == U64, until == last + timeout),
                # No time of a beat is taken for an end.
-               F.clamped(beat) < F.STOPPED)
+               F.clamped(beat) < F.LATE)

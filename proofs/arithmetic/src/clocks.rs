@@ -121,7 +121,7 @@ fn pulse(lines: &mut Lines, draw: &mut Draw) {
         false => beat_ns.saturating_add(timeout_ns).saturating_sub(draw.below(2)),
     };
     let pulse = Pulse::new(first_ns);
-    pulse.beat(beat_ns);
+    pulse.beat(beat_ns, timeout_ns);
     let until = match pulse.expire(now_ns, timeout_ns) {
         Verdict::Until(ns) => i128::from(ns),
         Verdict::Silent => NONE,

@@ -184,6 +184,8 @@ impl Stage {
         if heartbeat.beat() {
             let is_pending = world.is_pending(*number);
             world.expect(is_pending, || format!("heartbeat {number} beats after its end"));
+            let is_late = world.is_asked_for(*number);
+            world.expect(!is_late, || format!("a beat of {number} after the timeout is in time"));
             world.file(*number, world.now_ns().saturating_add(*timeout_ns));
         } else {
             world.ended(*number, false);
