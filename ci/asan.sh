@@ -4,7 +4,7 @@
 # with LONG=1 all of the crates. Arguments choose other tests, as for `cargo test`.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-sanitize asan 0.1
+sanitize asan 0.2
 # With a block for each entry, it sees what is done to an entry that is free.
 export RUSTFLAGS="-Zsanitizer=address --cfg asan"
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"

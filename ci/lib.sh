@@ -79,12 +79,13 @@ for dependency in linux-raw-sys num_cpus nu-ansi-term regex-automata regex-synta
 done
 unset dependency
 
-# sanitize NAME SCALE: what cargo builds from here on has this sanitizer, in a target folder of its
-# own, and tests do a part of what they do without. SANITIZED are the options of these builds. The
+# sanitize NAME PART: what cargo builds from here on has this sanitizer, in a target folder of its own,
+# and tests do this part of what they do without. SANITIZED are the options of these builds. The
 # sanitizers work on the stable compiler; only their switches are not stable.
 sanitize() {
     export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/target/$1 CARGO_PROFILE_DEV_STRIP=none
-    export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-$2}"
+    TICKLESS_TEST_SCALE=$(awk "BEGIN { print ${TICKLESS_TEST_SCALE:-1} * $2 }")
+    export TICKLESS_TEST_SCALE
     SANITIZED=(--locked --target "$(host)")
     # Reports name functions, and suppressions match on the names.
     need_command llvm-symbolizer llvm
