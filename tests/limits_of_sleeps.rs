@@ -74,14 +74,14 @@ fn sleeps_count_if_the_engine_is_told_to() {
 }
 
 #[test]
-fn a_stop_returns_sleeps_and_others_and_releases_the_right_room() {
+fn a_stop_ends_sleeps_returns_others_and_releases_the_right_room() {
     for count_sleeps in [false, true] {
         let engine = room_for(4, Builder::new().count_sleeps(count_sleeps));
         let (_, waker) = bell();
         let mut sleep = engine.sleep(MS);
         assert!(poll(&mut sleep, &waker).is_pending());
         engine.schedule_detached(MS, || ()).unwrap();
-        assert_eq!(engine.stop().unwrap().len(), 2);
+        assert_eq!(engine.stop().unwrap().len(), 1);
         drop(sleep);
     }
 }
@@ -129,17 +129,20 @@ fn the_room_is_that_of_timers_which_are_no_sleeps() {
     }
 }
 
-/// The task of a sleep, as the stop of its engine returns it.
+/// The task of a sleep, as its engine sends it into a channel.
 fn task_of_a_sleep() -> Task {
-    let old = room_for(1, Builder::new());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
+    let old = builder.build_with_handler(Channel::dropping(sender)).unwrap();
     let (_, waker) = bell();
     let mut sleep = old.sleep(HOUR);
     assert!(poll(&mut sleep, &waker).is_pending());
-    old.stop().unwrap().pop().expect("the sleep's")
+    old.advance(HOUR).unwrap();
+    receiver.recv().unwrap()
 }
 
 #[test]
-fn tasks_that_a_stop_returned_may_be_scheduled_elsewhere() {
+fn a_sleeps_task_may_be_scheduled_elsewhere() {
     let engine = room_for(3, Builder::new());
     engine.schedule_detached(MS, task_of_a_sleep()).unwrap();
     assert_eq!(room(&engine), 2, "it counts, as others do");

@@ -159,7 +159,8 @@ fn a_late_beat_ends_the_beats_for_all_who_come_after_it() {
         let rig = Rig::new();
         let late = on_thread(&rig, |rig| {
             let first = rig.beat(0, TIMEOUT + 2);
-            // The timeout after a beat at 5, which another may have made in between, has not passed.
+            // The timeout after a beat at 5, which another may have made in between, has not
+            // passed.
             let second = rig.pulse.beat(TIMEOUT + 3, TIMEOUT);
             let is_over = !first;
             assert!(!(is_over && second), "it was told that the beats are over");

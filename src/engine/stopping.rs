@@ -5,7 +5,7 @@
 //! file decides who waits for it, and who must not.
 //!
 //! *Tested by*: `tests/races/stop.rs`, `tests/races/stop_backlog.rs`, `tests/races/stop_cycles.rs`,
-//! `tests/races/stop_within.rs`.
+//! `tests/races/stop_within.rs`, `tests/races/stop_sleeps.rs`.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use crate::sync::{Arc, AtomicBool, Ordering, thread};
 use super::Engine;
 use super::core::Core;
 use super::crew::Crew;
+use super::limits::is_exempt;
 
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
@@ -57,6 +58,9 @@ impl<T: Send + 'static> Engine<T> {
     /// call on, not the same one for all threads: a call that runs meanwhile may succeed after
     /// another one was refused, and the stop then returns its payload. The stop waits for the tasks
     /// that are running. When it returns, the engine has dropped its handler.
+    ///
+    /// The timers of [sleeps](crate::future) have payloads of the engine's own. They are not returned:
+    /// the sleeps end, before the stop waits for running tasks, of which one may await a sleep.
     ///
     /// Each payload ends in exactly one of these ways, however they race: it is handed over,
     /// dropped or returned by its handle, given back by `schedule`, or returned here. Stopping
@@ -141,10 +145,10 @@ impl<T: Send + 'static> Inner<T> {
             return Err(StopError::InsideTask);
         }
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
-        let mut returned = self.core.stop();
+        let mut returned = end_sleeps(self.core.stop());
         let is_over = self.wait(deadline);
         let both = || self.core.both();
-        both().for_each(|core| returned.append(&mut core.ending.claim()));
+        both().for_each(|core| returned.append(&mut end_sleeps(core.ending.claim())));
         let roles_left = || both().map(|core| core.ending.roles_left()).sum();
         let running = if is_over { 0 } else { roles_left() };
         Ok(Stopped { returned, running })
@@ -179,6 +183,14 @@ impl<T: Send + 'static> Inner<T> {
     }
 }
 
+/// Ends the sleeps among what was pending, and returns the rest. (What awaits a sleep is woken when
+/// the payload of its timer is dropped.)
+fn end_sleeps<T: 'static>(pending: Vec<T>) -> Vec<T> {
+    let (sleeps, rest) = pending.into_iter().partition(is_exempt);
+    drop_each(sleeps);
+    rest
+}
+
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
         if self.core.is_inherited() {
@@ -190,14 +202,14 @@ impl<T: Send + 'static> Drop for Inner<T> {
         // ORDER: Relaxed - as in `wait`.
         let gave_up = self.gave_up.load(Ordering::Relaxed);
         let waiting = if gave_up { None } else { wait_for(self.core.party()) };
-        let mut pending = self.core.stop();
+        // Before it waits for running tasks: one of them may wait for what is dropped here.
+        drop_each(self.core.stop());
         if waiting.is_some() {
             self.wait(None);
         }
         // If this did not wait, the threads that still run a task drop the payloads that they
         // leave.
-        self.core.both().for_each(|core| pending.append(&mut core.ending.abandon()));
-        drop_each(pending);
+        self.core.both().for_each(|core| drop_each(core.ending.abandon()));
         // SAFETY: this was the last clone of the engine, and the engine is stopped.
         unsafe { self.core.dismantle() };
     }

@@ -119,8 +119,8 @@ impl Heartbeat {
 
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the
     /// timeout has passed from here. `false`: the timeout had passed since the last beat, or the
-    /// heartbeat or its engine was stopped. If it had passed, the closure has been, is being or will
-    /// be called: also if the engine is late and has not noticed yet.
+    /// heartbeat or its engine was stopped. If it had passed, the closure has been, is being or
+    /// will be called: also if the engine is late and has not noticed yet.
     ///
     /// The closure sees what a thread did before a beat in time.
     ///

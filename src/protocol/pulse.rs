@@ -53,8 +53,8 @@ impl Pulse {
         Pulse { last_ns: AtomicU64::new(clamped(now_ns)) }
     }
 
-    /// A beat at `now_ns`. Returns `false` if the beats have ended, or if it ends them: `timeout_ns`
-    /// or more have passed since the last one.
+    /// A beat at `now_ns`. Returns `false` if the beats have ended, or if it ends them:
+    /// `timeout_ns` or more have passed since the last one.
     #[inline]
     pub fn beat(&self, now_ns: u64, timeout_ns: u64) -> bool {
         let now_ns = clamped(now_ns);
@@ -70,8 +70,8 @@ impl Pulse {
         last.is_ok_and(|last| !is_late(last))
     }
 
-    /// Ends the beats if the last one was `timeout_ns` or more before `now_ns`, or if a late one has
-    /// done so.
+    /// Ends the beats if the last one was `timeout_ns` or more before `now_ns`, or if a late one
+    /// has done so.
     pub fn expire(&self, now_ns: u64, timeout_ns: u64) -> Verdict {
         let until = |last: u64| last.saturating_add(timeout_ns);
         let is_silent = |last: u64| last == LATE || last < LATE && until(last) <= now_ns;

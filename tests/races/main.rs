@@ -78,6 +78,7 @@ mod snapshot;
 mod stop;
 mod stop_backlog;
 mod stop_cycles;
+mod stop_sleeps;
 mod stop_within;
 mod stress;
 mod stuck;
