@@ -52,6 +52,44 @@ impl Recorder {
     }
 }
 
+/// The calls about a span that a subscriber gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Call {
+    New,
+    Enter,
+    Exit,
+    Close,
+}
+
+/// Panics at some calls about a span.
+struct Broken(&'static [Call]);
+
+impl Broken {
+    fn call(&self, call: Call) {
+        if self.0.contains(&call) {
+            panic_as_planned();
+        }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Broken {
+    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        self.call(Call::New);
+    }
+
+    fn on_enter(&self, _: &Id, _: Context<'_, S>) {
+        self.call(Call::Enter);
+    }
+
+    fn on_exit(&self, _: &Id, _: Context<'_, S>) {
+        self.call(Call::Exit);
+    }
+
+    fn on_close(&self, _: Id, _: Context<'_, S>) {
+        self.call(Call::Close);
+    }
+}
+
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
         let mut fields = Fields(String::new());
@@ -174,10 +212,7 @@ fn a_subscriber_that_panics_at_an_event_harms_no_reaper() {
     let clock = ManualClock::new();
     let engine = builder(&clock).shards(1).slow_threshold(MS).saturation(MS).build().unwrap();
     let recorder = Recorder { is_broken: true, ..Recorder::default() };
-    // Spans begin around the handler, whose panics are counted: this one is told of events alone.
-    let events = tracing_subscriber::filter::filter_fn(|metadata| metadata.is_event());
-    let subscriber = Registry::default().with(recorder.with_filter(events));
-    tracing::subscriber::with_default(subscriber, || {
+    tracing::subscriber::with_default(Registry::default().with(recorder), || {
         let of_task = clock.clone();
         let task = move || {
             of_task.advance(MS * 5);
@@ -190,4 +225,34 @@ fn a_subscriber_that_panics_at_an_event_harms_no_reaper() {
         let stats = engine.stats();
         assert_eq!((stats.panicked, stats.slow, stats.saturations, stats.saturated), (1, 1, 1, 0));
     });
+}
+
+#[test]
+fn a_subscriber_that_panics_at_a_span_keeps_no_task_from_running() {
+    use Call::{Close, Enter, Exit, New};
+    let cases: [&[Call]; 6] =
+        [&[New], &[Enter], &[Exit], &[Close], &[Exit, Close], &[Enter, Exit, Close]];
+    for calls in cases {
+        let engine = builder(&ManualClock::new()).shards(1).build().unwrap();
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..3 {
+            let ran = ran.clone();
+            let task = move || {
+                ran.lock().unwrap().push(n);
+                // The span then ends while the thread unwinds.
+                if n == 1 {
+                    panic_as_planned();
+                }
+            };
+            engine.schedule_detached(MS, task).unwrap();
+        }
+        let subscriber = Registry::default().with(Broken(calls));
+        tracing::subscriber::with_default(subscriber, || {
+            assert_eq!(engine.advance(MS), Ok(3), "{calls:?}");
+        });
+        let stats = engine.stats();
+        assert_eq!((stats.fired, stats.panicked), (3, 1), "{calls:?}: the task's panic alone");
+        ran.lock().unwrap().sort_unstable();
+        assert_eq!(*ran.lock().unwrap(), [0, 1, 2], "{calls:?}");
+    }
 }

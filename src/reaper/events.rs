@@ -4,6 +4,9 @@
 //! (spans), `tickless::slow`, `tickless::stuck`, `tickless::panic` and `tickless::saturation`. A
 //! target without a subscriber costs the test of a cached flag.
 //!
+//! *Invariant*: a subscriber is foreign code and may panic. Its panics stay out of [`in_batch`],
+//! which contains each call to it. The caller of the other functions contains these.
+//!
 //! *Tested by*: `tests/tracing.rs`.
 
 #![cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
@@ -11,22 +14,32 @@
 use std::time::Duration;
 
 use crate::dispatch::SlowTask;
+#[cfg(feature = "tracing")]
+use crate::dispatch::contained;
 
 use super::panics::TaskPanic;
 use super::{Observer, StuckTask};
 
-/// Runs `f`, in which the handler takes a batch of `timers`, in a span.
+/// A value of the subscriber's, if making it did not panic. Its drop calls the subscriber.
+#[cfg(feature = "tracing")]
+struct Contained<V>(Option<V>);
+
+/// Runs `f`, in which the handler takes a batch of `timers`, in a span. `f` runs whatever the
+/// subscriber does, and may panic.
 #[inline]
 pub(super) fn in_batch<R>(observer: &Observer, timers: usize, f: impl FnOnce() -> R) -> R {
     #[cfg(feature = "tracing")]
-    let _span = tracing::trace_span!(
-        target: "tickless::batch",
-        "batch",
-        engine = &**observer.name(),
-        shard = observer.shard(),
-        timers,
-    )
-    .entered();
+    let span = Contained::new(|| {
+        Some(tracing::trace_span!(
+            target: "tickless::batch",
+            "batch",
+            engine = &**observer.name(),
+            shard = observer.shard(),
+            timers,
+        ))
+    });
+    #[cfg(feature = "tracing")]
+    let _entered = Contained::new(|| span.0.as_ref().map(tracing::Span::enter));
     f()
 }
 
@@ -93,4 +106,24 @@ pub(super) fn caught_up(observer: &Observer, lasted: Duration) {
         lasted_seconds = lasted.as_secs_f64(),
         "shard caught up",
     );
+}
+
+// === impl Contained ===
+
+#[cfg(feature = "tracing")]
+impl<V> Contained<V> {
+    fn new(make: impl FnOnce() -> Option<V>) -> Contained<V> {
+        let mut value = None;
+        contained(|| value = make());
+        Contained(value)
+    }
+}
+
+/// Also while the thread unwinds from a task's panic: a second one that got out would abort.
+#[cfg(feature = "tracing")]
+impl<V> Drop for Contained<V> {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        contained(|| drop(value));
+    }
 }
