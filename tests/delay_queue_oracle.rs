@@ -1,6 +1,6 @@
 //! A delay queue against a list of what it should hold: random inserts, removals, resets, polls and
-//! steps of time. Whatever comes out was due and was the earliest, and a task that waits is woken
-//! as soon as there is a reason.
+//! steps of time. Each item that comes out was due, the order is the one that `DelayQueue`
+//! promises, and a task that waits is woken as soon as there is a reason.
 
 use std::collections::BTreeMap;
 use std::task::Poll;
@@ -19,17 +19,24 @@ enum Told {
     Empty,
 }
 
+#[derive(Clone, Copy)]
+struct Item {
+    key: Key,
+    /// `None` is never.
+    due: Option<u64>,
+    /// When it was inserted, or reset for the last time.
+    filed: u64,
+}
+
 struct Case {
     queued: Queued<u64>,
     random: Random,
     now: u64,
-    /// By number: the key, and when it is due; `None` is never.
-    pending: BTreeMap<u64, (Key, Option<u64>)>,
+    /// By number.
+    pending: BTreeMap<u64, Item>,
     /// Keys of what is out.
     stale: Vec<Key>,
     made: u64,
-    /// The latest time for which something was inserted after it.
-    late_until: u64,
     told: Told,
     /// It has been woken, or was told to poll again.
     may_poll: bool,
@@ -44,7 +51,6 @@ impl Case {
             pending: BTreeMap::new(),
             stale: Vec::new(),
             made: 0,
-            late_until: 0,
             told: Told::Nothing,
             may_poll: true,
         }
@@ -67,7 +73,7 @@ impl Case {
     fn any(&mut self) -> Option<(u64, Key)> {
         let count = self.pending.len() as u64;
         let at = self.random.below(count.max(1)) as usize;
-        self.pending.iter().nth(at).map(|(number, (key, _))| (*number, *key))
+        self.pending.iter().nth(at).map(|(number, item)| (*number, item.key))
     }
 
     fn insert(&mut self) {
@@ -81,8 +87,7 @@ impl Case {
             }
             Some(due) => self.queued.queue.insert_at(number, self.queued.at(due)),
         };
-        self.note_late(due);
-        self.pending.insert(number, (key, due));
+        self.pending.insert(number, Item { key, due, filed: self.now });
     }
 
     fn reset(&mut self) {
@@ -93,14 +98,7 @@ impl Case {
             Some(due) => self.queued.queue.reset_at(key, self.queued.at(due)),
         };
         assert!(is_there);
-        self.note_late(due);
-        self.pending.insert(number, (key, due));
-    }
-
-    fn note_late(&mut self, due: Option<u64>) {
-        if due.is_some_and(|due| due < self.now) {
-            self.late_until = self.now;
-        }
+        self.pending.insert(number, Item { key, due, filed: self.now });
     }
 
     fn remove(&mut self) {
@@ -111,14 +109,23 @@ impl Case {
     }
 
     fn first(&self) -> Option<u64> {
-        self.pending.values().filter_map(|(_, due)| *due).min()
+        self.pending.values().filter_map(|item| item.due).min()
+    }
+
+    /// That an item due at `due` may come out before all that are pending. An item whose deadline
+    /// had passed when it was filed has its place anywhere between that deadline and that moment.
+    fn assert_may_come_first(&self, due: u64) {
+        for other in self.pending.values() {
+            let latest_place = other.due.map(|due| due.max(other.filed));
+            assert!(latest_place.is_none_or(|place| due <= place), "{due} before {:?}", other.due);
+        }
     }
 
     fn poll(&mut self) {
         self.may_poll = false;
-        let first = self.first();
         match self.queued.poll_whole() {
             Poll::Pending => {
+                let first = self.first();
                 assert!(!self.pending.is_empty() && first.is_none_or(|due| due > self.now));
                 self.told = Told::Pending;
             }
@@ -127,14 +134,12 @@ impl Case {
                 self.told = Told::Empty;
             }
             Poll::Ready(Some(expired)) => {
-                let (key, due) = self.pending.remove(expired.get_ref()).expect("it was there");
+                let Item { key, due, .. } =
+                    self.pending.remove(expired.get_ref()).expect("it was there");
                 let due = due.expect("it is not for never");
                 assert_eq!((expired.key(), expired.deadline()), (key, self.queued.at(due)));
                 assert!(due <= self.now, "early");
-                // What is inserted after its deadline counts as due then.
-                if Some(due) != first {
-                    assert!(due <= self.late_until, "{due} before {first:?}");
-                }
+                self.assert_may_come_first(due);
                 self.stale.push(key);
                 self.told = Told::Nothing;
                 self.may_poll = true;
@@ -156,9 +161,10 @@ impl Case {
         assert_eq!((queue.len(), queue.is_empty()), (self.pending.len(), self.pending.is_empty()));
         let peeked = queue.peek();
         assert_eq!(peeked.is_some(), self.first().is_some());
-        if let Some((key, due)) = self.pending.values().find(|(key, _)| Some(*key) == peeked) {
-            assert!(*due == self.first() || due.unwrap() <= self.late_until);
-            assert_eq!(queue.deadline(*key), due.map(|due| self.queued.at(due)));
+        if let Some(next) = self.pending.values().find(|item| Some(item.key) == peeked) {
+            let due = next.due.expect("it is not for never");
+            self.assert_may_come_first(due);
+            assert_eq!(queue.deadline(next.key), Some(self.queued.at(due)));
         }
         assert!(self.queued.engine.len() <= 1, "one timer");
     }
@@ -175,7 +181,7 @@ impl Case {
             }
             8 if self.random.below(40) == 0 => {
                 self.queued.queue.clear();
-                self.stale.extend(self.pending.values().map(|(key, _)| *key));
+                self.stale.extend(self.pending.values().map(|item| item.key));
                 self.pending.clear();
             }
             9 => self.queued.queue.shrink_to_fit(),
@@ -193,7 +199,7 @@ impl Case {
 
     /// By polls on wake-ups alone, everything comes out.
     fn run_dry(&mut self) {
-        let last = self.pending.values().filter_map(|(_, due)| *due).max().unwrap_or(0);
+        let last = self.pending.values().filter_map(|item| item.due).max().unwrap_or(0);
         while self.first().is_some() {
             self.check();
             while self.may_poll {
@@ -204,7 +210,9 @@ impl Case {
             self.now = first.max(self.now);
             self.queued.pass_to(self.now);
         }
-        assert!(self.now <= last.max(self.now) && self.pending.values().all(|it| it.1.is_none()));
+        assert!(
+            self.now <= last.max(self.now) && self.pending.values().all(|item| item.due.is_none())
+        );
     }
 }
 

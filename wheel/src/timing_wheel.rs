@@ -86,7 +86,8 @@ pub trait TimingWheel<T>: sealed::Sealed {
 
     /// Moves time to `now` and hands every timer whose deadline has come to `sink`, with the key
     /// that it had and its deadline, in order of the deadlines; within one tick in no particular
-    /// order. Returns their number. A time before [`now`](TimingWheel::now) does nothing. The
+    /// order. A timer that was inserted after its deadline counts as due when it was inserted.
+    /// Returns their number. A time before [`now`](TimingWheel::now) does nothing. The
     /// [table](TimingWheel) says how long it takes.
     ///
     /// # Panics

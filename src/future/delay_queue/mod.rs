@@ -40,7 +40,8 @@ use crate::time::{Clock, Scale, Tick};
 use alarm::Alarm;
 pub use expired::Expired;
 
-/// A queue whose items come out when their deadlines have passed, in the order of these.
+/// A queue whose items come out when their deadlines have passed, in the order of these (see
+/// [below](Self#order)).
 ///
 /// An item is inserted with a delay or a deadline, and comes out of [`expired`](Self::expired),
 /// [`poll_expired`](Self::poll_expired) or the [`Stream`](futures_core::Stream): never before its
@@ -79,6 +80,14 @@ pub use expired::Expired;
 ///     }
 /// });
 /// ```
+///
+/// # Order
+///
+/// Items come out in the order of their deadlines, each rounded up to a tick of the engine; those
+/// of one tick come out in no particular order. An item whose deadline had passed when it was
+/// inserted or reset is due at once: it comes out anywhere between the place of its deadline and
+/// the place of the time of that call. So several such items may come out in any order. If their
+/// order matters, sort them and handle them without the queue.
 ///
 /// # When it is empty
 ///
@@ -191,7 +200,8 @@ impl<T> DelayQueue<T> {
     /// [precise](When::precise).) Returns its key.
     ///
     /// If the delay is too long to represent, or the engine is gone, the item never comes out, but
-    /// can be removed and reset. An item whose deadline has passed comes out at the next poll.
+    /// can be removed and reset. An item whose deadline has passed is due at once; the
+    /// [order](Self#order) of several such items is unspecified.
     ///
     /// If a task waits for the queue and the item is due earlier than all others, the task is woken
     /// in time, or at once if the item is due already. Takes constant time, except when memory
@@ -297,7 +307,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Returns the key of the item that comes out next, or `None` if none ever will. Of several
-    /// that are due at the same tick it is any one.
+    /// that are due at the same tick, or were due when they were inserted, it is any one.
     ///
     /// Takes constant time if the item is due within 256 ticks. Otherwise this looks at every item
     /// of its bucket.
