@@ -4,6 +4,8 @@
 
 #[path = "common/child.rs"]
 mod child;
+#[path = "fork/waits.rs"]
+mod waits;
 
 use std::future::{Future, pending};
 use std::mem;
@@ -16,8 +18,6 @@ use child::in_a_child;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
 use tickless::netty::HashedWheelTimer;
-use tickless::periodic::End;
-use tickless::wait::{Ended, Stage, WaitError};
 use tickless::{
     Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
     Task, TurnError, When,
@@ -132,54 +132,6 @@ fn the_last_clone_of_an_engine_is_dropped_in_silence() {
     let (on_pool, driven, ..) = all.as_ref().unwrap();
     assert_works(on_pool);
     assert_eq!(driven.stop().unwrap(), [7]);
-}
-
-#[test]
-fn a_child_waits_for_no_task_of_the_parent() {
-    let engine = Engine::builder().tick(MS).build().unwrap();
-    let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
-    let (own, given) = mpsc::channel::<()>();
-    let task = move || {
-        begin.send(()).unwrap();
-        let _ = released.recv();
-        drop(own);
-    };
-    let mut running = engine.schedule_waitable(Duration::ZERO, task).unwrap();
-    begun.recv().unwrap();
-    let mut pending = engine.schedule_waitable(HOUR, || ()).unwrap();
-    let periodic = engine.every(HOUR, |_| ()).unwrap();
-    in_a_child("a wait", || {
-        assert_eq!(running.cancel_wait(), Err(WaitError::Forked));
-        let limit = Duration::from_millis(1);
-        assert_eq!(running.cancel_wait_within(limit), Err(WaitError::Forked));
-        assert_eq!(pending.cancel_wait(), Ok(Ended::Cancelled));
-        assert_eq!(periodic.cancel_wait(), Ok(End::Cancelled));
-    });
-    assert_eq!(pending.stage(), Stage::Pending);
-    drop(release);
-    assert_eq!(running.cancel_wait(), Ok(Ended::Finished));
-    assert!(given.try_recv().is_err(), "its captures are dropped");
-    assert_eq!(periodic.cancel_wait(), Ok(End::Cancelled));
-}
-
-#[test]
-fn a_child_waits_for_no_key_of_the_parent() {
-    let engine = Engine::builder().shards(1).build().unwrap();
-    let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
-    let (begin, begun) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let task = move || {
-        begin.send(()).unwrap();
-        _ = released.recv();
-    };
-    timers.schedule_keyed(1, Duration::ZERO, task).unwrap();
-    begun.recv_timeout(PATIENCE).unwrap();
-    in_a_child("a wait for a key", || {
-        assert_eq!(timers.cancel_wait(&1), Err(WaitError::Forked));
-        assert_eq!(timers.cancel_wait_within(&1, MS * 50), Err(WaitError::Forked));
-    });
-    drop(release);
-    assert_eq!(timers.cancel_wait(&1), Ok(false));
 }
 
 #[test]

@@ -15,13 +15,16 @@
 //!
 //! *Owner*: each thread has the list of parties that it works for, and its post, if it has one. The
 //! waits in progress are behind one lock. A thread takes it only if it works for a party, and calls
-//! nothing else under it.
+//! nothing else under it. A child process has a list and a lock of its own: the parent's may be
+//! locked for ever there, and none of the parent's waits goes on.
 //!
-//! *Tested by*: `tests/races/stop_cycles.rs`, `tests/races/dispatch_inside.rs`.
+//! *Tested by*: `tests/races/stop_cycles.rs`, `tests/races/dispatch_inside.rs`, `tests/fork.rs`.
 
 use std::cell::RefCell;
 
-use crate::sync::{Arc, Mutex, MutexGuard, Nesting};
+use crate::sync::{Arc, Global, Mutex, MutexGuard, Nesting};
+
+use super::process::Process;
 
 /// An engine, a pool or a task: its end waits for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +44,16 @@ struct Wait {
     awaited: Party,
 }
 
+/// The waits in progress of a process.
+#[derive(Debug)]
+struct Waits {
+    process: Process,
+    list: Mutex<Vec<Wait>>,
+}
+
 /// A wait in progress. It ends when this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting(Option<Wait>);
+pub(crate) struct Waiting(Option<(&'static Waits, Wait)>);
 
 /// A thread's post: work that reapers may be waiting for. A worker's post is its pool.
 pub(crate) trait Post: Send + Sync {
@@ -59,7 +69,7 @@ thread_local! {
     static POST: RefCell<Option<Arc<dyn Post>>> = const { RefCell::new(None) };
 }
 
-static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
+static WAITS: Global<Waits> = Global::empty();
 
 /// Runs `f` as work that `party` waits for when it ends.
 pub(crate) fn work_for<R>(party: Party, f: impl FnOnce() -> R) -> R {
@@ -78,13 +88,14 @@ pub(crate) fn wait_for(party: Party) -> Option<Waiting> {
     if waiting.is_empty() {
         return Some(Waiting(None));
     }
-    let mut waits = lock();
-    if closes_a_circle(&waits, &waiting, party) {
+    let waits = WAITS.get_or_make(Waits::are_ours, Waits::none);
+    let mut list = waits.lock();
+    if closes_a_circle(&list, &waiting, party) {
         return None;
     }
     let wait = Wait { waiting, awaited: party };
-    waits.push(wait.clone());
-    Some(Waiting(Some(wait)))
+    list.push(wait.clone());
+    Some(Waiting(Some((waits, wait))))
 }
 
 /// Whether the end of `party` waits, directly or not, for one of `waiting`.
@@ -105,16 +116,29 @@ fn closes_a_circle(waits: &[Wait], waiting: &[Party], party: Party) -> bool {
     false
 }
 
-fn lock() -> MutexGuard<'static, Vec<Wait>> {
-    WAITS.lock().expect("nothing panics under this lock")
+impl Waits {
+    fn none() -> Waits {
+        Waits { process: Process::current(), list: Mutex::new(Vec::new()) }
+    }
+
+    fn are_ours(&self) -> bool {
+        self.process.is_current()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Wait>> {
+        self.list.lock().expect("nothing panics under this lock")
+    }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let Some(wait) = &self.0 else { return };
-        let mut waits = lock();
-        let at = waits.iter().position(|other| other == wait);
-        waits.swap_remove(at.expect("a wait that was entered is there"));
+        let Some((waits, wait)) = &self.0 else { return };
+        if !waits.are_ours() {
+            return;
+        }
+        let mut list = waits.lock();
+        let at = list.iter().position(|other| other == wait);
+        list.swap_remove(at.expect("a wait that was entered is there"));
     }
 }
 

@@ -4,25 +4,23 @@
 //! process's. A thread knows the first two by their numbers: entering counts no reference, and a
 //! number of an engine that is gone finds nothing.
 //!
-//! *Owner*: each thread has its own choice; the process's engine is published once.
+//! *Owner*: each thread has its own choice; the process's engine is set once.
 //!
 //! *Tested by*: `tests/ambient.rs`, `tests/future_global.rs`, `tests/global_set.rs`,
 //! `tests/fork.rs`.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ptr;
 use std::time::Instant;
 
 use crate::error::{BuildError, GlobalReason, Refused};
-use crate::sync::{AtomicPtr, Ordering, thread};
+use crate::sync::{Global, thread};
 
 use super::thread_cache::is_inherited;
 use super::{Engine, EngineRef};
 
-/// The engine of this process or of the one that it was forked from, or null. An engine that was
-/// published here is never freed.
-static GLOBAL: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
+/// The engine of this process, or of the one that it was forked from.
+static GLOBAL: Global<Engine> = Global::empty();
 
 thread_local! {
     /// Has no destructor, so that it also works while a thread ends.
@@ -203,8 +201,8 @@ impl<'a> EngineRef {
             return EngineRef::numbered(number);
         }
         match published() {
-            Ok(engine) => EngineRef::new(engine),
-            Err(_) => EngineRef::first_global(),
+            Some(engine) => EngineRef::new(engine),
+            None => EngineRef::first_global(),
         }
     }
 
@@ -288,9 +286,9 @@ impl Engine {
     /// A thread could not be started.
     pub fn try_global() -> Result<&'static Engine, BuildError> {
         match published() {
-            Ok(engine) => Ok(engine),
-            // What another thread has published meanwhile is as good.
-            Err(before) => Ok(publish(before, Engine::new()?).unwrap_or_else(|(other, _)| other)),
+            Some(engine) => Ok(engine),
+            // The engine that another thread has set meanwhile is as good.
+            None => Ok(GLOBAL.set(Engine::new()?, is_ours).unwrap_or_else(|(other, _)| other)),
         }
     }
 
@@ -317,45 +315,20 @@ impl Engine {
         if engine.is_inherited() {
             return Err(SetGlobalError::new(GlobalReason::Forked, engine));
         }
-        let before = match published() {
-            Ok(_) => return Err(SetGlobalError::new(GlobalReason::InUse, engine)),
-            Err(before) => before,
-        };
-        match publish(before, engine) {
+        match GLOBAL.set(engine, is_ours) {
             Ok(_) => Ok(()),
             Err((_, engine)) => Err(SetGlobalError::new(GlobalReason::InUse, engine)),
         }
     }
 }
 
-/// The process's engine, or what is in its place.
+/// The process's engine, if it has one.
 #[inline]
-fn published() -> Result<&'static Engine, *mut Engine> {
-    // ORDER: Acquire - pairs with the CAS in `publish`: the engine is built.
-    let known = GLOBAL.load(Ordering::Acquire);
-    // SAFETY: an engine that was published is never freed, and is only shared from then on.
-    unsafe { known.as_ref() }.filter(|engine| !engine.is_inherited()).ok_or(known)
+fn published() -> Option<&'static Engine> {
+    GLOBAL.get(is_ours)
 }
 
-/// Makes `engine` the process's, in the place of `before`, which is none or the parent's.
-///
-/// # Errors
-/// Another thread was faster: returns that engine, and this one.
-fn publish(
-    before: *mut Engine,
-    engine: Engine,
-) -> Result<&'static Engine, (&'static Engine, Engine)> {
-    let engine = Box::into_raw(Box::new(engine));
-    // ORDER: AcqRel - publishes the engine; Acquire - sees the engine of a thread that was faster.
-    match GLOBAL.compare_exchange(before, engine, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: it is never freed from here on, and only shared.
-        Ok(_) => Ok(unsafe { &*engine }),
-        Err(other) => {
-            // SAFETY: it came from `into_raw`, and nobody else has seen it.
-            let engine = *unsafe { Box::from_raw(engine) };
-            // SAFETY: as in `published`. This process publishes one engine in the place of none,
-            // or of the parent's, so the other one is not the parent's.
-            Err((unsafe { &*other }, engine))
-        }
-    }
+/// Whether an engine is this process's, and not its parent's.
+fn is_ours(engine: &Engine) -> bool {
+    !engine.is_inherited()
 }

@@ -13,13 +13,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sync::OnceLock;
+use crate::sync::Global;
 use crate::time::Clock;
 
 use super::core::Core;
 
 /// The start of the first engine's clock.
-static ORIGIN: OnceLock<Instant> = OnceLock::new();
+static ORIGIN: Global<Instant> = Global::empty();
 
 /// When a sleep is due.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,8 @@ const _: () = assert!(size_of::<Deadline>() == size_of::<Option<Instant>>(), "a 
 /// and the instants are not equally fast.
 pub(super) fn start_after_origin_ns(clock: &Clock) -> Option<u64> {
     let start = clock.steady_start()?;
-    let after = start.checked_duration_since(*ORIGIN.get_or_init(|| start))?;
+    let origin = ORIGIN.get_or_make(|_| true, || start);
+    let after = start.checked_duration_since(*origin)?;
     u64::try_from(after.as_nanos()).ok()
 }
 
@@ -48,7 +49,9 @@ impl Deadline {
     pub(crate) fn instant(self) -> Option<Instant> {
         match self {
             Deadline::At(instant) => Some(instant),
-            Deadline::AfterOrigin(ns) => ORIGIN.get()?.checked_add(Duration::from_nanos(ns)),
+            Deadline::AfterOrigin(ns) => {
+                ORIGIN.get(|_| true)?.checked_add(Duration::from_nanos(ns))
+            }
             Deadline::Never => None,
         }
     }

@@ -50,7 +50,7 @@ use std::cell::Cell;
 use crossbeam_epoch::{Atomic, Collector, Guard, LocalHandle, Owned};
 
 #[cfg(not(crossbeam_loom))]
-use crate::sync::OnceLock;
+use crate::sync::Global;
 use crate::sync::{Counter, IS_CHECKED, Ordering};
 #[cfg(crossbeam_loom)]
 use crate::sync::{lazy_static, modelled_local as thread_local};
@@ -167,8 +167,9 @@ fn pin() -> Guard {
 
 #[cfg(not(crossbeam_loom))]
 fn collector() -> &'static Collector {
-    static COLLECTOR: OnceLock<Collector> = OnceLock::new();
-    COLLECTOR.get_or_init(Collector::new)
+    static COLLECTOR: Global<Collector> = Global::empty();
+    // A child goes on with its parent's, which has no lock.
+    COLLECTOR.get_or_make(|_| true, Collector::new)
 }
 
 /// One for each iteration of a model.

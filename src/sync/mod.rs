@@ -9,12 +9,14 @@
 
 mod cache;
 pub mod events;
+mod global;
 mod nesting;
 mod section;
 
 use ::std::time::Instant;
 
 pub use cache::{CachePadded, CountShard, ShardedCount, prefetch, prefetch_to_write, spread};
+pub use global::Global;
 pub use nesting::Nesting;
 pub use section::{Quiet, QuietMutex, Section, assert_outside};
 
