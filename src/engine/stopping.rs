@@ -60,8 +60,9 @@ impl<T: Send + 'static> Engine<T> {
     /// another one was refused, and the stop then returns its payload. The stop waits for the tasks
     /// that are running. When it returns, the engine has dropped its handler.
     ///
-    /// The timers of [sleeps](crate::future) have payloads of the engine's own. They are not returned:
-    /// the sleeps end, before the stop waits for running tasks, of which one may await a sleep.
+    /// The timers of [sleeps](crate::future) have payloads of the engine's own. They are not
+    /// returned: the sleeps end, before the stop waits for running tasks, of which one may await a
+    /// sleep.
     ///
     /// Each payload ends in exactly one of these ways, however they race: it is handed over,
     /// dropped or returned by its handle, given back by `schedule`, or returned here. Stopping

@@ -1,5 +1,5 @@
-//! A running task awaits a sleep of its own engine, which is stopped or dropped: the sleep ends, and so
-//! does the task, for which the stop waits.
+//! A running task awaits a sleep of its own engine, which is stopped or dropped: the sleep ends,
+//! and so does the task, for which the stop waits.
 
 use std::future::pending;
 use std::sync::mpsc::{Receiver, channel};
