@@ -64,7 +64,7 @@ fn every_handshake_has_a_model() {
 }
 
 #[test]
-fn files_functions_and_lines_are_short() {
+fn functions_and_lines_are_short() {
     assert_none(shape::oversized(&tree()));
 }
 

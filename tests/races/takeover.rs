@@ -171,7 +171,7 @@ fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
 #[test]
 fn with_all_spare_threads_stuck_the_rest_waits_until_one_returns() {
     let engine = builder(1).spares(2).build().unwrap();
-    let stuck: Vec<_> = (0..3)
+    let mut stuck: Vec<_> = (0..3)
         .map(|_| {
             let (task, release, begun) = stuck();
             engine.schedule_detached(Duration::ZERO, task).unwrap();
@@ -185,8 +185,9 @@ fn with_all_spare_threads_stuck_the_rest_waits_until_one_returns() {
     engine.schedule_detached(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
     assert!(fired.recv_timeout(MS * 20).is_err(), "nobody is left to take over");
     // The first to return watches again, and takes the third one's shard over.
-    drop(stuck.into_iter().next());
+    drop(stuck.remove(0));
     fired.recv_timeout(PATIENCE).unwrap();
+    drop(stuck);
     engine.stop().unwrap();
 }
 

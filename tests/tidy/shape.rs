@@ -2,19 +2,13 @@
 
 use super::source::{Source, closing, has_word, line_of, numbered};
 
-const MAX_FILE_LINES: usize = 400;
 const MAX_LINE_CHARS: usize = 100;
 const MAX_FN_LINES: usize = 70;
 
-/// Files, functions and lines that are too long.
+/// Functions and lines that are too long.
 pub(crate) fn oversized(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in files {
-        let lines = source.text.lines().count();
-        if lines > MAX_FILE_LINES {
-            let message = format!("{lines} lines in a file, of at most {MAX_FILE_LINES}");
-            complaints.push(source.complaint(1, &message));
-        }
         for (line, text) in numbered(&source.text) {
             let chars = text.chars().count();
             if chars > MAX_LINE_CHARS {
@@ -176,8 +170,6 @@ fn what_is_too_long_is_found() {
         |lines: usize| format!("impl A {{\n    fn a() {{\n{}    }}\n}}\n", "b;\n".repeat(lines));
     assert_eq!(found(&body(MAX_FN_LINES - 2)), 0);
     assert_eq!(found(&body(MAX_FN_LINES - 1)), 1);
-    assert_eq!(found(&"a\n".repeat(MAX_FILE_LINES)), 0);
-    assert_eq!(found(&"a\n".repeat(MAX_FILE_LINES + 1)), 1);
     assert_eq!(found(&"ä".repeat(MAX_LINE_CHARS)), 0);
     assert_eq!(found(&"ä".repeat(MAX_LINE_CHARS + 1)), 1);
     assert_eq!(functions("fn a();\n\nfn b() {\n}\nlet c: fn (u8);\n"), [(3, 2)]);
