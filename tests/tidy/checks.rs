@@ -71,9 +71,10 @@ const READMES: [&str; 5] =
 
 /// Commands of cargo in READMEs that no check runs as they stand there.
 pub(crate) fn unchecked_commands() -> Vec<String> {
-    let scripts = fs::read_dir(root().join("ci")).expect("the checks are there");
-    let scripts = scripts.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
-    let scripts: String = scripts.collect();
+    let files = fs::read_dir(root().join("ci")).expect("the checks are there");
+    let scripts = files.filter_map(|file| Some(file.ok()?.path()));
+    let scripts = scripts.filter(|path| path.extension().is_some_and(|name| name == "sh"));
+    let scripts: String = scripts.filter_map(|path| fs::read_to_string(path).ok()).collect();
     let mut complaints = Vec::new();
     for readme in READMES {
         for command in commands(&document(readme)) {
