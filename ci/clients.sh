@@ -3,4 +3,5 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 some_tests cargo test -p client-tests
-some_tests cargo test --all-features --doc
+# (These doctests use the clients.)
+some_tests cargo test --doc --all-features -p tickless -p client-tests
