@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
+use crate::on_shard::schedule_on;
 use crate::patience::PATIENCE;
 use crate::random::Random;
 use tickless::{BuildError, Builder, Engine};
@@ -16,17 +17,6 @@ const MS: Duration = Duration::from_millis(1);
 
 fn builder(shards: usize) -> Builder {
     Engine::builder().shards(shards)
-}
-
-/// Schedules `task` on this shard.
-fn schedule_on(
-    engine: &Engine,
-    shard: usize,
-    delay: Duration,
-    task: impl FnOnce() + Send + 'static,
-) {
-    engine.bind_thread(shard).unwrap();
-    engine.schedule_detached(delay, task).unwrap();
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod awaited;
 mod common;
 #[path = "../common/emptied.rs"]
 mod emptied;
+#[path = "../common/on_shard.rs"]
+mod on_shard;
 #[path = "../common/operation.rs"]
 mod operation;
 #[path = "../common/parking.rs"]

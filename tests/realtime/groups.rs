@@ -9,23 +9,13 @@ use std::time::Duration;
 use tickless::{Builder, Engine};
 
 use crate::attempts::succeeds_at_last;
+use crate::on_shard::schedule_on;
 use crate::patience::PATIENCE;
 
 const MS: Duration = Duration::from_millis(1);
 
 fn builder(shards: usize) -> Builder {
     Engine::builder().shards(shards)
-}
-
-/// Schedules `task` on this shard.
-fn schedule_on(
-    engine: &Engine,
-    shard: usize,
-    delay: Duration,
-    task: impl FnOnce() + Send + 'static,
-) {
-    engine.bind_thread(shard).unwrap();
-    engine.schedule_detached(delay, task).unwrap();
 }
 
 #[test]

@@ -19,6 +19,8 @@ mod attempts;
 mod child;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/on_shard.rs"]
+mod on_shard;
 #[path = "../common/patience.rs"]
 mod patience;
 #[path = "../common/polling.rs"]
