@@ -421,7 +421,7 @@ MUTANTS = {
     ),
     "reset does not look at the place": (
         "reset_fire",
-        [(HOLDER, [("            if deadline < self.filed().expiration {\n                return Reset::TooEarly;\n            }\n", "")])],
+        [(HOLDER, [("deadline < opens || is_crowded(opens)", "is_crowded(opens)")])],
     ),
     # SEAT
     "a failed taking of a seat acquires nothing": (
@@ -820,6 +820,12 @@ MUTANTS = {
     "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first().and_then(", "owner.rounds.opens.first().filter(|_| shared.engine == 0).and_then(")])]),
     "what is parked is forgotten by a stop": (
         "parked", [(CLOSE, [("at_hand.chain(iter::from_fn(|| owner.parked.take()))", "at_hand.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
+    "an owner that pauses does not tell of its crowd": (
+        "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
+    "a seat in a crowd is taken": (
+        "parked", [("src/memory/cache.rs", [("let at = kept.iter().rposition(|seat| shared.is_crowded(seat.opens))?;", "let at = kept.iter().rposition(|_| false)?;"), (" && !shared.is_crowded(last.opens)", "")])]),
+    "a timer in a crowd is moved in place": (
+        "parked", [(HOLDER, [("deadline < opens || is_crowded(opens)", "deadline < opens")])]),
     "what is parked is not due": (
         "parked", [(FLUSH, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
     "nothing is parked": (

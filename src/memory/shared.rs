@@ -4,7 +4,8 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, AtomicBool, IS_CHECKED, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, IS_CHECKED, Ordering};
+use crate::time::Tick;
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
@@ -44,6 +45,8 @@ pub struct Shared<T> {
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
+    /// See [`Shared::is_crowded`].
+    crowded: AtomicU64,
     /// How many entries of a crowded bucket come before others: see `shard/parked.rs`.
     pub(crate) share: usize,
     limit: Option<Limit<T>>,
@@ -88,6 +91,7 @@ impl<T> Shared<T> {
             balance: Balance::new(shards),
             few: 0,
             has_few: AtomicBool::new(false),
+            crowded: AtomicU64::new(0),
             share: if IS_CHECKED { 1 } else { SHARE },
             limit: max_pending.map(Limit::new),
         }
@@ -135,6 +139,24 @@ impl<T> Shared<T> {
         if has_few != self.has_few() {
             // ORDER: Relaxed - as in `has_few`.
             self.has_few.store(has_few, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a bucket that opens at `opens` may be open, with a crowd in it: the owner of a shard
+    /// has paused in one that opened then or later. An entry in there serves no later timer, which
+    /// would wait for the crowd.
+    #[inline]
+    pub fn is_crowded(&self, opens: Tick) -> bool {
+        // ORDER: Relaxed - with a stale value, the timer has joined the crowd just before the owner
+        // paused.
+        opens.get() <= self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an owner has paused in a bucket that opened at `opened`.
+    pub(crate) fn note_crowd(&self, opened: Tick) {
+        if !self.is_crowded(opened) {
+            // ORDER: Relaxed - as in `is_crowded`.
+            self.crowded.fetch_max(opened.get(), Ordering::Relaxed);
         }
     }
 

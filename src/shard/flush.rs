@@ -99,6 +99,7 @@ impl<T> Shard<T> {
             owner.put_away(open);
         } else {
             reached(Event::FlushPaused);
+            shared.note_crowd(open.began.unwrap_or(open.place.expiration));
             owner.due = Some(open);
         }
         is_done
