@@ -73,6 +73,9 @@ pub struct Shard<T> {
     place: usize,
     // What follows is on lines of its own, because all threads that file read what is above.
     sweep: CachePadded<AtomicBool>,
+    /// When the first bucket opens that the owner has not opened, as it was when the owner last let
+    /// go of its lock. For those who look what is overdue.
+    first: AtomicU64,
     /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
     owner: CachePadded<Mutex<Owner<T>>>,
@@ -99,6 +102,7 @@ impl<T> Shard<T> {
             doorbell: doorbell.into(),
             place: 0,
             sweep: CachePadded::new(AtomicBool::new(false)),
+            first: AtomicU64::new(Tick::NEVER.get()),
             owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &hands))),
             hands,
         }
@@ -243,8 +247,9 @@ impl<T> Shard<T> {
         begins
     }
 
-    /// Publishes what the owner has counted.
+    /// Publishes what the owner has counted, and what it has opened.
     pub fn publish(&self, owner: &Owner<T>, shared: &Shared<T>) {
+        self.publish_first(owner);
         shared.publish_owner(&owner.counters, self.index);
     }
 

@@ -247,6 +247,7 @@ impl<T> Shard<T> {
                 reached(Event::NoticeForNothing);
             }
         }
+        self.publish_first(owner);
     }
 
     /// Pushes an entry that the owner holds into the bucket that it was re-filed to.

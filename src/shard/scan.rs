@@ -99,7 +99,7 @@ impl<T> Shard<T> {
         found.len() > in_buckets
     }
 
-    fn read_bucket(
+    pub(super) fn read_bucket(
         &self,
         _reader: &Reader,
         bucket: &Bucket<T>,
@@ -125,7 +125,12 @@ impl<T> Shard<T> {
 
     /// Looks at an entry that was reached under a guard. Returns `false` if it was reached from the
     /// place `of` and is no longer filed there.
-    fn see(&self, of: Option<u64>, entry: NonNull<Entry<T>>, f: impl FnOnce(Found<T>)) -> bool {
+    pub(super) fn see(
+        &self,
+        of: Option<u64>,
+        entry: NonNull<Entry<T>>,
+        f: impl FnOnce(Found<T>),
+    ) -> bool {
         // SAFETY: it was reached under the caller's guard; all that is read of it here is atomic.
         let this = unsafe { entry.as_ref() };
         let (word, filed) = (this.word(), this.filed_and_before());

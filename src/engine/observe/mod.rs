@@ -32,7 +32,6 @@ use crate::shard::{Counted, Violation};
 pub use json::Listing;
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
-pub(super) use overdue::LastLook;
 pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
