@@ -794,19 +794,31 @@ MUTANTS = {
     "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap = ArmedHeap::default();\n", "        self.wheel.close();\n        owner.heap = ArmedHeap::default();\n")])]),
     "a segment is made by load and store": (
         "stop",
-        [(WHEEL, [("        let done = self.segments[at].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let other = self.segments[at].load(Ordering::Acquire);\n        let done = if other.is_null() {\n            self.segments[at].store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+        [(WHEEL, [("        let done = segment.compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let other = segment.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            segment.store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
     ),
     "a segment is published without Release": (
         "stop",
         [(WHEEL, [("            made.cast::<B>(),\n            Ordering::AcqRel,", "            made.cast::<B>(),\n            Ordering::Acquire,")])],
     ),
     "only the first segment of a level is closed": (
-        "stop", [(WHEEL, [("        for segment in &self.segments {", "        for segment in self.segments.iter().step_by(self.per_level) {")])],
+        "stop", [(WHEEL, [("            for segment in self.table(at).unwrap_or_default() {", "            for segment in self.table(at).unwrap_or_default().iter().take(1) {")])],
     ),
     "a walk leaves a level's further segments out": (
-        "stop", [(WHEEL, [("        let segments = (begin..self.segments.len()).filter_map(|at| {",
-                           "        let segments = (begin..self.segments.len()).step_by(self.per_level).filter_map(|at| {")])],
+        "stop", [(WHEEL, [("(begin..table.len() as u32).filter_map(", "(begin..table.len() as u32).take(1).filter_map(")])],
+    ),
+    "a table is made by load and store": (
+        "stop",
+        [(WHEEL, [("        let done = self.levels[usize::from(level) - 1].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let there = &self.levels[usize::from(level) - 1];\n        let other = there.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            there.store(made.cast::<AtomicPtr<B>>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+    ),
+    "a table is published without Release": (
+        "stop",
+        [(WHEEL, [("            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,", "            made.cast::<AtomicPtr<B>>(),\n            Ordering::Acquire,")])],
+    ),
+    "a level that is not in use is not closed": (
+        "stop",
+        [(WHEEL, [("            let _ = level.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);\n", "            let _: (_, *mut AtomicPtr<B>, *mut AtomicPtr<B>) = (level, none, mark);\n")])],
     ),
     "a vacancy keeps its list bit": (
         "stop",
@@ -872,12 +884,12 @@ MUTANTS = {
     ),
     "a ring goes without waiting for readers": (
         "dismantle",
-        [(WHEEL, [("                unsafe { after_readers(move || free_slice(made)) };", "            free_slice(made);"),
+        [(WHEEL, [("                unsafe { after_readers(move || made.free()) };", "                made.free();"),
                   ("use crate::entry::after_readers;\n", "")])],
     ),
     "no mark in place of a ring that goes": (
         "dismantle",
-        [(WHEEL, [("self.segments[at].swap(never(), Ordering::AcqRel)", "self.segments[at].load(Ordering::Acquire)")])],
+        [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
     ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (
