@@ -512,8 +512,7 @@ MUTANTS = {
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "freed", [(SHARED, [("        unsafe { after_readers(give) };\n    }\n\n    /// Gives memory of blocks",
-         "        let _ = unsafe { after_readers(|| ()) };\n        give();\n    }\n\n    /// Gives memory of blocks")])]),
+        "freed", [("src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
         "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release)",
@@ -613,7 +612,7 @@ MUTANTS = {
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
     ),
     "the reader's link is read Relaxed": (
-        "bucket_read", [(SCAN, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
+        "bucket_read", [(SCAN, [("this.next().load(Ordering::Acquire)", "this.next().load(Ordering::Relaxed)")])]),
     "the reader's link is read Relaxed in a hand": (
         "bucket_read", [(HAND, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
@@ -688,15 +687,13 @@ MUTANTS = {
     ),
     "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
     "a reader looks into no hand": (
-        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(0) {")])]),
+        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(0) {")])]),
     "a reader looks into the wide hands alone": (
-        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(2) {")])]),
+        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(2) {")])]),
     "a reader looks into the hands before it looks into the buckets": (
         "bucket_read",
-        [(SCAN, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
-                    "            let see = |of, entry| self.see(of, entry, |it| found.push(it));\n"
-                    "            // SAFETY: a mutant.\n            unsafe { hand.read(&mut left, see) };\n        }\n        left = steps;\n"),
-                   ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in")])]),
+        [(SCAN, [("        self.look_into_buckets(reader, steps, goes_on, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_hands(reader, steps, scan);\n",
+                   "        self.look_into_hands(reader, steps, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_buckets(reader, steps, goes_on, scan);\n")])]),
     "a reader looks once": (
         "scan", [(SCAN, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (
@@ -733,8 +730,12 @@ MUTANTS = {
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
-    "what is swept is used again at once": (
-        "bucket_read", [(SWEEP, [("        if !self.swept.is_empty() {\n", "        if !self.swept.is_empty() && !shared.memory.leave(0, &mut self.swept) {\n")])]),
+    "a reader does not see that it was led away": (
+        "bucket_read", [(SCAN, [("if this.word().is_as_filed(word) {", "if this.word().is_as_filed(word) || true {")])]),
+    "a wide hand is read once": (
+        "scan", [(SCAN, [("filled.get(number) == Some(&now)", "filled.get(number).is_some()")])]),
+    "a list is read once": (
+        "scan", [(SCAN, [("                if is_known {\n                    break;", "                if is_known || known.is_some() {\n                    break;")])]),
     "a place is written Relaxed": (
         "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED

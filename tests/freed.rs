@@ -91,6 +91,7 @@ fn nothing_is_left_of_an_engine_when_it_and_the_threads_that_used_it_are_gone() 
     assert!(made_here() > 0 && first.blocks > 0, "the allocator that counts is in use");
     for round in 1..=6 {
         let left = live_through(round);
-        assert_eq!(left, first, "round {round}");
+        // If each engine left one block, it would be twelve in the end.
+        assert!(left.is_no_more_than(first), "round {round}: {left:?}, {first:?}");
     }
 }

@@ -111,6 +111,7 @@ fn all_memory_of_an_allocation_storm_comes_back() {
     let first = live_through(1);
     assert!(made_here() > 0 && first.blocks > 0, "the allocator that counts is in use");
     for _ in 0..2 {
-        assert_eq!(live_through(scaled(6) as usize), first);
+        let left = live_through(scaled(6) as usize);
+        assert!(left.is_no_more_than(first), "{left:?}, {first:?}");
     }
 }

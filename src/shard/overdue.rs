@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
 use super::rounds::place_of;
-use super::{Bucket, Owner, Shard};
+use super::{Bucket, Owner, Pending, Shard};
 
 /// How many entries it looks at in the buckets, and how many in the hands: at first at half of
 /// them, then at half of what is left, and so on.
@@ -33,7 +33,7 @@ impl<T> Shard<T> {
         for (place, bucket) in self.unopened(now) {
             let (of, mut some) = (place_of(place.level, place.slot), left.div_ceil(2));
             left -= some;
-            let note = |(_, found): (_, super::Pending)| oldest = oldest.min(found.deadline);
+            let note = |found: Pending| oldest = oldest.min(found.deadline);
             self.read_bucket(&reader, bucket, of, &mut some, note);
             left += some;
         }
@@ -44,11 +44,10 @@ impl<T> Shard<T> {
             // SAFETY: the reader is the guard.
             unsafe {
                 hand.read(&mut some, |of, entry| {
-                    let note =
-                        |(_, found): (_, super::Pending)| oldest = oldest.min(found.deadline);
+                    let note = |found: Pending| oldest = oldest.min(found.deadline);
                     // What is put aside together opens together.
                     let may_be_due = hand.is_wide() || entry.as_ref().filed().expiration <= now;
-                    self.see(of, entry, note) && may_be_due
+                    self.see(of, entry, note).is_some() && may_be_due
                 });
             }
             left += some;
