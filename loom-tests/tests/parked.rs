@@ -81,9 +81,9 @@ fn what_is_parked_is_moved_or_fires() {
     });
 }
 
-/// The bucket of tick 1 is open, and the timer that was filed first is its last. A thread makes that
-/// one due at 3, by a seat or by a reset, while the owner turns: if that ends before a turn at 3
-/// begins, it fires in this turn, which looks at one entry.
+/// The bucket of tick 1 is open, and the timer that was filed first is its last. A thread makes
+/// that one due at 3, by a seat or by a reset, while the owner turns: if that ends before a turn at
+/// 3 begins, it fires in this turn, which looks at one entry.
 fn passes(leave: fn(&mut Hand, Timer) -> Timer) {
     check(3, move || {
         let world = World::of_crowds(wheel(4, 1));

@@ -91,9 +91,9 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Handle ===
 
 impl<T: Send + 'static> Handle<T> {
-    /// Moves the timer if one CAS on its word can: see [`Entry::reset`](crate::entry::Entry::reset).
-    /// Its engine has this `shared`. Calls no foreign code, allocates nothing, and leaves it to the caller to
-    /// count the move.
+    /// Moves the timer if one CAS on its word can: see
+    /// [`Entry::reset`](crate::entry::Entry::reset). Its engine has this `shared`. Calls no foreign
+    /// code, allocates nothing, and leaves it to the caller to count the move.
     pub(crate) fn postpone(&mut self, shared: &Shared<T>, deadline: Tick) -> bool {
         let is_crowded = |opens| shared.is_crowded(opens);
         // SAFETY: this is the handle.

@@ -7,8 +7,9 @@
 //! collector shared with other crates would run their destructors inside our calls, and their pins
 //! would hold our memory back.
 //!
-//! A batch is freed by the thread that leaves it here ([`after_readers`]), unless a reader is in the
-//! way; then by the [`Reader`] that goes last, or by a reaper while nothing is due ([`collect`]).
+//! A batch is freed by the thread that leaves it here ([`after_readers`]), unless a reader is in
+//! the way; then by the [`Reader`] that goes last, or by a reaper while nothing is due
+//! ([`collect`]).
 //!
 //! *Owner*: any thread.
 //!
@@ -88,8 +89,8 @@ pub fn read() -> Reader {
     Reader { guard: Some(pin()) }
 }
 
-/// Runs `free` once every current [`Reader`] is gone: before this returns, if there is none, or later
-/// on some thread. Also frees some of the batches that waited before.
+/// Runs `free` once every current [`Reader`] is gone: before this returns, if there is none, or
+/// later on some thread. Also frees some of the batches that waited before.
 ///
 /// # Safety
 /// Readers that start from now on cannot reach what `free` frees. `free` may run on any thread at

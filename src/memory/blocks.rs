@@ -2,9 +2,10 @@
 //!
 //! New memory comes from the allocator in blocks. When half of a block was given back, the block is
 //! listed here, and the next thread that needs memory takes what is free of it. So a block that one
-//! long timer holds back serves others. A block that is whole again goes back to the allocator, once
-//! no reader can see it. While a reader stands still, so that what was freed waits for it, whole
-//! blocks stay in the list and serve new timers: memory does not grow by what nobody may free.
+//! long timer holds back serves others. A block that is whole again goes back to the allocator,
+//! once no reader can see it. While a reader stands still, so that what was freed waits for it,
+//! whole blocks stay in the list and serve new timers: memory does not grow by what nobody may
+//! free.
 //!
 //! *Owner*: any thread. Nobody waits: a thread that finds the list locked takes a new block, or
 //! gives back without the list. Then the next thread that gives something back to the block lists

@@ -120,8 +120,8 @@ impl<T> Cache<T> {
         Some(self.kept.swap_remove(at).entry)
     }
 
-    /// Lets go of the seats in crowds, which serve nobody. No sweep need be asked for: the owners of
-    /// their shards come by.
+    /// Lets go of the seats in crowds, which serve nobody. No sweep need be asked for: the owners
+    /// of their shards come by.
     fn leave_crowds(&mut self, shared: &Shared<T>) {
         let Cache { kept, free_list, counters, .. } = self;
         let in_crowds = iter::from_fn(|| {

@@ -65,8 +65,8 @@ unsafe impl<T: Send> Send for Memory<T> {}
 pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     // SAFETY: the closure runs when every reader that could have seen the entry is gone.
     let free = move || unsafe { Entry::free(entry) };
-    // SAFETY: the entry is in no list, so no new reader finds it; freeing memory without a payload is
-    // fine on any thread and runs no user code.
+    // SAFETY: the entry is in no list, so no new reader finds it; freeing memory without a payload
+    // is fine on any thread and runs no user code.
     unsafe { after_readers(free) };
 }
 

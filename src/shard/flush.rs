@@ -188,7 +188,7 @@ impl<T> Shard<T> {
                 }
                 reached(Event::EndLost);
             } else {
-                let next = self.place_from(shared, deadline, place.expiration);
+                let next = self.place_from(shared, deadline, place.expiration, place.level);
                 // SAFETY: the owner holds it; `word` is pending.
                 if unsafe { this.refile(word, next) } {
                     owner.counters.add(Count::Cascaded, 1);

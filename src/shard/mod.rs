@@ -146,14 +146,16 @@ impl<T> Shard<T> {
     /// clock.
     #[inline]
     pub fn place(&self, shared: &Shared<T>, deadline: Tick, now: Tick) -> Place {
-        self.place_from(shared, deadline, now.max(self.clock()))
+        self.place_from(shared, deadline, now.max(self.clock()), u8::MAX)
     }
 
-    /// Where a timer for `deadline` is filed, seen from `from`.
+    /// Where a timer for `deadline` is filed that comes out of a bucket of this level, seen from
+    /// `from`. If it goes up, it was moved: it will be moved again before it is due, and its own
+    /// deadline would only wake the reaper.
     #[inline]
-    fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick) -> Place {
+    fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick, level: u8) -> Place {
         let place = self.wheel.geometry().place(deadline, from);
-        match place.level > 1 && shared.has_few() {
+        match place.level > 1 && place.level < level && shared.has_few() {
             true => self.place_of_few(deadline, place),
             false => place,
         }

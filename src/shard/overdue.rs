@@ -1,6 +1,7 @@
 //! What is overdue: since when timers of a shard have been due that still wait in it.
 //!
-//! It reads as the scan does, and what the owner publishes: so nobody waits for a thread that looks.
+//! It reads as the scan does, and what the owner publishes: so nobody waits for a thread that
+//! looks.
 //!
 //! *Owner*: any thread, under a guard.
 //!

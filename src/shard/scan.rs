@@ -14,12 +14,12 @@
 //!
 //! An entry that was swept out of a list may serve another timer while the reader stands on it, and
 //! lead the reader away. Then its word has another version, and the reader begins with the list
-//! again. (Where a reader stands still while that entry is reused 64 times, for the same deadline in
-//! the end, it may miss what comes after it in the list.)
+//! again. (Where a reader stands still while that entry is reused 64 times, for the same deadline
+//! in the end, it may miss what comes after it in the list.)
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `tests/races/scan.rs`, `loom-tests/tests/bucket_read.rs`.
+//! *Tested by*: `tests/races/scan.rs`, `loom-tests/tests/bucket_read.rs`, `shard/scan/tests.rs`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -58,6 +58,15 @@ struct Scan<T> {
     may_repeat: bool,
 }
 
+// === impl Scan ===
+
+impl<T> Scan<T> {
+    fn begin() -> Scan<T> {
+        let (found, firsts, filled) = (Vec::new(), HashMap::new(), Vec::new());
+        Scan { found, firsts, filled, pass: 0, may_repeat: false }
+    }
+}
+
 /// A timer, and where it was found.
 struct Found<T> {
     entry: *const Entry<T>,
@@ -85,8 +94,7 @@ impl<T> Shard<T> {
     /// after it, is not reset, and is not re-filed in every pass. A timer that comes, goes or is
     /// reset meanwhile may be seen once, twice or not at all.
     pub fn scan(&self, reader: &Reader, steps: u64, looks: u32, mut f: impl FnMut(Pending)) {
-        let (found, firsts, filled) = (Vec::new(), HashMap::new(), Vec::new());
-        let mut scan = Scan { found, firsts, filled, pass: 0, may_repeat: false };
+        let mut scan = Scan::begin();
         let mut before = (looks > 1).then(|| self.progress()).flatten();
         for left in (0..looks).rev() {
             self.look(reader, steps, left > 0, &mut scan);
@@ -209,8 +217,8 @@ impl<T> Shard<T> {
             *left -= 1;
             let mut found = None;
             let word = self.see(Some(of), entry, |at| found = Some(at));
-            // SAFETY: it was reached from a bucket under the reader's guard, so it is not given back
-            // to the allocator before the guard is gone.
+            // SAFETY: it was reached from a bucket under the reader's guard, so it is not given
+            // back to the allocator before the guard is gone.
             let this = unsafe { entry.as_ref() };
             if let Some(word) = word {
                 let is_known = known.is_some_and(|(at, then)| {
@@ -256,3 +264,6 @@ impl<T> Shard<T> {
         Some(word)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -10,8 +10,8 @@
 //! of seats while too many are dead sweeps a little itself, because the reaper may be inside a task
 //! for any length of time.
 //!
-//! *Invariant*: a reader that stands on an entry that a sweep has unlinked, and that serves the next
-//! timer already, finds that its word has changed, and begins with the list again (`scan`).
+//! *Invariant*: a reader that stands on an entry that a sweep has unlinked, and that serves the
+//! next timer already, finds that its word has changed, and begins with the list again (`scan`).
 //!
 //! *Orderings*: BUCKET-READ, SEAT, RELEASE.
 //!

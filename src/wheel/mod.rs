@@ -7,8 +7,8 @@
 //! *Owner*: any thread looks up and creates; the shard's owner closes.
 //!
 //! *Invariants*: while the wheel lives, only `dismantle` removes a table, with its segments. After
-//! `close`, a table or a segment that does not exist never will. A thread that needs a bucket makes at most [`SEGMENT`]
-//! of them, however many slots a level has: no producer waits for a million.
+//! `close`, a table or a segment that does not exist never will. A thread that needs a bucket makes
+//! at most [`SEGMENT`] of them, however many slots a level has: no producer waits for a million.
 //!
 //! *Orderings*: STOP (the tables are closed too), DISMANTLE.
 //!

@@ -60,16 +60,6 @@ pub(crate) fn live() -> Live {
     Live { blocks, bytes, entries, entry_bytes }
 }
 
-impl Live {
-    /// Whether no more lives than `before`, except for what the epoch keeps: a bag or two, of two
-    /// kibibytes each.
-    #[allow(dead_code, reason = "not every program compares")]
-    pub(crate) fn is_no_more_than(self, before: Live) -> bool {
-        let (blocks, bytes) = (self.blocks - before.blocks, self.bytes - before.bytes);
-        self.entries <= before.entries && blocks <= 4 && bytes < 10_000
-    }
-}
-
 /// Lets the epoch move on until it has nothing left to free. (It moves on by at most one step
 /// each time that somebody comes by, and frees what is two steps old.)
 pub(crate) fn free_what_waits_for_readers() {
