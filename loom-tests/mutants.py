@@ -827,6 +827,16 @@ MUTANTS = {
     "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first().and_then(", "owner.rounds.opens.first().filter(|_| shared.engine == 0).and_then(")])]),
     "what is parked is forgotten by a stop": (
         "parked", [(CLOSE, [("at_hand.chain(iter::from_fn(|| owner.parked.take()))", "at_hand.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
+    "a cascade that is overtaken keeps its own opening": (
+        "shard", [(FLUSH, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
+    "a sweep stays in a round that opens": (
+        "shard", [(FLUSH, [("        self.keep_sweep_from(Spot::Round(place));\n", "        let _ = Spot::Round(place);\n")])]),
+    "a reader finds a table Relaxed": (
+        "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
+    "a reader finds a segment Relaxed": (
+        "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
+    "a hand that is empty again looks as before": (
+        "scan", [(HAND, [("        // So that a hand that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
     "an owner that pauses does not tell of its crowd": (
         "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
     "a seat in a crowd is taken": (
