@@ -836,7 +836,7 @@ MUTANTS = {
     "a reader finds a segment Relaxed": (
         "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
     "a hand that is empty again looks as before": (
-        "scan", [(HAND, [("        // So that a hand that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
+        "hand", [(HAND, [("        // So that a hand that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
     "an owner that pauses does not tell of its crowd": (
         "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
     "a seat in a crowd is taken": (
