@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::{BuildError, Builder, Clock, Driver, Engine, TurnError, When};
+use tickless::{BuildError, Builder, Clock, Driver, Engine, TurnError};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -182,20 +182,16 @@ fn an_engine_takes_two_files_for_each_thread_that_sleeps_for_its_shards() {
 #[test]
 fn a_thread_that_drops_engines_which_it_has_used_leaves_no_file_open() {
     let _alone = alone();
-    let precisely = |delay| When::after(delay).precise();
     for is_stopped in [false, true] {
         let engines: Vec<Engine> = (0..10)
             .map(|n| match n % 3 {
                 0 => builder(2).build().unwrap(),
                 1 => Engine::builder().shards(2).build().unwrap(),
-                _ => Engine::builder().shards(2).precise(0.1).build().unwrap(),
+                _ => Engine::builder().shards(2).reapers(2, 2).build().unwrap(),
             })
             .collect();
-        for (n, engine) in engines.iter().enumerate() {
+        for engine in &engines {
             engine.schedule_detached(HOUR, || ()).unwrap();
-            if n % 3 == 2 {
-                engine.schedule_detached(precisely(HOUR), || ()).unwrap();
-            }
         }
         assert!(alarm_files() >= 30);
         if is_stopped {

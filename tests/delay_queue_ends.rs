@@ -17,7 +17,7 @@ use crate::polling::{bell, poll};
 use crate::queued::{ms, queued};
 use futures_core::Stream;
 use tickless::future::{DelayQueue, SleepError};
-use tickless::{Engine, ManualClock, When};
+use tickless::{Engine, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -356,20 +356,6 @@ fn a_queue_is_as_its_items_are() {
     assert_eq!(next(&mut queue, &waker), Poll::Pending);
     engine.advance(ms(1)).unwrap();
     assert_eq!(next(&mut queue, &waker), Poll::Ready(Some((Rc::new(1), "borrowed"))));
-}
-
-#[test]
-fn an_item_for_a_precise_time_goes_by_the_queues_ticks() {
-    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.precise(0.2).build().unwrap();
-    let (bell, waker) = bell();
-    let mut queue = engine.delay_queue();
-    queue.insert('a', When::after(Duration::from_micros(300)).precise());
-    assert_eq!(next(&mut queue, &waker), Poll::Pending);
-    engine.advance(Duration::from_micros(999)).unwrap();
-    assert_eq!(bell.woken(), 0);
-    engine.advance(Duration::from_micros(1)).unwrap();
-    assert_eq!((bell.woken(), next(&mut queue, &waker)), (1, Poll::Ready(Some('a'))));
 }
 
 #[test]

@@ -92,8 +92,7 @@ fn the_room_is_that_of_timers_which_are_no_sleeps() {
     let (_, first) = bell();
     let (_, second) = bell();
     for seed in 0..20 {
-        let precise = if seed % 2 == 0 { Builder::new() } else { Builder::new().precise(0.2) };
-        let engine = room_for(40, precise);
+        let engine = room_for(40, Builder::new());
         let mut random = Random::new(seed);
         let mut timers: Vec<Handle<Task>> = Vec::new();
         let mut sleeps = Vec::new();

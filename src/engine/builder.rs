@@ -8,7 +8,7 @@ use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-use super::precise::SPIN_SHARE;
+use super::spin::SPIN_SHARE;
 use super::threads::{SPARES, TAKEOVER};
 
 /// Configures and builds an [`Engine`](super::Engine). A clone builds another engine with the same
@@ -44,10 +44,9 @@ pub struct Builder {
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
     pub(super) hook: Option<Hook>,
-    pub(super) spin_before: Duration,
+    /// `None`: as long as wake-ups were late before.
+    pub(super) spin_before: Option<Duration>,
     pub(super) spin_share: f64,
-    /// The share of a core for precise timers.
-    pub(super) precise: Option<f64>,
     pub(super) takeover: Option<Duration>,
     pub(super) spares: usize,
     pub(super) share: usize,
@@ -100,9 +99,8 @@ impl Builder {
             clock: None,
             driver: None,
             hook: None,
-            spin_before: Duration::ZERO,
+            spin_before: Some(Duration::ZERO),
             spin_share: SPIN_SHARE,
-            precise: None,
             takeover: Some(TAKEOVER),
             spares: SPARES,
             share: SHARE,
@@ -377,5 +375,5 @@ impl Default for Builder {
 
 debug! { impl[] Builder[] {
     tick, slots, reach, shards, max_pending, count_sleeps, exact_below, thread_name, pinned,
-    reapers, clock, driver, spin_before, spin_share, precise, takeover, spares, name, observation,
+    reapers, clock, driver, spin_before, spin_share, takeover, spares, name, observation,
 } }

@@ -27,8 +27,7 @@ impl Builder {
 
     /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
     /// CPU that the process may use. Default: no. If the system does not pin threads, `build`
-    /// returns [`BuildError::Thread`] ([which systems do](crate::docs::systems)). The thread for
-    /// [precise](Builder::precise) timers is never pinned.
+    /// returns [`BuildError::Thread`] ([which systems do](crate::docs::systems)).
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
@@ -51,8 +50,7 @@ impl Builder {
     /// threads as shards, tasks of different shards never wait for each other.
     ///
     /// More threads than shards are of no use, and the numbers are lowered to that of the shards.
-    /// [Pinned](Builder::pinned) threads are one per shard. [Precise](Builder::precise) timers have
-    /// a thread of their own besides.
+    /// [Pinned](Builder::pinned) threads are one per shard.
     ///
     /// ```
     /// use std::time::Duration;

@@ -139,16 +139,14 @@ impl Engine {
     }
 
     /// As [`interval_at`](crate::interval_at), on this engine. `start` is a delay from this call,
-    /// an [`Instant`] by the engine's clock, or a [`When`]. If it is [precise](When::precise), so
-    /// are all ticks.
+    /// an [`Instant`] by the engine's clock, or a [`When`].
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::{Engine, When};
+    /// use tickless::Engine;
     ///
     /// let engine = Engine::builder().precise(0.2).build()?;
-    /// let at_once = When::after(Duration::ZERO).precise();
-    /// let mut pace = engine.interval_at(at_once, Duration::from_micros(300));
+    /// let mut pace = engine.interval_at(Duration::ZERO, Duration::from_micros(300));
     /// pollster::block_on(async {
     ///     for _ in 0..3 {
     ///         pace.tick().await;

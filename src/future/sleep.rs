@@ -131,10 +131,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 impl Engine {
     /// As [`sleep`](crate::sleep), on this engine: for a [`Duration`] from this call, until an
-    /// [`Instant`] by the engine's clock, or for a [`When`], which may be precise.
+    /// [`Instant`] by the engine's clock, or for a [`When`].
     pub fn sleep(&self, when: impl Into<When>) -> Sleep {
         let when = when.into();
-        Sleep::on(EngineRef::for_when(self, when), when)
+        Sleep::on(EngineRef::new(self), when)
     }
 
     /// As [`sleep_until`](crate::sleep_until), on this engine. `deadline` is by the engine's clock.

@@ -150,7 +150,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 impl Engine {
     /// As [`timeout`](crate::timeout), on this engine. `when` is a delay from this call, an
-    /// [`Instant`] by the engine's clock, or a [`When`], which may be precise.
+    /// [`Instant`] by the engine's clock, or a [`When`].
     pub fn timeout<F: IntoFuture>(
         &self,
         when: impl Into<When>,

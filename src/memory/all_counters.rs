@@ -282,11 +282,6 @@ debug! { impl[] AllCounters[] { pending = |this| this.pending() } }
 // === impl Sums ===
 
 impl Sums {
-    /// The sums of these writers and others.
-    pub fn plus(self, other: Sums) -> Sums {
-        Sums { sums: array::from_fn(|i| self.sums[i].wrapping_add(other.sums[i])) }
-    }
-
     /// The sum of one count.
     pub fn get(&self, count: Count) -> u64 {
         self.sums[count as usize]

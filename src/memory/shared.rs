@@ -107,13 +107,6 @@ impl<T> Shared<T> {
         self
     }
 
-    /// Makes the limit on pending timers that of `other`: both count together. Before the first
-    /// use.
-    pub fn with_limit_of(mut self, other: &Shared<T>) -> Shared<T> {
-        self.limit.clone_from(&other.limit);
-        self
-    }
-
     /// Exempts timers from the limit: those for whose payloads `is_exempt` returns `true`. Before
     /// the first use.
     pub fn with_exempt(mut self, is_exempt: fn(&T) -> bool) -> Shared<T> {

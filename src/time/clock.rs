@@ -149,7 +149,7 @@ impl Clock {
     }
 
     /// The same clock, read from the system each time: see [`Clock::instant`].
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines have precise timers"))]
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines are precise"))]
     pub(crate) fn without_cycles(&self) -> Clock {
         Clock { start_cycles: None, ..self.clone() }
     }
