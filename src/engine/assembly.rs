@@ -14,6 +14,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 use super::core::{Core, Owned};
 use super::crew::{Crew, Home, Settings};
 use super::deadline::start_after_origin_ns;
+use super::limits::is_exempt;
 use super::observe::LastLook;
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
@@ -114,7 +115,8 @@ impl Builder {
         // SAFETY: only the core that gets this `Shared` uses it, and closes its shards before it is
         // dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
-        let shared = self.limit(shared.with_few(self.exact_below).with_share(self.share));
+        let shared =
+            shared.with_few(self.exact_below).with_share(self.share).with_exempt(is_exempt);
         asymmetric::prepare();
         let threads = has_threads.then(|| self.threads(reapers));
         // The watch is part of the core, and reaches it when it needs a thread.

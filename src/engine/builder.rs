@@ -35,7 +35,6 @@ pub struct Builder {
     pub(super) reach: Option<u32>,
     pub(super) shards: Option<usize>,
     pub(super) max_pending: Option<u64>,
-    pub(super) count_sleeps: bool,
     pub(super) exact_below: u64,
     pub(super) thread_name: String,
     pub(super) pinned: bool,
@@ -91,7 +90,6 @@ impl Builder {
             reach: None,
             shards: None,
             max_pending: None,
-            count_sleeps: false,
             exact_below: 64,
             thread_name: "tickless".to_owned(),
             pinned: false,
@@ -374,6 +372,6 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, count_sleeps, exact_below, thread_name, pinned,
+    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned,
     reapers, clock, driver, spin_before, spin_share, takeover, spares, name, observation,
 } }

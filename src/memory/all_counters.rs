@@ -16,7 +16,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/counters.rs`.
 
-use std::array;
 use std::ptr;
 
 use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};

@@ -14,31 +14,25 @@ pub(super) struct Limit<T> {
     most: u64,
     /// How many are, of those that count.
     pending: CachePadded<AtomicU64>,
-    /// Whether a payload is of the kind that does not count, if there is such a kind.
-    is_exempt: Option<fn(&T) -> bool>,
+    /// Whether a timer with this payload does not count.
+    is_exempt: fn(&T) -> bool,
 }
 
 // === impl Limit ===
 
 impl<T> Limit<T> {
     pub(super) fn new(most: u64) -> Limit<T> {
-        Limit { most, pending: CachePadded::default(), is_exempt: None }
+        Limit { most, pending: CachePadded::default(), is_exempt: |_| false }
     }
 
     /// From now on, does not count payloads for which `is_exempt` returns `true`. Before the first
     /// use.
     pub(super) fn exempt(&mut self, is_exempt: fn(&T) -> bool) {
-        self.is_exempt = Some(is_exempt);
-    }
-
-    /// Whether timers of the exempt kind count all the same.
-    #[inline]
-    pub(super) fn counts_all(&self) -> bool {
-        self.is_exempt.is_none()
+        self.is_exempt = is_exempt;
     }
 
     pub(super) fn counts(&self, payload: &T) -> bool {
-        self.is_exempt.is_none_or(|is_exempt| !is_exempt(payload))
+        !(self.is_exempt)(payload)
     }
 
     /// Makes room for a timer that counts, if there is any.
