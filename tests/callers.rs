@@ -81,10 +81,14 @@ fn each_place_is_told_as_often_as_it_schedules() {
     });
     let told = told(&inspector);
     assert_eq!((&told["sampled"], &told["every"]), (&true.into(), &64.into()));
-    assert_eq!(told["others"], 0);
+    // Samples of one thread while the other noted one, and was perhaps suspended.
+    let others = told["others"].as_u64().unwrap();
     let samples = samples(&inspector);
     assert_eq!(samples.keys().copied().collect::<Vec<_>>(), lines);
-    samples.values().for_each(|&samples| assert_near(samples, 3 * TIMERS));
+    let (expected, slack) = (3 * TIMERS / 64, 3 * TIMERS / 256);
+    for samples in samples.into_values() {
+        assert!(samples <= expected + slack && samples + others >= expected - slack, "{samples}");
+    }
 }
 
 #[test]

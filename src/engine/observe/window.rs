@@ -93,11 +93,7 @@ impl<T: Send + 'static> Window for Glass<T> {
     }
 
     fn callers(&self) -> Option<Noted> {
-        self.look(|core| {
-            let mut noted = Noted::default();
-            core.callers.add_to(&mut noted);
-            noted
-        })
+        self.look(|core| core.callers.noted())
     }
 
     fn want_callers(&self, wants: bool) {
