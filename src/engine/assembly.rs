@@ -1,10 +1,10 @@
 //! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 
 use crate::dispatch::{Batch, Handler, Inline, Party, contained};
-use crate::doorbell::{Answering, Bell, Call, Doorbell, Hook, Listener, SystemAlarm, Threads};
+use crate::doorbell::{Alarm, Answering, Bell, Doorbell, Hook, Listener, SystemAlarm, Threads};
 use crate::error::BuildError;
 use crate::memory::Shared;
-use crate::os::{Alarm, Cpus};
+use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
@@ -19,10 +19,6 @@ use super::observe::LastLook;
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
 use super::{Builder, Driver, Engine};
-
-/// An engine of more groups than this takes no file descriptors for its leaders' sleeps: programs
-/// may have few.
-const ALARMS: usize = 64;
 
 /// What a core is made of.
 struct Parts {
@@ -125,7 +121,10 @@ impl Builder {
             let home = home.clone();
             let make =
                 move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
-            Arc::new(Watch::new(self.stuck_after(), threads, make))
+            // The leaders of several groups would have to agree on the alarm.
+            let alarm = if groups == 1 { SystemAlarm::new(&clock).ok() } else { None };
+            let alarm = alarm.map(|alarm| Box::new(alarm) as Box<dyn Alarm>);
+            Arc::new(Watch::new(self.stuck_after(), threads, make).with_alarm(alarm))
         });
         let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
         let listener = (!has_threads).then(|| Arc::new(Listener::new(shards)));
@@ -175,12 +174,10 @@ impl Builder {
         let mut homes = Vec::new();
         let mut shards = Vec::with_capacity(parts.shards);
         let groups = if parts.threads.is_some() { parts.groups } else { parts.shards };
-        let call = watch.clone().map(|watch| Arc::new(move || _ = watch.call()) as Arc<Call>);
         for group in 0..groups {
             let range = parts.shards * group / groups..parts.shards * (group + 1) / groups;
             let bell = self.bell(&parts, group)?;
-            let doorbell = Doorbell::for_shards(range.len(), bell).watched_by(call.clone());
-            let doorbell = Arc::new(doorbell);
+            let doorbell = Arc::new(Doorbell::for_shards(range.len(), bell));
             let group = Group::new(doorbell.clone(), range.len(), parts.stuck.clone());
             homes.push(Home { group, shards: range.clone() });
             shards.extend(range.enumerate().map(|(place, i)| {
@@ -250,15 +247,12 @@ impl Builder {
 
     /// The bell of a group of shards.
     fn bell(&self, parts: &Parts, group: usize) -> Result<Bell, BuildError> {
-        let answering = |threads| Answering::new(threads, group);
         Ok(match (&parts.threads, &self.hook) {
             (Some(_), _) if parts.clock.counts_suspension() => {
-                Bell::Alarm(Alarm::boottime().map_err(BuildError::Alarm)?)
+                let alarm = SystemAlarm::new(&parts.clock).map_err(BuildError::Alarm)?;
+                Bell::Alarm(Box::new(alarm))
             }
-            (Some(threads), _) => match self.alarm(parts) {
-                Some(alarm) => Bell::Movable(answering(threads), Box::new(alarm)),
-                None => Bell::Thread(answering(threads)),
-            },
+            (Some(threads), _) => Bell::Thread(Answering::new(threads, group)),
             (None, hook) => {
                 let (listener, hook) = (parts.listener.clone(), hook.clone());
                 // The thread that rings has scheduled a timer and must get its handle, so a panic
@@ -269,13 +263,5 @@ impl Builder {
                 }))
             }
         })
-    }
-
-    /// An alarm for the leader of a group, unless there are too many of them, or the system has
-    /// none. Precise timers make short sleeps only.
-    fn alarm(&self, parts: &Parts) -> Option<SystemAlarm> {
-        let may_take = parts.groups <= ALARMS && self.spin_before.is_some();
-        let zero = parts.clock.monotonic_start().filter(|_| may_take)?;
-        SystemAlarm::new(zero, parts.scale, self.spin().margin())
     }
 }

@@ -144,11 +144,6 @@ impl Builder {
     /// Sets the number of shards: wheels that work independently. Default: one per core; from 1 to
     /// 1024. Each thread schedules on one of them, and [`reapers`](Builder::reapers) says how many
     /// threads serve them.
-    ///
-    /// On Linux each thread that sleeps for some of the shards takes three file descriptors, if
-    /// there are at most 64: a thread that schedules for an earlier time sets the timer by which
-    /// the other wakes up, and need not wake it for that. Without free descriptors, or on another
-    /// system, it does wake it.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self

@@ -171,7 +171,7 @@ impl<T> Core<T> {
             observer: &self.observers[index],
             stopping: self.ending.flag(),
             watch: self.watch.as_deref(),
-            part: None,
+            leads: false,
         };
         (reaper, in_hand)
     }

@@ -3,7 +3,7 @@
 //! *Owner*: the thread.
 
 use crate::dispatch::InHand;
-use crate::reaper::{Group, Part, Reaper, Serve};
+use crate::reaper::{Group, Reaper, Serve, Watch};
 use crate::sync::Arc;
 use crate::time::{Clock, Scale};
 
@@ -56,6 +56,10 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         self.number
     }
 
+    fn watch(&self) -> Option<&Watch> {
+        self.engine.watch.as_deref()
+    }
+
     fn is_stopping(&self) -> bool {
         self.engine.is_stopping()
     }
@@ -70,9 +74,8 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         role: &mut Role<'a, T>,
         f: impl FnOnce(&Reaper<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
-        let part = Part::new(self.group(), index, self.number);
         let (reaper, in_hand) = self.engine.reaper(self.first + index, role);
-        f(&Reaper { part: Some(part), ..reaper }, in_hand)
+        f(&reaper, in_hand)
     }
 
     fn find_leader(&self) -> bool {

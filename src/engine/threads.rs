@@ -110,13 +110,13 @@ impl Builder {
     /// the system does not let run for so long, may end after a later one. Without takeovers, the
     /// tasks of one shard never overlap.
     ///
-    /// A task that is the only timer of its [group](Builder::reapers) is left alone until another
-    /// one is scheduled there. Otherwise a stuck task is noticed after this time to one and a half
-    /// times this time, or two and a half if it is not the first of its batch. Threads are made
-    /// when they are first needed, and end with the engine. One of them wakes up once per this
-    /// time, at most, while timers fire, and not at all while none do. If all
-    /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
-    /// An engine that its caller drives has no threads: see
+    /// A stuck task is noticed after this time to one and a half times this time, or two and a half
+    /// if it is not the first of its batch. Threads are made when they are first needed, and end
+    /// with the engine. One of them wakes up once per this time, at most, while timers fire, and
+    /// not at all while none do. On Linux it takes three file descriptors, if the engine has one
+    /// [group](Builder::reapers) and descriptors are free: then timers that are few and quick do
+    /// not wake it. If all [`spares`](Builder::spares) are busy, further shards are not taken over
+    /// until one returns. An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).
     ///
     /// Tasks that are often slow are still better off in a
@@ -149,10 +149,9 @@ impl Builder {
     ///
     /// With takeovers, another thread has the shard by then, if there is a [spare
     /// one](Builder::spares). The thread that looks for stuck tasks makes the call, and looks for
-    /// no others until it returns; so the callback must return soon. Its panics are caught. As with
-    /// takeovers, a task that is the only timer of its group is left alone. An engine that its
-    /// caller drives never makes the call. For each slow task after it has returned, see
-    /// [`on_slow_task`](Builder::on_slow_task).
+    /// no others until it returns; so the callback must return soon. Its panics are caught. An
+    /// engine that its caller drives never makes the call. For each slow task after it has
+    /// returned, see [`on_slow_task`](Builder::on_slow_task).
     pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.observation.on_stuck = Some(Arc::new(callback));
         self

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::dispatch::Progress;
 use crate::reaper::{Begin, Found, NEVER_NS, StuckTask};
-use crate::sync::{Arc, park};
+use crate::sync::Arc;
 use crate::time::Tick;
 
 use super::core::{Core, Role};
@@ -77,7 +77,9 @@ impl<T: Send + 'static> Core<T> {
                 Ok(_) if crew.is_over() => return None,
                 Ok(until_ns) => {
                     let left_ns = until_ns.saturating_sub(self.clock.now_ns());
-                    park(Some(Duration::from_nanos(left_ns)).filter(|_| until_ns != NEVER_NS));
+                    watch.sleep(
+                        Some(Duration::from_nanos(left_ns)).filter(|_| until_ns != NEVER_NS),
+                    );
                 }
             }
         }
