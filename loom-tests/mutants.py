@@ -48,11 +48,11 @@ HOLD, EXCHANGED = "src/protocol/hold.rs", "src/producer/exchange.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 BLOCK = "src/entry/block.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
+WATCH = "src/reaper/watch.rs"
 TWIN = "src/protocol/twin.rs"
 LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
-MOVABLE = "src/doorbell/movable.rs"
 LISTENER, AHEAD = "src/doorbell/listener.rs", "src/reaper/ahead.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
@@ -275,8 +275,8 @@ MUTANTS = {
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(THREAD, [
-            ("        group.doorbell().publish_sleep(next, timeout);\n",
-             "        let heard = self.is_called();\n        group.doorbell().publish_sleep(next, timeout);\n"),
+            ("        group.doorbell().publish(next);\n",
+             "        let heard = self.is_called();\n        group.doorbell().publish(next);\n"),
             (LAST_LOOK, "if group.earliest() < next || heard || this.is_stopping() {"),
         ])],
     ),
@@ -285,7 +285,7 @@ MUTANTS = {
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
             (THREAD, [("        let has_worked = server.pass(now_ns);", "        let has_worked = server.pass(now_ns);\n        this.group().doorbell().retract();"),
-                      ("        let until = ends_ns", "        group.doorbell().retract();\n        let until = ends_ns")]),
+                      ("        group.doorbell().sleep(timeout, ends_ns);\n", "        group.doorbell().retract();\n        group.doorbell().sleep(timeout, ends_ns);\n")]),
         ],
     ),
     "a reaper in user space does not look who asks": (
@@ -307,46 +307,16 @@ MUTANTS = {
         "doorbell", [(DOORBELL, [("asks.fetch_and(!bit(shard), Ordering::Acquire);", "asks.fetch_and(!bit(shard), Ordering::Relaxed);")])]),
     "a far timer rings in place of a near one": (
         "doorbell",
-        [(DOORBELL, [("        if due.get() >= time_of(word) {\n            return false;\n        }",
-                      "        if due.get() >= time_of(word) {\n            self.retract();\n            return false;\n        }")])],
+        [(DOORBELL, [("        if due.get() >= self.wakes_at.load(Ordering::Relaxed) {\n            return false;\n        }",
+                      "        if due.get() >= self.wakes_at.load(Ordering::Relaxed) {\n            self.retract();\n            return false;\n        }")])],
     ),
     "one producer rings for all": (
         "doorbell",
-        [(DOORBELL, [("            _ => self.ring_but_hooks(),\n",
-                      "            _ => {\n                let wakes_at = &self.wakes_at;\n"
-                      "                let (no, yes) = (Ordering::Relaxed, Ordering::Relaxed);\n"
-                      "                let first = wakes_at.compare_exchange(word, AWAKE, no, yes).is_ok();\n"
-                      "                first && self.ring_but_hooks()\n            }\n")])],
+        [(DOORBELL, [("        reached(Event::RangEarlier);\n        self.ring_but_hooks()\n",
+                      "        let (no, yes) = (Ordering::Relaxed, Ordering::Relaxed);\n"
+                      "        let word = self.wakes_at.load(no);\n"
+                      "        self.wakes_at.compare_exchange(word, AWAKE, no, yes).is_ok() && self.ring_but_hooks()\n")])],
     ),
-    "a sleep's end is published before it is set": (
-        "doorbell",
-        [(MOVABLE, [("        alarm.set(due);\n", ""),
-                     ("        if end.is_err() {\n", "        alarm.set(due);\n        if end.is_err() {\n")])],
-    ),
-    "a setter of an earlier sleep publishes its time": (
-        "doorbell", [(DOORBELL, [("if word & SETTERS == 0 { 0 } else { SETTING_LATE }", "word & SETTERS")])]),
-    "a setter of an earlier sleep is forgotten": (
-        "doorbell", [(DOORBELL, [("time | if word & SETTERS == 0 { 0 } else { SETTING_LATE }", "time + 0 * word")])]),
-    "a sleep is brought forward by two at a time": (
-        "doorbell", [(MOVABLE, [("if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {",
-                                  "if claim(word, word | SETTING).is_err() {")])]),
-    "who finds a setter under way relies on it": (
-        "doorbell", [(DOORBELL, [("                if !self.bring_forward(&**alarm, word, due) {\n                    alarm.ring();\n                }\n",
-                                  "                self.bring_forward(&**alarm, word, due);\n")])]),
-    "a ring goes to a sleep that is not under way": (
-        "doorbell", [(DOORBELL, [("Bell::Movable(_, alarm) if word & MOVABLE != 0 => {\n                if",
-                                  "Bell::Movable(_, alarm) => {\n                if")])]),
-    "a late setter keeps its mark": (
-        "doorbell", [(MOVABLE, [("            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);\n",
-                                  "            self.wakes_at.fetch_and(!SETTING, Ordering::Release);\n")])]),
-    "a setter is claimed Relaxed": (
-        "doorbell", [(MOVABLE, [("compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)",
-                                  "compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)")])]),
-    "a setter ends Relaxed": (
-        "doorbell", [(MOVABLE, [("            Ordering::Release,\n            Ordering::Relaxed,\n        );\n        reached(if end",
-                                  "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        reached(if end")])]),
-    "a late setter ends Relaxed": (
-        "doorbell", [(MOVABLE, [("fetch_and(!SETTERS, Ordering::Release)", "fetch_and(!SETTERS, Ordering::Relaxed)")])]),
     "expiration published before the ring": (
         "doorbell",
         [(SHARD, [(RING + "        bucket.arm(place.expiration);\n", "        bucket.arm(place.expiration);\n" + RING)])],
@@ -543,17 +513,31 @@ MUTANTS = {
         "takeover", [(TURN, [("        if !in_hand.payloads().is_empty() {\n", "        if false {\n")])]),
 
     "a hand-over is not fenced": (
-        "takeover", [("src/reaper/watch.rs", [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n",
-                                               "        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n")])]),
+        "takeover", [(WATCH, [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n",
+                                               "        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n")])]),
     "a watch is not fenced": (
-        "takeover", [("src/reaper/watch.rs", [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+        "takeover", [(WATCH, [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
                                                "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
-    "a lone task is not fenced": (
-        "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that `turner`, which holds", "    }\n\n    /// Notes that `turner`, which holds")])]),
-    "a lone task does not look for notices": (
-        "takeover", [("src/reaper/watch.rs", [("part.is_asked() || !has_watcher", "!has_watcher")])]),
-    "nobody is called for a timer beside a lone task": (
-        "takeover", [(DOORBELL, [("            call();\n", "            let _ = call;\n")])]),
+    "a watcher leaves the mark of the alarm": (
+        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns",
+                               "        self.next.at_ns.store(looks_at_ns")])]),
+    "a watcher takes the mark off after its fence": (
+        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.next.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
+    "an alarm is marked and not set": (
+        "takeover", [(WATCH, [("            alarm.set(Some(latest_ns));\n", "")])]),
+    "an alarm is marked after it was set": (
+        "takeover", [(WATCH, [("            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
+                               "            alarm.set(Some(latest_ns));\n            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
+    "an alarm that is taken back keeps its mark": (
+        "takeover", [(WATCH, [("            self.next.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
+                               "            alarm.set(None);\n")])]),
+    "an alarm is not taken back": (
+        "takeover", [(WATCH, [("            alarm.set(None);\n", "")])]),
+    "a leader relies on no alarm": (
+        "takeover", [(WATCH, [("            && !(leads && self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "")])]),
+    "a leader does not look for the mark": (
+        "takeover", [(WATCH, [("self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
 
     # LEAD
     "the lead is lent without a release": (

@@ -379,7 +379,7 @@ impl Bench {
             observer: &Observer::default(),
             stopping: &AtomicBool::new(false),
             watch: None,
-            part: None,
+            leads: false,
         };
         let owner = self.shard.owner().lock().unwrap();
         let report = reaper.turn_of(owner, &mut self.in_hand, Tick::new(now), looks).unwrap();

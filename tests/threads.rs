@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::{Builder, Engine, When};
+use tickless::{Builder, Engine};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -76,20 +76,10 @@ fn no_thread_is_left_of(name: &str) {
 }
 
 #[test]
-fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
+fn without_takeovers_there_is_a_thread_per_shard_and_all_end_with_the_engine() {
     let builder = Engine::builder().shards(2).thread_name("exactly").takeover(None);
-    let engine = builder.clone().build().unwrap();
-    engine.schedule_detached(When::after(Duration::ZERO).precise(), || ()).unwrap();
+    let engine = builder.build().unwrap();
     assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1"]);
-    drop(engine);
-    no_thread_is_left_of("exactly");
-    let engine = builder.precise(0.1).build().unwrap();
-    assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1", "exactly-2"]);
-    let (sender, receiver) = mpsc::channel();
-    let tell = move || sender.send(thread::current().name().map(String::from)).unwrap();
-    engine.schedule_detached(When::after(Duration::ZERO).precise(), tell).unwrap();
-    let name = receiver.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(name.as_deref(), Some("exactly-2"));
     drop(engine);
     no_thread_is_left_of("exactly");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Call, Doorbell, Threads};
+use tickless::doorbell::{Bell, Doorbell, Threads};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
@@ -92,14 +92,6 @@ impl World {
     pub fn beside(other: &World) -> Arc<World> {
         let geometry = *other.shard.wheel().geometry();
         World::made(geometry, Doorbell::new(Bell::None), other.shared.clone())
-    }
-
-    /// As `new`, with a doorbell that calls a watcher.
-    pub fn watched(geometry: Geometry, call: Arc<Call>) -> Arc<World> {
-        // SAFETY: as in `with`.
-        let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
-        let doorbell = Doorbell::new(Bell::Thread(Default::default())).watched_by(Some(call));
-        World::made(geometry, doorbell, shared)
     }
 
     /// A world with so many timers that are due at 1, of which the reaper knows.
@@ -362,7 +354,7 @@ impl World {
             observer: &self.observer,
             stopping: self.ending.flag(),
             watch: None,
-            part: None,
+            leads: false,
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct Crew {
     settings: Settings,
     /// Whom doorbells wake.
     threads: Threads,
-    /// The groups of the engine's shards. That of precise timers is the last.
+    /// The groups of the engine's shards.
     pub(super) groups: Box<[Home]>,
     /// The threads that have lost their shard, and have not come back.
     stuck: Arc<StuckThreads>,
@@ -55,8 +55,8 @@ pub(super) struct Settings {
     pub(super) reapers: usize,
     /// The CPUs for the leaders, if they are pinned.
     pub(super) cpus: Option<Cpus>,
-    /// How leaders wait: those of all groups, and that of precise timers.
-    pub(super) spins: [Spin; 2],
+    /// How leaders wait.
+    pub(super) spin: Spin,
     /// From how many tasks that are stuck shards are taken over. Others are only told of.
     pub(super) spares: usize,
 }
@@ -131,21 +131,9 @@ impl Crew {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Pins the calling thread, the leader of this group, if leaders are pinned. That of precise
-    /// timers is not.
-    fn pin<T>(&self, engine: &Core<T>, group: usize) -> io::Result<()> {
-        match &self.settings.cpus {
-            Some(cpus) if self.groups[group].shards.start < engine.shards.len() => {
-                cpus.pin_to(group)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// How the leader of a group waits.
-    fn spin<T>(&self, engine: &Core<T>, group: usize) -> Spin {
-        let is_precise = self.groups[group].shards.start >= engine.shards.len();
-        self.settings.spins[usize::from(is_precise)].clone()
+    /// Pins the calling thread, the leader of this group, if leaders are pinned.
+    fn pin(&self, group: usize) -> io::Result<()> {
+        self.settings.cpus.as_ref().map_or(Ok(()), |cpus| cpus.pin_to(group))
     }
 
     /// Waits for a duty. `None`: the engine stops.
@@ -227,7 +215,7 @@ impl<T: Send + 'static> Core<T> {
             // Before a doorbell or a call may need it: the thread answers neither yet.
             crew.threads[number].set(thread::current()).expect("a thread is made once");
             let outcome = match duty {
-                Duty::Lead(group) => crew.pin(&core, group),
+                Duty::Lead(group) => crew.pin(group),
                 Duty::Watch => Ok(()),
             };
             let may_run = outcome.is_ok();
@@ -304,9 +292,9 @@ impl<T: Send + 'static> Core<T> {
         begin: Begin<Role<'_, T>>,
     ) {
         // As good as it was before: the system may refuse.
-        let _ = crew.pin(self, group);
+        let _ = crew.pin(group);
         let station = Station::new(self, crew, group, number);
-        reaper::serve(&station, begin, crew.spin(self, group));
+        reaper::serve(&station, begin, crew.settings.spin.clone());
         crew.lock().serving -= 1;
     }
 }

@@ -252,9 +252,9 @@ impl<T: Send + 'static> Engine<T> {
         self.file(when.into(), payload.into_payload(), false).map(drop)
     }
 
-    /// Binds the calling thread to `shard`: from now on, its timers go there, except for precise
-    /// ones. This is for threads that each drive one shard. Other threads are spread over the
-    /// shards, and their timers may also take the seats of cancelled timers on any of them.
+    /// Binds the calling thread to `shard`: from now on, its timers go there. This is for threads
+    /// that each drive one shard. Other threads are spread over the shards, and their timers may
+    /// also take the seats of cancelled timers on any of them.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -299,7 +299,7 @@ impl<T: Send + 'static> Engine<T> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
         let payload = ManuallyDrop::new(payload);
-        let Some(mut cache) = thread_cache::of(self.number_for(when)) else {
+        let Some(mut cache) = thread_cache::of(self.number()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
         let now_ns = cache.now_ns();

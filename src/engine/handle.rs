@@ -144,7 +144,7 @@ impl<T: Send + 'static> Handle<T> {
         self.take_of_kind::<false>()
     }
 
-    /// As [`take`](Handle::take), for the timer of a sleep, which may be exempt from the limit.
+    /// As [`take`](Handle::take), for the timer of a sleep, which is exempt from the limit.
     pub(crate) fn take_from_sleep(self) -> Option<T> {
         self.take_of_kind::<true>()
     }

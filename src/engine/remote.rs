@@ -52,13 +52,7 @@ impl<T: Send + 'static> EngineRef<T> {
         self.number
     }
 
-    /// The engine, or the side of it that has its precise timers, whichever a timer for `when`
-    /// belongs to.
-    pub(crate) fn for_when(engine: &Engine<T>, when: When) -> EngineRef<T> {
-        EngineRef::numbered(engine.number_for(when))
-    }
-
-    /// Schedules `payload` as the engine itself does, on the side of it that `when` belongs to.
+    /// Schedules `payload` as the engine itself does.
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone; the payload comes back in the error.
@@ -69,18 +63,10 @@ impl<T: Send + 'static> EngineRef<T> {
         when: When,
         payload: T,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        let side = if when.is_precise { self.precise_side() } else { self };
-        let Some(mut cache) = side.lent() else { return Err(ScheduleError::stopped(payload)) };
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(payload)) };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
         file::<_, false>(cache, Computed { deadline, now_ns }, payload)
-    }
-
-    /// The side of the engine that has its precise timers, if it has one and is not gone.
-    #[cold]
-    fn precise_side(self) -> EngineRef<T> {
-        let number = self.lent().and_then(|cache| Some(cache.core.precise.as_ref()?.id()));
-        EngineRef { number: number.unwrap_or(self.number), ..self }
     }
 
     /// Whether the engine belongs to a process that this one was forked from: the timers that it

@@ -149,10 +149,8 @@ impl<T: Send + 'static> Inner<T> {
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
         let mut returned = end_sleeps(self.core.stop());
         let is_over = self.wait(deadline);
-        let both = || self.core.both();
-        both().for_each(|core| returned.append(&mut end_sleeps(core.ending.claim())));
-        let roles_left = || both().map(|core| core.ending.roles_left()).sum();
-        let running = if is_over { 0 } else { roles_left() };
+        returned.append(&mut end_sleeps(self.core.ending.claim()));
+        let running = if is_over { 0 } else { self.core.ending.roles_left() };
         Ok(Stopped { returned, running })
     }
 
@@ -160,7 +158,7 @@ impl<T: Send + 'static> Inner<T> {
     /// that was done by `deadline`.
     fn wait(&self, deadline: Option<Instant>) -> bool {
         yield_while(|| {
-            let is_over = self.core.both().all(|core| core.ending.wait(deadline));
+            let is_over = self.core.ending.wait(deadline);
             if !is_over {
                 // ORDER: Relaxed - the last clone is dropped after all that was done with the
                 // engine.
@@ -211,10 +209,10 @@ impl<T: Send + 'static> Drop for Inner<T> {
         }
         // If this did not wait, the threads that still run a task drop the payloads that they
         // leave.
-        self.core.both().for_each(|core| drop_each(core.ending.abandon()));
+        drop_each(self.core.ending.abandon());
         // SAFETY: this was the last clone of the engine, and the engine is stopped.
         unsafe { self.core.dismantle() };
         // It would keep the core, with its open files, until the thread uses another engine.
-        self.core.both().for_each(|core| thread_cache::let_go(core.id()));
+        thread_cache::let_go(self.core.id());
     }
 }

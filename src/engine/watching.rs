@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::dispatch::Progress;
 use crate::reaper::{Begin, Found, NEVER_NS, StuckTask};
-use crate::sync::{Arc, park};
+use crate::sync::Arc;
 use crate::time::Tick;
 
 use super::core::{Core, Role};
@@ -55,7 +55,7 @@ impl<T: Send + 'static> Core<T> {
     /// serves now; `None`: the engine stops.
     fn watch<'a>(&'a self, crew: &Crew, number: usize) -> Option<Taken<'a, T>> {
         let watch = self.watch.as_ref().expect("there is a watcher only with a watch");
-        let told = vec![None; self.all_shards()];
+        let told = vec![None; self.shards.len()];
         let mut mind = Mind { told, saw_busy: false, stays: false };
         self.tell(crew);
         watch.begin(number);
@@ -77,7 +77,9 @@ impl<T: Send + 'static> Core<T> {
                 Ok(_) if crew.is_over() => return None,
                 Ok(until_ns) => {
                     let left_ns = until_ns.saturating_sub(self.clock.now_ns());
-                    park(Some(Duration::from_nanos(left_ns)).filter(|_| until_ns != NEVER_NS));
+                    watch.sleep(
+                        Some(Duration::from_nanos(left_ns)).filter(|_| until_ns != NEVER_NS),
+                    );
                 }
             }
         }
@@ -93,16 +95,15 @@ impl<T: Send + 'static> Core<T> {
         let mut until_ns = NEVER_NS;
         for (group, home) in crew.groups.iter().enumerate() {
             for (index, shard) in home.shards.clone().enumerate() {
-                let (part, at) = self.part(shard);
                 let soon_ns = || self.clock.now_ns().saturating_add(self.stuck_after_ns);
-                let again_ns = match part.ending.look(at, &self.clock, self.stuck_after_ns) {
+                let again_ns = match self.ending.look(shard, &self.clock, self.stuck_after_ns) {
                     Found::Busy(again_ns) => {
                         mind.saw_busy = true;
                         again_ns
                     }
                     Found::Idle if !mind.stays => NEVER_NS,
                     Found::Idle => {
-                        part.wakes_ns(at).saturating_add(self.stuck_after_ns).max(soon_ns())
+                        self.wakes_ns(shard).saturating_add(self.stuck_after_ns).max(soon_ns())
                     }
                     Found::Stuck(seen, since_ns) => {
                         let server = home.group.server(index);
@@ -113,7 +114,7 @@ impl<T: Send + 'static> Core<T> {
                                 return Err(Taken { group, begin, task: task() });
                             }
                         } else if mind.told[shard].replace(seen.payload()) != Some(seen.payload()) {
-                            part.observers[at].stuck(&task());
+                            self.observers[shard].stuck(&task());
                         }
                         soon_ns()
                     }
@@ -134,9 +135,8 @@ impl<T: Send + 'static> Core<T> {
         (seen, since_ns): (Progress, u64),
     ) -> Option<Begin<Role<'a, T>>> {
         let shard = home.shards.start + index;
-        let (part, at) = self.part(shard);
         let lost = || home.group.begin_stuck(index, shard, since_ns);
-        let role = part.ending.take_over(at, seen, lost)?;
+        let role = self.ending.take_over(shard, seen, lost)?;
         let leads = home.group.take_lead_from(index, number);
         Some(Begin::Succeed { index, role, leads })
     }
@@ -145,8 +145,7 @@ impl<T: Send + 'static> Core<T> {
     fn tell(&self, crew: &Crew) {
         let untold = mem::take(&mut crew.lock().untold);
         for task in untold {
-            let (part, index) = self.part(task.shard);
-            part.observers[index].stuck(&task);
+            self.observers[task.shard].stuck(&task);
         }
     }
 }

@@ -112,13 +112,6 @@ impl<T> Shared<T> {
         self
     }
 
-    /// Makes the limit on pending timers that of `other`: both count together. Before the first
-    /// use.
-    pub fn with_limit_of(mut self, other: &Shared<T>) -> Shared<T> {
-        self.limit.clone_from(&other.limit);
-        self
-    }
-
     /// Exempts timers from the limit: those for whose payloads `is_exempt` returns `true`. Before
     /// the first use.
     pub fn with_exempt(mut self, is_exempt: fn(&T) -> bool) -> Shared<T> {
@@ -222,12 +215,10 @@ impl<T> Shared<T> {
         self.limit.is_some()
     }
 
-    /// Makes room for a timer, if the limit allows. `EXEMPT`: it is of the kind that the limit may
-    /// not count.
+    /// Makes room for a timer, if the limit allows. `EXEMPT`: the limit does not count it.
     #[inline]
     pub(crate) fn admit<const EXEMPT: bool>(&self) -> bool {
-        let Some(limit) = &self.limit else { return true };
-        let is_admitted = EXEMPT && !limit.counts_all() || limit.admit();
+        let is_admitted = EXEMPT || self.limit.as_ref().is_none_or(Limit::admit);
         if !is_admitted {
             reached(Event::LimitReached);
         }
@@ -237,9 +228,7 @@ impl<T> Shared<T> {
     /// Releases the room of one such timer that has ended.
     #[inline]
     pub(crate) fn discharge_kind<const EXEMPT: bool>(&self) {
-        if let Some(limit) = self.limit.as_ref().filter(|limit| !EXEMPT || limit.counts_all()) {
-            limit.discharge(1);
-        }
+        self.discharge(!EXEMPT);
     }
 
     /// Whether there is a limit that counts a timer with this payload.
@@ -258,16 +247,12 @@ impl<T> Shared<T> {
 
     /// Releases the room of timers that have ended.
     #[inline]
-    pub fn discharge_all<'a>(&self, payloads: impl ExactSizeIterator<Item = &'a T>)
+    pub fn discharge_all<'a>(&self, payloads: impl Iterator<Item = &'a T>)
     where
         T: 'a,
     {
         let Some(limit) = &self.limit else { return };
-        let counted = match limit.counts_all() {
-            true => payloads.len(),
-            false => payloads.filter(|payload| limit.counts(payload)).count(),
-        };
-        limit.discharge(counted as u64);
+        limit.discharge(payloads.filter(|payload| limit.counts(payload)).count() as u64);
     }
 }
 

@@ -12,7 +12,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::error::ScheduleReason;
 use crate::time::saturating_ns;
 use crate::wait::{Cancelled, WaitError};
 
@@ -104,12 +103,8 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
                     continue;
                 }
                 sleep.reset(pause);
-                if let Err(error) = sleep.wait().await {
-                    let end = match error {
-                        ScheduleReason::Full => End::Full,
-                        _ => End::Stopped,
-                    };
-                    return Outcome::Ended { end, attempts };
+                if sleep.wait().await.is_err() {
+                    return Outcome::Ended { end: End::Stopped, attempts };
                 }
             }
         }

@@ -78,7 +78,7 @@ impl<T> Producer<T> {
     /// whether work was deferred: none if the timer got a seat.
     ///
     /// `PINS`: only the registry and this thread keep the engine, which may end meanwhile (see
-    /// `shard/close.rs`). `EXEMPT`: the payload is of the kind that the limit may not count.
+    /// `shard/close.rs`). `EXEMPT`: the limit does not count the payload.
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.

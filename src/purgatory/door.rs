@@ -237,7 +237,7 @@ where
             hold.give_up();
             return Ok(Arrival::Delayed(Delayed::new(node)));
         }
-        let engine = EngineRef::for_when(engine, timeout);
+        let engine = EngineRef::new(engine);
         let due_ns = engine.due_ns(timeout);
         let expiry = Expiry { node: Some(node.clone()), due_ns, engine };
         match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {

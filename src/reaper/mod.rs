@@ -24,7 +24,7 @@ mod turn;
 mod watch;
 
 pub use ending::{Ending, Turns};
-pub use group::{Group, Part};
+pub use group::Group;
 pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
 pub use lead::Lead;
 pub use observer::{Observation, Observer};

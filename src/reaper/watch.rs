@@ -5,17 +5,19 @@
 //! hands over is not watched, and while reapers are quick the watcher wakes up now and then: at
 //! most once per time that a task may take, and not at all while no timer fires.
 //!
-//! A reaper that hands over the only timer of its group holds nobody up. It calls nobody, and marks
-//! its doorbell instead: a thread that schedules on the group meanwhile calls the watcher.
-//!
-//! A watcher that finds reapers idle looks again after the next of their wake-ups, so that they
-//! need not call it. But a lone timer does not call it anyway: so if all that fired since it looked
-//! before were lone timers, it sleeps until it is called. The word for this is a hint, on which
-//! nobody relies: who begins a hand-over goes by the time that the watcher has published, whichever
-//! that is.
+//! If the engine has one group and the system has alarms, nobody is called while the engine is
+//! idle. The leader sets the watcher's alarm before a turn, if the watcher would look too late, and
+//! takes it back before a sleep that lasts longer: two system calls for each turn of an idle
+//! engine. While reapers are busy, the alarm goes off and the watcher looks; then it looks again
+//! after the next of their wake-ups, so that they need neither set the alarm nor call it. If
+//! nothing was handed over since it looked before, it sleeps until the alarm or a call. The word
+//! for this is a hint, on which nobody relies: who begins a hand-over goes by what the watcher has
+//! published, whichever that is.
 //!
 //! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. Only reapers
-//! make one.
+//! make one. The alarm is the leader's: it sets it, and takes it back, while it keeps the lead and
+//! has not lent it. In a turn for which it has lent the lead it may rely on the alarm, and nobody
+//! else may. (A thread that takes the lead has taken over what the leader had in hand.)
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the line
 //! of what it has in hand, fence, read the time. Watcher: publish the time, fence, look at the
@@ -23,18 +25,22 @@
 //! it sleeps, or the reaper finds the time. In the same way a new watcher finds the line of a
 //! reaper that has called the one before.
 //!
+//! With the alarm it is the same. The leader marks the alarm, then sets it. A watcher that wakes
+//! up, for whatever reason, takes the mark off, fences, looks at the lines. A leader that has
+//! opened its line and fenced relies on the alarm if the mark is there: whoever takes the mark off
+//! looks after that. If the mark is gone, the alarm may have gone off, so it calls. A mark that was
+//! taken off while the alarm was being set costs a call, and a wake-up for nothing.
+//!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
 use std::time::Duration;
 
 use crate::dispatch::Progress;
-use crate::doorbell::{Doorbell, Threads};
+use crate::doorbell::{Alarm, Threads};
 use crate::sync::events::{Event, reached};
 use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence,
+    AtomicBool, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, fence, park,
 };
-
-use super::Part;
 
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
@@ -50,6 +56,8 @@ pub struct Watch {
     /// The watcher's number among the threads.
     watcher: AtomicUsize,
     threads: Threads,
+    /// The watcher sleeps by this, if there is one; otherwise it parks.
+    alarm: Option<Box<dyn Alarm>>,
     /// Makes a watcher, unless one is being made.
     make: Box<dyn Fn() + Send + Sync>,
 }
@@ -57,8 +65,10 @@ pub struct Watch {
 /// The watcher's next look.
 struct NextLook {
     at_ns: AtomicU64,
-    /// A hand-over that is watched has begun since the watcher asked last.
+    /// A hand-over has begun since the watcher asked last.
     is_wanted: AtomicBool,
+    /// The mark: when the alarm goes off. Zero: it is not set, or the watcher looks after that.
+    alarm_ns: AtomicU64,
 }
 
 /// What was seen of one shard's holder.
@@ -94,47 +104,83 @@ impl Watch {
             next: CachePadded::new(NextLook {
                 at_ns: AtomicU64::new(NEVER_NS),
                 is_wanted: AtomicBool::new(false),
+                alarm_ns: AtomicU64::new(0),
             }),
             watcher: AtomicUsize::new(NOBODY),
             threads,
+            alarm: None,
             make: Box::new(make),
         }
     }
 
-    /// A reaper has begun to hand over at `now_ns`: makes sure that the watcher looks soon.
+    /// The same, with an alarm for the leader of the engine's only group.
+    pub fn with_alarm(self, alarm: Option<Box<dyn Alarm>>) -> Watch {
+        Watch { alarm, ..self }
+    }
+
+    /// When somebody has to look at the latest at a hand-over that begins at `now_ns`.
+    fn latest_ns(&self, now_ns: u64) -> u64 {
+        now_ns + self.after_ns + self.after_ns / 2
+    }
+
+    /// Makes sure that the watcher looks soon if a hand-over begins in a turn at `now_ns`. For the
+    /// leader, before it lends the lead.
     #[inline]
-    pub fn begun(&self, now_ns: u64) {
+    pub fn set_alarm(&self, now_ns: u64) {
+        let Some(alarm) = &self.alarm else { return };
+        // ORDER(TAKEOVER): Relaxed, all - `begun` decides.
+        let looks_ns = self.next.at_ns.load(Ordering::Relaxed);
+        let is_set = self.next.alarm_ns.load(Ordering::Relaxed) != 0;
+        let has_watcher = || self.watcher.load(Ordering::Relaxed) != NOBODY;
+        let latest_ns = self.latest_ns(now_ns);
+        if looks_ns > latest_ns && !is_set && has_watcher() {
+            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);
+            alarm.set(Some(latest_ns));
+            reached(Event::AlarmSet);
+        }
+    }
+
+    /// Takes the alarm back if it would go off before the leader wakes up at `wakes_ns`. For the
+    /// leader, which has the lead, and hands nothing over until it wakes up.
+    #[inline]
+    pub fn take_alarm_back(&self, wakes_ns: u64) {
+        let Some(alarm) = &self.alarm else { return };
+        // ORDER(TAKEOVER): Relaxed, both - the leader's own mark, or the watcher has taken it off.
+        let alarm_ns = self.next.alarm_ns.load(Ordering::Relaxed);
+        if alarm_ns != 0 && alarm_ns < wakes_ns {
+            self.next.alarm_ns.store(0, Ordering::Relaxed);
+            alarm.set(None);
+            reached(Event::AlarmTakenBack);
+        }
+    }
+
+    /// A reaper has begun to hand over at `now_ns`: makes sure that the watcher looks soon.
+    /// `leads`: the thread has lent the lead.
+    #[inline]
+    pub fn begun(&self, now_ns: u64, leads: bool) {
         // ORDER: Relaxed, both - a hint, as the header says.
         if !self.next.is_wanted.load(Ordering::Relaxed) {
             self.next.is_wanted.store(true, Ordering::Relaxed);
         }
         // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
-        // ORDER(TAKEOVER): Relaxed - ordered by the fence.
-        if self.next.at_ns.load(Ordering::Relaxed) > now_ns + self.after_ns + self.after_ns / 2 {
+        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.
+        if self.next.at_ns.load(Ordering::Relaxed) > self.latest_ns(now_ns)
+            && !(leads && self.next.alarm_ns.load(Ordering::Relaxed) != 0)
+        {
             self.call_watcher();
         }
     }
 
-    /// Whether a hand-over that is watched has begun since this was asked last. For the watcher.
+    /// Whether a hand-over has begun since this was asked last. For the watcher.
     pub fn was_wanted(&self) -> bool {
         // ORDER: Relaxed - a hint, as the header says.
         self.next.is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// The same for a reaper that hands over the only timer of its group. The caller retracts what
-    /// the doorbell shows when the hand-over is over, unless another thread leads then.
-    pub fn begun_alone(&self, now_ns: u64, part: &Part<'_>) {
-        let is_shown = part.with_doorbell(Doorbell::publish_unwatched);
-        // ORDER(TAKEOVER): Relaxed - ordered by the fence of the doorbell.
-        let has_watcher = self.watcher.load(Ordering::Relaxed) != NOBODY;
-        if !is_shown || part.is_asked() || !has_watcher {
-            self.begun(now_ns);
-        }
-    }
-
     #[cold]
     fn call_watcher(&self) {
+        reached(Event::WatcherCalled);
         if !self.call() {
             (self.make)();
         }
@@ -146,7 +192,20 @@ impl Watch {
         // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
         // with the Release in `begin`: the thread is in its place.
         let thread = self.threads.get(self.watcher.load(Ordering::Acquire)).and_then(OnceLock::get);
-        thread.map(Thread::unpark).is_some()
+        match &self.alarm {
+            // (A ring is kept for the next sleep, whichever watcher it is.)
+            Some(alarm) => alarm.ring(),
+            None => thread.iter().for_each(|thread| thread.unpark()),
+        }
+        thread.is_some()
+    }
+
+    /// The watcher sleeps until called, until the alarm goes off or until `timeout` has passed.
+    pub fn sleep(&self, timeout: Option<Duration>) {
+        match &self.alarm {
+            Some(alarm) => alarm.sleep(timeout),
+            None => park(timeout),
+        }
     }
 
     /// Thread `number` watches from now on. To be called before it publishes.
@@ -167,6 +226,7 @@ impl Watch {
     /// sleeps.
     pub fn publish(&self, looks_at_ns: u64) {
         // ORDER(TAKEOVER): Relaxed, SeqCst fence - pairs with the one in `begun`.
+        self.next.alarm_ns.store(0, Ordering::Relaxed);
         self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }

@@ -104,14 +104,13 @@ events! {
     RoleAwaitedEnd: "a role ended for which a thread waited",
     // The doorbell.
     RangEarlier: "a timer was due before its reaper would wake up",
-    BroughtForward: "a thread set the alarm of a sleeping reaper",
-    SetterBusy: "it rang instead, because another thread set the alarm",
-    SetterLate: "the reaper woke up while a thread set its alarm",
-    WatcherCalled: "a thread called the watcher, because a lone timer was handed over",
     HookInside: "a hook was rung inside its own call",
     HookAgain: "a hook was called again, because it had been rung inside",
     SleepCalledOff: "a reaper did not sleep, because it was called meanwhile",
     // Takeovers and the lead.
+    WatcherCalled: "a reaper called the watcher",
+    AlarmSet: "a leader set the watcher's alarm",
+    AlarmTakenBack: "a leader took it back, because nothing was handed over",
     Stuck: "a watcher found a task that is stuck",
     TookOver: "a shard was taken over",
     TakeOverLate: "a takeover came too late",

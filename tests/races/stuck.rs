@@ -50,6 +50,30 @@ fn a_task_that_is_stuck_is_reported_while_it_is() {
     engine.stop().unwrap();
 }
 
+/// By the watcher's alarm, if the engine has one group of shards; or the watcher is called.
+#[test]
+fn a_task_that_is_stuck_is_reported_though_no_other_timer_is_pending() {
+    let (builder, told) = builder();
+    for builder in [builder.clone(), builder.reapers(2, 2)] {
+        let engine = builder.build().unwrap();
+        // The first makes the watcher. It is idle when the others begin.
+        for _ in 0..4 {
+            let (release, released) = mpsc::channel::<()>();
+            let before = Instant::now();
+            engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
+            let mut tasks = iter::repeat_with(|| told.recv_timeout(PATIENCE).unwrap());
+            assert!(tasks.any(|task| task.since >= before));
+            drop(release);
+            engine.schedule_detached(MS * 5, || ()).unwrap();
+            while !engine.is_empty() {
+                assert!(before.elapsed() < PATIENCE, "{}", engine.stats());
+                thread::sleep(MS);
+            }
+        }
+        engine.stop().unwrap();
+    }
+}
+
 #[test]
 fn as_long_as_tasks_are_stuck_they_are_counted() {
     let (builder, told) = builder();

@@ -44,7 +44,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
     /// when no thread is inside a call. O(threads that use the engine at a time).
     pub fn len(&self) -> usize {
-        self.core().both().map(|core| core.shared.all_counters.pending() as usize).sum()
+        self.core().shared.all_counters.pending() as usize
     }
 
     /// Whether no timer is pending: as exact as [`len`](Engine::len), at the same cost.
@@ -57,11 +57,9 @@ impl<T: Send + 'static> Engine<T> {
         self.core().instant_now()
     }
 
-    /// Returns the number of shards. Shards are numbered from zero. With
-    /// [`Builder::precise`](crate::Builder::precise) there is one more, the last, which has the
-    /// precise timers.
+    /// Returns the number of shards. Shards are numbered from zero.
     pub fn shards(&self) -> usize {
-        self.core().all_shards()
+        self.core().shards.len()
     }
 
     /// Returns what the engine has counted so far, and what is [overdue](Engine::overdue). Waits
@@ -129,7 +127,7 @@ impl<T: Send + 'static> Engine<T> {
         let core = self.core();
         assert!(!works_for(core.party()), "a task cannot check its own engine");
         assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
-        core.both().try_for_each(Core::check)
+        core.check()
     }
 }
 

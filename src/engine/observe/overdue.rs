@@ -68,20 +68,19 @@ impl<T> Core<T> {
     ) -> (Duration, usize) {
         let lost = self.crew.iter().flat_map(|crew| crew.stuck().iter());
         lost.for_each(|(number, shard, since_ns)| stuck(shard, Some(number), since_ns));
-        let ages = (0..self.all_shards()).filter_map(|shard| self.age_in(shard, &mut stuck));
+        let ages = (0..self.shards.len()).filter_map(|shard| self.age_in(shard, &mut stuck));
         ages.fold((Duration::ZERO, 0), |(oldest, shards), age| (oldest.max(age), shards + 1))
     }
 
     /// The age of the oldest timer that is due in a shard of the engine; `stuck` as above.
     fn age_in(
         &self,
-        number: usize,
+        index: usize,
         stuck: impl FnOnce(usize, Option<usize>, u64),
     ) -> Option<Duration> {
-        let (core, index) = self.part(number);
-        let server = || self.crew.as_ref().map(|crew| crew.server(number));
+        let server = || self.crew.as_ref().map(|crew| crew.server(index));
         let before = server();
-        let try_look = || core.ending.try_look(index, &core.clock, core.stuck_after_ns);
+        let try_look = || self.ending.try_look(index, &self.clock, self.stuck_after_ns);
         let mut looked = try_look();
         for _ in 0..MAX_YIELDS {
             if looked.is_some() {
@@ -92,12 +91,12 @@ impl<T> Core<T> {
         }
         let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
         match found {
-            Found::Stuck(_, since_ns) if server() == before => stuck(number, before, since_ns),
+            Found::Stuck(_, since_ns) if server() == before => stuck(index, before, since_ns),
             _ => {}
         }
-        let now_ns = core.clock.now_ns();
-        let oldest = core.shards[index].oldest_due(core.scale.floor(now_ns));
-        let filed_ns = oldest.and_then(|oldest| core.scale.start_ns(oldest));
+        let now_ns = self.clock.now_ns();
+        let oldest = self.shards[index].oldest_due(self.scale.floor(now_ns));
+        let filed_ns = oldest.and_then(|oldest| self.scale.start_ns(oldest));
         let since_ns = filed_ns.into_iter().chain(in_hand_ns).min()?;
         Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
     }
