@@ -125,6 +125,8 @@ impl<'a> Serve for Server<'a> {
         f(&reaper, world.in_hand(role))
     }
 
+    fn came_back(&self) {}
+
     fn find_leader(&self) -> bool {
         false
     }

@@ -8,7 +8,7 @@ use crate::os::{Alarm, Cpus};
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, Spin, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, OnceLock, Weak, thread};
+use crate::sync::{Arc, AtomicUsize, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
@@ -125,14 +125,8 @@ impl Builder {
         let shared = self.limit(shared.with_few(self.exact_below).with_share(self.share));
         asymmetric::prepare();
         let threads = has_threads.then(|| self.threads(reapers));
-        // The watch is part of the core, and reaches it when it needs a thread.
-        let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
-        let watch = threads.clone().filter(|_| self.has_watcher()).map(|threads| {
-            let home = home.clone();
-            let make =
-                move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
-            Arc::new(Watch::new(self.stuck_after(), threads, make))
-        });
+        let watch = threads.clone().filter(|_| self.has_watcher());
+        let watch = watch.map(|threads| Arc::new(Watch::new(self.stuck_after(), threads)));
         let numbers = Numbers { party: number, shard: 0, group: 0 };
         let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
         let all_shards = shards + usize::from(self.precise.is_some());
@@ -154,13 +148,15 @@ impl Builder {
         core.crew = threads
             .map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into(), stuck));
         let core = Arc::new(core);
-        home.get_or_init(|| Arc::downgrade(&core));
         ENGINES.enter(number, &core);
         core.precise.iter().for_each(|precise| ENGINES.enter(precise.id(), precise));
         let engine = Engine { inner: Arc::new(Inner::new(core)) };
         if let Some(crew) = &engine.core().crew {
             for group in 0..crew.groups.len() {
                 engine.core().start_leader(crew, group).map_err(BuildError::Thread)?;
+            }
+            if engine.core().watch.is_some() {
+                engine.core().start_watcher(crew).map_err(BuildError::Thread)?;
             }
         }
         Ok(engine)
@@ -246,9 +242,9 @@ impl Builder {
 
     /// Places for the threads of an engine that so many serve, besides that of precise timers.
     fn threads(&self, reapers: usize) -> Threads {
-        // One that watches and tells when all spare threads serve.
-        let tells = usize::from(self.observation.on_stuck.is_some());
-        let most = reapers + usize::from(self.precise.is_some()) + self.spares_used() + tells;
+        // One watches while all spare threads serve.
+        let watchers = usize::from(self.has_watcher());
+        let most = reapers + usize::from(self.precise.is_some()) + self.spares_used() + watchers;
         (0..most).map(|_| OnceLock::new()).collect()
     }
 

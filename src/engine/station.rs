@@ -4,7 +4,7 @@
 
 use crate::dispatch::InHand;
 use crate::reaper::{Group, Part, Reaper, Serve};
-use crate::sync::Arc;
+use crate::sync::{Arc, Ordering, fence};
 use crate::time::{Clock, Scale};
 
 use super::core::{Core, Role};
@@ -75,6 +75,13 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         let part = Part::new(self.group(), index, self.number);
         let (reaper, in_hand) = self.core.reaper(self.first + index, role);
         f(&Reaper { part: Some(part), ..reaper }, in_hand)
+    }
+
+    fn came_back(&self) {
+        // ORDER(TAKEOVER): SeqCst fence - pairs with that of `Watch::publish`: a watcher that does
+        // not see that this thread is back is called.
+        fence(Ordering::SeqCst);
+        self.engine.watch.iter().for_each(|watch| _ = watch.call());
     }
 
     fn find_leader(&self) -> bool {

@@ -114,10 +114,16 @@ impl Builder {
     ///
     /// A task that is the only timer of its [group](Builder::reapers) is left alone until another
     /// one is scheduled there. Otherwise a stuck task is noticed after this time to one and a half
-    /// times this time, or two and a half if it is not the first of its batch. Threads are made
-    /// when they are first needed, and end with the engine. One of them wakes up once per this
-    /// time, at most, while timers fire, and not at all while none do. If all
+    /// times this time, or two and a half if it is not the first of its batch.
+    ///
+    /// One thread, which [`build`](Builder::build) makes, looks for such tasks. It wakes up once
+    /// per this time, at most, while timers fire, and not at all while none do. It makes other
+    /// threads when they are first needed; they end with the engine. If all
     /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
+    /// If the system refuses a thread or a fence, the shard is taken over once it does not. The
+    /// engine tries again, and looks for the next task of the same batch, when the task has been
+    /// stuck for twice as long, or after a second if that is less.
+    ///
     /// An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).
     ///
@@ -150,11 +156,11 @@ impl Builder {
     /// [`Engine::overdue`](crate::Engine::overdue) shows which ones are stuck at the moment.
     ///
     /// With takeovers, another thread has the shard by then, if there is a [spare
-    /// one](Builder::spares). The thread that looks for stuck tasks makes the call, and looks for
-    /// no others until it returns; so the callback must return soon. Its panics are caught. As with
-    /// takeovers, a task that is the only timer of its group is left alone. An engine that its
-    /// caller drives never makes the call. For each slow task after it has returned, see
-    /// [`on_slow_task`](Builder::on_slow_task).
+    /// one](Builder::spares) and the system does not refuse it. The thread that looks for stuck
+    /// tasks makes the call, and looks for no others until it returns; so the callback must return
+    /// soon. Its panics are caught. As with takeovers, a task that is the only timer of its group
+    /// is left alone. An engine that its caller drives never makes the call. For each slow task
+    /// after it has returned, see [`on_slow_task`](Builder::on_slow_task).
     pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.observation.on_stuck = Some(Arc::new(callback));
         self

@@ -14,8 +14,7 @@
 //! nobody relies: who begins a hand-over goes by the time that the watcher has published, whichever
 //! that is.
 //!
-//! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. Only reapers
-//! make one.
+//! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the line
 //! of what it has in hand, fence, read the time. Watcher: publish the time, fence, look at the
@@ -39,6 +38,9 @@ use super::Part;
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
 
+/// The most between two looks at a holder that does not go on, unless a task may take longer.
+const MOST_NS: u64 = 1_000_000_000;
+
 /// In place of the number of the watcher.
 const NOBODY: usize = usize::MAX;
 
@@ -50,8 +52,6 @@ pub struct Watch {
     /// The watcher's number among the threads.
     watcher: AtomicUsize,
     threads: Threads,
-    /// Makes a watcher, unless one is being made.
-    make: Box<dyn Fn() + Send + Sync>,
 }
 
 /// The watcher's next look.
@@ -66,6 +66,8 @@ struct NextLook {
 pub(super) struct Look {
     seen: Option<Progress>,
     since_ns: u64,
+    /// Since when the holder waits for others, if it does.
+    patient_ns: Option<u64>,
 }
 
 /// What a look at a shard says.
@@ -82,13 +84,9 @@ pub enum Found {
 // === impl Watch ===
 
 impl Watch {
-    /// A watch over tasks that may take as long as `after`, by one of `threads`. There is no
-    /// watcher yet; `make` makes one.
-    pub fn new(
-        after: Duration,
-        threads: Threads,
-        make: impl Fn() + Send + Sync + 'static,
-    ) -> Watch {
+    /// A watch over tasks that may take as long as `after`, by one of `threads`, which is about to
+    /// begin.
+    pub fn new(after: Duration, threads: Threads) -> Watch {
         Watch {
             after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
             next: CachePadded::new(NextLook {
@@ -97,7 +95,6 @@ impl Watch {
             }),
             watcher: AtomicUsize::new(NOBODY),
             threads,
-            make: Box::new(make),
         }
     }
 
@@ -112,7 +109,7 @@ impl Watch {
         fence(Ordering::SeqCst);
         // ORDER(TAKEOVER): Relaxed - ordered by the fence.
         if self.next.at_ns.load(Ordering::Relaxed) > now_ns + self.after_ns + self.after_ns / 2 {
-            self.call_watcher();
+            self.call();
         }
     }
 
@@ -133,15 +130,9 @@ impl Watch {
         }
     }
 
+    /// Ends the watcher's sleep. Returns `false` if there is none yet: it looks before it sleeps.
+    /// The caller has fenced after what it calls for.
     #[cold]
-    fn call_watcher(&self) {
-        if !self.call() {
-            (self.make)();
-        }
-    }
-
-    /// Ends the watcher's sleep. Returns `false` if there is none; then the next one looks before
-    /// it sleeps. The caller has fenced after what it calls for.
     pub fn call(&self) -> bool {
         // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
         // with the Release in `begin`: the thread is in its place.
@@ -156,7 +147,8 @@ impl Watch {
         self.watcher.store(number, Ordering::Release);
     }
 
-    /// Nobody watches until another watcher begins, and reapers do not call for one.
+    /// The calling thread watches no longer; another one is about to begin. Nobody calls until that
+    /// one has published.
     pub fn end(&self) {
         // ORDER(TAKEOVER): Relaxed - the next watcher looks before it sleeps.
         self.watcher.store(NOBODY, Ordering::Relaxed);
@@ -174,11 +166,19 @@ impl Watch {
 
 debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 
+/// After what time a holder is looked at again that has not gone on for `stuck_ns`, and that is
+/// left alone. A task may take as long as `after_ns`.
+pub fn again_after_ns(stuck_ns: u64, after_ns: u64) -> u64 {
+    stuck_ns.clamp(after_ns, after_ns.max(MOST_NS))
+}
+
 // === impl Look ===
 
 impl Look {
     /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began
-    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`.
+    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`. One
+    /// that waits is looked at again when it has done so for twice as long, but not after more than
+    /// a second.
     pub(super) fn at(
         &mut self,
         progress: Option<(Progress, Option<u64>)>,
@@ -187,12 +187,17 @@ impl Look {
     ) -> Found {
         let (seen, begun_ns) = match progress {
             Some((seen, Some(begun_ns))) => (seen, begun_ns),
-            None | Some((_, None)) => {
+            None => {
+                *self = Look::default();
+                return Found::Idle;
+            }
+            Some((_, None)) => {
                 self.seen = None;
-                let again_ns = now_ns.saturating_add(after_ns);
-                return if progress.is_some() { Found::Busy(again_ns) } else { Found::Idle };
+                let patient_ns = now_ns.saturating_sub(*self.patient_ns.get_or_insert(now_ns));
+                return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
             }
         };
+        self.patient_ns = None;
         if self.seen != Some(seen) {
             self.seen = Some(seen);
             self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
@@ -248,9 +253,14 @@ mod tests {
         let progress = || line.progress().map(|seen| (seen, line.since_ns()));
         line.waits(None);
         assert_eq!(look.at(progress(), 300, 10), Found::Busy(310));
+        assert_eq!(look.at(progress(), 320, 10), Found::Busy(340), "for twice as long");
+        let late_ns = 300 + 9 * MOST_NS;
+        assert_eq!(look.at(progress(), late_ns, 10), Found::Busy(late_ns + MOST_NS));
         line.waits(Some(305));
         assert_eq!(look.at(progress(), 310, 10), Found::Busy(315));
         assert!(matches!(look.at(progress(), 315, 10), Found::Stuck(_, 305)));
+        line.waits(None);
+        assert_eq!(look.at(progress(), 400, 10), Found::Busy(410), "counted anew");
         other.close().unwrap();
     }
 }

@@ -157,8 +157,8 @@ fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
     let engine = builder(1).build_with_handler(handler).unwrap();
     engine.schedule_detached(Duration::ZERO, 0).unwrap();
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(0));
-    until(|| engine.stats().takeovers >= 1);
     engine.schedule_detached(Duration::from_secs(3600), 9).unwrap();
+    until(|| engine.stats().takeovers >= 1);
     let stopped = engine.stop_within(MS).unwrap();
     assert_eq!(stopped.returned, [9]);
     assert!(stopped.running > 0);
@@ -220,7 +220,10 @@ fn what_a_task_counts_after_it_lost_its_shard_counts() {
     };
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
+    // A task that holds nobody up is left alone.
+    let other = engine.schedule(Duration::from_secs(3600), || ()).unwrap();
     until(|| engine.stats().takeovers >= 1);
+    assert!(other.cancel());
     thread::sleep(MS * 3);
     drop(release);
     until(|| engine.stats().panicked == 1);
