@@ -81,6 +81,12 @@ pub(crate) fn works_for(party: Party) -> bool {
     WORKS_FOR.with(|parties| parties.is_inside(&party))
 }
 
+/// Whether the end of any party waits for the task that the calling thread is running.
+#[inline]
+pub(crate) fn works_for_any() -> bool {
+    !WORKS_FOR.with(Nesting::is_empty)
+}
+
 /// Registers that the calling thread is about to wait for the end of `party`. Returns `None` if
 /// `party` waits for this thread, directly or not.
 pub(crate) fn wait_for(party: Party) -> Option<Waiting> {

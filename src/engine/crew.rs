@@ -115,6 +115,11 @@ impl Crew {
         self.stuck.iter().count() < self.settings.spares
     }
 
+    /// Whether tasks may be taken over, but no further one at the moment.
+    pub(super) fn lacks_spares(&self) -> bool {
+        self.settings.spares > 0 && !self.may_take_over()
+    }
+
     /// Ends it: from now on threads that have nothing to do return, and so does the watcher when it
     /// is called.
     pub(super) fn end(&self) {

@@ -191,8 +191,9 @@ impl Sleep {
     /// As polling the future, but returns an error instead of panicking.
     ///
     /// # Errors
-    /// The engine is full or has stopped. If it is full, the next poll tries again, but the task is
-    /// not woken when there is room.
+    /// The engine is full or has stopped, or the task is one of the engine's own and [must not
+    /// wait](SleepError::Circular). Unless it has stopped, the next poll tries again, but the task
+    /// is not woken when there is room.
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         if self.has_elapsed {
             return Poll::Ready(Ok(()));

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use std::{iter, panic, thread};
 
 use tickless::dispatch::{Full, Pool};
+use tickless::future::SleepError;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
 
+use crate::parking::block_on;
 use crate::patience::PATIENCE;
 use crate::planned::{Planned, quietly};
 
@@ -189,6 +191,25 @@ fn with_all_spare_threads_stuck_the_rest_waits_until_one_returns() {
     fired.recv_timeout(PATIENCE).unwrap();
     drop(stuck);
     engine.stop().unwrap();
+}
+
+/// Each of them would keep a thread, of which one has to be left to fire what they wait for.
+#[test]
+fn tasks_that_sleep_on_their_own_engine_do_not_use_up_its_threads() {
+    for (shards, spares) in [(1, 2), (2, 2), (1, 16)] {
+        let engine = builder(shards).spares(spares).build().unwrap();
+        let (sender, results) = mpsc::channel();
+        for _ in 0..3 * spares {
+            let (mut sleep, sender) = (engine.sleep(MS * 50), sender.clone());
+            let task = move || sender.send(block_on(sleep.wait())).unwrap();
+            engine.schedule_detached(MS, task).unwrap();
+        }
+        let next = || results.recv_timeout(PATIENCE).expect("the tasks wait for each other");
+        let results: Vec<_> = (0..3 * spares).map(|_| next()).collect();
+        let is_known = |result| matches!(result, &Ok(()) | &Err(SleepError::Circular));
+        assert!(results.iter().all(is_known), "{results:?}");
+        engine.stop().unwrap();
+    }
 }
 
 #[test]
