@@ -26,7 +26,7 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use crate::dispatch::{Progress, work_for};
+use crate::dispatch::{Progress, work_to_the_end_for};
 use crate::doorbell::Threads;
 use crate::os::Cpus;
 use crate::reaper::{self, Begin, Group, Spin, StuckTask, StuckThreads};
@@ -280,7 +280,7 @@ impl<T: Send + 'static> Core<T> {
 
     /// What a thread of the crew does: its first duty, and then whatever comes.
     fn work(self: &Arc<Core<T>>, crew: &Crew, number: usize, first: Option<Duty>) {
-        work_for(self.party(), || {
+        work_to_the_end_for(self.party(), || {
             let mut duty = first.or_else(|| {
                 crew.lock().idle -= 1;
                 crew.wait_for_duty()

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
-use crate::sync::{Arc, AtomicBool, Ordering, thread};
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 use super::Engine;
 use super::core::Core;
@@ -177,14 +177,11 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    /// Joins the threads, which are about to return. The calling thread may be one of them, if a
-    /// value that a task left in its thread-locals calls this while the thread ends: it is left
-    /// out. Only one of several stoppers joins, because another may be running on a thread that is
-    /// being joined.
+    /// Joins the threads, which are about to return, and may still run the destructors of their
+    /// thread-locals. The calling thread is none of them, since those work for the engine to the
+    /// end. Only one of several stoppers joins.
     fn join(&self) {
-        let threads = self.core.crew.iter().flat_map(Crew::take_handles);
-        let here = thread::current().id();
-        for thread in threads.filter(|thread| thread.thread().id() != here) {
+        for thread in self.core.crew.iter().flat_map(Crew::take_handles) {
             thread.join().expect("a reaper does not panic");
         }
     }
