@@ -1,10 +1,12 @@
-//! A system that refuses threads or fences for a while, after the engine was built: a task that is
-//! stuck is told of, and its shard is taken over once the system gives what it takes.
+//! A system that refuses threads or fences after the engine was built: a task that is stuck is told
+//! of, and its shard is taken over once the system gives what that takes.
 
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 
 #[path = "common/child.rs"]
 mod child;
+#[path = "common/refuse.rs"]
+mod refuse;
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -13,6 +15,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use child::in_a_child;
+use refuse::refuse;
 use tickless::{Builder, Engine, StuckTask};
 
 const MS: Duration = Duration::from_millis(1);
@@ -105,32 +108,12 @@ fn an_engine_whose_watcher_gets_no_thread_is_not_built() {
     });
 }
 
-/// Makes the system refuse a call to all threads of the process from now on.
-fn refuse(call: libc::c_long) {
-    const DENY: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-    let step = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-    let mut steps = [
-        // The number of the call is what the structure begins with.
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
-        step(libc::BPF_RET | libc::BPF_K, 0, DENY),
-        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: both calls take numbers, and the program lives through the second.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let flags = libc::SECCOMP_FILTER_FLAG_TSYNC;
-        let mode = libc::SECCOMP_SET_MODE_FILTER;
-        assert_eq!(libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program), 0);
-    }
-}
-
 #[test]
 fn without_fences_after_the_build_a_stuck_task_is_told_of() {
     in_a_child("no fence", || {
         let (engine, told) = engine(|builder| builder);
-        refuse(libc::SYS_membarrier);
+        let deny = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        refuse(libc::SYS_membarrier, deny, true);
         let (release, fired) = get_stuck(&engine);
         assert_eq!(told.recv_timeout(PATIENCE).map(|task| task.shard), Ok(0));
         assert_eq!(engine.stats().takeovers, 0);

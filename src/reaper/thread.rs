@@ -269,6 +269,7 @@ impl<S: Serve> Server<'_, S> {
         }
         let until = ends_ns.and_then(|ns| this.clock().boottime_at(ns));
         group.doorbell().sleep(timeout, until);
+        this.clock().look_again();
         self.woken += 1;
         ends_ns
     }
