@@ -1,5 +1,5 @@
 //! A system that refuses files from the start of an engine on, for longer than a clock goes on
-//! before the system is asked for its clock source again. (`tests/refused.rs` has threads and fences.)
+//! before the system is asked for its clock source again. (`tests/refused.rs`: threads, fences.)
 
 use std::time::{Duration, Instant};
 
