@@ -38,6 +38,7 @@ mod movable;
 use std::time::Duration;
 
 use crate::os::Alarm;
+use crate::protocol::closable::Closable;
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
@@ -89,7 +90,7 @@ pub enum Bell {
     /// The reaper's thread.
     Thread(Answering),
     /// The reaper's thread, if its sleep has to count the time that the machine is suspended.
-    Alarm(Alarm),
+    Alarm(Closable<Alarm>),
     /// The reaper's thread, which parks for short sleeps. Others can bring forward the end of its
     /// long ones.
     Movable(Answering, Box<dyn Movable>),
@@ -231,10 +232,19 @@ impl Doorbell {
         match &self.bell {
             Bell::None => {}
             Bell::Thread(answering) | Bell::Movable(answering, _) => answering.unpark(),
-            Bell::Alarm(alarm) => alarm.ring(),
+            Bell::Alarm(alarm) => _ = alarm.with(Alarm::ring),
             Bell::Hook(_) => return true,
         }
         false
+    }
+
+    /// Closes the files of an alarm, which nobody needs any more: the reaper does not sleep again.
+    pub fn close(&self) {
+        match &self.bell {
+            Bell::Alarm(alarm) => alarm.close(),
+            Bell::Movable(_, alarm) => alarm.close(),
+            Bell::None | Bell::Thread(_) | Bell::Hook(_) => {}
+        }
     }
 
     fn hook(&self) -> Option<&Hook> {
@@ -322,7 +332,7 @@ impl Doorbell {
     /// alarm uses `until`, a time of its own clock, instead of `timeout`.
     pub fn sleep(&self, timeout: Option<Duration>, until: Option<Duration>) {
         match &self.bell {
-            Bell::Alarm(alarm) => alarm.sleep(until),
+            Bell::Alarm(alarm) => _ = alarm.with(|alarm| alarm.sleep(until)),
             // ORDER(DOORBELL): Relaxed - only this thread changes the mark.
             Bell::Movable(_, alarm) if self.wakes_at.load(Ordering::Relaxed) & MOVABLE != 0 => {
                 alarm.sleep(timeout);

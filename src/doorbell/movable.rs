@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use crate::os::Alarm;
+use crate::protocol::closable::Closable;
 use crate::sync::Ordering;
 use crate::sync::events::{Event, reached};
 use crate::time::{Scale, Tick};
@@ -28,12 +29,16 @@ pub trait Movable: Send + Sync {
 
     /// Sleeps until rung, until the time that was set, or until `timeout` has passed.
     fn sleep(&self, timeout: Option<Duration>);
+
+    /// Gives back what the system lends for that. From then on nobody sleeps, and the others do
+    /// nothing.
+    fn close(&self) {}
 }
 
 /// A sleep by the system's monotonic clock.
 #[derive(Debug)]
 pub struct SystemAlarm {
-    alarm: Alarm,
+    alarm: Closable<Alarm>,
     /// What the system's clock shows at tick zero, or a little later.
     zero: Duration,
     scale: Scale,
@@ -49,7 +54,8 @@ impl SystemAlarm {
     /// to: the reaper waits for the rest. It takes three file descriptors. `None`: the system
     /// refuses.
     pub fn new(zero: Duration, scale: Scale, margin: Duration) -> Option<SystemAlarm> {
-        Some(SystemAlarm { alarm: Alarm::monotonic().ok()?, zero, scale, margin })
+        let alarm = Closable::new(Alarm::monotonic().ok()?);
+        Some(SystemAlarm { alarm, zero, scale, margin })
     }
 }
 
@@ -57,17 +63,19 @@ impl Movable for SystemAlarm {
     fn set(&self, at: Tick) {
         let after_zero = self.scale.start_ns(at).map(Duration::from_nanos);
         let at = after_zero.map(|at| self.zero.saturating_add(at).saturating_sub(self.margin));
-        if self.alarm.set(at).is_err() {
-            self.alarm.ring();
-        }
+        self.alarm.with(|alarm| alarm.set(at).unwrap_or_else(|_| alarm.ring()));
     }
 
     fn ring(&self) {
-        self.alarm.ring();
+        self.alarm.with(Alarm::ring);
     }
 
     fn sleep(&self, timeout: Option<Duration>) {
-        self.alarm.wait(timeout);
+        self.alarm.with(|alarm| alarm.wait(timeout));
+    }
+
+    fn close(&self) {
+        self.alarm.close();
     }
 }
 

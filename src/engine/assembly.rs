@@ -6,6 +6,7 @@ use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{Alarm, Cpus};
 use crate::protocol::asymmetric;
+use crate::protocol::closable::Closable;
 use crate::reaper::{Ending, Group, Observer, Spin, StuckThreads, Watch};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, OnceLock, thread};
@@ -310,7 +311,7 @@ impl Builder {
         let answering = |threads| Answering::new(threads, part.numbers.group + group);
         Ok(match (&part.threads, &self.hook) {
             (Some(_), _) if part.clock.counts_suspension() => {
-                Bell::Alarm(Alarm::boottime().map_err(BuildError::Alarm)?)
+                Bell::Alarm(Closable::new(Alarm::boottime().map_err(BuildError::Alarm)?))
             }
             (Some(threads), _) => match self.alarm(part, shared) {
                 Some(alarm) => Bell::Movable(answering(threads), Box::new(alarm)),

@@ -188,6 +188,8 @@ impl<T> Core<T> {
                 // not at all. A thread that still has a role finds the shard closed, under this
                 // lock, and looks no further.
                 unsafe { shard.dismantle(&mut owner) };
+                drop(owner);
+                shard.doorbell().close();
             }
             core.shared.dismantle();
         }
