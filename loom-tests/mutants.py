@@ -49,7 +49,7 @@ QUEUE = "src/dispatch/pool/queue.rs"
 BLOCK = "src/entry/block.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
 WATCH = "src/reaper/watch.rs"
-TWIN = "src/protocol/twin.rs"
+TWIN, CLOSABLE = "src/protocol/twin.rs", "src/protocol/closable.rs"
 LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
@@ -1115,6 +1115,22 @@ MUTANTS = {
     ),
     "an owner is made without being counted": (
         "twin", [(TWIN, [("self.body().owners.fetch_add(1, Ordering::Relaxed)", "self.body().owners.fetch_add(0, Ordering::Relaxed)")])],
+    ),
+    # CLOSABLE
+    "a use of what is closed ends without Release": (
+        "closable", [(CLOSABLE, [("fetch_sub(USE, Ordering::AcqRel)", "fetch_sub(USE, Ordering::Acquire)")])],
+    ),
+    "the last use of what is closed does not see the others end": (
+        "closable", [(CLOSABLE, [("fetch_sub(USE, Ordering::AcqRel)", "fetch_sub(USE, Ordering::Release)")])],
+    ),
+    "who closes a value does not see its uses end": (
+        "closable", [(CLOSABLE, [("fetch_or(CLOSED, Ordering::Acquire)", "fetch_or(CLOSED, Ordering::Relaxed)")])],
+    ),
+    "a use begins after the close": (
+        "closable", [(CLOSABLE, [("(word & CLOSED == 0).then_some(word + USE)", "Some(word + USE)")])],
+    ),
+    "the last use does not drop what was closed meanwhile": (
+        "closable", [(CLOSABLE, [("== USE | CLOSED {", "== CLOSED {")])],
     ),
     # LATCH
     "a latch is found open without Acquire": (

@@ -204,6 +204,35 @@ fn a_thread_that_drops_engines_which_it_has_used_leaves_no_file_open() {
 }
 
 #[test]
+fn a_thread_that_has_used_engines_does_not_keep_their_files_open() {
+    let _alone = alone();
+    let engines: Vec<Engine> = (0..10)
+        .map(|n| match n % 2 {
+            0 => builder(2).build().unwrap(),
+            _ => Engine::builder().shards(2).build().unwrap(),
+        })
+        .collect();
+    let ((use_them, to_use), (used, is_used)) = (mpsc::channel::<Engine>(), mpsc::channel());
+    let other = thread::spawn(move || {
+        // It keeps nothing but what threads keep of engines that they have used.
+        for engine in to_use {
+            engine.schedule_detached(HOUR, || ()).unwrap();
+            drop(engine);
+            used.send(()).unwrap();
+        }
+    });
+    for engine in &engines {
+        use_them.send(engine.clone()).unwrap();
+        is_used.recv().unwrap();
+    }
+    assert!(alarm_files() >= 30);
+    drop(engines);
+    assert_eq!(alarm_files(), 0);
+    drop(use_them);
+    other.join().unwrap();
+}
+
+#[test]
 fn without_files_there_is_no_such_engine_and_nothing_stays_open() {
     let _alone = alone();
     let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();

@@ -49,8 +49,16 @@ fn reapers_have_the_name_that_was_asked_for_and_a_number() {
 }
 
 #[test]
-fn an_engine_that_nobody_uses_has_one_thread_however_many_shards_it_has() {
-    let engine = Engine::builder().shards(64).thread_name("unused").build().unwrap();
+fn however_many_shards_an_engine_has_that_nobody_uses_one_thread_serves_and_one_watches() {
+    let builder = Engine::builder().shards(64).thread_name("unused");
+    let engine = builder.clone().build().unwrap();
+    let begun = Instant::now();
+    while threads_of("unused") != ["unused-0", "unused-1"] {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", threads_of("unused"));
+    }
+    drop(engine);
+    no_thread_is_left_of("unused");
+    let engine = builder.takeover(None).reapers(1, 64).build().unwrap();
     assert_eq!(threads_of("unused"), ["unused-0"]);
     drop(engine);
 }

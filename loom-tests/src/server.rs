@@ -127,6 +127,8 @@ impl<'a> Serve for Server<'a> {
         f(&world.reaper(&handler), world.in_hand(role))
     }
 
+    fn came_back(&self) {}
+
     fn find_leader(&self) -> bool {
         false
     }

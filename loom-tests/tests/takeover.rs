@@ -155,8 +155,7 @@ fn who_took_a_shard_over_is_woken_for_a_stop() {
 /// A watcher's place, and what the watcher of that place does: it looks, and sleeps until called.
 fn watch_of_one() -> (Arc<Watch>, Threads) {
     let threads: Threads = [const { OnceLock::new() }; 1].into();
-    let made = || unreachable!("there is a watcher");
-    (Arc::new(Watch::new(Duration::from_nanos(1), threads.clone(), made)), threads)
+    (Arc::new(Watch::new(Duration::from_nanos(1), threads.clone())), threads)
 }
 
 /// A watcher that sleeps for ever once it has looked in vain, and returns when it has found an open

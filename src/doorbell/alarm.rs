@@ -12,6 +12,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::os;
+use crate::protocol::closable::Closable;
 use crate::time::Clock;
 
 /// A sleep of one thread that others can end, at once or at a time.
@@ -26,12 +27,15 @@ pub trait Alarm: Send + Sync {
 
     /// Sleeps until rung, until the time that was set, or until `timeout` has passed.
     fn sleep(&self, timeout: Option<Duration>);
+
+    /// Gives back what the system keeps for it: nobody sleeps by it any more.
+    fn close(&self) {}
 }
 
 /// A sleep by the system's clock that an engine's clock follows.
 #[derive(Debug)]
 pub struct SystemAlarm {
-    alarm: os::Alarm,
+    alarm: Closable<os::Alarm>,
     /// What the system's clock shows when the engine's shows zero, or a little more.
     zero: Duration,
 }
@@ -47,23 +51,29 @@ impl SystemAlarm {
         let zero = clock.system_start().ok_or(io::ErrorKind::Unsupported)?;
         let counts_suspension = clock.counts_suspension();
         let alarm = if counts_suspension { os::Alarm::boottime() } else { os::Alarm::monotonic() };
-        Ok(SystemAlarm { alarm: alarm?, zero })
+        Ok(SystemAlarm { alarm: Closable::new(alarm?), zero })
     }
 }
 
 impl Alarm for SystemAlarm {
     fn set(&self, at_ns: Option<u64>) {
         let at = at_ns.map(|ns| self.zero.saturating_add(Duration::from_nanos(ns)));
-        if self.alarm.set(at).is_err() {
-            self.alarm.ring();
-        }
+        self.alarm.with(|alarm| {
+            if alarm.set(at).is_err() {
+                alarm.ring();
+            }
+        });
     }
 
     fn ring(&self) {
-        self.alarm.ring();
+        self.alarm.with(os::Alarm::ring);
     }
 
     fn sleep(&self, timeout: Option<Duration>) {
-        self.alarm.wait(timeout);
+        self.alarm.with(|alarm| alarm.wait(timeout));
+    }
+
+    fn close(&self) {
+        self.alarm.close();
     }
 }

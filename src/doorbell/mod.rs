@@ -176,6 +176,14 @@ impl Doorbell {
         false
     }
 
+    /// Closes the files of an alarm, which nobody needs any more: the reaper does not sleep again.
+    pub fn close(&self) {
+        match &self.bell {
+            Bell::Alarm(alarm) => alarm.close(),
+            Bell::None | Bell::Thread(_) | Bell::Hook(_) => {}
+        }
+    }
+
     fn hook(&self) -> Option<&Hook> {
         match &self.bell {
             Bell::Hook(hook) => Some(hook),

@@ -8,7 +8,7 @@ use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, OnceLock, Weak, thread};
+use crate::sync::{Arc, AtomicUsize, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
@@ -114,16 +114,11 @@ impl Builder {
             shared.with_few(self.exact_below).with_share(self.share).with_exempt(is_exempt);
         asymmetric::prepare();
         let threads = has_threads.then(|| self.threads(reapers));
-        // The watch is part of the core, and reaches it when it needs a thread.
-        let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
         let watch = threads.clone().filter(|_| self.has_watcher()).map(|threads| {
-            let home = home.clone();
-            let make =
-                move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
             // The leaders of several groups would have to agree on the alarm.
             let alarm = if groups == 1 { SystemAlarm::new(&clock).ok() } else { None };
             let alarm = alarm.map(|alarm| Box::new(alarm) as Box<dyn Alarm>);
-            Arc::new(Watch::new(self.stuck_after(), threads, make).with_alarm(alarm))
+            Arc::new(Watch::new(self.stuck_after(), threads).with_alarm(alarm))
         });
         let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
         let listener = (!has_threads).then(|| Arc::new(Listener::new(shards)));
@@ -142,12 +137,14 @@ impl Builder {
         core.crew = threads
             .map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into(), stuck));
         let core = Arc::new(core);
-        home.get_or_init(|| Arc::downgrade(&core));
         ENGINES.enter(number, &core);
         let engine = Engine { inner: Arc::new(Inner::new(core)) };
         if let Some(crew) = &engine.core().crew {
             for group in 0..crew.groups.len() {
                 engine.core().start_leader(crew, group).map_err(BuildError::Thread)?;
+            }
+            if engine.core().watch.is_some() {
+                engine.core().start_watcher(crew).map_err(BuildError::Thread)?;
             }
         }
         Ok(engine)
@@ -208,9 +205,9 @@ impl Builder {
 
     /// Places for the threads of an engine that so many serve.
     fn threads(&self, reapers: usize) -> Threads {
-        // One that watches and tells when all spare threads serve.
-        let tells = usize::from(self.observation.on_stuck.is_some());
-        let most = reapers + self.spares_used() + tells;
+        // One watches while all spare threads serve.
+        let watchers = usize::from(self.has_watcher());
+        let most = reapers + self.spares_used() + watchers;
         (0..most).map(|_| OnceLock::new()).collect()
     }
 

@@ -147,7 +147,10 @@ impl<T> Core<T> {
             // at all. A thread that still has a role finds the shard closed, under this lock, and
             // looks no further.
             unsafe { shard.dismantle(&mut owner) };
+            drop(owner);
+            shard.doorbell().close();
         }
+        self.watch.iter().for_each(|watch| watch.close());
         self.shared.dismantle();
     }
 

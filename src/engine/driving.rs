@@ -234,6 +234,7 @@ impl<T: Send + 'static> Core<T> {
         max_fired: usize,
         begin: impl FnOnce(&Reaper<'_, T>),
     ) -> Result<Turn, TurnError> {
+        self.clock.look_again();
         let now = self.now();
         let shard = &self.shards[index];
         let doorbell = shard.doorbell();

@@ -34,7 +34,9 @@ use super::{Builder, Handle, When};
 ///
 /// Clones are cheap and share the engine. When the last clone is dropped, the engine stops and
 /// drops all pending payloads; a panic in a payload's destructor is caught. To get the payloads
-/// back, call [`stop`](Engine::stop).
+/// back, call [`stop`](Engine::stop). A pending payload that owns a clone keeps the engine alive
+/// until it has run or was dropped, like any other clone: an engine whose payloads own the only
+/// clones that are left ends only if they fire or are cancelled.
 ///
 /// ```
 /// use std::sync::mpsc;

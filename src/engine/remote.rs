@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Task, works_for, works_for_any};
 use crate::entry::Exchange;
 use crate::error::{ResetError, ScheduleError};
 #[cfg(feature = "test-util")]
@@ -14,6 +14,7 @@ use crate::time::{Clock, Scale, Tick};
 
 #[cfg(feature = "test-util")]
 use super::core::Core;
+use super::crew::Crew;
 use super::deadline::Deadline;
 use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
 use super::when::Start;
@@ -92,6 +93,21 @@ impl EngineRef {
     /// Returns the time that the engine's clock shows. `None`: the engine is gone.
     pub(crate) fn now(self) -> Option<Instant> {
         Some(self.lent()?.core.instant_now())
+    }
+
+    /// Whether the calling thread must not wait for a timer of the engine: it runs one of the
+    /// engine's tasks, and no thread is to spare that would take its shard over.
+    #[inline]
+    pub(crate) fn must_not_wait(self) -> bool {
+        works_for_any() && self.lacks_spares()
+    }
+
+    #[inline(never)]
+    fn lacks_spares(self) -> bool {
+        self.lent().is_some_and(|cache| {
+            let lacks_spares = || cache.core.crew.as_ref().is_some_and(Crew::lacks_spares);
+            works_for(cache.core.party()) && lacks_spares()
+        })
     }
 
     /// Returns the length of a tick. `None`: the engine is gone.

@@ -4,7 +4,7 @@
 
 use crate::dispatch::InHand;
 use crate::reaper::{Group, Reaper, Serve, Watch};
-use crate::sync::Arc;
+use crate::sync::{Arc, Ordering, fence};
 use crate::time::{Clock, Scale};
 
 use super::core::{Core, Role};
@@ -76,6 +76,13 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
     ) -> R {
         let (reaper, in_hand) = self.engine.reaper(self.first + index, role);
         f(&reaper, in_hand)
+    }
+
+    fn came_back(&self) {
+        // ORDER(TAKEOVER): SeqCst fence - pairs with that of `Watch::publish`: a watcher that does
+        // not see that this thread is back is called.
+        fence(Ordering::SeqCst);
+        self.engine.watch.iter().for_each(|watch| _ = watch.call());
     }
 
     fn find_leader(&self) -> bool {

@@ -69,6 +69,12 @@
 //! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so no
 //! engine is full for them. None of them keeps its engine alive.
 //!
+//! A task *of the engine itself* that awaits one, by a `block_on`, keeps its thread from firing
+//! timers. A spare thread takes its place ([`takeover`](crate::Builder::takeover)), as long as
+//! there is one. If none is left, the wait ends as with an engine that is full, and the error is
+//! [`Circular`](crate::ScheduleReason::Circular), since all of them might wait for ever. Without
+//! takeovers, no task may await a timer of its own engine.
+//!
 //! # Cancel safety
 //!
 //! All are cancel safe. One that was not awaited to its end can be awaited again by `&mut`, and

@@ -191,7 +191,8 @@ impl Sleep {
     /// As polling the future, but returns an error instead of panicking.
     ///
     /// # Errors
-    /// The engine has stopped.
+    /// The engine has stopped, or the task is one of the engine's own and [must not
+    /// wait](SleepError::Circular).
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         if self.has_elapsed {
             return Poll::Ready(Ok(()));

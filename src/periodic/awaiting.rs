@@ -12,6 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::engine::Engine;
+use crate::error::ScheduleReason;
 use crate::time::saturating_ns;
 use crate::wait::{Cancelled, WaitError};
 
@@ -103,8 +104,12 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
                     continue;
                 }
                 sleep.reset(pause);
-                if sleep.wait().await.is_err() {
-                    return Outcome::Ended { end: End::Stopped, attempts };
+                if let Err(error) = sleep.wait().await {
+                    let end = match error {
+                        ScheduleReason::Stopped => End::Stopped,
+                        _ => End::Full,
+                    };
+                    return Outcome::Ended { end, attempts };
                 }
             }
         }

@@ -66,6 +66,9 @@ pub trait Serve {
         f: impl FnOnce(&Reaper<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
     ) -> R;
 
+    /// The thread has lost a shard, and is back from its task.
+    fn came_back(&self);
+
     /// Makes another thread lead. The caller has given the lead up. `false`: there is no thread to
     /// spare.
     fn find_leader(&self) -> bool;
@@ -216,6 +219,7 @@ impl<S: Serve> Server<'_, S> {
         }
         if report.is_some_and(|report| report.taken_over) {
             group.end_stuck(this.number());
+            this.came_back();
             self.is_replaced = true;
         }
     }
@@ -271,6 +275,7 @@ impl<S: Serve> Server<'_, S> {
             return None;
         }
         group.doorbell().sleep(timeout, ends_ns);
+        this.clock().look_again();
         self.woken += 1;
         ends_ns
     }

@@ -14,10 +14,10 @@
 //! for this is a hint, on which nobody relies: who begins a hand-over goes by what the watcher has
 //! published, whichever that is.
 //!
-//! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. Only reapers
-//! make one. The alarm is the leader's: it sets it, and takes it back, while it keeps the lead and
-//! has not lent it. In a turn for which it has lent the lead it may rely on the alarm, and nobody
-//! else may. (A thread that takes the lead has taken over what the leader had in hand.)
+//! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. The alarm is
+//! the leader's: it sets it, and takes it back, while it keeps the lead and has not lent it. In a
+//! turn for which it has lent the lead it may rely on the alarm, and nobody else may. (A thread
+//! that takes the lead has taken over what the leader had in hand.)
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the line
 //! of what it has in hand, fence, read the time. Watcher: publish the time, fence, look at the
@@ -45,6 +45,9 @@ use crate::sync::{
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
 
+/// The most between two looks at a holder that does not go on, unless a task may take longer.
+const MOST_NS: u64 = 1_000_000_000;
+
 /// In place of the number of the watcher.
 const NOBODY: usize = usize::MAX;
 
@@ -58,8 +61,6 @@ pub struct Watch {
     threads: Threads,
     /// The watcher sleeps by this, if there is one; otherwise it parks.
     alarm: Option<Box<dyn Alarm>>,
-    /// Makes a watcher, unless one is being made.
-    make: Box<dyn Fn() + Send + Sync>,
 }
 
 /// The watcher's next look.
@@ -76,6 +77,8 @@ struct NextLook {
 pub(super) struct Look {
     seen: Option<Progress>,
     since_ns: u64,
+    /// Since when the holder waits for others, if it does.
+    patient_ns: Option<u64>,
 }
 
 /// What a look at a shard says.
@@ -92,13 +95,9 @@ pub enum Found {
 // === impl Watch ===
 
 impl Watch {
-    /// A watch over tasks that may take as long as `after`, by one of `threads`. There is no
-    /// watcher yet; `make` makes one.
-    pub fn new(
-        after: Duration,
-        threads: Threads,
-        make: impl Fn() + Send + Sync + 'static,
-    ) -> Watch {
+    /// A watch over tasks that may take as long as `after`, by one of `threads`, which is about to
+    /// begin.
+    pub fn new(after: Duration, threads: Threads) -> Watch {
         Watch {
             after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
             next: CachePadded::new(NextLook {
@@ -109,13 +108,17 @@ impl Watch {
             watcher: AtomicUsize::new(NOBODY),
             threads,
             alarm: None,
-            make: Box::new(make),
         }
     }
 
     /// The same, with an alarm for the leader of the engine's only group.
     pub fn with_alarm(self, alarm: Option<Box<dyn Alarm>>) -> Watch {
         Watch { alarm, ..self }
+    }
+
+    /// Closes the files of the alarm, which nobody needs any more.
+    pub fn close(&self) {
+        self.alarm.iter().for_each(|alarm| alarm.close());
     }
 
     /// When somebody has to look at the latest at a hand-over that begins at `now_ns`.
@@ -168,7 +171,8 @@ impl Watch {
         if self.next.at_ns.load(Ordering::Relaxed) > self.latest_ns(now_ns)
             && !(leads && self.next.alarm_ns.load(Ordering::Relaxed) != 0)
         {
-            self.call_watcher();
+            reached(Event::WatcherCalled);
+            self.call();
         }
     }
 
@@ -178,16 +182,9 @@ impl Watch {
         self.next.is_wanted.swap(false, Ordering::Relaxed)
     }
 
+    /// Ends the watcher's sleep. Returns `false` if there is none yet: it looks before it sleeps.
+    /// The caller has fenced after what it calls for.
     #[cold]
-    fn call_watcher(&self) {
-        reached(Event::WatcherCalled);
-        if !self.call() {
-            (self.make)();
-        }
-    }
-
-    /// Ends the watcher's sleep. Returns `false` if there is none; then the next one looks before
-    /// it sleeps. The caller has fenced after what it calls for.
     pub fn call(&self) -> bool {
         // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
         // with the Release in `begin`: the thread is in its place.
@@ -215,7 +212,8 @@ impl Watch {
         self.watcher.store(number, Ordering::Release);
     }
 
-    /// Nobody watches until another watcher begins, and reapers do not call for one.
+    /// The calling thread watches no longer; another one is about to begin. Nobody calls until that
+    /// one has published.
     pub fn end(&self) {
         // ORDER(TAKEOVER): Relaxed - the next watcher looks before it sleeps.
         self.watcher.store(NOBODY, Ordering::Relaxed);
@@ -234,11 +232,19 @@ impl Watch {
 
 debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 
+/// After what time a holder is looked at again that has not gone on for `stuck_ns`, and that is
+/// left alone. A task may take as long as `after_ns`.
+pub fn again_after_ns(stuck_ns: u64, after_ns: u64) -> u64 {
+    stuck_ns.clamp(after_ns, after_ns.max(MOST_NS))
+}
+
 // === impl Look ===
 
 impl Look {
     /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began
-    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`.
+    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`. One
+    /// that waits is looked at again when it has done so for twice as long, but not after more than
+    /// a second.
     pub(super) fn at(
         &mut self,
         progress: Option<(Progress, Option<u64>)>,
@@ -247,12 +253,17 @@ impl Look {
     ) -> Found {
         let (seen, begun_ns) = match progress {
             Some((seen, Some(begun_ns))) => (seen, begun_ns),
-            None | Some((_, None)) => {
+            None => {
+                *self = Look::default();
+                return Found::Idle;
+            }
+            Some((_, None)) => {
                 self.seen = None;
-                let again_ns = now_ns.saturating_add(after_ns);
-                return if progress.is_some() { Found::Busy(again_ns) } else { Found::Idle };
+                let patient_ns = now_ns.saturating_sub(*self.patient_ns.get_or_insert(now_ns));
+                return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
             }
         };
+        self.patient_ns = None;
         if self.seen != Some(seen) {
             self.seen = Some(seen);
             self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
@@ -308,9 +319,14 @@ mod tests {
         let progress = || line.progress().map(|seen| (seen, line.since_ns()));
         line.waits(None);
         assert_eq!(look.at(progress(), 300, 10), Found::Busy(310));
+        assert_eq!(look.at(progress(), 320, 10), Found::Busy(340), "for twice as long");
+        let late_ns = 300 + 9 * MOST_NS;
+        assert_eq!(look.at(progress(), late_ns, 10), Found::Busy(late_ns + MOST_NS));
         line.waits(Some(305));
         assert_eq!(look.at(progress(), 310, 10), Found::Busy(315));
         assert!(matches!(look.at(progress(), 315, 10), Found::Stuck(_, 305)));
+        line.waits(None);
+        assert_eq!(look.at(progress(), 400, 10), Found::Busy(410), "counted anew");
         other.close().unwrap();
     }
 }

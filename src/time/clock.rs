@@ -75,8 +75,9 @@ impl Clock {
     /// interrupted just then). A timer may be later by as much.
     ///
     /// If the system finds the counter faulty while the program runs, it switches to another clock.
-    /// The engine notices this some seconds later, and does not read the counter again. Until then
-    /// a timer may be early by the error of the counter. [`Clock::instant`] has no such interval.
+    /// The engine notices this when it wakes up some seconds later or is turned, and does not read
+    /// the counter again. Until then a timer may be early by the error of the counter.
+    /// [`Clock::instant`] has no such interval.
     pub fn system() -> Clock {
         let mut clock = Clock::instant();
         // Both are read close together: a gap between them makes the counter's rate look high.
@@ -180,6 +181,15 @@ impl Clock {
             Some((after.saturating_sub(before), after.saturating_sub(elapsed)))
         };
         iter::repeat_with(read).take(8).flatten().min().map(|(_, start)| start)
+    }
+
+    /// Asks the system now and then whether it still keeps time by the cycle counter, if threads
+    /// may carry the clock on by it. Not for threads that schedule: it may open a file.
+    #[inline]
+    pub(crate) fn look_again(&self) {
+        if self.start_cycles.is_some() {
+            cycles::look_again();
+        }
     }
 
     /// The cycle counter at the start or a little later, if threads may carry the clock on by it.

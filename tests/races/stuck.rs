@@ -170,6 +170,36 @@ fn a_task_is_not_stuck_since_before_it_began() {
 }
 
 #[test]
+fn a_task_that_was_told_of_and_is_taken_over_later_is_not_told_of_again() {
+    let (builder, told) = builder();
+    let engine = builder.shards(1).spares(1).build().unwrap();
+    let next = || told.recv_timeout(PATIENCE).unwrap();
+    // The first one is taken over, and the second one only when the first one is back. When the
+    // third one is told of, the second one would have been.
+    let first = get_stuck(&engine, 0);
+    let mut tasks = vec![next()];
+    let second = get_stuck(&engine, 0);
+    tasks.push(next());
+    drop(first);
+    while engine.stats().takeovers < 2 {
+        thread::sleep(MS);
+    }
+    let third = get_stuck(&engine, 0);
+    while engine.overdue().stuck.len() < 2 {
+        thread::sleep(MS);
+    }
+    tasks.push(next());
+    drop((second, third));
+    engine.stop().unwrap();
+    tasks.extend(told.try_iter());
+    tasks.sort_by_key(|task| (task.since, task.thread.clone()));
+    let is_twice = tasks
+        .windows(2)
+        .any(|two| (two[0].since, &two[0].thread) == (two[1].since, &two[1].thread));
+    assert!(!is_twice, "{tasks:#?}");
+}
+
+#[test]
 fn the_last_spare_thread_does_not_keep_a_stuck_task_secret() {
     for spares in [1, 2] {
         let (tell, told) = mpsc::channel::<StuckTask>();

@@ -153,3 +153,47 @@ fn what_was_cancelled_wakes_nobody_before_its_bucket_opens() {
     }
     assert_nothing_stirs(&engine, "rpr-cancel");
 }
+
+/// How often the threads of an engine wake up in two seconds while one of them stands still.
+#[cfg(target_os = "linux")]
+fn wake_ups_beside_a_thread_that_stands_still(name: &str) -> u64 {
+    let asleep = || loop {
+        if let Some(sleeps) = sleeps_of(name) {
+            return sleeps;
+        }
+    };
+    let before = asleep();
+    thread::sleep(Duration::from_secs(2));
+    asleep() - before
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_task_that_is_stuck_and_was_told_of_is_looked_at_ever_more_seldom() {
+    let (tell, told) = mpsc::channel();
+    let builder = Engine::builder().shards(1).takeover(None).thread_name("rpr-stuck");
+    let engine = builder.on_stuck(move |_| tell.send(()).unwrap()).build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
+    engine.schedule_detached(MS, || ()).unwrap();
+    told.recv_timeout(PATIENCE).unwrap();
+    let wake_ups = wake_ups_beside_a_thread_that_stands_still("rpr-stuck");
+    assert!(wake_ups <= 20, "{wake_ups} wake-ups");
+    drop(release);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_reaper_that_waits_for_room_is_looked_at_ever_more_seldom() {
+    let (sender, receiver) = crossbeam_channel::bounded::<u32>(1);
+    let builder = Engine::builder().shards(1).thread_name("rpr-full");
+    let handler = tickless::dispatch::Channel::blocking(sender);
+    let engine = builder.build_with_handler(handler).unwrap();
+    (0..3).for_each(|n| engine.schedule_detached(MS, n).unwrap());
+    while receiver.is_empty() {
+        thread::yield_now();
+    }
+    let wake_ups = wake_ups_beside_a_thread_that_stands_still("rpr-full");
+    assert!(wake_ups <= 30, "{wake_ups} wake-ups");
+    drop(receiver);
+}

@@ -42,7 +42,9 @@ pub(crate) use window::Window;
 
 impl<T: Send + 'static> Engine<T> {
     /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
-    /// when no thread is inside a call. O(threads that use the engine at a time).
+    /// when no thread is inside a call. A timer that is due counts until it is handed over: while a
+    /// task runs, those behind it in its batch are still pending, though their handles say
+    /// [`State::Fired`](crate::State::Fired). O(threads that use the engine at a time).
     pub fn len(&self) -> usize {
         self.core().shared.all_counters.pending() as usize
     }
@@ -94,7 +96,8 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// The snapshot is weakly consistent. A timer that is pending throughout and is not reset
     /// meanwhile is in it once. A timer that is scheduled, ends or is reset meanwhile may be in it,
-    /// not in it, or in it twice.
+    /// not in it, or in it twice. One that a reaper has collected is not in it, though
+    /// [`len`](Engine::len) counts it until it is handed over.
     ///
     /// ```
     /// # use std::time::Duration;

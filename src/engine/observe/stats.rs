@@ -66,7 +66,7 @@ pub struct Stats {
     pub fired: u64,
     /// Payloads returned because the engine stopped.
     pub returned: u64,
-    /// Timers pending.
+    /// Timers pending: those that wait, and those that are due and were not handed over yet.
     pub pending: u64,
     /// Timers moved to a lower level of their wheel.
     pub cascaded: u64,
