@@ -532,10 +532,6 @@ MUTANTS = {
     "an alarm that is taken back keeps its mark": (
         "takeover", [(WATCH, [("            self.next.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
                                "            alarm.set(None);\n")])]),
-    "an alarm is not taken back": (
-        "takeover", [(WATCH, [("            alarm.set(None);\n", "")])]),
-    "a leader relies on no alarm": (
-        "takeover", [(WATCH, [("            && !(leads && self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "")])]),
     "a leader does not look for the mark": (
         "takeover", [(WATCH, [("self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
 

@@ -269,24 +269,3 @@ fn a_stuck_task_is_found_by_the_alarm() {
         stuck.close().unwrap();
     });
 }
-
-/// The engine is idle: the watcher, which sleeps until it is called, sleeps on.
-#[test]
-fn a_quick_task_wakes_nobody() {
-    check(3, || {
-        let threads: Threads = [const { OnceLock::new() }; 1].into();
-        let is_set = AtomicBool::new(false);
-        let alarm = Arc::new(Bedside { is_set, threads: threads.clone() });
-        let made = || unreachable!("there is a watcher");
-        let watch = Watch::new(Duration::from_nanos(1), threads, made);
-        let watch = watch.with_alarm(Some(Box::new(Remote(alarm.clone()))));
-        watch.begin(0);
-        watch.publish(NEVER_NS);
-        let mut quick = InHand::<u8>::new();
-        // A ring would find nobody in the place.
-        lead(&watch, &mut quick);
-        quick.close().unwrap();
-        watch.take_alarm_back(NEVER_NS);
-        alarm.pass();
-    });
-}

@@ -31,7 +31,7 @@
 //! looks after that. If the mark is gone, the alarm may have gone off, so it calls. A mark that was
 //! taken off while the alarm was being set costs a call, and a wake-up for nothing.
 //!
-//! *Tested by*: `loom-tests/tests/takeover.rs`.
+//! *Tested by*: the unit tests below, `loom-tests/tests/takeover.rs`, `tests/races/stuck.rs`.
 
 use std::time::Duration;
 
@@ -281,7 +281,72 @@ impl Look {
 mod tests {
     use super::*;
     use crate::dispatch::InHand;
+    use crate::sync::Arc;
     use crate::time::Tick;
+
+    /// Notes what is done to it.
+    #[derive(Default)]
+    struct Noted {
+        set_to: AtomicU64,
+        sets: AtomicUsize,
+        rings: AtomicUsize,
+    }
+
+    impl Alarm for Arc<Noted> {
+        fn set(&self, at_ns: Option<u64>) {
+            self.set_to.store(at_ns.unwrap_or(0), Ordering::Relaxed);
+            self.sets.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn ring(&self) {
+            self.rings.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn sleep(&self, _: Option<Duration>) {}
+    }
+
+    impl Noted {
+        fn is(&self, set_to: u64, sets: usize, rings: usize) -> bool {
+            let [counted, rung] = [&self.sets, &self.rings].map(|it| it.load(Ordering::Relaxed));
+            (self.set_to.load(Ordering::Relaxed), counted, rung) == (set_to, sets, rings)
+        }
+    }
+
+    #[test]
+    fn on_an_idle_engine_the_leader_sets_the_alarm_and_takes_it_back_and_calls_nobody() {
+        let alarm = Arc::new(Noted::default());
+        let threads: Threads = [const { OnceLock::new() }; 1].into();
+        let watch = Watch::new(Duration::from_nanos(100), threads, || ());
+        let watch = watch.with_alarm(Some(Box::new(alarm.clone())));
+        watch.set_alarm(1000);
+        assert!(alarm.is(0, 0, 0), "there is no watcher, so `begun` makes one");
+        watch.begin(0);
+        watch.publish(NEVER_NS);
+        watch.set_alarm(1000);
+        watch.begun(1000, true);
+        assert!(alarm.is(1150, 1, 0));
+        // It stays if the leader comes back before it goes off.
+        watch.take_alarm_back(1150);
+        watch.set_alarm(1100);
+        watch.begun(1100, true);
+        assert!(alarm.is(1150, 1, 0));
+        watch.take_alarm_back(1151);
+        assert!(alarm.is(0, 2, 0));
+        watch.take_alarm_back(NEVER_NS);
+        assert!(alarm.is(0, 2, 0), "once is enough");
+        // Another thread does not rely on it, nor does the leader after a look.
+        watch.set_alarm(2000);
+        watch.begun(2000, false);
+        assert!(alarm.is(2150, 3, 1));
+        watch.publish(NEVER_NS);
+        watch.begun(2000, true);
+        assert!(alarm.is(2150, 3, 2));
+        // While the watcher looks soon by itself, nobody does anything.
+        watch.publish(3000);
+        watch.set_alarm(2900);
+        watch.begun(2900, true);
+        assert!(alarm.is(2150, 3, 2));
+    }
 
     #[test]
     fn a_reaper_is_stuck_once_it_was_seen_in_one_place_for_as_long_as_a_task_may_take() {

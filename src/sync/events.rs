@@ -110,7 +110,7 @@ events! {
     // Takeovers and the lead.
     WatcherCalled: "a reaper called the watcher",
     AlarmSet: "a leader set the watcher's alarm",
-    AlarmTakenBack: "a leader took it back, because nothing was handed over",
+    AlarmTakenBack: "a leader took it back before a longer sleep",
     Stuck: "a watcher found a task that is stuck",
     TookOver: "a shard was taken over",
     TakeOverLate: "a takeover came too late",
