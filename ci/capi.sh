@@ -79,7 +79,7 @@ for compiler in "${c_compilers[@]}"; do
         [ "$name" = unload ] && linked=(-ldl) || linked=("${libs[@]}")
         "$compiler" "${c[@]}" "$source" "${linked[@]}" -o "$program"
         case $name in
-        race) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
+        race | published | contended) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
         unload) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
         *) run "$name, $compiler" "$program" ;;
         esac
@@ -145,7 +145,7 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process misuse race; do
+for name in timers calls threads driven process misuse race published contended; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
@@ -181,7 +181,7 @@ need_command llvm-symbolizer llvm
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 with_tsan wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
 run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
-for name in threads driven race; do
+for name in threads driven race contended; do
     with_tsan "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, ThreadSanitizer" "$out/$name.tsan" "$((RACES / 100))"
 done

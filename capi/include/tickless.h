@@ -425,17 +425,24 @@ typedef struct tickless_overdue_info {
 } tickless_overdue_info;
 
 /**
- * A timer, in memory of the caller's. tickless_schedule and tickless_schedule_when fill it. From
- * then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
+ * A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
+ * From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
  * tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
- * tickless_timer_detach. After that the memory may be used again. If it is never ended, the
- * memory that the engine keeps for it is not used again.
+ * tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
+ * may be used again. If it is never ended, the memory that the engine keeps for it is not used
+ * again.
  *
- * It may be moved by copying its bytes; only one of the copies may be used then. It may outlive
- * its engine. One thread may use it at a time; that includes the call that schedules it, which
- * writes it before it returns: a callback that uses it may run before that, so it has to wait for
- * a lock that the caller holds meanwhile. If all is zero, it is no timer, and so it is after it
- * was ended: calls return TICKLESS_E_HANDLE.
+ * The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
+ * the call that schedules has returned: no call touches the memory after the timer can fire,
+ * unless it says so.
+ *
+ * Several threads may end, move and look at a timer at the same time: one of them ends it, and for
+ * those that come later it is a timer that was ended. A call that ends a timer while another
+ * thread moves or looks at it waits for that, which takes no longer than the other call.
+ *
+ * A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
+ * used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
+ * ended: calls return TICKLESS_E_HANDLE.
  */
 typedef struct tickless_timer {
     /**
@@ -712,7 +719,7 @@ int tickless_schedule_when(const struct tickless_engine *engine,
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_cancel(struct tickless_timer *timer);
 
@@ -722,7 +729,7 @@ int tickless_timer_cancel(struct tickless_timer *timer);
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_take(struct tickless_timer *timer, void **user_data);
 
@@ -740,7 +747,7 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
  * process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes, but a callback cannot wait for
+ * Threads: any. In callbacks: yes, but a callback cannot wait for
  * itself.
  */
 int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
@@ -751,7 +758,7 @@ int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
  *
  * Errors: TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_detach(struct tickless_timer *timer);
 
@@ -762,7 +769,7 @@ int tickless_timer_detach(struct tickless_timer *timer);
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
  * TICKLESS_E_STOPPED.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
 
@@ -772,7 +779,7 @@ int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
  *
  * Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickless_when *when);
 
@@ -781,7 +788,7 @@ int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickles
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_state(const struct tickless_timer *timer);
 
@@ -791,7 +798,7 @@ int tickless_timer_state(const struct tickless_timer *timer);
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_deadline_ns(struct tickless_timer *timer, uint64_t *deadline_ns);
 

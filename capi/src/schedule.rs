@@ -12,7 +12,7 @@ use crate::failure::{
 use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn, UserData};
 use crate::time::{delay, duration, instant_at};
-use crate::timer::{TicklessTimer, put, put_waitable};
+use crate::timer::{TicklessTimer, put, put_waitable, withdraw};
 
 /// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
 /// is due at once.
@@ -70,10 +70,8 @@ pub unsafe extern "C" fn tickless_schedule(
         }
         // This is the one call with a duration: so the engine's code becomes a part of this
         // function, without what a delay does not need.
-        let scheduled = inner.engine.schedule(delay(delay_ns), Payload::Plain(task));
         // SAFETY: it is memory for a timer, as the header asks.
-        unsafe { put(timer, scheduled.map_err(refusal)?) };
-        Ok(TICKLESS_OK)
+        unsafe { plain(inner, delay(delay_ns), task, timer) }
     })
 }
 
@@ -106,21 +104,72 @@ pub unsafe extern "C" fn tickless_schedule_when(
         if timer.is_null() {
             return detached(inner, when, task);
         }
-        let (payload, waiter) = if is_waitable {
-            let (guarded, waiter) = pair(task);
-            (Payload::Waitable(guarded), Some(waiter))
-        } else {
-            (Payload::Plain(task), None)
-        };
-        let handle = inner.engine.schedule(when, payload).map_err(refusal)?;
-        match waiter {
-            // SAFETY: it is memory for a timer, as the header asks.
-            Some(waiter) => unsafe { put_waitable(timer, handle, waiter) },
-            // SAFETY: as above.
-            None => unsafe { put(timer, handle) },
+        // SAFETY: it is memory for a timer, as the header asks.
+        unsafe {
+            if is_waitable {
+                waitable(inner, when, task, timer)
+            } else {
+                plain(inner, when, task, timer)
+            }
         }
-        Ok(TICKLESS_OK)
     })
+}
+
+/// Schedules a timer, and fills its memory before it can fire.
+///
+/// # Safety
+/// `timer` points to memory for a timer.
+#[inline(always)]
+unsafe fn plain(
+    inner: &Inner,
+    when: impl Into<When>,
+    task: Task,
+    timer: *mut TicklessTimer,
+) -> Outcome {
+    let mut is_filled = false;
+    let keep = |handle| {
+        is_filled = true;
+        // SAFETY: it is memory for a timer, as the caller promises.
+        unsafe { put(timer, handle) }
+    };
+    // SAFETY: the handle is stored and no more.
+    match unsafe { inner.engine.schedule_with(when, Payload::Plain(task), keep) } {
+        // The memory may be gone.
+        Ok(()) => Ok(TICKLESS_OK),
+        // SAFETY: it was not filed.
+        Err(error) => Err(unsafe { refused(error, is_filled.then_some(timer)) }),
+    }
+}
+
+/// As `plain`, for a timer that can be waited for.
+///
+/// # Safety
+/// As for `plain`.
+unsafe fn waitable(inner: &Inner, when: When, task: Task, timer: *mut TicklessTimer) -> Outcome {
+    let (guarded, waiter) = pair(task);
+    let mut is_filled = false;
+    let keep = |handle| {
+        is_filled = true;
+        // SAFETY: it is memory for a timer, as the caller promises.
+        unsafe { put_waitable(timer, handle, waiter) }
+    };
+    // SAFETY: the handle is stored and no more.
+    match unsafe { inner.engine.schedule_with(when, Payload::Waitable(guarded), keep) } {
+        Ok(()) => Ok(TICKLESS_OK),
+        // SAFETY: it was not filed.
+        Err(error) => Err(unsafe { refused(error, is_filled.then_some(timer)) }),
+    }
+}
+
+/// The timer was refused: its memory, if it was filled, is no timer, and its user data is released.
+///
+/// # Safety
+/// `filled` points to the memory of a timer that was not filed.
+#[cold]
+unsafe fn refused(error: ScheduleError<Payload>, filled: Option<*mut TicklessTimer>) -> Failure {
+    // SAFETY: as the caller promises.
+    drop(filled.and_then(|timer| unsafe { withdraw(timer) }));
+    refusal(error)
 }
 
 /// Schedules a timer that nobody keeps.

@@ -1,11 +1,22 @@
 //! Timers: the memory that the caller gives, and how a timer is ended, moved and looked at.
 //!
-//! *Owner*: one thread at a time, as the header asks.
+//! The first word of the memory is its *mark*: what is in it, and which thread was the last to use
+//! it without ending it (`users`). A CAS of the mark decides which of several threads ends a timer.
+//! The memory is filled before the timer can fire, and not touched after that by the call that
+//! fills it: the callback may end the timer, and `drop_fn` may free the memory, before that call
+//! returns.
 //!
-//! *Invariants*: an ended timer is moved out of its memory first, which its `drop_fn` may free.
+//! *Owner*: any thread. The call that schedules fills the memory, and is the only one until then.
+//!
+//! *Invariants*: who ends a timer moves the handle out of the memory first, which the timer's
+//! `drop_fn` may free. Who uses the handle otherwise has left its use in the mark, and is waited
+//! for.
+//!
+//! *Tested by*: `tests/c/published.c`, `tests/c/contended.c`, `tests/c/calls.c`.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickless::wait::{Ended, Stage, WaitError, Waiter};
 use tickless::{Handle, ResetError, State, When};
@@ -18,6 +29,7 @@ use crate::failure::{
 use crate::schedule::{TicklessWhen, when_of};
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
+use crate::users::{USE_BITS, Use, wait_for};
 
 /// A state of a timer: it waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
@@ -32,17 +44,24 @@ pub const TICKLESS_STATE_RUNNING: c_int = 4;
 /// released.
 pub const TICKLESS_STATE_FINISHED: c_int = 5;
 
-/// A timer, in memory of the caller's. tickless_schedule and tickless_schedule_when fill it. From
-/// then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
+/// A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
+/// From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
 /// tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
-/// tickless_timer_detach. After that the memory may be used again. If it is never ended, the
-/// memory that the engine keeps for it is not used again.
+/// tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
+/// may be used again. If it is never ended, the memory that the engine keeps for it is not used
+/// again.
 ///
-/// It may be moved by copying its bytes; only one of the copies may be used then. It may outlive
-/// its engine. One thread may use it at a time; that includes the call that schedules it, which
-/// writes it before it returns: a callback that uses it may run before that, so it has to wait for
-/// a lock that the caller holds meanwhile. If all is zero, it is no timer, and so it is after it
-/// was ended: calls return TICKLESS_E_HANDLE.
+/// The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
+/// the call that schedules has returned: no call touches the memory after the timer can fire,
+/// unless it says so.
+///
+/// Several threads may end, move and look at a timer at the same time: one of them ends it, and for
+/// those that come later it is a timer that was ended. A call that ends a timer while another
+/// thread moves or looks at it waits for that, which takes no longer than the other call.
+///
+/// A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
+/// used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
+/// ended: calls return TICKLESS_E_HANDLE.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TicklessTimer {
@@ -53,7 +72,7 @@ pub struct TicklessTimer {
 /// What is in a timer's memory.
 #[repr(C)]
 struct Armed {
-    mark: u64,
+    mark: AtomicU64,
     handle: MaybeUninit<Handle<Payload>>,
     /// If the mark says so.
     waiter: MaybeUninit<Waiter<Task>>,
@@ -62,9 +81,11 @@ struct Armed {
 const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessTimer>());
 const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessTimer>());
 
-const PLAIN: u64 = u64::from_be_bytes(*b"tickless");
-const WAITABLE: u64 = u64::from_be_bytes(*b"ticktock");
-const ENDED: u64 = u64::from_be_bytes(*b"ticked!!");
+/// What a mark is without the bits of its last use.
+const KIND: u64 = u64::MAX << USE_BITS;
+const PLAIN: u64 = 0x746b << USE_BITS;
+const WAITABLE: u64 = 0x7477 << USE_BITS;
+const ENDED: u64 = 0x7421 << USE_BITS;
 
 /// A timer that was moved out of the caller's memory.
 enum Taken {
@@ -82,7 +103,7 @@ enum Taken {
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
@@ -100,7 +121,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_take(
     timer: *mut TicklessTimer,
@@ -136,7 +157,7 @@ pub unsafe extern "C" fn tickless_timer_take(
 /// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
 /// process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes, but a callback cannot wait for
+/// Threads: any. In callbacks: yes, but a callback cannot wait for
 /// itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel_wait(
@@ -145,13 +166,15 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 ) -> c_int {
     enter(|| {
         // SAFETY: it points to a timer, as the header asks.
-        if unsafe { mark(timer) }? == PLAIN {
+        if unsafe { live_mark(timer) }? & KIND == PLAIN {
             let why = format_args!("the timer was scheduled without TICKLESS_WAITABLE");
             return Err(Failure::new(TICKLESS_E_NOT_WAITABLE, why));
         }
         // SAFETY: as above.
-        let Taken::Waitable(handle, mut waiter) = unsafe { take(timer) }? else {
-            unreachable!("the mark says that it has a waiter");
+        let (handle, mut waiter) = match unsafe { take(timer) }? {
+            Taken::Waitable(handle, waiter) => (handle, waiter),
+            // Another thread has started it again since.
+            Taken::Plain(handle) => return Ok(handle.cancel().into()),
         };
         let task = waiter.take();
         let is_cancelled = task.is_some();
@@ -178,7 +201,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 ///
 /// Errors: TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
@@ -197,11 +220,11 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
 /// TICKLESS_E_STOPPED.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_ns: u64) -> c_int {
     // SAFETY: it points to a timer, as the header asks.
-    enter(|| reset(unsafe { handle_mut(timer) }?, delay(delay_ns)))
+    enter(|| unsafe { reset(timer, delay(delay_ns)) })
 }
 
 /// As tickless_timer_reset, for a time that is a deadline or has a slack. The flag
@@ -209,16 +232,17 @@ pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_n
 ///
 /// Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset_when(
     timer: *mut TicklessTimer,
     when: *const TicklessWhen,
 ) -> c_int {
     enter(|| {
-        // SAFETY: they point to a timer and a time, as the header asks.
-        let (handle, when) = unsafe { (handle_mut(timer)?, when_of(when)?) };
-        reset(handle, when.when)
+        // SAFETY: it points to a time, as the header asks.
+        let when = unsafe { when_of(when) }?.when;
+        // SAFETY: it points to a timer, as the header asks.
+        unsafe { reset(timer, when) }
     })
 }
 
@@ -226,18 +250,18 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_int {
     enter(|| {
         // SAFETY: it points to a timer, as the header asks.
-        let is_waitable = unsafe { mark(timer) }? == WAITABLE;
-        // SAFETY: it is one, and nobody changes it meanwhile.
-        let armed = unsafe { &*armed(timer) };
-        // SAFETY: the mark says that it is there.
-        let handle = unsafe { armed.handle.assume_init_ref() };
-        // SAFETY: as above.
-        let stage = is_waitable.then(|| unsafe { armed.waiter.assume_init_ref() }.stage());
+        let borrowed = unsafe { borrow(timer.cast_mut()) }?;
+        let armed = borrowed.armed;
+        // SAFETY: nobody ends or moves it meanwhile, and the mark says that there is a handle.
+        let handle = unsafe { (*armed).handle.assume_init_ref() };
+        // SAFETY: as above; the mark says whether there is a waiter.
+        let waiter = || unsafe { (*armed).waiter.assume_init_ref() };
+        let stage = borrowed.is_waitable.then(|| waiter().stage());
         Ok(match (stage, handle.state()) {
             (Some(Stage::Running), _) => TICKLESS_STATE_RUNNING,
             (Some(Stage::Finished), _) => TICKLESS_STATE_FINISHED,
@@ -254,7 +278,7 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_deadline_ns(
     timer: *mut TicklessTimer,
@@ -265,7 +289,10 @@ pub unsafe extern "C" fn tickless_timer_deadline_ns(
             return Err(Failure::null("deadline_ns"));
         }
         // SAFETY: it points to a timer, as the header asks.
-        let deadline = unsafe { handle_mut(timer) }?.deadline();
+        let borrowed = unsafe { borrow(timer) }?;
+        // SAFETY: nobody ends or moves it meanwhile, and the mark says that there is a handle.
+        let deadline = unsafe { (*borrowed.armed).handle.assume_init_ref() }.deadline();
+        drop(borrowed);
         // SAFETY: it points to a number, as the header asks.
         unsafe { deadline_ns.write(deadline.map_or(TICKLESS_NEVER, ns_of)) };
         Ok(TICKLESS_OK)
@@ -278,9 +305,9 @@ pub unsafe extern "C" fn tickless_timer_deadline_ns(
 /// `timer` points to memory for a timer.
 #[inline]
 pub(crate) unsafe fn put(timer: *mut TicklessTimer, handle: Handle<Payload>) {
-    let to = armed(timer).cast_mut();
+    let to = armed(timer);
     // SAFETY: as the caller promises.
-    unsafe { (&raw mut (*to).mark).write(PLAIN) };
+    unsafe { (&raw mut (*to).mark).write(AtomicU64::new(PLAIN)) };
     // SAFETY: as above.
     unsafe { (&raw mut (*to).handle).write(MaybeUninit::new(handle)) };
 }
@@ -295,28 +322,60 @@ pub(crate) unsafe fn put_waitable(
     waiter: Waiter<Task>,
 ) {
     let (handle, waiter) = (MaybeUninit::new(handle), MaybeUninit::new(waiter));
+    let mark = AtomicU64::new(WAITABLE);
     // SAFETY: as the caller promises.
-    unsafe { armed(timer).cast_mut().write(Armed { mark: WAITABLE, handle, waiter }) };
+    unsafe { armed(timer).write(Armed { mark, handle, waiter }) };
 }
 
-/// Moves a timer out of its memory, which is marked.
+/// Makes a timer's memory no timer again, which was filled for one that was refused. Returns its
+/// waiter, if it has one.
+///
+/// # Safety
+/// The memory was filled, and the timer has not been filed.
+#[cold]
+pub(crate) unsafe fn withdraw(timer: *mut TicklessTimer) -> Option<Waiter<Task>> {
+    // SAFETY: as the caller promises.
+    match unsafe { take(timer) } {
+        Ok(Taken::Plain(handle)) => {
+            std::mem::forget(handle);
+            None
+        }
+        Ok(Taken::Waitable(handle, waiter)) => {
+            std::mem::forget(handle);
+            Some(waiter)
+        }
+        Err(_) => None,
+    }
+}
+
+/// Moves a timer out of its memory, which is marked: one of several threads succeeds.
 ///
 /// # Safety
 /// `timer` is NULL or points to memory for a timer.
 #[inline]
 unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
-    // SAFETY: as the caller promises.
-    let mark = unsafe { mark(timer) }?;
-    let from = armed(timer).cast_mut();
-    // SAFETY: the mark says that there is one, and it is moved out once: the mark is overwritten.
-    let handle = unsafe { (&raw const (*from).handle).read().assume_init() };
-    // SAFETY: the memory is a timer's.
-    unsafe { (&raw mut (*from).mark).write(ENDED) };
-    if mark == PLAIN {
-        return Ok(Taken::Plain(handle));
+    let from = armed(timer);
+    loop {
+        // SAFETY: as the caller promises.
+        let mark = unsafe { live_mark(timer) }?;
+        wait_for(mark)?;
+        // SAFETY: the memory is a timer's.
+        let place = unsafe { &(*from).mark };
+        // ORDER: AcqRel - one thread ends the timer; it sees the handle that was put, and what the
+        // last use has written, which `wait_for` found to be over. Relaxed - it looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        if place.compare_exchange(mark, ENDED, to, failed).is_err() {
+            continue;
+        }
+        // SAFETY: the mark said that there is one, and this thread alone moves it out.
+        let handle = unsafe { (&raw const (*from).handle).read().assume_init() };
+        if mark & KIND == PLAIN {
+            return Ok(Taken::Plain(handle));
+        }
+        // SAFETY: as above; with this mark there is a waiter as well.
+        let waiter = unsafe { (&raw const (*from).waiter).read().assume_init() };
+        return Ok(Taken::Waitable(handle, waiter));
     }
-    // SAFETY: as above; with this mark there is a waiter as well.
-    Ok(Taken::Waitable(handle, unsafe { (&raw const (*from).waiter).read().assume_init() }))
 }
 
 /// The mark of a timer that is one.
@@ -324,14 +383,16 @@ unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
 /// # Safety
 /// As for `take`.
 #[inline]
-unsafe fn mark(timer: *const TicklessTimer) -> Result<u64, Failure> {
+unsafe fn live_mark(timer: *mut TicklessTimer) -> Result<u64, Failure> {
     if timer.is_null() {
         return Err(Failure::null("timer"));
     }
     // SAFETY: the memory is a timer's, so there is a number.
-    match unsafe { (&raw const (*armed(timer)).mark).read() } {
-        mark @ (PLAIN | WAITABLE) => Ok(mark),
-        mark => Err(no_timer(mark)),
+    // ORDER: Acquire - pairs with the AcqRel of the CAS that left a use in it.
+    let mark = unsafe { (*armed(timer)).mark.load(Ordering::Acquire) };
+    match mark & KIND {
+        PLAIN | WAITABLE => Ok(mark),
+        _ => Err(no_timer(mark)),
     }
 }
 
@@ -345,20 +406,42 @@ fn no_timer(mark: u64) -> Failure {
     Failure::new(TICKLESS_E_HANDLE, format_args!("{what}"))
 }
 
-/// The handle of a timer that is one.
+/// A timer that this thread uses, and that nobody ends or moves meanwhile.
+struct Borrowed {
+    armed: *mut Armed,
+    is_waitable: bool,
+    _begun: Use,
+}
+
+/// Begins to use a timer without ending it.
 ///
 /// # Safety
-/// As for `take`; nobody else uses the timer while the result is used.
+/// As for `take`. The memory may be gone as soon as the timer can fire.
 #[inline]
-unsafe fn handle_mut<'a>(timer: *mut TicklessTimer) -> Result<&'a mut Handle<Payload>, Failure> {
+unsafe fn borrow(timer: *mut TicklessTimer) -> Result<Borrowed, Failure> {
     // SAFETY: as the caller promises.
-    unsafe { mark(timer) }?;
-    // SAFETY: the mark says that it is there.
-    Ok(unsafe { (*armed(timer).cast_mut()).handle.assume_init_mut() })
+    let mut mark = unsafe { live_mark(timer) }?;
+    loop {
+        wait_for(mark)?;
+        let begun = Use::begin()?;
+        // SAFETY: the memory is a timer's.
+        let place = unsafe { &(*armed(timer)).mark };
+        // ORDER: AcqRel - publishes that the use has begun, and sees what earlier ones have
+        // written. Relaxed - it looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        let used = mark & KIND | begun.bits();
+        if place.compare_exchange(mark, used, to, failed).is_ok() {
+            let is_waitable = mark & KIND == WAITABLE;
+            return Ok(Borrowed { armed: armed(timer), is_waitable, _begun: begun });
+        }
+        drop(begun);
+        // SAFETY: as the caller promises.
+        mark = unsafe { live_mark(timer) }?;
+    }
 }
 
 #[inline]
-fn armed(timer: *const TicklessTimer) -> *const Armed {
+fn armed(timer: *mut TicklessTimer) -> *mut Armed {
     timer.cast()
 }
 
@@ -371,9 +454,21 @@ fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
 }
 
 /// Once for each kind of time, so that a delay is not treated as a time that may be anything.
+///
+/// # Safety
+/// As for `borrow`.
 #[inline]
-fn reset(handle: &mut Handle<Payload>, when: impl Into<When>) -> Outcome {
-    match handle.reset(when) {
+unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
+    // SAFETY: as the caller promises.
+    let borrowed = unsafe { borrow(timer) }?;
+    // SAFETY: the memory is a timer's.
+    let place = unsafe { &raw mut (*borrowed.armed).handle };
+    // SAFETY: nobody ends or moves it meanwhile. It is a copy: the memory keeps the handle.
+    let handle = unsafe { place.read().assume_init() };
+    // SAFETY: this is the handle, which is stored where it was, and nobody uses meanwhile.
+    let reset = unsafe { handle.reset_with(when, |moved| place.write(MaybeUninit::new(moved))) };
+    // From here on the memory may be gone. The use is over with `borrowed`.
+    match reset {
         Ok(()) => Ok(TICKLESS_OK),
         Err(error) => Err(reset_failure(error)),
     }

@@ -1,0 +1,281 @@
+//! Threads that use a timer without ending it, as a reset does, and how others wait for them.
+//!
+//! A timer may be moved by one thread while another ends it. Both want its handle, and its memory
+//! may be gone as soon as the timer can fire. So a thread that uses a timer leaves its own number
+//! and a count in the timer's mark *before* it begins, and says in a place of its own when it is
+//! done. Who finds such a mark looks there, and waits if that use is not over: for a few hundred
+//! instructions, unless the thread was interrupted. A mark of a use that is over stays where it is.
+//!
+//! Places are never freed, but used again by later threads.
+//!
+//! *Owner*: a thread writes its own place; any thread looks.
+//!
+//! *Orderings*: a use is begun before the mark is left with Release, so who reads the mark with
+//! Acquire sees it begun or over. It is ended with Release, and who waits for that loads Acquire:
+//! what was written during the use is there.
+//!
+//! *Tested by*: `tests/c/contended.c`, and the unit tests.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use std::{hint, ptr, thread};
+
+use crate::failure::{Failure, TICKLESS_E_CIRCULAR, TICKLESS_E_SYSTEM};
+
+/// The bits of a mark that belong to this file: the number of a thread's place and a count. Zero is
+/// no use.
+pub(crate) const USE_BITS: u32 = NUMBER_BITS + COUNT_BITS;
+
+const NUMBER_BITS: u32 = 20;
+const COUNT_BITS: u32 = 28;
+/// Places are made so many at a time.
+const PAGE: usize = 1 << 10;
+const PAGES: usize = (1 << NUMBER_BITS) / PAGE;
+
+/// The place of a thread.
+#[repr(align(64))]
+struct User {
+    /// The count of the use that is under way; 0: none.
+    now: AtomicU32,
+    /// The count of the last one; the thread's own.
+    last: AtomicU32,
+    /// The number of the next free place, plus one.
+    next: AtomicU32,
+}
+
+type Page = [User; PAGE];
+
+static TABLE: [AtomicPtr<Page>; PAGES] = [const { AtomicPtr::new(ptr::null_mut()) }; PAGES];
+/// How many places have ever been taken.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+/// The free places, a stack: the number of the first plus one, and above it a count of changes.
+static FREE: AtomicU64 = AtomicU64::new(0);
+
+/// A thread that keeps a place gives it back when it ends.
+struct Kept;
+
+thread_local! {
+    /// The number of the thread's place, plus one. It outlives `KEPT`.
+    static MINE: Cell<u32> = const { Cell::new(0) };
+    static KEPT: Kept = const { Kept };
+}
+
+/// A use that is under way. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Use {
+    number: u32,
+    count: u32,
+    /// Whether the place is given back as well.
+    is_borrowed: bool,
+}
+
+// === impl Use ===
+
+impl Use {
+    /// Begins a use.
+    pub(crate) fn begin() -> Result<Use, Failure> {
+        let mine = MINE.get();
+        let (number, is_borrowed) = match mine.checked_sub(1) {
+            // ORDER: Relaxed - the thread's own.
+            Some(number) if user(number).now.load(Ordering::Relaxed) == 0 => (number, false),
+            _ => place_for(mine == 0)?,
+        };
+        let user = user(number);
+        // ORDER: Relaxed, three times - the thread's own; the mark publishes what is begun.
+        let last = user.last.load(Ordering::Relaxed);
+        let count = (last % ((1 << COUNT_BITS) - 1)) + 1;
+        user.last.store(count, Ordering::Relaxed);
+        user.now.store(count, Ordering::Relaxed);
+        Ok(Use { number, count, is_borrowed })
+    }
+
+    /// The bits for the mark.
+    pub(crate) fn bits(&self) -> u64 {
+        u64::from(self.number) << COUNT_BITS | u64::from(self.count)
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        // ORDER: Release - pairs with the Acquire in `wait_for`.
+        user(self.number).now.store(0, Ordering::Release);
+        if self.is_borrowed {
+            free(self.number);
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(number) = MINE.replace(0).checked_sub(1) {
+            free(number);
+        }
+    }
+}
+
+/// Waits until the use that left these bits is over.
+///
+/// # Errors
+/// It is the calling thread's: code that it runs meanwhile has come back here.
+#[inline]
+pub(crate) fn wait_for(bits: u64) -> Result<(), Failure> {
+    let count = bits as u32 & ((1 << COUNT_BITS) - 1);
+    if count == 0 {
+        return Ok(());
+    }
+    let number = (bits >> COUNT_BITS) as u32 & ((1 << NUMBER_BITS) - 1);
+    // ORDER: Acquire - pairs with the Release in the drop of a use.
+    if user(number).now.load(Ordering::Acquire) == count { wait(number, count) } else { Ok(()) }
+}
+
+#[cold]
+fn wait(number: u32, count: u32) -> Result<(), Failure> {
+    if MINE.get() == number + 1 {
+        let why = format_args!("this thread is in the middle of another call for the timer");
+        return Err(Failure::new(TICKLESS_E_CIRCULAR, why));
+    }
+    let mut rounds = 0_u32;
+    // ORDER: Acquire - as in `wait_for`.
+    while user(number).now.load(Ordering::Acquire) == count {
+        rounds += 1;
+        match rounds {
+            0..100 => hint::spin_loop(),
+            100..200 => thread::yield_now(),
+            // The thread may have a lower priority, and need the processor.
+            _ => thread::sleep(Duration::from_micros(50)),
+        }
+    }
+    Ok(())
+}
+
+/// The place of that number, which was taken once.
+#[inline]
+fn user(number: u32) -> &'static User {
+    let (page, at) = (number as usize / PAGE, number as usize % PAGE);
+    // ORDER: Acquire - pairs with the AcqRel in `make_page`: the places are there.
+    let page = TABLE[page].load(Ordering::Acquire);
+    assert!(!page.is_null(), "the bits of a mark are those of a use");
+    // SAFETY: a page is never freed.
+    let page: &'static Page = unsafe { &*page };
+    &page[at]
+}
+
+/// A place for this thread, which keeps it if it can and `keeps` says so.
+#[cold]
+fn place_for(keeps: bool) -> Result<(u32, bool), Failure> {
+    let number = take_place()?;
+    // A thread that is ending keeps nothing any more.
+    let is_kept = keeps && KEPT.try_with(|_| MINE.set(number + 1)).is_ok();
+    Ok((number, !is_kept))
+}
+
+fn take_place() -> Result<u32, Failure> {
+    // ORDER: Acquire - pairs with the Release in `free`: the place's `next` and `last`.
+    let mut head = FREE.load(Ordering::Acquire);
+    while let Some(number) = (head as u32).checked_sub(1) {
+        // ORDER: Relaxed - if another thread takes the place meanwhile, the count differs.
+        let next = user(number).next.load(Ordering::Relaxed);
+        let after = changed(head, next);
+        // ORDER: AcqRel, Acquire - as above.
+        match FREE.compare_exchange(head, after, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return Ok(number),
+            Err(now) => head = now,
+        }
+    }
+    // ORDER: Relaxed - each thread gets a number of its own.
+    let claim = |taken| ((taken as usize) < PAGE * PAGES).then_some(taken + 1);
+    let taken = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim);
+    let number = taken.map_err(|_| {
+        let why = format_args!("too many threads use timers at the same time");
+        Failure::new(TICKLESS_E_SYSTEM, why)
+    })?;
+    make_page(number as usize / PAGE);
+    Ok(number)
+}
+
+fn make_page(page: usize) {
+    // ORDER: Relaxed - whoever uses it loads it again.
+    if !TABLE[page].load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    // In a child process, threads that were in the middle of a use do not exist.
+    // SAFETY: the handler only stores to atomics.
+    unsafe { libc::pthread_atfork(None, None, Some(end_all)) };
+    let new = || User { now: AtomicU32::new(0), last: AtomicU32::new(0), next: AtomicU32::new(0) };
+    let made: Box<Page> = Box::new(std::array::from_fn(|_| new()));
+    let ours = Box::into_raw(made);
+    // ORDER: AcqRel - publishes the places, or finds another thread's. Acquire - as above.
+    let (to, failed) = (Ordering::AcqRel, Ordering::Acquire);
+    if TABLE[page].compare_exchange(ptr::null_mut(), ours, to, failed).is_err() {
+        // SAFETY: it was made above, and nobody has seen it.
+        drop(unsafe { Box::from_raw(ours) });
+    }
+}
+
+extern "C" fn end_all() {
+    for page in &TABLE {
+        // ORDER: Relaxed, twice - the child has one thread.
+        let page = page.load(Ordering::Relaxed);
+        if !page.is_null() {
+            // SAFETY: a page is never freed.
+            unsafe { &*page }.iter().for_each(|user| user.now.store(0, Ordering::Relaxed));
+        }
+    }
+}
+
+fn free(number: u32) {
+    // ORDER: Relaxed - the CAS looks again.
+    let mut head = FREE.load(Ordering::Relaxed);
+    loop {
+        // ORDER: Relaxed - the Release below publishes it.
+        user(number).next.store(head as u32, Ordering::Relaxed);
+        // ORDER: Release - pairs with the Acquire in `take_place`. Relaxed - it is tried again.
+        let (to, failed) = (Ordering::Release, Ordering::Relaxed);
+        match FREE.compare_exchange(head, changed(head, number + 1), to, failed) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// The head of the stack after a change: another first place, and one change more.
+fn changed(head: u64, first: u32) -> u64 {
+    ((head >> 32) + 1) << 32 | u64::from(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_used_again_by_a_later_thread_and_its_earlier_uses_are_over() {
+        let number_of = || Use::begin().expect("there is a place").number;
+        let numbers: Vec<u32> =
+            (0..100).map(|_| thread::spawn(number_of).join().expect("no panic")).collect();
+        assert!(numbers.iter().max() < Some(&64), "{numbers:?}");
+    }
+
+    #[test]
+    fn who_finds_a_mark_waits_until_that_use_is_over() {
+        let begun = Use::begin().expect("there is a place");
+        let bits = begun.bits();
+        assert!(wait_for(bits).is_err(), "it would wait for itself");
+        let waiter = thread::spawn(move || {
+            wait_for(bits).expect("it is another thread's");
+            // ORDER: Relaxed - the use is over, which its Release has said.
+            assert_eq!(user((bits >> COUNT_BITS) as u32).now.load(Ordering::Relaxed), 0);
+        });
+        drop(begun);
+        waiter.join().expect("the use is over");
+        wait_for(bits).expect("it is over");
+    }
+
+    #[test]
+    fn a_use_in_the_middle_of_another_has_a_place_of_its_own() {
+        let outer = Use::begin().expect("there is a place");
+        let inner = Use::begin().expect("there is a place");
+        assert!(inner.number != outer.number);
+        assert!(inner.is_borrowed && !outer.is_borrowed);
+    }
+}
