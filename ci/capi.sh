@@ -145,7 +145,7 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process misuse race published contended; do
+for name in timers calls threads driven process misuse race published contended restart; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
@@ -162,30 +162,38 @@ fi
 grep -q 'heap-use-after-free' <<<"$report" || fail "it failed for another reason: $report"
 echo "finds a free without a wait"
 
-# With a library that is instrumented as in ci/tsan.sh, and the compiler's own runtime.
-tsan=target/tsan/$(host)/debug/libtickless_c.a
-runtime=$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-stable_rt.tsan.a
-(
-    export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/tsan CARGO_PROFILE_DEV_STRIP=none
-    export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
-    cargo rustc --locked --package tickless-c --crate-type staticlib \
-        --target "$(host)"
-)
-# with_tsan NAME COMPILER SOURCE [OPTION..]
-with_tsan() {
-    "$2" "${@:4}" -fsanitize=thread -I capi/tests/c -c "$3" -o "$out/$1.tsan.o"
-    "$2" -no-pie "$out/$1.tsan.o" "$tsan" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
-        -Wl,--export-dynamic -lstdc++ -pthread -ldl -lm -lrt -o "$out/$1.tsan"
+# With a library that is instrumented, and the compiler's own runtime.
+runtimes=$(rustc --print sysroot)/lib/rustlib/$(host)/lib
+# instrument NAME SANITIZER [CFG..]
+instrument() {
+    export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/$1 CARGO_PROFILE_DEV_STRIP=none
+    export RUSTFLAGS="-Zsanitizer=$2 -Cunsafe-allow-abi-mismatch=sanitizer ${*:3}"
+    cargo rustc --locked --package tickless-c --crate-type staticlib --target "$(host)"
+}
+(instrument tsan thread --cfg tsan)
+(instrument asan address --cfg asan)
+# instrumented SANITIZER NAME COMPILER SOURCE [OPTION..]
+instrumented() {
+    local short=${1:0:1}san library runtime
+    library=target/$short/$(host)/debug/libtickless_c.a
+    runtime=$runtimes/librustc-stable_rt.$short.a
+    "$3" "${@:5}" -fsanitize="$1" -I capi/tests/c -c "$4" -o "$out/$2.$short.o"
+    "$3" -no-pie "$out/$2.$short.o" "$library" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
+        -Wl,--export-dynamic -lstdc++ -pthread -ldl -lm -lrt -o "$out/$2.$short"
 }
 need_command llvm-symbolizer llvm
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
-with_tsan wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
+instrumented thread wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
 run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
-for name in threads driven race contended; do
-    with_tsan "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+for name in threads driven race published contended; do
+    instrumented thread "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, ThreadSanitizer" "$out/$name.tsan" "$((RACES / 100))"
 done
-with_tsan no_wait clang "$out/no_wait.c" "${c[@]}"
+for name in threads race published contended restart; do
+    instrumented address "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+    run "$name, AddressSanitizer in the library too" "$out/$name.asan" "$((RACES / 10))"
+done
+instrumented thread no_wait clang "$out/no_wait.c" "${c[@]}"
 if report=$(timeout "$LIMIT" "$out/no_wait.tsan" 100000 2>&1); then
     fail "a free without a wait goes unnoticed by ThreadSanitizer"
 fi
@@ -193,7 +201,7 @@ grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: 
 echo "finds it as a race, too"
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven misuse; do
+for name in calls driven misuse restart; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
 run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "$((RACES / 1000))"

@@ -709,6 +709,52 @@ int tickless_schedule_when(const struct tickless_engine *engine,
                            struct tickless_timer *timer);
 
 /**
+ * Starts a timer, whatever it is in the middle of: one that was never scheduled (all zero) or was
+ * ended is scheduled; one that is pending is cancelled first, which releases its user data; one
+ * that has fired is ended. So a timer can be started again and again, also by its own callback,
+ * without a call that ends it in between; the last time it has to be ended, as any other.
+ *
+ * Each call passes user data, and for each `drop_fn` is called once. User data that serves several
+ * runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
+ * started last cannot be waited for.
+ *
+ * For a timer that repeats, call this in the callback: after the work, with a delay, for a fixed
+ * pause; with tickless_timer_restart_when, TICKLESS_AT and the last deadline plus the period, for
+ * a fixed rate. The latter also keeps its rate if a callback is late, and catches up on what it
+ * missed: pass the first such time that is not over to leave out the others.
+ *
+ * Another thread may end the timer meanwhile: before this call, or after it. One that ends it while
+ * the callback runs comes too late, and does not keep the callback from starting it again.
+ *
+ * Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
+ * `timer`; TICKLESS_E_HANDLE also means that the memory is neither zero nor a timer. After
+ * TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_timer_restart(const struct tickless_engine *engine,
+                           struct tickless_timer *timer,
+                           uint64_t delay_ns,
+                           tickless_fn run,
+                           void *user_data,
+                           tickless_fn drop_fn);
+
+/**
+ * As tickless_timer_restart, for a time that is a deadline or has a slack, or a timer that can be
+ * waited for.
+ *
+ * Errors: as tickless_timer_restart, and TICKLESS_E_ARGUMENT, a flag is not known.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_timer_restart_when(const struct tickless_engine *engine,
+                                struct tickless_timer *timer,
+                                const struct tickless_when *when,
+                                tickless_fn run,
+                                void *user_data,
+                                tickless_fn drop_fn);
+
+/**
  * Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
  * this call: its callback never runs, and its user data was released, on this thread. Returns 0 if
  * it was too late: the callback has run, runs or is about to, or the engine was stopped. Never

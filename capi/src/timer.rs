@@ -15,8 +15,8 @@
 //! *Tested by*: `tests/c/published.c`, `tests/c/contended.c`, `tests/c/calls.c`.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use tickless::wait::{Ended, Stage, WaitError, Waiter};
 use tickless::{Handle, ResetError, State, When};
@@ -73,8 +73,9 @@ pub struct TicklessTimer {
 #[repr(C)]
 struct Armed {
     mark: AtomicU64,
-    handle: MaybeUninit<Handle<Payload>>,
-    /// If the mark says so.
+    /// A handle, if the mark says so. It is read before the CAS that makes it the reader's.
+    handle: AtomicPtr<()>,
+    /// If the mark says so. It is written and read in a use.
     waiter: MaybeUninit<Waiter<Task>>,
 }
 
@@ -87,10 +88,13 @@ const PLAIN: u64 = 0x746b << USE_BITS;
 const WAITABLE: u64 = 0x7477 << USE_BITS;
 const ENDED: u64 = 0x7421 << USE_BITS;
 
+const _: () = assert!(size_of::<Handle<Payload>>() == size_of::<*mut ()>());
+
 /// A timer that was moved out of the caller's memory.
 enum Taken {
     Plain(Handle<Payload>),
-    Waitable(Handle<Payload>, Waiter<Task>),
+    /// And the mark that was left.
+    Waitable(Handle<Payload>, Waiter<Task>, u64),
 }
 
 /// Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
@@ -111,7 +115,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
         match unsafe { take(timer) }? {
             // The one call of it: the engine's code becomes a part of this function.
             Taken::Plain(handle) => Ok(handle.cancel().into()),
-            Taken::Waitable(handle, waiter) => Ok(revoke(handle, waiter).is_some().into()),
+            Taken::Waitable(handle, waiter, _) => Ok(revoke(handle, waiter).is_some().into()),
         }
     })
 }
@@ -134,7 +138,7 @@ pub unsafe extern "C" fn tickless_timer_take(
         // SAFETY: it points to a timer, as the header asks.
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
-            Taken::Waitable(handle, waiter) => revoke(handle, waiter),
+            Taken::Waitable(handle, waiter, _) => revoke(handle, waiter),
         };
         let is_taken = task.is_some();
         let address = task.map_or(std::ptr::null_mut(), Task::into_user_data);
@@ -171,8 +175,8 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
             return Err(Failure::new(TICKLESS_E_NOT_WAITABLE, why));
         }
         // SAFETY: as above.
-        let (handle, mut waiter) = match unsafe { take(timer) }? {
-            Taken::Waitable(handle, waiter) => (handle, waiter),
+        let (handle, mut waiter, left) = match unsafe { take(timer) }? {
+            Taken::Waitable(handle, waiter, left) => (handle, waiter, left),
             // Another thread has started it again since.
             Taken::Plain(handle) => return Ok(handle.cancel().into()),
         };
@@ -189,7 +193,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
             Ok(_) => Ok(1),
             Err(error) => {
                 // SAFETY: the caller's memory is there, since the task has not ended.
-                unsafe { put_waitable(timer, handle, waiter) };
+                unsafe { put_back(timer, handle, waiter, left) };
                 Err(wait_failure(error))
             }
         }
@@ -257,9 +261,8 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
         // SAFETY: it points to a timer, as the header asks.
         let borrowed = unsafe { borrow(timer.cast_mut()) }?;
         let armed = borrowed.armed;
-        // SAFETY: nobody ends or moves it meanwhile, and the mark says that there is a handle.
-        let handle = unsafe { (*armed).handle.assume_init_ref() };
-        // SAFETY: as above; the mark says whether there is a waiter.
+        let handle = borrowed.handle();
+        // SAFETY: nobody ends or moves it meanwhile, and the mark says whether there is a waiter.
         let waiter = || unsafe { (*armed).waiter.assume_init_ref() };
         let stage = borrowed.is_waitable.then(|| waiter().stage());
         Ok(match (stage, handle.state()) {
@@ -290,8 +293,7 @@ pub unsafe extern "C" fn tickless_timer_deadline_ns(
         }
         // SAFETY: it points to a timer, as the header asks.
         let borrowed = unsafe { borrow(timer) }?;
-        // SAFETY: nobody ends or moves it meanwhile, and the mark says that there is a handle.
-        let deadline = unsafe { (*borrowed.armed).handle.assume_init_ref() }.deadline();
+        let deadline = borrowed.handle().deadline();
         drop(borrowed);
         // SAFETY: it points to a number, as the header asks.
         unsafe { deadline_ns.write(deadline.map_or(TICKLESS_NEVER, ns_of)) };
@@ -299,17 +301,16 @@ pub unsafe extern "C" fn tickless_timer_deadline_ns(
     })
 }
 
-/// Fills a timer's memory.
+/// Fills a timer's memory, in a use of these bits, or in none.
 ///
 /// # Safety
-/// `timer` points to memory for a timer.
+/// `timer` points to memory for a timer, which no other thread knows as one, or waits for.
 #[inline]
-pub(crate) unsafe fn put(timer: *mut TicklessTimer, handle: Handle<Payload>) {
-    let to = armed(timer);
+pub(crate) unsafe fn put(timer: *mut TicklessTimer, handle: Handle<Payload>, bits: u64) {
     // SAFETY: as the caller promises.
-    unsafe { (&raw mut (*to).mark).write(AtomicU64::new(PLAIN)) };
+    unsafe { set_handle(timer, handle) };
     // SAFETY: as above.
-    unsafe { (&raw mut (*to).handle).write(MaybeUninit::new(handle)) };
+    unsafe { set_mark(timer, PLAIN | bits) };
 }
 
 /// As `put`, for a timer that can be waited for.
@@ -320,31 +321,113 @@ pub(crate) unsafe fn put_waitable(
     timer: *mut TicklessTimer,
     handle: Handle<Payload>,
     waiter: Waiter<Task>,
+    bits: u64,
 ) {
-    let (handle, waiter) = (MaybeUninit::new(handle), MaybeUninit::new(waiter));
-    let mark = AtomicU64::new(WAITABLE);
+    let to = armed(timer);
     // SAFETY: as the caller promises.
-    unsafe { armed(timer).write(Armed { mark, handle, waiter }) };
+    unsafe { set_handle(timer, handle) };
+    // SAFETY: as above.
+    unsafe { (&raw mut (*to).waiter).write(MaybeUninit::new(waiter)) };
+    // SAFETY: as above.
+    unsafe { set_mark(timer, WAITABLE | bits) };
 }
 
-/// Makes a timer's memory no timer again, which was filled for one that was refused. Returns its
-/// waiter, if it has one.
+/// # Safety
+/// `timer` points to memory for a timer.
+#[inline]
+unsafe fn set_handle(timer: *mut TicklessTimer, handle: Handle<Payload>) {
+    // SAFETY: as the caller promises; the words are aligned.
+    let place = unsafe { AtomicPtr::from_ptr((&raw mut (*armed(timer)).handle).cast()) };
+    // SAFETY: a handle is a pointer.
+    let handle = unsafe { mem::transmute::<Handle<Payload>, *mut ()>(handle) };
+    // ORDER: Relaxed - the mark, or the end of the use, publishes it.
+    place.store(handle, Ordering::Relaxed);
+}
+
+/// # Safety
+/// `timer` points to memory for a timer.
+#[inline]
+unsafe fn set_mark(timer: *mut TicklessTimer, mark: u64) {
+    // SAFETY: as the caller promises; the mark comes first, and is aligned.
+    let place = unsafe { AtomicU64::from_ptr(timer.cast()) };
+    // ORDER: Release - pairs with the Acquire in `live_mark`: what was put is there.
+    place.store(mark, Ordering::Release);
+}
+
+/// Makes a timer's memory no timer again: it was claimed or filled for one that was refused.
 ///
 /// # Safety
-/// The memory was filled, and the timer has not been filed.
+/// The timer was not filed, and no other thread knows the memory as a timer, or it waits for the
+/// use. `is_filled` tells whether it was filled, as one that can be waited for.
 #[cold]
-pub(crate) unsafe fn withdraw(timer: *mut TicklessTimer) -> Option<Waiter<Task>> {
+pub(crate) unsafe fn withdraw(timer: *mut TicklessTimer, is_filled: bool) {
+    let from = armed(timer);
+    // SAFETY: the caller says that there is one, which is moved out once.
+    let waiter = is_filled.then(|| unsafe { (&raw const (*from).waiter).read().assume_init() });
     // SAFETY: as the caller promises.
-    match unsafe { take(timer) } {
-        Ok(Taken::Plain(handle)) => {
-            std::mem::forget(handle);
-            None
+    unsafe { set_mark(timer, ENDED) };
+    drop(waiter);
+}
+
+/// Ends what is in the memory, if it is a timer, and claims the memory for another: in the use that
+/// this returns, it is filled and filed, or withdrawn.
+///
+/// # Safety
+/// `timer` is NULL or points to a timer, to zeroes, or to a timer that was ended.
+pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Result<Use, Failure> {
+    if timer.is_null() {
+        return Err(Failure::null("timer"));
+    }
+    loop {
+        // SAFETY: as the caller promises.
+        let place = unsafe { &(*armed(timer)).mark };
+        // ORDER: Acquire - as in `live_mark`.
+        let mark = place.load(Ordering::Acquire);
+        match mark & KIND {
+            // SAFETY: as the caller promises.
+            PLAIN | WAITABLE => match unsafe { take(timer) } {
+                Ok(Taken::Plain(handle)) => drop(handle.take()),
+                Ok(Taken::Waitable(handle, waiter, _)) => drop(revoke(handle, waiter)),
+                // Another thread has ended it meanwhile.
+                Err(failure) if failure.code() == TICKLESS_E_HANDLE => {}
+                Err(failure) => return Err(failure),
+            },
+            _ if mark == 0 || mark & KIND == ENDED => {
+                wait_for(mark)?;
+                let begun = Use::begin()?;
+                let kind = if is_waitable { WAITABLE } else { PLAIN };
+                // ORDER: AcqRel - comes after who ended it, and publishes that the use has begun.
+                // Relaxed - it looks again.
+                let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+                if place.compare_exchange(mark, kind | begun.bits(), to, failed).is_ok() {
+                    return Ok(begun);
+                }
+            }
+            _ => return Err(no_timer(mark)),
         }
-        Ok(Taken::Waitable(handle, waiter)) => {
-            std::mem::forget(handle);
-            Some(waiter)
-        }
-        Err(_) => None,
+    }
+}
+
+/// Puts a timer back that was taken out and has left that mark, unless it was started again since:
+/// then it is detached.
+///
+/// # Safety
+/// `timer` points to memory for a timer.
+#[cold]
+unsafe fn put_back(
+    timer: *mut TicklessTimer,
+    handle: Handle<Payload>,
+    waiter: Waiter<Task>,
+    left: u64,
+) {
+    let Ok(begun) = Use::begin() else { return };
+    // SAFETY: as the caller promises.
+    let place = unsafe { &(*armed(timer)).mark };
+    // ORDER: AcqRel, Relaxed - as in `claim`.
+    let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+    if place.compare_exchange(left, WAITABLE | begun.bits(), to, failed).is_ok() {
+        // SAFETY: the memory is this thread's while it uses it.
+        unsafe { put_waitable(timer, handle, waiter, begun.bits()) };
     }
 }
 
@@ -364,18 +447,34 @@ unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
         // ORDER: AcqRel - one thread ends the timer; it sees the handle that was put, and what the
         // last use has written, which `wait_for` found to be over. Relaxed - it looks again.
         let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        if place.compare_exchange(mark, ENDED, to, failed).is_err() {
+        // ORDER: Relaxed - if the mark is still the same after this, so is the handle.
+        // SAFETY: the memory is a timer's.
+        let handle = unsafe { &(*from).handle }.load(Ordering::Relaxed);
+        if mark & KIND == PLAIN {
+            if place.compare_exchange(mark, ENDED, to, failed).is_ok() {
+                // SAFETY: the mark said that there is one, and this thread alone moves it out.
+                return Ok(Taken::Plain(unsafe { handle_of(handle) }));
+            }
             continue;
         }
-        // SAFETY: the mark said that there is one, and this thread alone moves it out.
-        let handle = unsafe { (&raw const (*from).handle).read().assume_init() };
-        if mark & KIND == PLAIN {
-            return Ok(Taken::Plain(handle));
+        // The waiter is read in a use, so that nobody starts the timer again meanwhile.
+        let begun = Use::begin()?;
+        let left = ENDED | begun.bits();
+        if place.compare_exchange(mark, left, to, failed).is_ok() {
+            // SAFETY: as above; with this mark there is a waiter as well.
+            let waiter = unsafe { (&raw const (*from).waiter).read().assume_init() };
+            // SAFETY: as above.
+            return Ok(Taken::Waitable(unsafe { handle_of(handle) }, waiter, left));
         }
-        // SAFETY: as above; with this mark there is a waiter as well.
-        let waiter = unsafe { (&raw const (*from).waiter).read().assume_init() };
-        return Ok(Taken::Waitable(handle, waiter));
     }
+}
+
+/// # Safety
+/// It is a handle, which is moved out of the memory or not dropped.
+#[inline]
+unsafe fn handle_of(word: *mut ()) -> Handle<Payload> {
+    // SAFETY: as the caller promises.
+    unsafe { mem::transmute::<*mut (), Handle<Payload>>(word) }
 }
 
 /// The mark of a timer that is one.
@@ -398,9 +497,9 @@ unsafe fn live_mark(timer: *mut TicklessTimer) -> Result<u64, Failure> {
 
 #[cold]
 fn no_timer(mark: u64) -> Failure {
-    let what = match mark {
+    let what = match mark & KIND {
         ENDED => "the timer was ended before",
-        0 => "the timer was not scheduled",
+        _ if mark == 0 => "the timer was not scheduled",
         _ => "this is not a timer",
     };
     Failure::new(TICKLESS_E_HANDLE, format_args!("{what}"))
@@ -411,6 +510,18 @@ struct Borrowed {
     armed: *mut Armed,
     is_waitable: bool,
     _begun: Use,
+}
+
+impl Borrowed {
+    /// The timer's handle, which stays where it is.
+    #[inline]
+    fn handle(&self) -> ManuallyDrop<Handle<Payload>> {
+        // ORDER: Relaxed - what was put before this use is there.
+        // SAFETY: the memory is a timer's, which the caller of `borrow` has promised.
+        let word = unsafe { &(*self.armed).handle }.load(Ordering::Relaxed);
+        // SAFETY: the mark says that there is a handle, and this copy is not dropped.
+        ManuallyDrop::new(unsafe { handle_of(word) })
+    }
 }
 
 /// Begins to use a timer without ending it.
@@ -461,12 +572,11 @@ fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
 unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
     // SAFETY: as the caller promises.
     let borrowed = unsafe { borrow(timer) }?;
-    // SAFETY: the memory is a timer's.
-    let place = unsafe { &raw mut (*borrowed.armed).handle };
-    // SAFETY: nobody ends or moves it meanwhile. It is a copy: the memory keeps the handle.
-    let handle = unsafe { place.read().assume_init() };
-    // SAFETY: this is the handle, which is stored where it was, and nobody uses meanwhile.
-    let reset = unsafe { handle.reset_with(when, |moved| place.write(MaybeUninit::new(moved))) };
+    let handle = ManuallyDrop::into_inner(borrowed.handle());
+    // SAFETY: the memory is a timer's until the new handle can fire.
+    let keep = |moved| unsafe { set_handle(timer, moved) };
+    // SAFETY: this is a copy of the handle, which is stored where it was, and nobody uses meanwhile.
+    let reset = unsafe { handle.reset_with(when, keep) };
     // From here on the memory may be gone. The use is over with `borrowed`.
     match reset {
         Ok(()) => Ok(TICKLESS_OK),

@@ -63,6 +63,41 @@ fn allocates(what: &str, each: u64, mut step: impl FnMut()) {
     assert_eq!(least, Some(each * 1000), "{what}");
 }
 
+/// A timer whose callback starts it again.
+struct Ticker {
+    engine: *mut TicklessEngine,
+    timer: TicklessTimer,
+}
+
+unsafe extern "C-unwind" fn tick(ticker: *mut c_void) {
+    let ticker: *mut Ticker = ticker.cast();
+    // SAFETY: the ticker outlives its engine, and its fields are only looked at here.
+    let (engine, timer) = unsafe { ((*ticker).engine, &raw mut (*ticker).timer) };
+    // SAFETY: it is an engine and a timer.
+    let code =
+        unsafe { tickless_timer_restart(engine, timer, MS_NS, Some(tick), ticker.cast(), None) };
+    assert_eq!(code, TICKLESS_OK);
+}
+
+#[test]
+fn a_timer_that_is_started_again_by_its_callback_takes_no_memory() {
+    let engine = manual_engine();
+    let mut ticker = Ticker { engine, timer: TicklessTimer { private_words: [0; 4] } };
+    // SAFETY: the engine lives, and the ticker outlives it.
+    unsafe { tick((&raw mut ticker).cast()) };
+    allocates("start it again", 0, || {
+        let mut fired = 0;
+        // SAFETY: the engine lives.
+        assert_eq!(unsafe { tickless_advance(engine, MS_NS, &raw mut fired) }, TICKLESS_OK);
+        assert_eq!(fired, 1);
+    });
+    // SAFETY: it is a timer, and nobody uses the engine any more.
+    unsafe {
+        assert_eq!(tickless_timer_cancel(&raw mut ticker.timer), 1);
+        assert_eq!(tickless_engine_free(engine), TICKLESS_OK);
+    }
+}
+
 #[test]
 fn a_timer_of_c_allocates_what_one_of_rust_does() {
     let engine = manual_engine();

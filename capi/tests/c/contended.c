@@ -92,6 +92,12 @@ static int cancel_wait(long round) {
     return tickless_timer_cancel_wait(&shared, TICKLESS_NEVER);
 }
 
+/* A timer that was started again cannot be waited for. */
+static int cancel_wait_if_it_can(long round) {
+    int ended = cancel_wait(round);
+    return ended == TICKLESS_E_NOT_WAITABLE ? TICKLESS_OK : ended;
+}
+
 /* To a later time, which changes its entry, or to an earlier one, which takes another. */
 static int reset(long round) {
     return tickless_timer_reset(&shared, round % 2 ? 2 * HOUR : HOUR / 1000);
@@ -108,6 +114,11 @@ static int look(long round) {
     return tickless_timer_deadline_ns(&shared, &deadline);
 }
 
+static int restart(long round) {
+    (void)round;
+    return tickless_timer_restart(engine, &shared, HOUR, count_nothing, NULL, NULL);
+}
+
 static void one_ends_it(int first, int second) {
     CHECK(first + second == 1 + TICKLESS_E_HANDLE && (first == 1 || second == 1));
 }
@@ -120,6 +131,18 @@ static void the_first_ends_it(int first, int second) {
 static void both_have_moved_it(int first, int second) {
     CHECK(first == TICKLESS_OK && second == TICKLESS_OK);
     RETURNS(1, tickless_timer_cancel(&shared));
+}
+
+static void the_last_start_counts(int first, int second) {
+    CHECK(second == TICKLESS_OK);
+    /* A cancel may come after the old timer was ended, and before the new one is there. */
+    CHECK(first == TICKLESS_OK || first == 1 || first == TICKLESS_E_HANDLE);
+    CHECK(stats_of(engine).pending <= 1);
+    /* Cancelled after it was started again, or before. */
+    if (tickless_timer_cancel(&shared) != 1) {
+        CHECK(first == 1);
+    }
+    CHECK(stats_of(engine).pending == 0);
 }
 
 static void of_two_threads_that_cancel_a_timer_one_does(void) {
@@ -142,11 +165,18 @@ static void two_threads_move_a_timer(void) {
     race(reset, look, 0, both_have_moved_it);
 }
 
+static void a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another(void) {
+    race(cancel, restart, 0, the_last_start_counts);
+    race(restart, restart, 0, the_last_start_counts);
+    race(cancel_wait_if_it_can, restart, TICKLESS_WAITABLE, the_last_start_counts);
+}
+
 int main(int argc, char **argv) {
     rounds = argc > 1 ? atol(argv[1]) : rounds;
     RUN(of_two_threads_that_cancel_a_timer_one_does);
     RUN(a_timer_that_one_thread_moves_is_cancelled_by_another);
     RUN(a_timer_that_one_thread_looks_at_is_cancelled_by_another);
     RUN(two_threads_move_a_timer);
+    RUN(a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another);
     return 0;
 }
