@@ -723,8 +723,8 @@ int tickless_schedule_when(const struct tickless_engine *engine,
  * a fixed rate. The latter also keeps its rate if a callback is late, and catches up on what it
  * missed: pass the first such time that is not over to leave out the others.
  *
- * Another thread may end the timer meanwhile: before this call, or after it. One that ends it while
- * the callback runs comes too late, and does not keep the callback from starting it again.
+ * Another thread may end the timer meanwhile: before this call, or after it. One that ends it
+ * while the callback runs comes too late, and does not keep the callback from starting it again.
  *
  * Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
  * `timer`; TICKLESS_E_HANDLE also means that the memory is neither zero nor a timer. After
