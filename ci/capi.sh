@@ -88,7 +88,8 @@ done
 for compiler in "${cpp_compilers[@]}"; do
     for source in capi/tests/cpp/*.cpp; do
         name=$(basename "$source" .cpp)
-        "$compiler" "${cpp[@]}" "$source" "${libs[@]}" -o "$out/$name.$compiler"
+        [ "$name" = coroutine ] && standard=(-std=c++20) || standard=()
+        "$compiler" "${cpp[@]}" "${standard[@]}" "$source" "${libs[@]}" -o "$out/$name.$compiler"
         run "$name, $compiler" "$out/$name.$compiler"
     done
 done
@@ -192,6 +193,10 @@ done
 for name in threads race published contended restart; do
     instrumented address "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, AddressSanitizer in the library too" "$out/$name.asan" "$((RACES / 10))"
+done
+for name in inside coroutine; do
+    instrumented address "$name" clang++ "capi/tests/cpp/$name.cpp" "${cpp[@]}" -std=c++20
+    run "$name, AddressSanitizer in the library too" "$out/$name.asan"
 done
 instrumented thread no_wait clang "$out/no_wait.c" "${c[@]}"
 if report=$(timeout "$LIMIT" "$out/no_wait.tsan" 100000 2>&1); then

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -40,13 +41,19 @@ private:
     int code_;
 };
 
+/// Says why on stderr, and ends the process.
+[[noreturn]] inline void terminate_because(const char *what, int code) noexcept {
+    std::fprintf(stderr, "tickless: %s: %s\n", what, tickless_strerror(code));
+    std::terminate();
+}
+
 /// Throws if `code` is one of an error, else returns it.
 inline int check(int code) {
     if (code < 0) {
 #ifdef __cpp_exceptions
         throw error(code);
 #else
-        std::terminate();
+        terminate_because("a call failed, without exceptions", code);
 #endif
     }
     return code;
@@ -148,10 +155,14 @@ protected:
 };
 
 /// A timer that ends before its scope does: its destructor cancels, or waits until the callback has
-/// returned. So the callback may use what was declared before it. It must not be destroyed by its
-/// own callback, nor by one that its callback waits for: std::terminate.
+/// returned. So the callback may use what was declared before it.
+///
+/// Its own callback may destroy it, and the object that it is a member of: it is detached then. The
+/// callback itself is destroyed after it has returned. A callback that its callback waits for must
+/// not destroy it: std::terminate.
 class scoped_timer : private timer {
 public:
+    using timer::detach;
     using timer::is_pending;
     using timer::reset;
 
@@ -188,9 +199,17 @@ private:
 
     /// In a child process, a callback that runs in the parent is none of its business.
     void end() noexcept {
-        int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
-        if (code < 0 && code != TICKLESS_E_HANDLE && code != TICKLESS_E_FORKED) {
-            std::terminate();
+        switch (int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER)) {
+        case 0:
+        case 1:
+        case TICKLESS_E_HANDLE:
+            return;
+        case TICKLESS_E_INSIDE_TASK:
+        case TICKLESS_E_FORKED:
+            detach();
+            return;
+        default:
+            terminate_because("a scoped_timer cannot be destroyed here", code);
         }
     }
 };
@@ -200,8 +219,9 @@ struct options : tickless_options {
     options() noexcept : tickless_options{} { size = sizeof(tickless_options); }
 };
 
-/// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks, so it must
-/// not run in one of them: std::terminate. An engine that was moved from is empty: its calls throw
+/// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks. In one of
+/// those it cannot: if a callback ends the process (std::exit) or destroys the engine, the engine is
+/// left as it is, and is not freed. An engine that was moved from is empty: its calls throw
 /// TICKLESS_E_NULL.
 class engine {
 public:
@@ -215,6 +235,25 @@ public:
         timer timer;
         schedule(when.get(), std::forward<F>(callback), &timer.timer_);
         return timer;
+    }
+
+    /// As schedule, for a timer that its callback uses, or whose memory it frees: `timer` is written
+    /// before the callback can run, and not touched after that. (What schedule returns is written by
+    /// the caller, when the callback may have run.) A timer that was there is detached.
+    template <class F>
+    void schedule_into(timer &timer, const when &when, F &&callback) {
+        timer.detach();
+        schedule(when.get(), std::forward<F>(callback), &timer.timer_);
+    }
+
+    /// As schedule_into, for a timer whose end can be waited for. One that was there is ended as by
+    /// its destructor.
+    template <class F>
+    void schedule_into(scoped_timer &timer, const when &when, F &&callback) {
+        timer.end();
+        tickless_when waitable = when.get();
+        waitable.flags |= TICKLESS_WAITABLE;
+        schedule(waitable, std::forward<F>(callback), &timer.timer_);
     }
 
     /// As schedule, for a timer that nobody cancels or moves, which costs less.
@@ -284,8 +323,9 @@ public:
 private:
     struct end {
         void operator()(tickless_engine *engine) const noexcept {
-            if (tickless_engine_free(engine) != TICKLESS_OK) {
-                std::terminate();
+            int code = tickless_engine_free(engine);
+            if (code != TICKLESS_OK && code != TICKLESS_E_INSIDE_TASK) {
+                terminate_because("an engine cannot be destroyed here", code);
             }
         }
     };
