@@ -259,6 +259,8 @@ impl Builder {
     fn crew_settings(&self, reapers: usize) -> Settings {
         Settings {
             name: self.thread_name.clone(),
+            stack_size: self.stack_size,
+            on_start: self.on_thread_start.clone(),
             reapers: reapers + usize::from(self.precise.is_some()),
             cpus: self.pinned.then(Cpus::allowed),
             spins: [self.spin(), self.precise.map_or(Spin::NEVER, Spin::adapting)],

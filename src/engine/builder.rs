@@ -38,6 +38,8 @@ pub struct Builder {
     pub(super) count_sleeps: bool,
     pub(super) exact_below: u64,
     pub(super) thread_name: String,
+    pub(super) stack_size: Option<usize>,
+    pub(super) on_thread_start: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(super) pinned: bool,
     /// The least and the greatest number of threads that serve the shards.
     pub(super) reapers: Option<(usize, usize)>,
@@ -95,6 +97,8 @@ impl Builder {
             count_sleeps: false,
             exact_below: 64,
             thread_name: "tickless".to_owned(),
+            stack_size: None,
+            on_thread_start: None,
             pinned: false,
             reapers: None,
             clock: None,
@@ -376,6 +380,7 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, count_sleeps, exact_below, thread_name, pinned,
-    reapers, clock, driver, spin_before, spin_share, precise, takeover, spares, name, observation,
+    tick, slots, reach, shards, max_pending, count_sleeps, exact_below, thread_name, stack_size,
+    pinned, reapers, clock, driver, spin_before, spin_share, precise, takeover, spares, name,
+    observation,
 } }
