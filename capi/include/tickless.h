@@ -37,6 +37,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /**
  * The version of the interface that the header describes. A program that was built with another
@@ -241,6 +242,11 @@ typedef struct tickless_turn_info {
 } tickless_turn_info;
 
 /**
+ * A callback: of a timer that is due, or one that releases user data. It must not unwind.
+ */
+typedef void (*tickless_fn)(void *user_data);
+
+/**
  * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
  * which is the default of each; then set what should be different.
  */
@@ -300,12 +306,21 @@ typedef struct tickless_options {
      * Not used: zero.
      */
     uint32_t reserved;
+    /**
+     * The size of the stacks of the engine's threads, on which callbacks run. Default: 2 MiB.
+     */
+    uint64_t stack_size;
+    /**
+     * Is called by each of the engine's threads, with `on_thread_start_data`, before it runs
+     * callbacks: to set its priority or its processors. Default (NULL): nothing. It may make calls
+     * as a callback, but not for this engine, which may not be there yet.
+     */
+    tickless_fn on_thread_start;
+    /**
+     * What `on_thread_start` is called with. It must be there until the engine is freed.
+     */
+    void *on_thread_start_data;
 } tickless_options;
-
-/**
- * A callback: of a timer that is due, or one that releases user data. It must not unwind.
- */
-typedef void (*tickless_fn)(void *user_data);
 
 /**
  * Is called with a timer that will not run: with the context that was given, and the callback and
@@ -529,6 +544,15 @@ int tickless_next_deadline_ns(const struct tickless_engine *engine,
  * Threads: any. In callbacks: yes.
  */
 int tickless_timeout_ms(uint64_t sleep_ns);
+
+/**
+ * Returns a time as epoll_pwait2, ppoll and pselect want it: fills `*room` and returns it, or
+ * returns NULL for TICKLESS_NEVER. So a loop sleeps to the nanosecond, where tickless_timeout_ms
+ * rounds up to a millisecond. `room` must not be NULL.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+const struct timespec *tickless_timespec(uint64_t sleep_ns, struct timespec *room);
 
 /**
  * Binds the calling thread to a shard: from now on its timers go there. For threads that each
