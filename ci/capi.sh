@@ -46,13 +46,20 @@ for wrong in "" "--dev" "$out/prefix --release"; do
     fi
 done
 # The library's name is that of its interface, and it exports nothing else.
-declared=$(grep -o '\btickless_[a-z_]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
+declared=$(grep -o '\btickless_[a-z_0-9]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
 soname=libtickless.so.$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/include/tickless.h)
 LC_ALL=C readelf -d "$out/prefix/lib/libtickless.so" | grep -qF "soname: [$soname]" ||
     fail "the shared library is not named $soname"
-exported=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | awk '{ print $3 }' | LC_ALL=C sort)
+abi=${soname##*.}
+exported=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | awk '{ print $3 }' |
+    sed -n "s/@@TICKLESS_$abi\$//p" | LC_ALL=C sort)
 [ "$exported" = "$declared" ] ||
     fail "exported and declared differ: $(diff <(echo "$exported") <(echo "$declared"))"
+others=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | grep -c -v "@@TICKLESS_$abi\$" || true)
+[ "$others" = 1 ] || fail "the shared library exports more than its names and their version"
+global=$(nm -g --defined-only "$out/prefix/lib/libtickless.a" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort)
+[ "$global" = "$declared" ] ||
+    fail "global in the archive and declared differ: $(diff <(echo "$global") <(echo "$declared"))"
 export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
 read -ra flags < <(pkg-config --cflags tickless)
 read -ra libs < <(pkg-config --libs tickless)
@@ -76,11 +83,16 @@ for compiler in "${c_compilers[@]}"; do
         name=$(basename "$source" .c)
         program=$out/$name.$compiler
         # This one loads the library itself.
-        [ "$name" = unload ] && linked=(-ldl) || linked=("${libs[@]}")
+        case $name in
+        unload) linked=(-ldl) ;;
+        # A copy of its own, beside one that it loads, and whose calls could find the program's.
+        copies) linked=("$out/prefix/lib/libtickless.a" -Wl,--export-dynamic -lm -ldl) ;;
+        *) linked=("${libs[@]}") ;;
+        esac
         "$compiler" "${c[@]}" "$source" "${linked[@]}" -o "$program"
         case $name in
         race | published | contended) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
-        unload) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
+        unload | copies) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
         *) run "$name, $compiler" "$program" ;;
         esac
     done
@@ -93,6 +105,27 @@ for compiler in "${cpp_compilers[@]}"; do
         run "$name, $compiler" "$out/$name.$compiler"
     done
 done
+
+# The archive beside that of another library of Rust's.
+echo '#[unsafe(no_mangle)] pub extern "C" fn other() -> i32 { format!("{}", 7).len() as i32 }' |
+    rustc --edition 2024 --crate-type staticlib --crate-name other - -o "$out/libother.a"
+echo '#include <tickless.h>
+int other(void);
+int main(void) { return other() == 1 && tickless_abi_version() > 0 ? 0 : 1; }' >"$out/both.c"
+for order in "libtickless.a libother.a" "libother.a libtickless.a"; do
+    read -r first second <<<"$order"
+    gcc "${c[@]}" "$out/both.c" -L"$out/prefix/lib" -L"$out" "-l:$first" "-l:$second" -lm -ldl -o "$out/both"
+    run "$first, then $second" "$out/both"
+done
+
+# A target that the environment names is where cargo puts the archive, and an old one is not taken.
+CARGO_BUILD_TARGET=$(host) LIBDIR=lib/there "$installer" "$out/named" --dev
+find target -path '*libtickless_c.a' -path "*$(host)/debug*" -newer "$out/both" | grep -q . ||
+    fail "install.sh did not build for the target that the environment names"
+[ -e "$out/named/lib/there/libtickless.so" ] || fail "install.sh does not know LIBDIR"
+PKG_CONFIG_PATH=$out/named/lib/there/pkgconfig pkg-config --libs tickless |
+    grep -qF -- "-L$out/named/lib/there/pkgconfig/../../../lib/there" ||
+    fail "pkg-config does not find what LIBDIR has moved"
 
 for compiler in "${c_compilers[@]}"; do
     "$compiler" "${c[@]}" capi/examples/echo.c "${libs[@]}" -o "$out/echo.$compiler"
@@ -115,6 +148,23 @@ for compile in "cc example.c " "c++ -std=c++17 example.cpp "; do
     line=$(readme text | grep -F "$compile\$(pkg-config")
     run "the README's line: $line" env --chdir "$out/readme" "${bare[@]}" \
         sh -euc "if command -v cargo || command -v rustc; then exit 1; fi; $line; ./example"
+done
+
+# The same by CMake: the README's project, with the shared library and the static one.
+need_command cmake cmake
+readme_cmake() {
+    sed -n '/^  ```cmake$/,/^  ```$/{/^  ```/d;s/^  //;p}' capi/README.md
+}
+for target in tickless static; do
+    project=$out/cmake.$target
+    mkdir "$project"
+    cp "$out/readme/example.c" "$project"
+    readme_cmake | sed "s/tickless::tickless/tickless::$target/" >"$project/CMakeLists.txt"
+    run "the README's project, tickless::$target" env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH sh -euc "
+        cd '$project'
+        cmake -S . -B build -DCMAKE_PREFIX_PATH='$out/prefix'
+        cmake --build build
+        build/example"
 done
 
 [ -n "${LONG:-}" ] || exit 0
@@ -204,6 +254,24 @@ if report=$(timeout "$LIMIT" "$out/no_wait.tsan" 100000 2>&1); then
 fi
 grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: $report"
 echo "finds it as a race, too"
+
+# With a library that is not instrumented, for which the wrapper speaks, and what is installed for checkers.
+g++ "${cpp[@]}" -fsanitize=thread capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
+run "annotated, ThreadSanitizer" env "TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp" \
+    "$out/annotated.tsan"
+# A race of the program's own is still seen.
+sed 's|timer.cancel_wait();|local.uses++;|' capi/tests/cpp/annotated.cpp >"$out/racing.cpp"
+g++ "${cpp[@]}" -fsanitize=thread "$out/racing.cpp" "${libs[@]}" -o "$out/racing.tsan"
+report=$(TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp "$out/racing.tsan" 2>&1 || true)
+grep -q 'WARNING: ThreadSanitizer: data race' <<<"$report" || fail "a race of the program goes unnoticed"
+echo "finds a race of the program's own"
+for tool in memcheck helgrind; do
+    gcc -g "$out/readme/example.c" "${flags[@]}" "${libs[@]}" -pthread -o "$out/example"
+    more=()
+    [ $tool = helgrind ] || more=(--leak-check=full --show-leak-kinds=all --errors-for-leak-kinds=all)
+    run "the README's example, $tool" valgrind --quiet --error-exitcode=9 "--tool=$tool" "${more[@]}" \
+        "--suppressions=$out/prefix/share/tickless/valgrind.supp" "$out/example"
+done
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
 for name in calls driven misuse restart; do

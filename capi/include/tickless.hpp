@@ -27,7 +27,42 @@
 
 #include "tickless.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define TICKLESS_TSAN_ 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TICKLESS_TSAN_ 1
+#endif
+#endif
+
+#ifdef TICKLESS_TSAN_
+extern "C" void __tsan_acquire(void *address);
+extern "C" void __tsan_release(void *address);
+#endif
+
 namespace tickless {
+
+/// Tells ThreadSanitizer what the library orders, which it does not see in a library that is not
+/// instrumented: what was done before a schedule comes before the callback and its destruction;
+/// and what a callback has done comes before the end of a wait or a stop. For the latter, all
+/// callbacks leave their mark in one place, so that some races that are none of the library's go
+/// unnoticed.
+namespace tsan {
+#ifdef TICKLESS_TSAN_
+inline constexpr bool is_on = true;
+inline char ends;
+inline void acquire(void *address) noexcept { __tsan_acquire(address); }
+inline void release(void *address) noexcept { __tsan_release(address); }
+inline void end_callback() noexcept { __tsan_release(&ends); }
+inline void end_wait() noexcept { __tsan_acquire(&ends); }
+#else
+inline constexpr bool is_on = false;
+inline void acquire(void *) noexcept {}
+inline void release(void *) noexcept {}
+inline void end_callback() noexcept {}
+inline void end_wait() noexcept {}
+#endif
+} // namespace tsan
 
 /// What a call failed with.
 class error : public std::runtime_error {
@@ -183,6 +218,7 @@ public:
     /// also if this is no timer any more.
     bool cancel_wait() {
         int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
+        tsan::end_wait();
         return code != TICKLESS_E_HANDLE && check(code) == 1;
     }
 
@@ -191,6 +227,7 @@ public:
     template <class Rep, class Period>
     bool cancel_wait_for(std::chrono::duration<Rep, Period> limit) {
         int code = tickless_timer_cancel_wait(&timer_, to_ns(limit));
+        tsan::end_wait();
         return code != TICKLESS_E_HANDLE && check(code) == 1;
     }
 
@@ -199,7 +236,9 @@ private:
 
     /// In a child process, a callback that runs in the parent is none of its business.
     void end() noexcept {
-        switch (int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER)) {
+        int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
+        tsan::end_wait();
+        switch (code) {
         case 0:
         case 1:
         case TICKLESS_E_HANDLE:
@@ -273,12 +312,16 @@ public:
     }
 
     /// Stops, and waits for the callbacks that run. What was pending is destroyed unrun.
-    void stop() { check(tickless_engine_stop(get(), TICKLESS_NEVER, nullptr, nullptr)); }
+    void stop() {
+        check(tickless_engine_stop(get(), TICKLESS_NEVER, nullptr, nullptr));
+        tsan::end_wait();
+    }
 
     /// As stop, but waits no longer than `limit`. Returns whether all callbacks have returned.
     template <class Rep, class Period>
     bool stop_for(std::chrono::duration<Rep, Period> limit) {
         int code = tickless_engine_stop(get(), to_ns(limit), nullptr, nullptr);
+        tsan::end_wait();
         return code != TICKLESS_E_TIMED_OUT && check(code) == 0;
     }
 
@@ -324,6 +367,7 @@ private:
     struct end {
         void operator()(tickless_engine *engine) const noexcept {
             int code = tickless_engine_free(engine);
+            tsan::end_wait();
             if (code != TICKLESS_OK && code != TICKLESS_E_INSIDE_TASK) {
                 terminate_because("an engine cannot be destroyed here", code);
             }
@@ -340,7 +384,7 @@ private:
     void schedule(const tickless_when &when, F &&callback, tickless_timer *timer) {
         using callback_type = std::decay_t<F>;
         static_assert(std::is_invocable_v<callback_type &>, "a callback takes no arguments");
-        if constexpr (sizeof(callback_type) <= sizeof(void *) &&
+        if constexpr (!tsan::is_on && sizeof(callback_type) <= sizeof(void *) &&
                       std::is_trivially_copyable_v<callback_type> &&
                       std::is_trivially_destructible_v<callback_type>) {
             callback_type copy(std::forward<F>(callback));
@@ -350,6 +394,7 @@ private:
                                          timer));
         } else {
             auto *owned = new callback_type(std::forward<F>(callback));
+            tsan::release(owned);
             check(tickless_schedule_when(get(), &when, &run_owned<callback_type>, owned,
                                          &destroy<callback_type>, timer));
         }
@@ -364,12 +409,16 @@ private:
 
     template <class F>
     static void run_owned(void *owned) noexcept {
+        tsan::acquire(owned);
         (*static_cast<F *>(owned))();
+        tsan::release(owned);
     }
 
     template <class F>
     static void destroy(void *owned) noexcept {
+        tsan::acquire(owned);
         delete static_cast<F *>(owned);
+        tsan::end_callback();
     }
 
     std::unique_ptr<tickless_engine, end> engine_;
