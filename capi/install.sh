@@ -33,7 +33,7 @@ libdir=$to/$lib
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "$mode" = --uninstall ]; then
-    rm -f "$to/include/tickless.h" "$to/include/tickless.hpp" "$libdir/pkgconfig/tickless.pc" \
+    rm -f "$to/include/tickless"{,_wheel}.{h,hpp} "$libdir/pkgconfig/tickless.pc" \
         "$libdir/libtickless.a" "$libdir/libtickless.so" "$libdir/libtickless.so."[0-9]* \
         "$to/share/man/man3/"{tickless,TICKLESS}[._]*.3
     rm -rf "$to/share/tickless" "$to/share/doc/tickless" "$libdir/cmake/tickless"
@@ -85,7 +85,7 @@ printf 'TICKLESS_%s {\nglobal: tickless_*;\nlocal: *;\n};\n' "$abi" >"$work/vers
 [ "$mode" = --dev ] || strip --strip-unneeded "$work/libtickless.so"
 
 install -d -m 755 "$to/include" "$libdir"
-install -m 644 capi/include/tickless.h capi/include/tickless.hpp "$to/include"
+install -m 644 capi/include/*.h capi/include/*.hpp "$to/include"
 install -m 755 "$work/libtickless.so" "$libdir/libtickless.so.$version"
 ln -sf "libtickless.so.$version" "$libdir/libtickless.so.$abi"
 ln -sf "libtickless.so.$abi" "$libdir/libtickless.so"

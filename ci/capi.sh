@@ -140,6 +140,8 @@ readme() {
 mkdir "$out/bin" "$out/readme"
 readme c >"$out/readme/example.c"
 readme cpp >"$out/readme/example.cpp"
+readme "c wheel" >"$out/readme/wheel.c"
+readme "cpp wheel" >"$out/readme/wheel.cpp"
 for command in sh cc c++ as ld pkg-config; do
     ln -s "$(command -v "$command")" "$out/bin/$command"
 done
@@ -149,6 +151,23 @@ for compile in "cc example.c " "c++ -std=c++17 example.cpp "; do
     run "the README's line: $line" env --chdir "$out/readme" "${bare[@]}" \
         sh -euc "if command -v cargo || command -v rustc; then exit 1; fi; $line; ./example"
 done
+
+# The wheel needs no library, and no other header of ours.
+for compile in "cc -std=c99 -D_POSIX_C_SOURCE=200809L wheel.c" "c++ -std=c++17 wheel.cpp"; do
+    mkdir -p "$out/alone"
+    cp capi/include/tickless_wheel.* "$out/alone"
+    run "the README's wheel: $compile" env --chdir "$out/readme" "${bare[@]}" \
+        sh -euc "$compile -Wall -Wextra -Wpedantic -Werror -I '$out/alone' -o wheel; ./wheel"
+done
+# What cannot work says so in words.
+if report=$(g++ -std=c++14 "${flags[@]}" -fsyntax-only -x c++ - <<<'#include <tickless_wheel.hpp>' 2>&1); then
+    fail "tickless_wheel.hpp takes C++14"
+fi
+grep -qF "needs C++17" <<<"$report" || fail "C++14 is refused without words: $report"
+if report=$(g++ -std=c++14 "${flags[@]}" -fsyntax-only -x c++ - <<<'#include <tickless.hpp>' 2>&1); then
+    fail "tickless.hpp takes C++14"
+fi
+grep -qF "needs C++17" <<<"$report" || fail "C++14 is refused without words: $report"
 
 # The same by CMake: the README's project, with the shared library and the static one.
 need_command cmake cmake
@@ -196,12 +215,14 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process misuse race published contended restart; do
+for name in timers calls threads driven process misuse race published contended restart wheel; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
-g++ "${cpp[@]}" "${asan[@]}" capi/tests/cpp/wrapper.cpp "${archive[@]}" -o "$out/wrapper.asan"
-run "wrapper, AddressSanitizer" "$out/wrapper.asan"
+for name in wrapper wheel; do
+    g++ "${cpp[@]}" "${asan[@]}" "capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
+    run "$name.cpp, AddressSanitizer" "$out/$name.asan"
+done
 # A mistake is noticed: the same program, which does not wait.
 sed 's/tickless_timer_cancel_wait(&object->timer, TICKLESS_NEVER)/tickless_timer_cancel(\&object->timer)/
     s/CHECK(object->owned == NULL.*//; s/CHECK(count_now(&released).*//' \
@@ -274,7 +295,7 @@ for tool in memcheck helgrind; do
 done
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven misuse restart; do
+for name in calls driven misuse restart wheel; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
 run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "$((RACES / 1000))"

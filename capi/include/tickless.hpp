@@ -13,6 +13,10 @@
 #ifndef TICKLESS_HPP
 #define TICKLESS_HPP
 
+#if !defined(__cplusplus) || __cplusplus < 201703L
+#error "tickless.hpp needs C++17 or later: compile with -std=c++17"
+#endif
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
