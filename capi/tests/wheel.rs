@@ -89,20 +89,28 @@ fn load(library: *mut c_void) -> Shim {
     unsafe {
         Shim {
             wheel_size: size("wheel_size"),
-            init: mem::transmute::<*mut c_void, _>(find("init")),
-            add: mem::transmute::<*mut c_void, _>(find("add")),
-            cancel: mem::transmute::<*mut c_void, _>(find("cancel")),
-            reset: mem::transmute::<*mut c_void, _>(find("reset")),
-            is_pending: mem::transmute::<*mut c_void, _>(find("is_pending")),
-            deadline: mem::transmute::<*mut c_void, _>(find("deadline")),
-            count: mem::transmute::<*mut c_void, _>(find("count")),
-            now: mem::transmute::<*mut c_void, _>(find("now")),
-            next: mem::transmute::<*mut c_void, _>(find("next")),
-            pop: mem::transmute::<*mut c_void, _>(find("pop")),
-            advance: mem::transmute::<*mut c_void, _>(find("advance")),
-            remove_any: mem::transmute::<*mut c_void, _>(find("remove_any")),
+            init: function(find("init")),
+            add: function(find("add")),
+            cancel: function(find("cancel")),
+            reset: function(find("reset")),
+            is_pending: function(find("is_pending")),
+            deadline: function(find("deadline")),
+            count: function(find("count")),
+            now: function(find("now")),
+            next: function(find("next")),
+            pop: function(find("pop")),
+            advance: function(find("advance")),
+            remove_any: function(find("remove_any")),
         }
     }
+}
+
+/// # Safety
+/// A function of the type `F` is there.
+unsafe fn function<F: Copy>(address: *mut c_void) -> F {
+    assert_eq!(size_of::<F>(), size_of::<*mut c_void>());
+    // SAFETY: as the caller promises; a function is an address.
+    unsafe { mem::transmute_copy(&address) }
 }
 
 /// Both wheels, and what is pending in them.
