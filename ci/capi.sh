@@ -131,6 +131,8 @@ for compiler in "${c_compilers[@]}"; do
     "$compiler" "${c[@]}" capi/examples/echo.c "${libs[@]}" -o "$out/echo.$compiler"
 done
 run "the echo server" "$out/echo.gcc"
+gcc "${c[@]}" capi/examples/partitions.c -o "$out/partitions"
+run "the timers of partitions" "$out/partitions" 200
 
 # The README's examples, compiled by its own lines with a compiler, pkg-config and what was installed:
 # without Rust, in another folder.

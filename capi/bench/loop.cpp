@@ -38,6 +38,13 @@ std::uint64_t now_ms() {
 
 long fired_all;
 
+void must(int code) {
+    if (code < 0) {
+        std::fprintf(stderr, "%s\n", tickless_last_error());
+        std::abort();
+    }
+}
+
 /// tickless_wheel.h.
 struct c_wheel {
     static constexpr bool has_time = true;
@@ -184,7 +191,9 @@ struct engine {
     tickless_engine *engine_ = nullptr;
     std::vector<tickless_timer> timers;
 
-    explicit engine(long n) : timers(std::size_t(n)) { tickless_engine_new(nullptr, &engine_); }
+    explicit engine(long n) : timers(std::size_t(n)) {
+        must(tickless_engine_new(nullptr, &engine_));
+    }
     ~engine() {
         for (auto &timer : timers) {
             tickless_timer_cancel(&timer);
@@ -193,7 +202,8 @@ struct engine {
     }
     static void fired(void *) {}
     void start(long n, std::uint64_t ms) {
-        tickless_schedule(engine_, ms * 1'000'000, fired, nullptr, nullptr, &timers[std::size_t(n)]);
+        must(tickless_schedule(engine_, ms * 1'000'000, fired, nullptr, nullptr,
+                               &timers[std::size_t(n)]));
     }
     void cancel(long n) { tickless_timer_cancel(&timers[std::size_t(n)]); }
     void reset(long n, std::uint64_t ms) {

@@ -45,8 +45,8 @@ echo
 cut -d' ' -f2,3 "$out/results" | awk '!seen[$0]++' | while read -r workload pending; do
     printf '%-16s %9s' "$workload" "$pending"
     for contender in $contenders; do
-        median=$(grep "^$contender $workload $pending " "$out/results" | cut -d' ' -f4 | sort -n |
-            awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2)] : "-" }')
+        median=$(awk -v key="$contender $workload $pending" '$1 " " $2 " " $3 == key { print $4 }' \
+            "$out/results" | sort -n | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2)] : "-" }')
         printf ' %8s' "$median"
     done
     echo

@@ -38,6 +38,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+#if !defined(__linux__) || !defined(__LP64__)
+#error "tickless is for 64-bit Linux; tickless_wheel.h, the wheel for one loop, is not bound to that"
+#endif
+
+/* The result tells whether there is an engine or a timer at all. */
+#if defined(__GNUC__)
+#define TICKLESS_MUST_USE __attribute__((warn_unused_result))
+#else
+#define TICKLESS_MUST_USE
+#endif
 
 /**
  * The version of the interface that the header describes. A program that was built with another
@@ -610,7 +620,9 @@ const char *tickless_version(void);
  *
  * Threads: any. In callbacks: yes.
  */
-int tickless_engine_new(const struct tickless_options *options, struct tickless_engine **engine);
+TICKLESS_MUST_USE
+int tickless_engine_new(const struct tickless_options *options,
+                        struct tickless_engine **engine);
 
 /**
  * Stops an engine: from the call on, no callback begins, and scheduling is refused (while the
@@ -709,6 +721,7 @@ int tickless_overdue(const struct tickless_engine *engine, struct tickless_overd
  *
  * Threads: any. In callbacks: yes.
  */
+TICKLESS_MUST_USE
 int tickless_schedule(const struct tickless_engine *engine,
                       uint64_t delay_ns,
                       tickless_fn run,
@@ -725,6 +738,7 @@ int tickless_schedule(const struct tickless_engine *engine,
  *
  * Threads: any. In callbacks: yes.
  */
+TICKLESS_MUST_USE
 int tickless_schedule_when(const struct tickless_engine *engine,
                            const struct tickless_when *when,
                            tickless_fn run,
@@ -756,6 +770,7 @@ int tickless_schedule_when(const struct tickless_engine *engine,
  *
  * Threads: any. In callbacks: yes.
  */
+TICKLESS_MUST_USE
 int tickless_timer_restart(const struct tickless_engine *engine,
                            struct tickless_timer *timer,
                            uint64_t delay_ns,
@@ -771,6 +786,7 @@ int tickless_timer_restart(const struct tickless_engine *engine,
  *
  * Threads: any. In callbacks: yes.
  */
+TICKLESS_MUST_USE
 int tickless_timer_restart_when(const struct tickless_engine *engine,
                                 struct tickless_timer *timer,
                                 const struct tickless_when *when,

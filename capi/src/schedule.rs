@@ -53,6 +53,7 @@ pub(crate) struct Timing {
 /// TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED.
 ///
 /// Threads: any. In callbacks: yes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule(
     engine: *const TicklessEngine,
@@ -86,6 +87,7 @@ pub unsafe extern "C" fn tickless_schedule(
 /// for TICKLESS_WAITABLE.
 ///
 /// Threads: any. In callbacks: yes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule_when(
     engine: *const TicklessEngine,
@@ -138,6 +140,7 @@ pub unsafe extern "C" fn tickless_schedule_when(
 /// TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
 ///
 /// Threads: any. In callbacks: yes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_restart(
     engine: *const TicklessEngine,
@@ -158,6 +161,7 @@ pub unsafe extern "C" fn tickless_timer_restart(
 /// Errors: as tickless_timer_restart, and TICKLESS_E_ARGUMENT, a flag is not known.
 ///
 /// Threads: any. In callbacks: yes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_restart_when(
     engine: *const TicklessEngine,

@@ -117,7 +117,8 @@ fn a_timer_of_c_allocates_what_one_of_rust_does() {
         let mut taken = data;
         // SAFETY: as above.
         unsafe {
-            tickless_schedule(engine, HOUR_NS, run, data, release, timer);
+            let code = tickless_schedule(engine, HOUR_NS, run, data, release, timer);
+            assert_eq!(code, TICKLESS_OK);
             assert_eq!(tickless_timer_reset(timer, 2 * HOUR_NS), TICKLESS_OK);
             assert_eq!(tickless_timer_take(timer, &raw mut taken), 1);
         }
@@ -126,7 +127,8 @@ fn a_timer_of_c_allocates_what_one_of_rust_does() {
         let mut fired = 0;
         // SAFETY: as above.
         unsafe {
-            tickless_schedule(engine, 3 * MS_NS, run, data, release, ptr::null_mut());
+            let code = tickless_schedule(engine, 3 * MS_NS, run, data, release, ptr::null_mut());
+            assert_eq!(code, TICKLESS_OK);
             assert_eq!(tickless_advance(engine, 3 * MS_NS, &raw mut fired), TICKLESS_OK);
         }
         assert_eq!(fired, 1);
@@ -135,7 +137,9 @@ fn a_timer_of_c_allocates_what_one_of_rust_does() {
     allocates("schedule and wait", 1, || {
         // SAFETY: as above.
         unsafe {
-            tickless_schedule_when(engine, &raw const when, run, data, release, timer);
+            let when = &raw const when;
+            let code = tickless_schedule_when(engine, when, run, data, release, timer);
+            assert_eq!(code, TICKLESS_OK);
             assert_eq!(tickless_timer_cancel_wait(timer, TICKLESS_NEVER), 1);
         }
     });
