@@ -42,8 +42,8 @@
 #error "tickless is for 64-bit Linux; tickless_wheel.h, the wheel for one loop, is not bound to that"
 #endif
 
-/* The result tells whether there is an engine or a timer at all. */
 #if defined(__GNUC__)
+/** For calls whose result tells whether there is an engine or a timer at all. */
 #define TICKLESS_MUST_USE __attribute__((warn_unused_result))
 #else
 #define TICKLESS_MUST_USE

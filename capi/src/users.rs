@@ -42,6 +42,8 @@ struct User {
     last: AtomicU32,
     /// The number of the next free place, plus one.
     next: AtomicU32,
+    /// Its own.
+    number: u32,
 }
 
 type Page = [User; PAGE];
@@ -56,15 +58,14 @@ static FREE: AtomicU64 = AtomicU64::new(0);
 struct Kept;
 
 thread_local! {
-    /// The number of the thread's place, plus one. It outlives `KEPT`.
-    static MINE: Cell<u32> = const { Cell::new(0) };
+    /// The thread's place. It outlives `KEPT`.
+    static MINE: Cell<Option<&'static User>> = const { Cell::new(None) };
     static KEPT: Kept = const { Kept };
 }
 
 /// A use that is under way. It ends when this is dropped.
-#[derive(Debug)]
 pub(crate) struct Use {
-    number: u32,
+    user: &'static User,
     count: u32,
     /// Whether the place is given back as well.
     is_borrowed: bool,
@@ -74,42 +75,43 @@ pub(crate) struct Use {
 
 impl Use {
     /// Begins a use.
+    #[inline]
     pub(crate) fn begin() -> Result<Use, Failure> {
-        let mine = MINE.get();
-        let (number, is_borrowed) = match mine.checked_sub(1) {
+        let (user, is_borrowed) = match MINE.get() {
             // ORDER: Relaxed - the thread's own.
-            Some(number) if user(number).now.load(Ordering::Relaxed) == 0 => (number, false),
-            _ => place_for(mine == 0)?,
+            Some(user) if user.now.load(Ordering::Relaxed) == 0 => (user, false),
+            mine => place_for(mine.is_none())?,
         };
-        let user = user(number);
         // ORDER: Relaxed, three times - the thread's own; the mark publishes what is begun.
         let last = user.last.load(Ordering::Relaxed);
         let count = (last % ((1 << COUNT_BITS) - 1)) + 1;
         user.last.store(count, Ordering::Relaxed);
         user.now.store(count, Ordering::Relaxed);
-        Ok(Use { number, count, is_borrowed })
+        Ok(Use { user, count, is_borrowed })
     }
 
     /// The bits for the mark.
+    #[inline]
     pub(crate) fn bits(&self) -> u64 {
-        u64::from(self.number) << COUNT_BITS | u64::from(self.count)
+        u64::from(self.user.number) << COUNT_BITS | u64::from(self.count)
     }
 }
 
 impl Drop for Use {
+    #[inline]
     fn drop(&mut self) {
         // ORDER: Release - pairs with the Acquire in `wait_for`.
-        user(self.number).now.store(0, Ordering::Release);
+        self.user.now.store(0, Ordering::Release);
         if self.is_borrowed {
-            free(self.number);
+            free(self.user);
         }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Some(number) = MINE.replace(0).checked_sub(1) {
-            free(number);
+        if let Some(user) = MINE.take() {
+            free(user);
         }
     }
 }
@@ -125,19 +127,25 @@ pub(crate) fn wait_for(bits: u64) -> Result<(), Failure> {
         return Ok(());
     }
     let number = (bits >> COUNT_BITS) as u32 & ((1 << NUMBER_BITS) - 1);
+    // Usually the last use was this thread's.
+    let mine = MINE.get().filter(|user| user.number == number);
+    let user = mine.unwrap_or_else(|| user(number));
     // ORDER: Acquire - pairs with the Release in the drop of a use.
-    if user(number).now.load(Ordering::Acquire) == count { wait(number, count) } else { Ok(()) }
+    if user.now.load(Ordering::Acquire) != count {
+        return Ok(());
+    }
+    wait(user, count)
 }
 
 #[cold]
-fn wait(number: u32, count: u32) -> Result<(), Failure> {
-    if MINE.get() == number + 1 {
+fn wait(user: &'static User, count: u32) -> Result<(), Failure> {
+    if MINE.get().is_some_and(|mine| mine.number == user.number) {
         let why = format_args!("this thread is in the middle of another call for the timer");
         return Err(Failure::new(TICKLESS_E_CIRCULAR, why));
     }
     let mut rounds = 0_u32;
     // ORDER: Acquire - as in `wait_for`.
-    while user(number).now.load(Ordering::Acquire) == count {
+    while user.now.load(Ordering::Acquire) == count {
         rounds += 1;
         match rounds {
             0..100 => hint::spin_loop(),
@@ -150,7 +158,6 @@ fn wait(number: u32, count: u32) -> Result<(), Failure> {
 }
 
 /// The place of that number, which was taken once.
-#[inline]
 fn user(number: u32) -> &'static User {
     let (page, at) = (number as usize / PAGE, number as usize % PAGE);
     // ORDER: Acquire - pairs with the AcqRel in `make_page`: the places are there.
@@ -163,11 +170,11 @@ fn user(number: u32) -> &'static User {
 
 /// A place for this thread, which keeps it if it can and `keeps` says so.
 #[cold]
-fn place_for(keeps: bool) -> Result<(u32, bool), Failure> {
-    let number = take_place()?;
+fn place_for(keeps: bool) -> Result<(&'static User, bool), Failure> {
+    let user = user(take_place()?);
     // A thread that is ending keeps nothing any more.
-    let is_kept = keeps && KEPT.try_with(|_| MINE.set(number + 1)).is_ok();
-    Ok((number, !is_kept))
+    let is_kept = keeps && KEPT.try_with(|_| MINE.set(Some(user))).is_ok();
+    Ok((user, !is_kept))
 }
 
 fn take_place() -> Result<u32, Failure> {
@@ -202,8 +209,13 @@ fn make_page(page: usize) {
     // In a child process, threads that were in the middle of a use do not exist.
     // SAFETY: the handler only stores to atomics.
     unsafe { libc::pthread_atfork(None, None, Some(end_all)) };
-    let new = || User { now: AtomicU32::new(0), last: AtomicU32::new(0), next: AtomicU32::new(0) };
-    let made: Box<Page> = Box::new(std::array::from_fn(|_| new()));
+    let new = |at| User {
+        now: AtomicU32::new(0),
+        last: AtomicU32::new(0),
+        next: AtomicU32::new(0),
+        number: (page * PAGE + at) as u32,
+    };
+    let made: Box<Page> = Box::new(std::array::from_fn(new));
     let ours = Box::into_raw(made);
     // ORDER: AcqRel - publishes the places, or finds another thread's. Acquire - as above.
     let (to, failed) = (Ordering::AcqRel, Ordering::Acquire);
@@ -224,15 +236,15 @@ extern "C" fn end_all() {
     }
 }
 
-fn free(number: u32) {
+fn free(user: &'static User) {
     // ORDER: Relaxed - the CAS looks again.
     let mut head = FREE.load(Ordering::Relaxed);
     loop {
         // ORDER: Relaxed - the Release below publishes it.
-        user(number).next.store(head as u32, Ordering::Relaxed);
+        user.next.store(head as u32, Ordering::Relaxed);
         // ORDER: Release - pairs with the Acquire in `take_place`. Relaxed - it is tried again.
         let (to, failed) = (Ordering::Release, Ordering::Relaxed);
-        match FREE.compare_exchange(head, changed(head, number + 1), to, failed) {
+        match FREE.compare_exchange(head, changed(head, user.number + 1), to, failed) {
             Ok(_) => return,
             Err(now) => head = now,
         }
@@ -250,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_place_is_used_again_by_a_later_thread_and_its_earlier_uses_are_over() {
-        let number_of = || Use::begin().expect("there is a place").number;
+        let number_of = || Use::begin().expect("there is a place").user.number;
         let numbers: Vec<u32> =
             (0..100).map(|_| thread::spawn(number_of).join().expect("no panic")).collect();
         assert!(numbers.iter().max() < Some(&64), "{numbers:?}");
@@ -275,7 +287,7 @@ mod tests {
     fn a_use_in_the_middle_of_another_has_a_place_of_its_own() {
         let outer = Use::begin().expect("there is a place");
         let inner = Use::begin().expect("there is a place");
-        assert!(inner.number != outer.number);
+        assert!(inner.user.number != outer.user.number);
         assert!(inner.is_borrowed && !outer.is_borrowed);
     }
 }
