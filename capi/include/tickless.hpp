@@ -184,8 +184,21 @@ public:
     }
 
     /// Whether it waits for its deadline.
-    bool is_pending() const noexcept {
-        return tickless_timer_state(&timer_) == TICKLESS_STATE_PENDING;
+    bool is_pending() const noexcept { return state() == TICKLESS_STATE_PENDING; }
+
+    /// One of TICKLESS_STATE_*, or TICKLESS_E_HANDLE if this is no timer any more.
+    int state() const noexcept { return tickless_timer_state(&timer_); }
+
+    /// When it is or was due, on the steady clock, rounded up to the tick; max() if it never fires or
+    /// its engine was stopped. Throws if this is no timer any more.
+    std::chrono::steady_clock::time_point deadline() {
+        using clock = std::chrono::steady_clock;
+        std::uint64_t ns = 0;
+        check(tickless_timer_deadline_ns(&timer_, &ns));
+        if (ns == TICKLESS_NEVER) {
+            return clock::time_point::max();
+        }
+        return clock::time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
     }
 
 protected:
@@ -201,9 +214,11 @@ protected:
 /// not destroy it: std::terminate.
 class scoped_timer : private timer {
 public:
+    using timer::deadline;
     using timer::detach;
     using timer::is_pending;
     using timer::reset;
+    using timer::state;
 
     scoped_timer() noexcept = default;
     scoped_timer(scoped_timer &&) noexcept = default;
@@ -344,6 +359,9 @@ public:
         check(tickless_turn(get(), shard, fired_max, &turn));
         return turn;
     }
+
+    /// Binds the calling thread to a shard: from now on its timers go there.
+    void bind_thread(std::uint32_t shard) { check(tickless_bind_thread(get(), shard)); }
 
     /// The eventfd of a shard of an engine that its caller drives.
     int eventfd(std::uint32_t shard) const { return check(tickless_eventfd(get(), shard)); }
