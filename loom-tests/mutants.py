@@ -421,7 +421,7 @@ MUTANTS = {
     ),
     "reset does not look at the place": (
         "reset_fire",
-        [(HOLDER, [("            if deadline < self.filed().expiration {\n                return Reset::TooEarly;\n            }\n", "")])],
+        [(HOLDER, [("deadline < opens || is_crowded(opens)", "is_crowded(opens)")])],
     ),
     # SEAT
     "a failed taking of a seat acquires nothing": (
@@ -512,8 +512,7 @@ MUTANTS = {
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "freed", [(SHARED, [("        unsafe { after_readers(give) };\n    }\n\n    /// Gives memory of blocks",
-         "        let _ = unsafe { after_readers(|| ()) };\n        give();\n    }\n\n    /// Gives memory of blocks")])]),
+        "freed", [("src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
         "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release)",
@@ -613,7 +612,7 @@ MUTANTS = {
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
     ),
     "the reader's link is read Relaxed": (
-        "bucket_read", [(SCAN, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
+        "bucket_read", [(SCAN, [("this.next().load(Ordering::Acquire)", "this.next().load(Ordering::Relaxed)")])]),
     "the reader's link is read Relaxed in a hand": (
         "bucket_read", [(HAND, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
@@ -688,15 +687,13 @@ MUTANTS = {
     ),
     "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
     "a reader looks into no hand": (
-        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(0) {")])]),
+        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(0) {")])]),
     "a reader looks into the wide hands alone": (
-        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(2) {")])]),
+        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(2) {")])]),
     "a reader looks into the hands before it looks into the buckets": (
         "bucket_read",
-        [(SCAN, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
-                    "            let see = |of, entry| self.see(of, entry, |it| found.push(it));\n"
-                    "            // SAFETY: a mutant.\n            unsafe { hand.read(&mut left, see) };\n        }\n        left = steps;\n"),
-                   ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in")])]),
+        [(SCAN, [("        self.look_into_buckets(reader, steps, goes_on, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_hands(reader, steps, scan);\n",
+                   "        self.look_into_hands(reader, steps, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_buckets(reader, steps, goes_on, scan);\n")])]),
     "a reader looks once": (
         "scan", [(SCAN, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (
@@ -733,8 +730,6 @@ MUTANTS = {
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
-    "what is swept is used again at once": (
-        "bucket_read", [(SWEEP, [("        if !self.swept.is_empty() {\n", "        if !self.swept.is_empty() && !shared.memory.leave(0, &mut self.swept) {\n")])]),
     "a place is written Relaxed": (
         "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED
@@ -794,19 +789,31 @@ MUTANTS = {
     "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap = ArmedHeap::default();\n", "        self.wheel.close();\n        owner.heap = ArmedHeap::default();\n")])]),
     "a segment is made by load and store": (
         "stop",
-        [(WHEEL, [("        let done = self.segments[at].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let other = self.segments[at].load(Ordering::Acquire);\n        let done = if other.is_null() {\n            self.segments[at].store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+        [(WHEEL, [("        let done = segment.compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let other = segment.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            segment.store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
     ),
     "a segment is published without Release": (
         "stop",
         [(WHEEL, [("            made.cast::<B>(),\n            Ordering::AcqRel,", "            made.cast::<B>(),\n            Ordering::Acquire,")])],
     ),
     "only the first segment of a level is closed": (
-        "stop", [(WHEEL, [("        for segment in &self.segments {", "        for segment in self.segments.iter().step_by(self.per_level) {")])],
+        "stop", [(WHEEL, [("            for segment in self.table(at).unwrap_or_default() {", "            for segment in self.table(at).unwrap_or_default().iter().take(1) {")])],
     ),
     "a walk leaves a level's further segments out": (
-        "stop", [(WHEEL, [("        let segments = (begin..self.segments.len()).filter_map(|at| {",
-                           "        let segments = (begin..self.segments.len()).step_by(self.per_level).filter_map(|at| {")])],
+        "stop", [(WHEEL, [("(begin..table.len() as u32).filter_map(", "(begin..table.len() as u32).take(1).filter_map(")])],
+    ),
+    "a table is made by load and store": (
+        "stop",
+        [(WHEEL, [("        let done = self.levels[usize::from(level) - 1].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let there = &self.levels[usize::from(level) - 1];\n        let other = there.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            there.store(made.cast::<AtomicPtr<B>>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+    ),
+    "a table is published without Release": (
+        "stop",
+        [(WHEEL, [("            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,", "            made.cast::<AtomicPtr<B>>(),\n            Ordering::Acquire,")])],
+    ),
+    "a level that is not in use is not closed": (
+        "stop",
+        [(WHEEL, [("            let _ = level.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);\n", "            let _: (_, *mut AtomicPtr<B>, *mut AtomicPtr<B>) = (level, none, mark);\n")])],
     ),
     "a vacancy keeps its list bit": (
         "stop",
@@ -820,6 +827,22 @@ MUTANTS = {
     "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first().and_then(", "owner.rounds.opens.first().filter(|_| shared.engine == 0).and_then(")])]),
     "what is parked is forgotten by a stop": (
         "parked", [(CLOSE, [("at_hand.chain(iter::from_fn(|| owner.parked.take()))", "at_hand.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
+    "a cascade that is overtaken keeps its own opening": (
+        "shard", [(FLUSH, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
+    "a sweep stays in a round that opens": (
+        "shard", [(FLUSH, [("        self.keep_sweep_from(Spot::Round(place));\n", "        let _ = Spot::Round(place);\n")])]),
+    "a reader finds a table Relaxed": (
+        "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
+    "a reader finds a segment Relaxed": (
+        "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
+    "a hand that is empty again looks as before": (
+        "scan", [(HAND, [("        // So that a hand that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
+    "an owner that pauses does not tell of its crowd": (
+        "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
+    "a seat in a crowd is taken": (
+        "parked", [("src/memory/cache.rs", [("let at = kept.iter().rposition(|seat| shared.is_crowded(seat.opens))?;", "let at = kept.iter().rposition(|_| false)?;"), (" && !shared.is_crowded(last.opens)", "")])]),
+    "a timer in a crowd is moved in place": (
+        "parked", [(HOLDER, [("deadline < opens || is_crowded(opens)", "deadline < opens")])]),
     "what is parked is not due": (
         "parked", [(FLUSH, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
     "nothing is parked": (
@@ -866,12 +889,12 @@ MUTANTS = {
     ),
     "a ring goes without waiting for readers": (
         "dismantle",
-        [(WHEEL, [("                unsafe { after_readers(move || free_slice(made)) };", "            free_slice(made);"),
+        [(WHEEL, [("                unsafe { after_readers(move || made.free()) };", "                made.free();"),
                   ("use crate::entry::after_readers;\n", "")])],
     ),
     "no mark in place of a ring that goes": (
         "dismantle",
-        [(WHEEL, [("self.segments[at].swap(never(), Ordering::AcqRel)", "self.segments[at].load(Ordering::Acquire)")])],
+        [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
     ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (

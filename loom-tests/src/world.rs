@@ -139,6 +139,13 @@ impl World {
         world
     }
 
+    /// As `new`; levels and segments are made when they are needed.
+    pub fn build_bare(geometry: Geometry) -> Arc<World> {
+        // SAFETY: as in `with`.
+        let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
+        World::build(geometry, Doorbell::new(Bell::None), shared)
+    }
+
     /// A world that [`World::serve`] serves, and whose levels are there already.
     pub fn served(geometry: Geometry) -> Arc<World> {
         let world = World::with(geometry, Bell::Thread(Default::default()), 1);

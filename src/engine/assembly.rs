@@ -14,7 +14,6 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 use super::core::{Core, Owned};
 use super::crew::{Crew, Home, Settings};
 use super::deadline::start_after_origin_ns;
-use super::observe::LastLook;
 use super::precise::{self, Both};
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
@@ -235,7 +234,6 @@ impl Builder {
             routed: AtomicUsize::new(0),
             party,
             precise,
-            looks: (0..part.shards).map(|_| LastLook::new()).collect(),
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch: watch.clone(),
             listener: None,

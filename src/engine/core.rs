@@ -17,7 +17,6 @@ use crate::time::{Clock, Scale, Tick, saturating_ns};
 #[cfg(feature = "inspect")]
 use super::callers::Callers;
 use super::crew::Crew;
-use super::observe::LastLook;
 use super::thread_cache::{self, ENGINES};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -50,8 +49,6 @@ pub(super) struct Core<T> {
     pub(super) precise: Option<Arc<Core<T>>>,
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
-    /// For each shard, when somebody looked for what is overdue.
-    pub(super) looks: Box<[LastLook]>,
     /// Who schedules the timers.
     #[cfg(feature = "inspect")]
     pub(super) callers: Callers,

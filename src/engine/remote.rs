@@ -211,7 +211,7 @@ impl EngineRef {
     /// Moves a timer of this engine if one CAS can: see [`Handle::postpone`].
     pub(crate) fn postpone(self, handle: &mut Handle, tick: Tick) -> bool {
         let Some(mut cache) = self.lent() else { return false };
-        let is_moved = handle.postpone(tick);
+        let is_moved = handle.postpone(&cache.core.shared, tick);
         if is_moved {
             cache.producer.count_reset();
         }
@@ -248,7 +248,8 @@ impl EngineRef {
         if let Some(mut cache) = self.lent() {
             let due_ns = cache.core.due_ns(*deadline);
             *deadline = cache.core.quick(*deadline, due_ns);
-            if handle.postpone(cache.core.scale.ceil(due_ns)) {
+            let tick = cache.core.scale.ceil(due_ns);
+            if handle.postpone(&cache.core.shared, tick) {
                 cache.producer.count_reset();
                 return Ok(());
             }

@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use crate::entry::Reset;
+use crate::memory::Shared;
 use crate::sync::prefetch_to_write;
 use crate::time::Tick;
 
@@ -90,18 +91,20 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Handle ===
 
 impl<T: Send + 'static> Handle<T> {
-    /// Moves the timer if one CAS on its word can: it is pending, and `deadline` is not before its
-    /// bucket opens. Calls no foreign code, allocates nothing, and leaves it to the caller to
-    /// count the move.
-    pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
+    /// Moves the timer if one CAS on its word can: see
+    /// [`Entry::reset`](crate::entry::Entry::reset). Its engine has this `shared`. Calls no foreign
+    /// code, allocates nothing, and leaves it to the caller to count the move.
+    pub(crate) fn postpone(&mut self, shared: &Shared<T>, deadline: Tick) -> bool {
+        let is_crowded = |opens| shared.is_crowded(opens);
         // SAFETY: this is the handle.
-        matches!(unsafe { self.as_entry().reset(deadline) }, Reset::Moved)
+        matches!(unsafe { self.as_entry().reset(deadline, is_crowded) }, Reset::Moved)
     }
 
-    /// The same, if the timer's core is the one whose ticks `due` has.
+    /// The same, if the timer's core is `engine`'s own, whose ticks `due` has.
     #[cfg(feature = "keyed")]
-    pub(crate) fn postpone_to(&mut self, due: DueTick) -> bool {
-        self.as_entry().engine() == due.core && self.postpone(due.tick)
+    pub(crate) fn postpone_to(&mut self, engine: &Engine<T>, due: DueTick) -> bool {
+        let core = engine.core();
+        self.as_entry().engine() == core.id() && self.postpone(&core.shared, due.tick)
     }
 
     /// Starts to load the timer's entry into the processor's cache, to write it.

@@ -230,7 +230,7 @@ where
             let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
             let postpone = |waiting: &mut Waiting<K, T>| {
                 let seen = look(waiting, now_ns)?;
-                if waiting.timer.postpone_to(due) {
+                if waiting.timer.postpone_to(engine, due) {
                     return Some((seen, None));
                 }
                 let is_precise = waiting.timer.is_precise(engine);
@@ -243,8 +243,9 @@ where
                 engine.count_reset();
                 return Ok(seen);
             };
-            // The new time is earlier, or the engine has taken the timer out and its task has not
-            // started, or it is precise. Schedule another timer, whose ticket then counts instead.
+            // The new time is earlier, or the timer is in a crowd, or the engine has taken the
+            // timer out and its task has not started, or it is precise. Schedule another timer,
+            // whose ticket then counts instead.
             reached(Event::KeyMoved);
             let ticket = Ticket::new(node.clone(), generation, self.count());
             let mut timer = match ticket.schedule(engine, when.of_class(is_precise)) {

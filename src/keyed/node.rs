@@ -219,8 +219,8 @@ impl<K, T: Waits<K>> Drop for Ticket<K, T> {
 impl<K, T: Waits<K>> Timer<K, T> {
     /// As [`Handle::postpone_to`].
     #[inline]
-    pub(super) fn postpone_to(&mut self, due: DueTick) -> bool {
-        self.handle.postpone_to(due)
+    pub(super) fn postpone_to(&mut self, engine: &Engine, due: DueTick) -> bool {
+        self.handle.postpone_to(engine, due)
     }
 
     /// When it is due.

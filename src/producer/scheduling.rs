@@ -190,14 +190,14 @@ impl<T> Producer<T> {
         keep: impl FnOnce(NonNull<Entry<T>>),
     ) -> Moved<T> {
         // SAFETY: the caller has the handle.
-        match unsafe { entry.as_ref().reset(deadline) } {
+        match unsafe { entry.as_ref().reset(deadline, |opens| shared.is_crowded(opens)) } {
             Reset::Moved => {
                 self.cache.counters.add(Count::Reset, 1);
                 Moved::Here
             }
             Reset::Gone => Moved::Gone,
             // SAFETY: the caller has the handle.
-            Reset::TooEarly => unsafe { self.refile(shared, shard, entry, deadline, now, keep) },
+            Reset::Elsewhere => unsafe { self.refile(shared, shard, entry, deadline, now, keep) },
         }
     }
 
@@ -328,7 +328,7 @@ impl<T> Producer<T> {
         self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
-    /// Resets to a time before the bucket opens: moves the payload to another entry.
+    /// Resets to a time before the bucket opens, or in a crowd: moves the payload to another entry.
     ///
     /// # Safety
     /// As `reset_with`.
@@ -349,7 +349,7 @@ impl<T> Producer<T> {
         };
         // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
-        // The new entry is filed before the old seat is kept, which opens too late for it anyway.
+        // The new entry is filed before the old seat is kept, which does not serve it anyway.
         let (fresh, is_seat) = self.claim(shared, deadline);
         keep(fresh);
         let counts = shared.counts(&payload);

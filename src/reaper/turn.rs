@@ -250,6 +250,7 @@ impl<'a, T> Reaper<'a, T> {
             && self.part.as_ref().is_some_and(Part::is_alone);
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         in_hand.fill(owner.batch(), opened);
+        self.shard.publish_first(&owner);
         let counters = self.counters(&owner);
         drop(owner);
         let fired = before + self.pass_on(in_hand, counters, usize::MAX, before, is_alone)?;

@@ -32,7 +32,6 @@ use crate::shard::{Counted, Violation};
 pub use json::Listing;
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
-pub(super) use overdue::LastLook;
 pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
@@ -155,6 +154,12 @@ impl<T: Send + 'static> Core<T> {
             let counted = self.shared.all_counters.pending();
             Violation::unless_equal("pending timers", sum.pending, counted)?;
             Violation::unless_equal("dead entries", sum.dead, self.shared.all_counters.dead())?;
+            let (filed, most) = (sum.pending + sum.kept + sum.dead, self.shared.most_filed());
+            Violation::unless_equal(
+                "entries filed beyond the most",
+                filed.saturating_sub(most),
+                0,
+            )?;
             Violation::unless_equal("living timers", sum.pending, self.shared.balanced_living())?;
         }
         Ok(())

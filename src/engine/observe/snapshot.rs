@@ -165,8 +165,7 @@ impl Snapshot {
         for (core, precise) in core.both().zip([false, true]) {
             // A chain that changes under the reader may lead it on for ever: it stops after this
             // many steps.
-            let all_counters = &core.shared.all_counters;
-            let steps = 2 * (all_counters.pending() + all_counters.dead()) + (1 << 16);
+            let steps = 2 * core.shared.most_filed() + (1 << 16);
             for shard in &core.shards {
                 shard.scan(reader, steps, shard.looks(), |found| {
                     timers.push(PendingTimer {
