@@ -26,7 +26,8 @@
  *
  * FORK. An engine belongs to the process that made it. In a child no timer of it fires and no call
  * blocks: scheduling fails with TICKLESS_E_STOPPED, other calls with TICKLESS_E_FORKED. A child can
- * cancel its copies of timers, free its copy of the engine, and make engines of its own. A child
+ * cancel its copies of timers (except one that another thread was moving at that moment:
+ * TICKLESS_E_FORKED), free its copy of the engine, and make engines of its own. A child
  * that was forked inside a callback must end, or replace its program, before the callback returns.
  *
  * UNLOADING. The shared library stays loaded: dlclose does not unload it.

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use std::{hint, ptr, thread};
 
-use crate::failure::{Failure, TICKLESS_E_CIRCULAR, TICKLESS_E_SYSTEM};
+use crate::failure::{Failure, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED, TICKLESS_E_SYSTEM};
 
 /// The bits of a mark that belong to this file: the number of a thread's place and a count. Zero is
 /// no use.
@@ -29,6 +29,8 @@ pub(crate) const USE_BITS: u32 = NUMBER_BITS + COUNT_BITS;
 
 const NUMBER_BITS: u32 = 20;
 const COUNT_BITS: u32 = 28;
+/// In a child process: a thread that does not exist there was in the middle of that use.
+const ABANDONED: u32 = 1 << 31;
 /// Places are made so many at a time.
 const PAGE: usize = 1 << 10;
 const PAGES: usize = (1 << NUMBER_BITS) / PAGE;
@@ -119,7 +121,8 @@ impl Drop for Kept {
 /// Waits until the use that left these bits is over.
 ///
 /// # Errors
-/// It is the calling thread's: code that it runs meanwhile has come back here.
+/// It is the calling thread's: code that it runs meanwhile has come back here. Or this is a child
+/// process, and the use is that of a thread of the parent's.
 #[inline]
 pub(crate) fn wait_for(bits: u64) -> Result<(), Failure> {
     let count = bits as u32 & ((1 << COUNT_BITS) - 1);
@@ -131,7 +134,7 @@ pub(crate) fn wait_for(bits: u64) -> Result<(), Failure> {
     let mine = MINE.get().filter(|user| user.number == number);
     let user = mine.unwrap_or_else(|| user(number));
     // ORDER: Acquire - pairs with the Release in the drop of a use.
-    if user.now.load(Ordering::Acquire) != count {
+    if user.now.load(Ordering::Acquire) & !ABANDONED != count {
         return Ok(());
     }
     wait(user, count)
@@ -144,6 +147,11 @@ fn wait(user: &'static User, count: u32) -> Result<(), Failure> {
         return Err(Failure::new(TICKLESS_E_CIRCULAR, why));
     }
     let mut rounds = 0_u32;
+    // ORDER: Relaxed - it was set before the child began.
+    if user.now.load(Ordering::Relaxed) & ABANDONED != 0 {
+        let why = format_args!("the parent process was in the middle of a call for the timer");
+        return Err(Failure::new(TICKLESS_E_FORKED, why));
+    }
     // ORDER: Acquire - as in `wait_for`.
     while user.now.load(Ordering::Acquire) == count {
         rounds += 1;
@@ -206,9 +214,8 @@ fn make_page(page: usize) {
     if !TABLE[page].load(Ordering::Relaxed).is_null() {
         return;
     }
-    // In a child process, threads that were in the middle of a use do not exist.
-    // SAFETY: the handler only stores to atomics.
-    unsafe { libc::pthread_atfork(None, None, Some(end_all)) };
+    // SAFETY: the handler only loads and stores atomics.
+    unsafe { libc::pthread_atfork(None, None, Some(abandon_all)) };
     let new = |at| User {
         now: AtomicU32::new(0),
         last: AtomicU32::new(0),
@@ -225,13 +232,19 @@ fn make_page(page: usize) {
     }
 }
 
-extern "C" fn end_all() {
+/// In a child process, no use that was under way goes on.
+extern "C" fn abandon_all() {
     for page in &TABLE {
         // ORDER: Relaxed, twice - the child has one thread.
         let page = page.load(Ordering::Relaxed);
         if !page.is_null() {
             // SAFETY: a page is never freed.
-            unsafe { &*page }.iter().for_each(|user| user.now.store(0, Ordering::Relaxed));
+            for user in unsafe { &*page } {
+                // ORDER: Relaxed, twice - as above.
+                let now = user.now.load(Ordering::Relaxed);
+                let abandoned = if now == 0 { 0 } else { now | ABANDONED };
+                user.now.store(abandoned, Ordering::Relaxed);
+            }
         }
     }
 }
