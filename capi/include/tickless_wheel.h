@@ -70,9 +70,11 @@ struct tickless_wheel {
      * may be set for a bucket that is empty, until a search comes by. */
     uint32_t levels;
     uint64_t occupied[TICKLESS_WHEEL_LEVELS_][TICKLESS_WHEEL_SLOTS_ / 64];
-    /* Due when they were added. */
+    /* Due when they were added: for the next advance. */
     struct tickless_wheel_timer *due;
-    /* Due in the advance that is under way. */
+    /* Those, in the advance that is under way or was limited. */
+    struct tickless_wheel_timer *late;
+    /* The rest of the bucket that is open. */
     struct tickless_wheel_timer *firing;
     /* For TICKLESS_WHEEL_NEVER. */
     struct tickless_wheel_timer *parked;
@@ -244,7 +246,7 @@ static inline uint64_t tickless_wheel_find_(struct tickless_wheel *wheel) {
  * never after the earliest deadline; it may be before, when timers have to come down a level. If it
  * is not after the wheel's time, something is due now. TICKLESS_WHEEL_NEVER: nothing will ever fire. */
 static inline uint64_t tickless_wheel_next(struct tickless_wheel *wheel) {
-    if (wheel->due != NULL || wheel->firing != NULL) {
+    if (wheel->due != NULL || wheel->late != NULL || wheel->firing != NULL) {
         return wheel->now;
     }
     wheel->hint = tickless_wheel_find_(wheel);
@@ -311,21 +313,29 @@ static inline int tickless_wheel_open_(struct tickless_wheel *wheel, uint64_t no
     return 1;
 }
 
-/* Takes the next timer that is due by `now` out of the wheel, in order of the deadlines; within one
- * tick in no particular order. Returns NULL if there is none left: the wheel's time is then `now`.
- * A time before the wheel's is taken as the wheel's. */
+/* Begins with what was due when it was added. */
+static inline void tickless_wheel_begin_(struct tickless_wheel *wheel) {
+    if (wheel->late == NULL && wheel->due != NULL) {
+        wheel->late = wheel->due;
+        wheel->late->place = &wheel->late;
+        wheel->due = NULL;
+    }
+}
+
+/* Takes the next timer that is due by `now` out of the wheel: first those that were due when they
+ * were added, then the others in order of their deadlines; within one tick in no particular order.
+ * Returns NULL if there is none left: the wheel's time is then `now`. A time before the wheel's is
+ * taken as the wheel's. */
 static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wheel *wheel,
                                                               uint64_t now) {
     struct tickless_wheel_timer *timer;
     if (now < wheel->now) {
         now = wheel->now;
     }
-    while ((timer = wheel->firing) == NULL) {
-        if (wheel->due != NULL) {
-            wheel->firing = wheel->due;
-            wheel->firing->place = &wheel->firing;
-            wheel->due = NULL;
-        } else if (now < wheel->hint || !tickless_wheel_open_(wheel, now)) {
+    tickless_wheel_begin_(wheel);
+    timer = wheel->late;
+    while (timer == NULL && (timer = wheel->firing) == NULL) {
+        if (now < wheel->hint || !tickless_wheel_open_(wheel, now)) {
             wheel->now = now;
             return NULL;
         }
@@ -335,10 +345,10 @@ static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wh
     return timer;
 }
 
-/* Moves time to `now`, and calls back each timer that is due by then, in order of the deadlines, but
- * at most `limit` of them. Returns how many. If that is `limit`, there may be more: the wheel's time
- * is then that of the last, and another advance goes on from there. A time before the wheel's is
- * taken as the wheel's. */
+/* Moves time to `now`, and calls back each timer that is due by then, in the order of
+ * tickless_wheel_pop, but at most `limit` of them. Returns how many. If that is `limit`, there may
+ * be more: the wheel's time is then that of the last, and another advance goes on from there. A time
+ * before the wheel's is taken as the wheel's. */
 static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint64_t now,
                                               uint64_t limit, tickless_wheel_fn callback,
                                               void *context) {
@@ -350,14 +360,10 @@ static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint
         wheel->now = now;
         return 0;
     }
-    /* What is due already comes first, and what becomes due meanwhile, next time. */
-    if (wheel->firing == NULL && wheel->due != NULL) {
-        wheel->firing = wheel->due;
-        wheel->firing->place = &wheel->firing;
-        wheel->due = NULL;
-    }
+    /* What callbacks add and is due already fires next time. */
+    tickless_wheel_begin_(wheel);
     while (fired < limit) {
-        struct tickless_wheel_timer *timer = wheel->firing;
+        struct tickless_wheel_timer *timer = wheel->late != NULL ? wheel->late : wheel->firing;
         if (timer == NULL) {
             if (tickless_wheel_open_(wheel, now)) {
                 continue;
@@ -370,7 +376,7 @@ static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint
         fired++;
         callback(timer, context);
     }
-    if (wheel->due != NULL || wheel->firing != NULL) {
+    if (wheel->due != NULL || wheel->late != NULL || wheel->firing != NULL) {
         wheel->hint = wheel->now;
     }
     return fired;
@@ -380,10 +386,11 @@ static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint
  * all: `while ((timer = tickless_wheel_remove_any(&wheel)) != NULL)`. */
 static inline struct tickless_wheel_timer *
 tickless_wheel_remove_any(struct tickless_wheel *wheel) {
-    struct tickless_wheel_timer *timer = wheel->firing;
+    struct tickless_wheel_timer *timer;
     if (wheel->pending == 0) {
         return NULL;
     }
+    timer = wheel->late != NULL ? wheel->late : wheel->firing;
     timer = timer != NULL ? timer : wheel->due != NULL ? wheel->due : wheel->parked;
     while (timer == NULL && wheel->levels != 0) {
         const unsigned level = (unsigned)__builtin_ctz(wheel->levels);

@@ -233,6 +233,87 @@ static void all_are_removed_wherever_they_are(void) {
     CHECK(tickless_wheel_next(&wheel) == TICKLESS_WHEEL_NEVER);
 }
 
+/* What a storm knows of its timers, by itself. */
+enum { STORM = 64 };
+static struct object storm[STORM];
+static struct {
+    int is_pending, is_late;
+    uint64_t due;
+} known[STORM];
+static uint64_t storm_random, storm_fired, storm_last;
+
+static uint64_t below(uint64_t limit) {
+    storm_random ^= storm_random << 13;
+    storm_random ^= storm_random >> 7;
+    storm_random ^= storm_random << 17;
+    return storm_random % limit;
+}
+
+/* Starts, moves or stops a timer. One that is due already fires at the next advance. */
+static void do_something(uint64_t reach) {
+    int i = (int)below(STORM);
+    if (below(4) == 0) {
+        CHECK(tickless_wheel_cancel(&wheel, &storm[i].timer) == known[i].is_pending);
+        known[i].is_pending = 0;
+    } else {
+        uint64_t now = tickless_wheel_now(&wheel), deadline = now + below(reach);
+        deadline = below(8) == 0 ? now / 2 : deadline;
+        tickless_wheel_reset(&wheel, &storm[i].timer, deadline);
+        known[i].is_pending = 1;
+        known[i].due = deadline > now ? deadline : now;
+        known[i].is_late = deadline <= now;
+    }
+}
+
+static void storm_fires(struct tickless_wheel_timer *timer, void *reach) {
+    struct object *object = owner(timer);
+    long i = object - storm, times = (long)below(4);
+    CHECK(known[i].is_pending && known[i].due <= tickless_wheel_now(&wheel));
+    /* What was due when it was added comes first, and the others in their order. */
+    CHECK(known[i].is_late ? storm_last == 0 : known[i].due >= storm_last);
+    storm_last = known[i].is_late ? 0 : known[i].due;
+    known[i].is_pending = 0;
+    storm_fired++;
+    while (times-- > 0) {
+        do_something(*(uint64_t *)reach);
+    }
+}
+
+static void callbacks_that_start_and_move_and_stop_any_timer_lose_none(void) {
+    uint64_t round, reach;
+    storm_random = 1;
+    for (round = 0; round < 200; round++) {
+        const uint64_t start = below(UINT64_C(1) << (round % 50));
+        int step, i;
+        tickless_wheel_init(&wheel, start);
+        memset(known, 0, sizeof known);
+        for (i = 0; i < STORM; i++) {
+            storm[i] = object_of(&wheel);
+        }
+        reach = UINT64_C(4) << (round % 20);
+        for (step = 0; step < 200; step++) {
+            const uint64_t now = tickless_wheel_now(&wheel) + below(reach / 2);
+            const uint64_t limit = below(3) == 0 ? 1 + below(5) : ALL;
+            uint64_t n, pending = 0;
+            do_something(reach);
+            storm_last = 0;
+            n = tickless_wheel_advance(&wheel, now, limit, storm_fires, &reach);
+            for (i = 0; i < STORM; i++) {
+                const int is_pending = tickless_wheel_is_pending(&storm[i].timer);
+                const uint64_t at = tickless_wheel_now(&wheel);
+                CHECK(is_pending == known[i].is_pending);
+                pending += (uint64_t)is_pending;
+                /* The next wake-up is not after the deadline, or it is now. */
+                CHECK(!is_pending || tickless_wheel_next(&wheel) <= known[i].due ||
+                      tickless_wheel_next(&wheel) <= at);
+            }
+            CHECK(pending == tickless_wheel_count(&wheel));
+            CHECK(n == limit || tickless_wheel_now(&wheel) == now);
+        }
+    }
+    CHECK(storm_fired > 10000);
+}
+
 int main(void) {
     RUN(a_timer_fires_at_its_deadline_and_not_before);
     RUN(a_loop_sleeps_until_the_next_timer_and_no_longer);
@@ -244,5 +325,6 @@ int main(void) {
     RUN(an_advance_with_a_limit_goes_on_where_it_was);
     RUN(timers_leave_one_by_one_in_the_order_of_their_deadlines);
     RUN(all_are_removed_wherever_they_are);
+    RUN(callbacks_that_start_and_move_and_stop_any_timer_lose_none);
     return 0;
 }
