@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the library and installs it: capi/install.sh PREFIX [--dev | --uninstall]. DESTDIR is put
-# before PREFIX, for packages. With --dev it is not optimized: for tests. With --uninstall, what was
+# before PREFIX, for packages. Libraries go to the folder "lib" there, or to that which LIBDIR names
+# ("lib/x86_64-linux-gnu"). With --dev it is not optimized: for tests. With --uninstall, what was
 # installed there is removed, whichever version it is, and so is what reference.sh wrote.
 set -euo pipefail
 
@@ -24,43 +25,84 @@ case $to in
 /*) ;;
 *) to=$PWD/$to ;;
 esac
+lib=${LIBDIR:-lib}
+case $lib in
+/* | *..*) echo "LIBDIR is a folder below PREFIX" >&2 && exit 2 ;;
+esac
+libdir=$to/$lib
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "$mode" = --uninstall ]; then
-    rm -f "$to/include/tickless.h" "$to/include/tickless.hpp" "$to/lib/pkgconfig/tickless.pc" \
-        "$to/lib/libtickless.a" "$to/lib/libtickless.so" "$to/lib/libtickless.so."[0-9]* \
+    rm -f "$to/include/tickless"{,_wheel}.{h,hpp} "$libdir/pkgconfig/tickless.pc" \
+        "$libdir/libtickless.a" "$libdir/libtickless.so" "$libdir/libtickless.so."[0-9]* \
         "$to/share/man/man3/"{tickless,TICKLESS}[._]*.3
-    rm -rf "$to/share/doc/tickless"
+    rm -rf "$to/share/tickless" "$to/share/doc/tickless" "$libdir/cmake/tickless"
     echo "tickless is no longer in $to"
     exit
 fi
 
-if [ "$mode" = --dev ]; then
-    from=debug
-    cargo build --quiet --locked --package tickless-c
-else
-    from=release
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+profile=(--profile dev)
+if [ "$mode" != --dev ]; then
     # As one piece: calls from C are as short as calls from Rust.
-    cargo rustc --quiet --locked --package tickless-c --release --crate-type cdylib,staticlib \
-        --config 'profile.release.lto="fat"' --config 'profile.release.codegen-units=1' \
-        --config 'profile.release.debug=false'
+    profile=(--release --config 'profile.release.lto="fat"' \
+        --config 'profile.release.codegen-units=1' --config 'profile.release.debug=false')
 fi
-from=${CARGO_TARGET_DIR:-target}/$from
+# Where cargo puts it depends on the caller's settings, so cargo says it.
+made=$(cargo rustc --quiet --locked --package tickless-c --crate-type staticlib "${profile[@]}" \
+    --message-format=json-render-diagnostics |
+    sed -n '/"reason":"compiler-artifact"/s/.*"\([^"]*libtickless_c\.a\)".*/\1/p')
+[ -f "$made" ] || {
+    echo "cargo has built no archive" >&2
+    exit 1
+}
 
 version=$(cargo metadata --locked --no-deps --format-version 1 |
     sed 's/.*"name":"tickless-c","version":"\([^"]*\)".*/\1/')
 abi=$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/include/tickless.h)
+grep -o '\btickless_[a-z_0-9]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u >"$work/public"
 
-install -d -m 755 "$to/include" "$to/lib/pkgconfig"
-install -m 644 capi/include/tickless.h capi/include/tickless.hpp "$to/include"
-install -m 755 "$from/libtickless_c.so" "$to/lib/libtickless.so.$version"
-ln -sf "libtickless.so.$version" "$to/lib/libtickless.so.$abi"
-ln -sf "libtickless.so.$abi" "$to/lib/libtickless.so"
-install -m 644 "$from/libtickless_c.a" "$to/lib/libtickless.a"
+# One object, in which only the public names are global: an archive of Rust's has those of its standard
+# library, too, and two such archives clash in one program.
+sed 's/^/--undefined=/' "$work/public" >"$work/needed"
+ld -r --gc-sections --force-group-allocation "@$work/needed" "$made" -o "$work/tickless.o"
 # Rust's standard library also contains LLVM's bitcode. A clang with -flto takes that in place of the
 # machine code, and an older one does not understand it.
-objcopy --remove-section .llvmbc --remove-section .llvmcmd "$to/lib/libtickless.a"
-pc=$to/lib/pkgconfig/tickless.pc
-sed "s/@VERSION@/$version/" capi/tickless.pc.in >"$pc"
-chmod 644 "$pc"
+# And what the C library may not have stays weak, which ld forgets where nothing refers to it.
+LC_ALL=C readelf -sW "$made" 2>/dev/null |
+    awk '$5 == "WEAK" && $7 == "UND" { print $8 }' >"$work/weak"
+objcopy --remove-section .llvmbc --remove-section .llvmcmd --weaken-symbols="$work/weak" \
+    --keep-global-symbols="$work/public" "$work/tickless.o"
+ar rcs "$work/libtickless.a" "$work/tickless.o"
+
+# The public names have a version, and calls inside stay inside, whichever copies a program has. The
+# library stays loaded: threads keep memory of the engines that they used, and free it when they end.
+printf 'TICKLESS_%s {\nglobal: tickless_*;\nlocal: *;\n};\n' "$abi" >"$work/versions"
+"${CC:-cc}" -shared "$work/tickless.o" -Wl,--version-script="$work/versions" -Wl,-Bsymbolic \
+    -Wl,--gc-sections -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now -Wl,-z,defs \
+    -Wl,-soname,"libtickless.so.$abi" -lgcc_s -lpthread -lm -ldl -lc -o "$work/libtickless.so"
+[ "$mode" = --dev ] || strip --strip-unneeded "$work/libtickless.so"
+
+install -d -m 755 "$to/include" "$libdir"
+install -m 644 capi/include/*.h capi/include/*.hpp "$to/include"
+install -m 755 "$work/libtickless.so" "$libdir/libtickless.so.$version"
+ln -sf "libtickless.so.$version" "$libdir/libtickless.so.$abi"
+ln -sf "libtickless.so.$abi" "$libdir/libtickless.so"
+install -m 644 "$work/libtickless.a" "$libdir/libtickless.a"
+install -d -m 755 "$to/share/tickless"
+install -m 644 capi/checkers/tsan.supp capi/checkers/valgrind.supp "$to/share/tickless"
+
+# fill TEMPLATE FILE: for a file that finds the prefix by its own place, a step up for each folder.
+fill() {
+    local up
+    up=$(dirname "${2#"$to/"}" | sed 's|[^/]*|..|g')
+    install -d -m 755 "$(dirname "$2")"
+    sed "s|@VERSION@|$version|; s|@ABI@|$abi|; s|@UP@|$up|; s|@LIB@|$lib|" "$1" >"$2"
+    chmod 644 "$2"
+}
+fill capi/tickless.pc.in "$libdir/pkgconfig/tickless.pc"
+cmake=$libdir/cmake/tickless
+fill capi/tickless-config.cmake.in "$cmake/tickless-config.cmake"
+fill capi/tickless-config-version.cmake.in "$cmake/tickless-config-version.cmake"
 echo "tickless $version is in $to"

@@ -52,7 +52,9 @@ QUIET = YES
 WARN_AS_ERROR = FAIL_ON_WARNINGS
 # Parameters are described in the text.
 WARN_IF_INCOMPLETE_DOC = NO
-PREDEFINED = __cplusplus
+PREDEFINED = __cplusplus __linux__ __LP64__ __GNUC__ TICKLESS_MUST_USE=
+MACRO_EXPANSION = YES
+EXPAND_ONLY_PREDEF = YES
 END
 (cd "$out" && doxygen Doxyfile)
 

@@ -46,13 +46,20 @@ for wrong in "" "--dev" "$out/prefix --release"; do
     fi
 done
 # The library's name is that of its interface, and it exports nothing else.
-declared=$(grep -o '\btickless_[a-z_]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
+declared=$(grep -o '\btickless_[a-z_0-9]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
 soname=libtickless.so.$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/include/tickless.h)
 LC_ALL=C readelf -d "$out/prefix/lib/libtickless.so" | grep -qF "soname: [$soname]" ||
     fail "the shared library is not named $soname"
-exported=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | awk '{ print $3 }' | LC_ALL=C sort)
+abi=${soname##*.}
+exported=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | awk '{ print $3 }' |
+    sed -n "s/@@TICKLESS_$abi\$//p" | LC_ALL=C sort)
 [ "$exported" = "$declared" ] ||
     fail "exported and declared differ: $(diff <(echo "$exported") <(echo "$declared"))"
+others=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | grep -c -v "@@TICKLESS_$abi\$" || true)
+[ "$others" = 1 ] || fail "the shared library exports more than its names and their version"
+global=$(nm -g --defined-only "$out/prefix/lib/libtickless.a" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort)
+[ "$global" = "$declared" ] ||
+    fail "global in the archive and declared differ: $(diff <(echo "$global") <(echo "$declared"))"
 export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
 read -ra flags < <(pkg-config --cflags tickless)
 read -ra libs < <(pkg-config --libs tickless)
@@ -76,11 +83,16 @@ for compiler in "${c_compilers[@]}"; do
         name=$(basename "$source" .c)
         program=$out/$name.$compiler
         # This one loads the library itself.
-        [ "$name" = unload ] && linked=(-ldl) || linked=("${libs[@]}")
+        case $name in
+        unload) linked=(-ldl) ;;
+        # A copy of its own, beside one that it loads, and whose calls could find the program's.
+        copies) linked=("$out/prefix/lib/libtickless.a" -Wl,--export-dynamic -lm -ldl) ;;
+        *) linked=("${libs[@]}") ;;
+        esac
         "$compiler" "${c[@]}" "$source" "${linked[@]}" -o "$program"
         case $name in
-        race) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
-        unload) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
+        race | published | contended) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
+        unload | copies) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
         *) run "$name, $compiler" "$program" ;;
         esac
     done
@@ -88,15 +100,39 @@ done
 for compiler in "${cpp_compilers[@]}"; do
     for source in capi/tests/cpp/*.cpp; do
         name=$(basename "$source" .cpp)
-        "$compiler" "${cpp[@]}" "$source" "${libs[@]}" -o "$out/$name.$compiler"
+        [ "$name" = coroutine ] && standard=(-std=c++20) || standard=()
+        "$compiler" "${cpp[@]}" "${standard[@]}" "$source" "${libs[@]}" -o "$out/$name.$compiler"
         run "$name, $compiler" "$out/$name.$compiler"
     done
 done
+
+# The archive beside that of another library of Rust's.
+echo '#[unsafe(no_mangle)] pub extern "C" fn other() -> i32 { format!("{}", 7).len() as i32 }' |
+    rustc --edition 2024 --crate-type staticlib --crate-name other - -o "$out/libother.a"
+echo '#include <tickless.h>
+int other(void);
+int main(void) { return other() == 1 && tickless_abi_version() > 0 ? 0 : 1; }' >"$out/both.c"
+for order in "libtickless.a libother.a" "libother.a libtickless.a"; do
+    read -r first second <<<"$order"
+    gcc "${c[@]}" "$out/both.c" -L"$out/prefix/lib" -L"$out" "-l:$first" "-l:$second" -lm -ldl -o "$out/both"
+    run "$first, then $second" "$out/both"
+done
+
+# A target that the environment names is where cargo puts the archive, and an old one is not taken.
+CARGO_BUILD_TARGET=$(host) LIBDIR=lib/there "$installer" "$out/named" --dev
+find target -path '*libtickless_c.a' -path "*$(host)/debug*" -newer "$out/both" | grep -q . ||
+    fail "install.sh did not build for the target that the environment names"
+[ -e "$out/named/lib/there/libtickless.so" ] || fail "install.sh does not know LIBDIR"
+PKG_CONFIG_PATH=$out/named/lib/there/pkgconfig pkg-config --libs tickless |
+    grep -qF -- "-L$out/named/lib/there/pkgconfig/../../../lib/there" ||
+    fail "pkg-config does not find what LIBDIR has moved"
 
 for compiler in "${c_compilers[@]}"; do
     "$compiler" "${c[@]}" capi/examples/echo.c "${libs[@]}" -o "$out/echo.$compiler"
 done
 run "the echo server" "$out/echo.gcc"
+gcc "${c[@]}" capi/examples/partitions.c -o "$out/partitions"
+run "the timers of partitions" "$out/partitions" 200
 
 # The README's examples, compiled by its own lines with a compiler, pkg-config and what was installed:
 # without Rust, in another folder.
@@ -106,6 +142,8 @@ readme() {
 mkdir "$out/bin" "$out/readme"
 readme c >"$out/readme/example.c"
 readme cpp >"$out/readme/example.cpp"
+readme "c wheel" >"$out/readme/wheel.c"
+readme "cpp wheel" >"$out/readme/wheel.cpp"
 for command in sh cc c++ as ld pkg-config; do
     ln -s "$(command -v "$command")" "$out/bin/$command"
 done
@@ -114,6 +152,40 @@ for compile in "cc example.c " "c++ -std=c++17 example.cpp "; do
     line=$(readme text | grep -F "$compile\$(pkg-config")
     run "the README's line: $line" env --chdir "$out/readme" "${bare[@]}" \
         sh -euc "if command -v cargo || command -v rustc; then exit 1; fi; $line; ./example"
+done
+
+# The wheel needs no library, and no other header of ours.
+for compile in "cc -std=c99 -D_POSIX_C_SOURCE=200809L wheel.c" "c++ -std=c++17 wheel.cpp"; do
+    mkdir -p "$out/alone"
+    cp capi/include/tickless_wheel.* "$out/alone"
+    run "the README's wheel: $compile" env --chdir "$out/readme" "${bare[@]}" \
+        sh -euc "$compile -Wall -Wextra -Wpedantic -Werror -I '$out/alone' -o wheel; ./wheel"
+done
+# What cannot work says so in words.
+if report=$(g++ -std=c++14 "${flags[@]}" -fsyntax-only -x c++ - <<<'#include <tickless_wheel.hpp>' 2>&1); then
+    fail "tickless_wheel.hpp takes C++14"
+fi
+grep -qF "needs C++17" <<<"$report" || fail "C++14 is refused without words: $report"
+if report=$(g++ -std=c++14 "${flags[@]}" -fsyntax-only -x c++ - <<<'#include <tickless.hpp>' 2>&1); then
+    fail "tickless.hpp takes C++14"
+fi
+grep -qF "needs C++17" <<<"$report" || fail "C++14 is refused without words: $report"
+
+# The same by CMake: the README's project, with the shared library and the static one.
+need_command cmake cmake
+readme_cmake() {
+    sed -n '/^  ```cmake$/,/^  ```$/{/^  ```/d;s/^  //;p}' capi/README.md
+}
+for target in tickless static; do
+    project=$out/cmake.$target
+    mkdir "$project"
+    cp "$out/readme/example.c" "$project"
+    readme_cmake | sed "s/tickless::tickless/tickless::$target/" >"$project/CMakeLists.txt"
+    run "the README's project, tickless::$target" env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH sh -euc "
+        cd '$project'
+        cmake -S . -B build -DCMAKE_PREFIX_PATH='$out/prefix'
+        cmake --build build
+        build/example"
 done
 
 [ -n "${LONG:-}" ] || exit 0
@@ -145,12 +217,14 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process misuse race; do
+for name in timers calls threads driven process misuse race published contended restart wheel; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
-g++ "${cpp[@]}" "${asan[@]}" capi/tests/cpp/wrapper.cpp "${archive[@]}" -o "$out/wrapper.asan"
-run "wrapper, AddressSanitizer" "$out/wrapper.asan"
+for name in wrapper wheel; do
+    g++ "${cpp[@]}" "${asan[@]}" "capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
+    run "$name.cpp, AddressSanitizer" "$out/$name.asan"
+done
 # A mistake is noticed: the same program, which does not wait.
 sed 's/tickless_timer_cancel_wait(&object->timer, TICKLESS_NEVER)/tickless_timer_cancel(\&object->timer)/
     s/CHECK(object->owned == NULL.*//; s/CHECK(count_now(&released).*//' \
@@ -162,38 +236,68 @@ fi
 grep -q 'heap-use-after-free' <<<"$report" || fail "it failed for another reason: $report"
 echo "finds a free without a wait"
 
-# With a library that is instrumented as in ci/tsan.sh, and the compiler's own runtime.
-tsan=target/tsan/$(host)/debug/libtickless_c.a
-runtime=$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-stable_rt.tsan.a
-(
-    export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/tsan CARGO_PROFILE_DEV_STRIP=none
-    export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
-    cargo rustc --locked --package tickless-c --crate-type staticlib \
-        --target "$(host)"
-)
-# with_tsan NAME COMPILER SOURCE [OPTION..]
-with_tsan() {
-    "$2" "${@:4}" -fsanitize=thread -I capi/tests/c -c "$3" -o "$out/$1.tsan.o"
-    "$2" -no-pie "$out/$1.tsan.o" "$tsan" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
-        -Wl,--export-dynamic -lstdc++ -pthread -ldl -lm -lrt -o "$out/$1.tsan"
+# With a library that is instrumented, and the compiler's own runtime.
+runtimes=$(rustc --print sysroot)/lib/rustlib/$(host)/lib
+# instrument NAME SANITIZER [CFG..]
+instrument() {
+    export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/$1 CARGO_PROFILE_DEV_STRIP=none
+    export RUSTFLAGS="-Zsanitizer=$2 -Cunsafe-allow-abi-mismatch=sanitizer ${*:3}"
+    cargo rustc --locked --package tickless-c --crate-type staticlib --target "$(host)"
+}
+(instrument tsan thread --cfg tsan)
+(instrument asan address --cfg asan)
+# instrumented SANITIZER NAME COMPILER SOURCE [OPTION..]
+instrumented() {
+    local short=${1:0:1}san library runtime
+    library=target/$short/$(host)/debug/libtickless_c.a
+    runtime=$runtimes/librustc-stable_rt.$short.a
+    "$3" "${@:5}" -fsanitize="$1" -I capi/tests/c -c "$4" -o "$out/$2.$short.o"
+    "$3" -no-pie "$out/$2.$short.o" "$library" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
+        -Wl,--export-dynamic -lstdc++ -pthread -ldl -lm -lrt -o "$out/$2.$short"
 }
 need_command llvm-symbolizer llvm
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
-with_tsan wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
+instrumented thread wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
 run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
-for name in threads driven race; do
-    with_tsan "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+for name in threads driven race published contended; do
+    instrumented thread "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, ThreadSanitizer" "$out/$name.tsan" "$((RACES / 100))"
 done
-with_tsan no_wait clang "$out/no_wait.c" "${c[@]}"
+for name in threads race published contended restart; do
+    instrumented address "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+    run "$name, AddressSanitizer in the library too" "$out/$name.asan" "$((RACES / 10))"
+done
+for name in inside coroutine; do
+    instrumented address "$name" clang++ "capi/tests/cpp/$name.cpp" "${cpp[@]}" -std=c++20
+    run "$name, AddressSanitizer in the library too" "$out/$name.asan"
+done
+instrumented thread no_wait clang "$out/no_wait.c" "${c[@]}"
 if report=$(timeout "$LIMIT" "$out/no_wait.tsan" 100000 2>&1); then
     fail "a free without a wait goes unnoticed by ThreadSanitizer"
 fi
 grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: $report"
 echo "finds it as a race, too"
 
+# With a library that is not instrumented, for which the wrapper speaks, and what is installed for checkers.
+g++ "${cpp[@]}" -fsanitize=thread capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
+run "annotated, ThreadSanitizer" env "TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp" \
+    "$out/annotated.tsan"
+# A race of the program's own is still seen.
+sed 's|timer.cancel_wait();|local.uses++;|' capi/tests/cpp/annotated.cpp >"$out/racing.cpp"
+g++ "${cpp[@]}" -fsanitize=thread "$out/racing.cpp" "${libs[@]}" -o "$out/racing.tsan"
+report=$(TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp "$out/racing.tsan" 2>&1 || true)
+grep -q 'WARNING: ThreadSanitizer: data race' <<<"$report" || fail "a race of the program goes unnoticed"
+echo "finds a race of the program's own"
+for tool in memcheck helgrind; do
+    gcc -g "$out/readme/example.c" "${flags[@]}" "${libs[@]}" -pthread -o "$out/example"
+    more=()
+    [ $tool = helgrind ] || more=(--leak-check=full --show-leak-kinds=all --errors-for-leak-kinds=all)
+    run "the README's example, $tool" valgrind --quiet --error-exitcode=9 "--tool=$tool" "${more[@]}" \
+        "--suppressions=$out/prefix/share/tickless/valgrind.supp" "$out/example"
+done
+
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven misuse; do
+for name in calls driven misuse restart wheel; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
 run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "$((RACES / 1000))"

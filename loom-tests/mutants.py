@@ -841,6 +841,14 @@ MUTANTS = {
         [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),
          (HAND, [NO_FENCE])],
     ),
+    "a schedule keeps the handle when its timer may have fired": (
+        "seat",
+        [(PRODUCER, [("        keep(entry);\n", ""), ("            self.cache.counters.add(Count::Seated, 1);\n", "            self.cache.counters.add(Count::Seated, 1);\n            keep(entry);\n")])],
+    ),
+    "a reset keeps the handle when its timer may have fired": (
+        "seat",
+        [(PRODUCER, [("        keep(fresh);\n", ""), ("        match filed {\n", "        keep(fresh);\n        match filed {\n")])],
+    ),
     "a reset's refused payload is lost": (
         "stop",
         [(PRODUCER, [("                Moved::Stranded(fresh)\n", "                Moved::Gone\n")])],

@@ -49,6 +49,56 @@ fn reapers_have_the_name_that_was_asked_for_and_a_number() {
 }
 
 #[test]
+fn threads_call_the_hook_before_they_run_tasks_and_have_the_stack_that_was_asked_for() {
+    const FRAME: usize = 1 << 20;
+    #[inline(never)]
+    fn deep(left: usize) -> u8 {
+        let frame = std::hint::black_box([left as u8; FRAME / 8]);
+        if left == 0 { frame[0] } else { deep(left - 1) + frame[1] - frame[1] }
+    }
+    let (sender, receiver) = mpsc::channel();
+    let begun = sender.clone();
+    let builder = Engine::builder().shards(1).stack_size(16 * FRAME).on_thread_start(move || {
+        let _ = begun.send(usize::MAX);
+        panic!("it is caught");
+    });
+    let engine = builder.build().unwrap();
+    // With the standard library's 2 MiB this would end the process.
+    engine
+        .schedule_detached(Duration::ZERO, move || sender.send(deep(64).into()).unwrap())
+        .unwrap();
+    // One serves, one watches.
+    let mut heard = [(); 3].map(|()| receiver.recv_timeout(PATIENCE).unwrap());
+    assert_eq!(heard[0], usize::MAX, "a thread begins with it");
+    heard.sort_unstable();
+    assert_eq!(heard, [0, usize::MAX, usize::MAX]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_thread_of_the_crates_takes_signals_that_are_for_the_program() {
+    use tickless::dispatch::{Full, Pool};
+    const SIGTERM: u64 = 1 << 14;
+    let (sender, receiver) = mpsc::channel();
+    let tell = move || {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+        sender.send(u64::from_str_radix(line, 16).unwrap()).unwrap();
+    };
+    let heard = || receiver.recv_timeout(PATIENCE).unwrap() & SIGTERM;
+    let engine = Engine::new().unwrap();
+    engine.schedule_detached(Duration::ZERO, tell.clone()).unwrap();
+    assert_eq!(heard(), SIGTERM);
+    let pool = Pool::builder(Full::RunInline).threads(1).build().unwrap();
+    let pooled = Engine::with_handler(pool).unwrap();
+    pooled.schedule_detached(Duration::ZERO, tell.clone()).unwrap();
+    assert_eq!(heard(), SIGTERM);
+    // This thread takes them as before.
+    tell();
+    assert_eq!(heard(), 0);
+}
+
+#[test]
 fn however_many_shards_an_engine_has_that_nobody_uses_one_thread_serves_and_one_watches() {
     let builder = Engine::builder().shards(64).thread_name("unused");
     let engine = builder.clone().build().unwrap();

@@ -26,7 +26,8 @@
  *
  * FORK. An engine belongs to the process that made it. In a child no timer of it fires and no call
  * blocks: scheduling fails with TICKLESS_E_STOPPED, other calls with TICKLESS_E_FORKED. A child can
- * cancel its copies of timers, free its copy of the engine, and make engines of its own. A child
+ * cancel its copies of timers (except one that another thread was moving at that moment:
+ * TICKLESS_E_FORKED), free its copy of the engine, and make engines of its own. A child
  * that was forked inside a callback must end, or replace its program, before the callback returns.
  *
  * UNLOADING. The shared library stays loaded: dlclose does not unload it.
@@ -37,6 +38,17 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
+#if !defined(__linux__) || !defined(__LP64__)
+#error "tickless is for 64-bit Linux; tickless_wheel.h, the wheel for one loop, is not bound to that"
+#endif
+
+#if defined(__GNUC__)
+/** For calls whose result tells whether there is an engine or a timer at all. */
+#define TICKLESS_MUST_USE __attribute__((warn_unused_result))
+#else
+#define TICKLESS_MUST_USE
+#endif
 
 /**
  * The version of the interface that the header describes. A program that was built with another
@@ -241,6 +253,11 @@ typedef struct tickless_turn_info {
 } tickless_turn_info;
 
 /**
+ * A callback: of a timer that is due, or one that releases user data. It must not unwind.
+ */
+typedef void (*tickless_fn)(void *user_data);
+
+/**
  * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
  * which is the default of each; then set what should be different.
  */
@@ -300,12 +317,21 @@ typedef struct tickless_options {
      * Not used: zero.
      */
     uint32_t reserved;
+    /**
+     * The size of the stacks of the engine's threads, on which callbacks run. Default: 2 MiB.
+     */
+    uint64_t stack_size;
+    /**
+     * Is called by each of the engine's threads, with `on_thread_start_data`, before it runs
+     * callbacks: to set its priority or its processors. Default (NULL): nothing. It may make calls
+     * as a callback, but not for this engine, which may not be there yet.
+     */
+    tickless_fn on_thread_start;
+    /**
+     * What `on_thread_start` is called with. It must be there until the engine is freed.
+     */
+    void *on_thread_start_data;
 } tickless_options;
-
-/**
- * A callback: of a timer that is due, or one that releases user data. It must not unwind.
- */
-typedef void (*tickless_fn)(void *user_data);
 
 /**
  * Is called with a timer that will not run: with the context that was given, and the callback and
@@ -425,17 +451,24 @@ typedef struct tickless_overdue_info {
 } tickless_overdue_info;
 
 /**
- * A timer, in memory of the caller's. tickless_schedule and tickless_schedule_when fill it. From
- * then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
+ * A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
+ * From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
  * tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
- * tickless_timer_detach. After that the memory may be used again. If it is never ended, the
- * memory that the engine keeps for it is not used again.
+ * tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
+ * may be used again. If it is never ended, the memory that the engine keeps for it is not used
+ * again.
  *
- * It may be moved by copying its bytes; only one of the copies may be used then. It may outlive
- * its engine. One thread may use it at a time; that includes the call that schedules it, which
- * writes it before it returns: a callback that uses it may run before that, so it has to wait for
- * a lock that the caller holds meanwhile. If all is zero, it is no timer, and so it is after it
- * was ended: calls return TICKLESS_E_HANDLE.
+ * The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
+ * the call that schedules has returned: no call touches the memory after the timer can fire,
+ * unless it says so.
+ *
+ * Several threads may end, move and look at a timer at the same time: one of them ends it, and for
+ * those that come later it is a timer that was ended. A call that ends a timer while another
+ * thread moves or looks at it waits for that, which takes no longer than the other call.
+ *
+ * A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
+ * used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
+ * ended: calls return TICKLESS_E_HANDLE.
  */
 typedef struct tickless_timer {
     /**
@@ -524,6 +557,15 @@ int tickless_next_deadline_ns(const struct tickless_engine *engine,
 int tickless_timeout_ms(uint64_t sleep_ns);
 
 /**
+ * Returns a time as epoll_pwait2, ppoll and pselect want it: fills `*room` and returns it, or
+ * returns NULL for TICKLESS_NEVER. So a loop sleeps to the nanosecond, where tickless_timeout_ms
+ * rounds up to a millisecond. `room` must not be NULL.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+const struct timespec *tickless_timespec(uint64_t sleep_ns, struct timespec *room);
+
+/**
  * Binds the calling thread to a shard: from now on its timers go there. For threads that each
  * drive one shard.
  *
@@ -579,7 +621,9 @@ const char *tickless_version(void);
  *
  * Threads: any. In callbacks: yes.
  */
-int tickless_engine_new(const struct tickless_options *options, struct tickless_engine **engine);
+TICKLESS_MUST_USE
+int tickless_engine_new(const struct tickless_options *options,
+                        struct tickless_engine **engine);
 
 /**
  * Stops an engine: from the call on, no callback begins, and scheduling is refused (while the
@@ -678,6 +722,7 @@ int tickless_overdue(const struct tickless_engine *engine, struct tickless_overd
  *
  * Threads: any. In callbacks: yes.
  */
+TICKLESS_MUST_USE
 int tickless_schedule(const struct tickless_engine *engine,
                       uint64_t delay_ns,
                       tickless_fn run,
@@ -694,12 +739,61 @@ int tickless_schedule(const struct tickless_engine *engine,
  *
  * Threads: any. In callbacks: yes.
  */
+TICKLESS_MUST_USE
 int tickless_schedule_when(const struct tickless_engine *engine,
                            const struct tickless_when *when,
                            tickless_fn run,
                            void *user_data,
                            tickless_fn drop_fn,
                            struct tickless_timer *timer);
+
+/**
+ * Starts a timer, whatever it is in the middle of: one that was never scheduled (all zero) or was
+ * ended is scheduled; one that is pending is cancelled first, which releases its user data; one
+ * that has fired is ended. So a timer can be started again and again, also by its own callback,
+ * without a call that ends it in between; the last time it has to be ended, as any other.
+ *
+ * Each call passes user data, and for each `drop_fn` is called once. User data that serves several
+ * runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
+ * started last cannot be waited for.
+ *
+ * For a timer that repeats, call this in the callback: after the work, with a delay, for a fixed
+ * pause; with tickless_timer_restart_when, TICKLESS_AT and the last deadline plus the period, for
+ * a fixed rate. The latter also keeps its rate if a callback is late, and catches up on what it
+ * missed: pass the first such time that is not over to leave out the others.
+ *
+ * Another thread may end the timer meanwhile: before this call, or after it. One that ends it
+ * while the callback runs comes too late, and does not keep the callback from starting it again.
+ *
+ * Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
+ * `timer`; TICKLESS_E_HANDLE also means that the memory is neither zero nor a timer. After
+ * TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+TICKLESS_MUST_USE
+int tickless_timer_restart(const struct tickless_engine *engine,
+                           struct tickless_timer *timer,
+                           uint64_t delay_ns,
+                           tickless_fn run,
+                           void *user_data,
+                           tickless_fn drop_fn);
+
+/**
+ * As tickless_timer_restart, for a time that is a deadline or has a slack, or a timer that can be
+ * waited for.
+ *
+ * Errors: as tickless_timer_restart, and TICKLESS_E_ARGUMENT, a flag is not known.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+TICKLESS_MUST_USE
+int tickless_timer_restart_when(const struct tickless_engine *engine,
+                                struct tickless_timer *timer,
+                                const struct tickless_when *when,
+                                tickless_fn run,
+                                void *user_data,
+                                tickless_fn drop_fn);
 
 /**
  * Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
@@ -712,7 +806,7 @@ int tickless_schedule_when(const struct tickless_engine *engine,
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_cancel(struct tickless_timer *timer);
 
@@ -722,7 +816,7 @@ int tickless_timer_cancel(struct tickless_timer *timer);
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_take(struct tickless_timer *timer, void **user_data);
 
@@ -740,7 +834,7 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
  * process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes, but a callback cannot wait for
+ * Threads: any. In callbacks: yes, but a callback cannot wait for
  * itself.
  */
 int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
@@ -751,7 +845,7 @@ int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
  *
  * Errors: TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_detach(struct tickless_timer *timer);
 
@@ -762,7 +856,7 @@ int tickless_timer_detach(struct tickless_timer *timer);
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
  * TICKLESS_E_STOPPED.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
 
@@ -772,7 +866,7 @@ int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
  *
  * Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickless_when *when);
 
@@ -781,7 +875,7 @@ int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickles
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_state(const struct tickless_timer *timer);
 
@@ -791,7 +885,7 @@ int tickless_timer_state(const struct tickless_timer *timer);
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
- * Threads: any, one at a time for a timer. In callbacks: yes.
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timer_deadline_ns(struct tickless_timer *timer, uint64_t *deadline_ns);
 

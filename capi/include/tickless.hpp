@@ -13,8 +13,13 @@
 #ifndef TICKLESS_HPP
 #define TICKLESS_HPP
 
+#if !defined(__cplusplus) || __cplusplus < 201703L
+#error "tickless.hpp needs C++17 or later: compile with -std=c++17"
+#endif
+
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -26,7 +31,42 @@
 
 #include "tickless.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define TICKLESS_TSAN_ 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TICKLESS_TSAN_ 1
+#endif
+#endif
+
+#ifdef TICKLESS_TSAN_
+extern "C" void __tsan_acquire(void *address);
+extern "C" void __tsan_release(void *address);
+#endif
+
 namespace tickless {
+
+/// Tells ThreadSanitizer what the library orders, which it does not see in a library that is not
+/// instrumented: what was done before a schedule comes before the callback and its destruction;
+/// and what a callback has done comes before the end of a wait or a stop. For the latter, all
+/// callbacks leave their mark in one place, so that some races that are none of the library's go
+/// unnoticed.
+namespace tsan {
+#ifdef TICKLESS_TSAN_
+inline constexpr bool is_on = true;
+inline char ends;
+inline void acquire(void *address) noexcept { __tsan_acquire(address); }
+inline void release(void *address) noexcept { __tsan_release(address); }
+inline void end_callback() noexcept { __tsan_release(&ends); }
+inline void end_wait() noexcept { __tsan_acquire(&ends); }
+#else
+inline constexpr bool is_on = false;
+inline void acquire(void *) noexcept {}
+inline void release(void *) noexcept {}
+inline void end_callback() noexcept {}
+inline void end_wait() noexcept {}
+#endif
+} // namespace tsan
 
 /// What a call failed with.
 class error : public std::runtime_error {
@@ -40,13 +80,19 @@ private:
     int code_;
 };
 
+/// Says why on stderr, and ends the process.
+[[noreturn]] inline void terminate_because(const char *what, int code) noexcept {
+    std::fprintf(stderr, "tickless: %s: %s\n", what, tickless_strerror(code));
+    std::terminate();
+}
+
 /// Throws if `code` is one of an error, else returns it.
 inline int check(int code) {
     if (code < 0) {
 #ifdef __cpp_exceptions
         throw error(code);
 #else
-        std::terminate();
+        terminate_because("a call failed, without exceptions", code);
 #endif
     }
     return code;
@@ -138,8 +184,21 @@ public:
     }
 
     /// Whether it waits for its deadline.
-    bool is_pending() const noexcept {
-        return tickless_timer_state(&timer_) == TICKLESS_STATE_PENDING;
+    bool is_pending() const noexcept { return state() == TICKLESS_STATE_PENDING; }
+
+    /// One of TICKLESS_STATE_*, or TICKLESS_E_HANDLE if this is no timer any more.
+    int state() const noexcept { return tickless_timer_state(&timer_); }
+
+    /// When it is or was due, on the steady clock, rounded up to the tick; max() if it never fires or
+    /// its engine was stopped. Throws if this is no timer any more.
+    std::chrono::steady_clock::time_point deadline() {
+        using clock = std::chrono::steady_clock;
+        std::uint64_t ns = 0;
+        check(tickless_timer_deadline_ns(&timer_, &ns));
+        if (ns == TICKLESS_NEVER) {
+            return clock::time_point::max();
+        }
+        return clock::time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
     }
 
 protected:
@@ -148,12 +207,18 @@ protected:
 };
 
 /// A timer that ends before its scope does: its destructor cancels, or waits until the callback has
-/// returned. So the callback may use what was declared before it. It must not be destroyed by its
-/// own callback, nor by one that its callback waits for: std::terminate.
+/// returned. So the callback may use what was declared before it.
+///
+/// Its own callback may destroy it, and the object that it is a member of: it is detached then. The
+/// callback itself is destroyed after it has returned. A callback that its callback waits for must
+/// not destroy it: std::terminate.
 class scoped_timer : private timer {
 public:
+    using timer::deadline;
+    using timer::detach;
     using timer::is_pending;
     using timer::reset;
+    using timer::state;
 
     scoped_timer() noexcept = default;
     scoped_timer(scoped_timer &&) noexcept = default;
@@ -172,6 +237,7 @@ public:
     /// also if this is no timer any more.
     bool cancel_wait() {
         int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
+        tsan::end_wait();
         return code != TICKLESS_E_HANDLE && check(code) == 1;
     }
 
@@ -180,6 +246,7 @@ public:
     template <class Rep, class Period>
     bool cancel_wait_for(std::chrono::duration<Rep, Period> limit) {
         int code = tickless_timer_cancel_wait(&timer_, to_ns(limit));
+        tsan::end_wait();
         return code != TICKLESS_E_HANDLE && check(code) == 1;
     }
 
@@ -189,8 +256,18 @@ private:
     /// In a child process, a callback that runs in the parent is none of its business.
     void end() noexcept {
         int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
-        if (code < 0 && code != TICKLESS_E_HANDLE && code != TICKLESS_E_FORKED) {
-            std::terminate();
+        tsan::end_wait();
+        switch (code) {
+        case 0:
+        case 1:
+        case TICKLESS_E_HANDLE:
+            return;
+        case TICKLESS_E_INSIDE_TASK:
+        case TICKLESS_E_FORKED:
+            detach();
+            return;
+        default:
+            terminate_because("a scoped_timer cannot be destroyed here", code);
         }
     }
 };
@@ -200,8 +277,9 @@ struct options : tickless_options {
     options() noexcept : tickless_options{} { size = sizeof(tickless_options); }
 };
 
-/// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks, so it must
-/// not run in one of them: std::terminate. An engine that was moved from is empty: its calls throw
+/// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks. In one of
+/// those it cannot: if a callback ends the process (std::exit) or destroys the engine, the engine is
+/// left as it is, and is not freed. An engine that was moved from is empty: its calls throw
 /// TICKLESS_E_NULL.
 class engine {
 public:
@@ -215,6 +293,25 @@ public:
         timer timer;
         schedule(when.get(), std::forward<F>(callback), &timer.timer_);
         return timer;
+    }
+
+    /// As schedule, for a timer that its callback uses, or whose memory it frees: `timer` is written
+    /// before the callback can run, and not touched after that. (What schedule returns is written by
+    /// the caller, when the callback may have run.) A timer that was there is detached.
+    template <class F>
+    void schedule_into(timer &timer, const when &when, F &&callback) {
+        timer.detach();
+        schedule(when.get(), std::forward<F>(callback), &timer.timer_);
+    }
+
+    /// As schedule_into, for a timer whose end can be waited for. One that was there is ended as by
+    /// its destructor.
+    template <class F>
+    void schedule_into(scoped_timer &timer, const when &when, F &&callback) {
+        timer.end();
+        tickless_when waitable = when.get();
+        waitable.flags |= TICKLESS_WAITABLE;
+        schedule(waitable, std::forward<F>(callback), &timer.timer_);
     }
 
     /// As schedule, for a timer that nobody cancels or moves, which costs less.
@@ -234,12 +331,16 @@ public:
     }
 
     /// Stops, and waits for the callbacks that run. What was pending is destroyed unrun.
-    void stop() { check(tickless_engine_stop(get(), TICKLESS_NEVER, nullptr, nullptr)); }
+    void stop() {
+        check(tickless_engine_stop(get(), TICKLESS_NEVER, nullptr, nullptr));
+        tsan::end_wait();
+    }
 
     /// As stop, but waits no longer than `limit`. Returns whether all callbacks have returned.
     template <class Rep, class Period>
     bool stop_for(std::chrono::duration<Rep, Period> limit) {
         int code = tickless_engine_stop(get(), to_ns(limit), nullptr, nullptr);
+        tsan::end_wait();
         return code != TICKLESS_E_TIMED_OUT && check(code) == 0;
     }
 
@@ -258,6 +359,9 @@ public:
         check(tickless_turn(get(), shard, fired_max, &turn));
         return turn;
     }
+
+    /// Binds the calling thread to a shard: from now on its timers go there.
+    void bind_thread(std::uint32_t shard) { check(tickless_bind_thread(get(), shard)); }
 
     /// The eventfd of a shard of an engine that its caller drives.
     int eventfd(std::uint32_t shard) const { return check(tickless_eventfd(get(), shard)); }
@@ -284,8 +388,10 @@ public:
 private:
     struct end {
         void operator()(tickless_engine *engine) const noexcept {
-            if (tickless_engine_free(engine) != TICKLESS_OK) {
-                std::terminate();
+            int code = tickless_engine_free(engine);
+            tsan::end_wait();
+            if (code != TICKLESS_OK && code != TICKLESS_E_INSIDE_TASK) {
+                terminate_because("an engine cannot be destroyed here", code);
             }
         }
     };
@@ -300,7 +406,7 @@ private:
     void schedule(const tickless_when &when, F &&callback, tickless_timer *timer) {
         using callback_type = std::decay_t<F>;
         static_assert(std::is_invocable_v<callback_type &>, "a callback takes no arguments");
-        if constexpr (sizeof(callback_type) <= sizeof(void *) &&
+        if constexpr (!tsan::is_on && sizeof(callback_type) <= sizeof(void *) &&
                       std::is_trivially_copyable_v<callback_type> &&
                       std::is_trivially_destructible_v<callback_type>) {
             callback_type copy(std::forward<F>(callback));
@@ -310,6 +416,7 @@ private:
                                          timer));
         } else {
             auto *owned = new callback_type(std::forward<F>(callback));
+            tsan::release(owned);
             check(tickless_schedule_when(get(), &when, &run_owned<callback_type>, owned,
                                          &destroy<callback_type>, timer));
         }
@@ -324,12 +431,16 @@ private:
 
     template <class F>
     static void run_owned(void *owned) noexcept {
+        tsan::acquire(owned);
         (*static_cast<F *>(owned))();
+        tsan::release(owned);
     }
 
     template <class F>
     static void destroy(void *owned) noexcept {
+        tsan::acquire(owned);
         delete static_cast<F *>(owned);
+        tsan::end_callback();
     }
 
     std::unique_ptr<tickless_engine, end> engine_;

@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 use std::mem::offset_of;
+use std::ptr;
 
 use tickless::TurnError;
 
@@ -143,6 +144,27 @@ pub extern "C" fn tickless_timeout_ms(sleep_ns: u64) -> c_int {
         return -1;
     }
     c_int::try_from(sleep_ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
+}
+
+/// Returns a time as epoll_pwait2, ppoll and pselect want it: fills `*room` and returns it, or
+/// returns NULL for TICKLESS_NEVER. So a loop sleeps to the nanosecond, where tickless_timeout_ms
+/// rounds up to a millisecond. `room` must not be NULL.
+///
+/// Threads: any. In callbacks: yes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timespec(
+    sleep_ns: u64,
+    room: *mut libc::timespec,
+) -> *const libc::timespec {
+    if sleep_ns == TICKLESS_NEVER {
+        return ptr::null();
+    }
+    let (seconds, rest) = (sleep_ns / 1_000_000_000, sleep_ns % 1_000_000_000);
+    // Less than 2^63, and less than a thousand million.
+    let time = libc::timespec { tv_sec: seconds as libc::time_t, tv_nsec: rest as libc::c_long };
+    // SAFETY: it is room for one, as the header asks.
+    unsafe { room.write(time) };
+    room
 }
 
 /// Binds the calling thread to a shard: from now on its timers go there. For threads that each

@@ -54,6 +54,7 @@ pub extern "C" fn tickless_version() -> *const c_char {
 /// a thread or an eventfd could not be made.
 ///
 /// Threads: any. In callbacks: yes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_new(
     options: *const TicklessOptions,

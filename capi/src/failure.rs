@@ -50,12 +50,19 @@ pub const TICKLESS_E_PANIC: c_int = -17;
 #[derive(Debug)]
 pub(crate) struct Failure(c_int);
 
+/// A failure whose message was put aside.
+pub(crate) struct KeptFailure {
+    code: c_int,
+    text: Text,
+}
+
 /// What a call returns: a number that is not negative, or why it failed.
 pub(crate) type Outcome = Result<c_int, Failure>;
 
 /// A text that ends with a zero, and is cut where the room ends.
 struct Message(UnsafeCell<Text>);
 
+#[derive(Clone, Copy)]
 struct Text {
     bytes: [u8; ROOM],
     len: usize,
@@ -150,10 +157,31 @@ impl Failure {
         Failure(code)
     }
 
+    pub(crate) fn code(&self) -> c_int {
+        self.0
+    }
+
+    /// Puts the message aside, before foreign code may leave another.
+    pub(crate) fn keep(self) -> KeptFailure {
+        // SAFETY: the place is this thread's, and nothing else runs meanwhile.
+        KeptFailure { code: self.0, text: MESSAGE.with(|place| unsafe { *place.0.get() }) }
+    }
+
     /// An argument that must not be is NULL.
     #[cold]
     pub(crate) fn null(name: &str) -> Failure {
         Failure::new(TICKLESS_E_NULL, format_args!("{name} is NULL"))
+    }
+}
+
+// === impl KeptFailure ===
+
+impl KeptFailure {
+    /// Leaves the message again.
+    pub(crate) fn leave(self) -> Failure {
+        // SAFETY: as in `Failure::keep`.
+        MESSAGE.with(|place| unsafe { *place.0.get() = self.text });
+        Failure(self.code)
     }
 }
 

@@ -11,8 +11,9 @@
 //! *Timers.* A `tickless_timer` is memory of the caller's: a word that says what it is, the handle
 //! (one word) and, for a timer that can be waited for, the waiter. So a timer costs no allocation.
 //! A call that ends one first moves the handle out and marks the memory as ended, and does not
-//! touch it again: the task's `drop_fn` may free it. The mark is how a second cancel is known. A
-//! copy of a timer is not known.
+//! touch it again: the task's `drop_fn` may free it. The mark is how a second cancel is known, also
+//! one at the same time. A copy of a timer is not known. A call that schedules fills the memory
+//! before the timer can fire, and a call that moves one has written it by then.
 //!
 //! *Engines.* A `tickless_engine` is a *shell* (`shell`) that is never freed but used again, and
 //! its address carries a few bits of a generation. So the use of an engine that was freed is an
@@ -43,6 +44,7 @@ mod sized;
 mod task;
 mod time;
 mod timer;
+mod users;
 
 pub use driving::*;
 pub use engine::*;

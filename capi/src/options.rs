@@ -1,6 +1,6 @@
 //! The settings of an engine, as C gives them.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::offset_of;
 use std::ptr;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use tickless::{Builder, Clock, Driver, ManualClock};
 
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
 use crate::sized::{self, HasSize};
+use crate::task::{Run, TicklessFn};
 use crate::time::TICKLESS_NEVER;
 
 /// For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
@@ -62,14 +63,24 @@ pub struct TicklessOptions {
     pub driver: u32,
     /// Not used: zero.
     pub reserved: u32,
+    /// The size of the stacks of the engine's threads, on which callbacks run. Default: 2 MiB.
+    pub stack_size: u64,
+    /// Is called by each of the engine's threads, with `on_thread_start_data`, before it runs
+    /// callbacks: to set its priority or its processors. Default (NULL): nothing. It may make calls
+    /// as a callback, but not for this engine, which may not be there yet.
+    pub on_thread_start: TicklessFn,
+    /// What `on_thread_start` is called with. It must be there until the engine is freed.
+    pub on_thread_start_data: *mut c_void,
 }
 
-// SAFETY: it is `repr(C)`, 5 words and 8 halves of words, and zero is a number and a pointer.
+// SAFETY: it is `repr(C)`, 8 words and 8 halves of words, and zero is a number, a pointer, and no
+// function.
 unsafe impl HasSize for TicklessOptions {
-    const FIRST_SIZE: usize = offset_of!(TicklessOptions, reserved) + 4;
+    const FIRST_SIZE: usize =
+        offset_of!(TicklessOptions, on_thread_start_data) + size_of::<usize>();
 }
 
-const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4);
+const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4 + 3 * 8);
 
 /// Settings that have been read.
 pub(crate) struct Settings {
@@ -78,6 +89,27 @@ pub(crate) struct Settings {
     pub(crate) clock: Option<ManualClock>,
     /// Whether the caller drives the engine; the number of shards is set then.
     pub(crate) driven_shards: Option<usize>,
+}
+
+/// What the engine's threads call when they begin.
+struct ThreadStart {
+    call: Run,
+    data: *mut c_void,
+}
+
+// SAFETY: the address is passed to the function and not used otherwise. That it may be called on
+// any thread is what the header says.
+unsafe impl Send for ThreadStart {}
+// SAFETY: as above.
+unsafe impl Sync for ThreadStart {}
+
+// === impl ThreadStart ===
+
+impl ThreadStart {
+    fn run(&self) {
+        // SAFETY: the caller of `tickless_engine_new` has promised that it may be called so.
+        unsafe { (self.call)(self.data) }
+    }
 }
 
 // === impl Settings ===
@@ -97,6 +129,10 @@ impl Settings {
             // SAFETY: as the caller promises.
             let name = unsafe { CStr::from_ptr(options.thread_name) };
             builder = builder.thread_name(name.to_string_lossy());
+        }
+        if let Some(start) = options.on_thread_start {
+            let start = ThreadStart { call: start, data: options.on_thread_start_data };
+            builder = builder.on_thread_start(move || start.run());
         }
         options.settings(builder)
     }
@@ -119,6 +155,10 @@ impl TicklessOptions {
             TICKLESS_NEVER => builder.takeover(None),
             ns => builder.takeover(Duration::from_nanos(ns)),
         };
+        if self.stack_size > 0 {
+            let size = usize::try_from(self.stack_size).unwrap_or(usize::MAX);
+            builder = builder.stack_size(size);
+        }
         if self.shards > 0 {
             builder = builder.shards(self.shards as usize);
         }
@@ -163,6 +203,10 @@ impl TicklessOptions {
             let per_processor = || std::thread::available_parallelism().map_or(1, usize::from);
             let shards = match self.shards as usize {
                 0 => per_processor().min(Builder::MAX_SHARDS),
+                // The builder refuses it; no descriptor is opened before.
+                shards if shards > Builder::MAX_SHARDS => {
+                    return Ok(Settings { builder, clock, driven_shards: None });
+                }
                 shards => shards,
             };
             builder = builder.driver(Driver::Caller).shards(shards);
@@ -188,6 +232,9 @@ impl Default for TicklessOptions {
             clock: TICKLESS_CLOCK_SYSTEM,
             driver: TICKLESS_DRIVER_THREADS,
             reserved: 0,
+            stack_size: 0,
+            on_thread_start: None,
+            on_thread_start_data: ptr::null_mut(),
         }
     }
 }

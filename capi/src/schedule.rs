@@ -12,7 +12,8 @@ use crate::failure::{
 use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn, UserData};
 use crate::time::{delay, duration, instant_at};
-use crate::timer::{TicklessTimer, put, put_waitable};
+use crate::timer::{TicklessTimer, claim, put, put_waitable, withdraw};
+use crate::users::Use;
 
 /// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
 /// is due at once.
@@ -52,6 +53,7 @@ pub(crate) struct Timing {
 /// TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED.
 ///
 /// Threads: any. In callbacks: yes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule(
     engine: *const TicklessEngine,
@@ -64,16 +66,17 @@ pub unsafe extern "C" fn tickless_schedule(
     enter(|| {
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: it is an engine, as the header asks.
-        let inner = unsafe { shell::inner(engine) }?;
+        let inner = match unsafe { shell::inner(engine) } {
+            Ok(inner) => inner,
+            Err(failure) => return Err(release_after(task, failure)),
+        };
         if timer.is_null() {
             return detached(inner, after(delay_ns), task);
         }
         // This is the one call with a duration: so the engine's code becomes a part of this
         // function, without what a delay does not need.
-        let scheduled = inner.engine.schedule(delay(delay_ns), Payload::Plain(task));
         // SAFETY: it is memory for a timer, as the header asks.
-        unsafe { put(timer, scheduled.map_err(refusal)?) };
-        Ok(TICKLESS_OK)
+        unsafe { plain(inner, delay(delay_ns), task, timer, None) }
     })
 }
 
@@ -84,6 +87,7 @@ pub unsafe extern "C" fn tickless_schedule(
 /// for TICKLESS_WAITABLE.
 ///
 /// Threads: any. In callbacks: yes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule_when(
     engine: *const TicklessEngine,
@@ -95,32 +99,162 @@ pub unsafe extern "C" fn tickless_schedule_when(
 ) -> c_int {
     enter(|| {
         let task = task(run, user_data, drop_fn)?;
-        // SAFETY: it points to a time, as the header asks.
-        let Timing { when, is_waitable } = unsafe { when_of(when) }?;
-        if is_waitable && timer.is_null() {
-            let why = format_args!("a timer that nobody keeps cannot be waited for");
-            return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
-        }
-        // SAFETY: it is an engine, as the header asks.
-        let inner = unsafe { shell::inner(engine) }?;
+        // SAFETY: they point to an engine and a time, as the header asks.
+        let (inner, Timing { when, is_waitable }) = match unsafe { checked(engine, when, timer) } {
+            Ok(checked) => checked,
+            Err(failure) => return Err(release_after(task, failure)),
+        };
         if timer.is_null() {
             return detached(inner, when, task);
         }
-        let (payload, waiter) = if is_waitable {
-            let (guarded, waiter) = pair(task);
-            (Payload::Waitable(guarded), Some(waiter))
-        } else {
-            (Payload::Plain(task), None)
-        };
-        let handle = inner.engine.schedule(when, payload).map_err(refusal)?;
-        match waiter {
-            // SAFETY: it is memory for a timer, as the header asks.
-            Some(waiter) => unsafe { put_waitable(timer, handle, waiter) },
-            // SAFETY: as above.
-            None => unsafe { put(timer, handle) },
+        // SAFETY: it is memory for a timer, as the header asks.
+        unsafe {
+            if is_waitable {
+                waitable(inner, when, task, timer, None)
+            } else {
+                plain(inner, when, task, timer, None)
+            }
         }
-        Ok(TICKLESS_OK)
     })
+}
+
+/// Starts a timer, whatever it is in the middle of: one that was never scheduled (all zero) or was
+/// ended is scheduled; one that is pending is cancelled first, which releases its user data; one
+/// that has fired is ended. So a timer can be started again and again, also by its own callback,
+/// without a call that ends it in between; the last time it has to be ended, as any other.
+///
+/// Each call passes user data, and for each `drop_fn` is called once. User data that serves several
+/// runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
+/// started last cannot be waited for.
+///
+/// For a timer that repeats, call this in the callback: after the work, with a delay, for a fixed
+/// pause; with tickless_timer_restart_when, TICKLESS_AT and the last deadline plus the period, for
+/// a fixed rate. The latter also keeps its rate if a callback is late, and catches up on what it
+/// missed: pass the first such time that is not over to leave out the others.
+///
+/// Another thread may end the timer meanwhile: before this call, or after it. One that ends it
+/// while the callback runs comes too late, and does not keep the callback from starting it again.
+///
+/// Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
+/// `timer`; TICKLESS_E_HANDLE also means that the memory is neither zero nor a timer. After
+/// TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
+///
+/// Threads: any. In callbacks: yes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_restart(
+    engine: *const TicklessEngine,
+    timer: *mut TicklessTimer,
+    delay_ns: u64,
+    run: TicklessFn,
+    user_data: *mut c_void,
+    drop_fn: TicklessFn,
+) -> c_int {
+    let when = TicklessWhen { time_ns: delay_ns, slack_ns: 0, flags: 0 };
+    // SAFETY: passed on to the caller.
+    unsafe { tickless_timer_restart_when(engine, timer, &raw const when, run, user_data, drop_fn) }
+}
+
+/// As tickless_timer_restart, for a time that is a deadline or has a slack, or a timer that can be
+/// waited for.
+///
+/// Errors: as tickless_timer_restart, and TICKLESS_E_ARGUMENT, a flag is not known.
+///
+/// Threads: any. In callbacks: yes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_restart_when(
+    engine: *const TicklessEngine,
+    timer: *mut TicklessTimer,
+    when: *const TicklessWhen,
+    run: TicklessFn,
+    user_data: *mut c_void,
+    drop_fn: TicklessFn,
+) -> c_int {
+    enter(|| {
+        let task = task(run, user_data, drop_fn)?;
+        // SAFETY: they point to an engine, a time and a timer, as the header asks.
+        let claimed = unsafe {
+            checked(engine, when, timer).and_then(|(inner, Timing { when, is_waitable })| {
+                Ok((inner, when, is_waitable, claim(timer, is_waitable)?))
+            })
+        };
+        let (inner, when, is_waitable, begun) = match claimed {
+            Ok(claimed) => claimed,
+            Err(failure) => return Err(release_after(task, failure)),
+        };
+        // SAFETY: it was claimed.
+        unsafe {
+            if is_waitable {
+                waitable(inner, when, task, timer, Some(&begun))
+            } else {
+                plain(inner, when, task, timer, Some(&begun))
+            }
+        }
+    })
+}
+
+/// Schedules a timer, and fills its memory before it can fire; in a use, if the memory was claimed.
+///
+/// # Safety
+/// `timer` points to memory for a timer.
+#[inline(always)]
+unsafe fn plain(
+    inner: &Inner,
+    when: impl Into<When>,
+    task: Task,
+    timer: *mut TicklessTimer,
+    begun: Option<&Use>,
+) -> Outcome {
+    let bits = begun.map_or(0, Use::bits);
+    let mut is_filled = false;
+    let keep = |handle| {
+        is_filled = true;
+        // SAFETY: it is memory for a timer, as the caller promises.
+        unsafe { put(timer, handle, bits) }
+    };
+    // SAFETY: the handle is stored and no more.
+    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::Plain(task), keep) };
+    scheduled.map_err(|error| {
+        if is_filled || begun.is_some() {
+            // SAFETY: it was not filed.
+            unsafe { withdraw(timer, false) };
+        }
+        refusal(error)
+    })?;
+    // The memory may be gone.
+    Ok(TICKLESS_OK)
+}
+
+/// As `plain`, for a timer that can be waited for.
+///
+/// # Safety
+/// As for `plain`.
+unsafe fn waitable(
+    inner: &Inner,
+    when: When,
+    task: Task,
+    timer: *mut TicklessTimer,
+    begun: Option<&Use>,
+) -> Outcome {
+    let bits = begun.map_or(0, Use::bits);
+    let (guarded, waiter) = pair(task);
+    let mut is_filled = false;
+    let keep = |handle| {
+        is_filled = true;
+        // SAFETY: it is memory for a timer, as the caller promises.
+        unsafe { put_waitable(timer, handle, waiter, bits) }
+    };
+    // SAFETY: the handle is stored and no more.
+    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::Waitable(guarded), keep) };
+    scheduled.map_err(|error| {
+        if is_filled || begun.is_some() {
+            // SAFETY: it was not filed.
+            unsafe { withdraw(timer, is_filled) };
+        }
+        refusal(error)
+    })?;
+    Ok(TICKLESS_OK)
 }
 
 /// Schedules a timer that nobody keeps.
@@ -130,11 +264,43 @@ fn detached(inner: &Inner, when: When, task: Task) -> Outcome {
     Ok(TICKLESS_OK)
 }
 
+/// The arguments of a call that schedules.
+///
+/// # Safety
+/// `engine` and `when` are NULL or point to what their types say.
+unsafe fn checked<'a>(
+    engine: *const TicklessEngine,
+    when: *const TicklessWhen,
+    timer: *mut TicklessTimer,
+) -> Result<(&'a Inner, Timing), Failure> {
+    // SAFETY: as the caller promises.
+    let timing = unsafe { when_of(when) }?;
+    if timing.is_waitable && timer.is_null() {
+        let why = format_args!("a timer that nobody keeps cannot be waited for");
+        return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
+    }
+    // SAFETY: as the caller promises.
+    Ok((unsafe { shell::inner(engine) }?, timing))
+}
+
 /// Makes the task, or releases the user data.
 #[inline]
 fn task(run: TicklessFn, user_data: *mut c_void, drop_fn: TicklessFn) -> Result<Task, Failure> {
     let user_data = UserData::new(user_data, drop_fn);
-    run.map(|run| Task::new(run, user_data)).ok_or_else(|| Failure::null("run"))
+    match run {
+        Some(run) => Ok(Task::new(run, user_data)),
+        None => Err(release_after(user_data, Failure::null("run"))),
+    }
+}
+
+/// Releases what a call got that has failed. That runs foreign code, whose failures leave messages:
+/// the call's own message is left again.
+#[cold]
+#[inline(never)]
+fn release_after<D>(owned: D, failure: Failure) -> Failure {
+    let kept = failure.keep();
+    drop(owned);
+    kept.leave()
 }
 
 /// A delay as the engine's.

@@ -15,8 +15,7 @@
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use tickless::{Engine, ManualClock};
 
@@ -46,36 +45,105 @@ struct Shell {
     generation: AtomicU64,
     /// The generation that a call frees or has freed, or one before it.
     freed: AtomicU64,
+    /// The address of the next empty shell.
+    next: AtomicU64,
+    /// The shell that was made before this one.
+    older: *mut Shell,
     inner: UnsafeCell<MaybeUninit<Inner>>,
 }
 
 /// The bits of the pointer that are not the shell's address.
 const TAG: usize = align_of::<Shell>() - 1;
 
-/// The addresses of shells without an engine. Nobody waits for this lock: in a child process, the
-/// thread that held it may not exist.
-static EMPTY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// The shells without an engine, a stack: the address of the first, and in the bits that an address
+/// does not have, how often the stack was changed. Shells are never freed, so that a thread may
+/// look at one that another has taken meanwhile.
+static EMPTY: AtomicU64 = AtomicU64::new(0);
+
+/// The shell that was made last. From here all are reached, for checkers of leaks: what is on the
+/// stack is no address to them.
+static NEWEST: AtomicPtr<Shell> = AtomicPtr::new(ptr::null_mut());
+
+/// The bits of the stack's word that are an address: 48, less those that the alignment leaves.
+const ADDRESS: u64 = (1 << 48) - 1 - TAG as u64;
 
 /// Puts an engine into a shell, and returns the pointer for the caller.
 pub(crate) fn fill(inner: Inner) -> *mut TicklessEngine {
-    let used = EMPTY.try_lock().ok().and_then(|mut empty| empty.pop());
-    let shell: *mut Shell = match used {
-        Some(address) => ptr::with_exposed_provenance_mut(address),
-        None => Box::into_raw(Box::new(Shell {
-            generation: AtomicU64::new(0),
-            freed: AtomicU64::new(0),
-            inner: UnsafeCell::new(MaybeUninit::uninit()),
-        })),
-    };
+    let shell = pop().unwrap_or_else(make);
     // SAFETY: shells are never freed.
     let this = unsafe { &*shell };
-    // SAFETY: the shell is empty, and this thread's: it was in no list, or was taken out of it.
+    // SAFETY: the shell is empty, and this thread's: it is new, or was taken off the stack.
     unsafe { (*this.inner.get()).write(inner) };
-    // ORDER: Relaxed - the lock has ordered what was before.
+    // ORDER: Relaxed - what was before the shell was put on the stack is seen (`pop`).
     let generation = this.generation.load(Ordering::Relaxed) + 1;
     // ORDER: Release - pairs with the Acquire in `inner`: the engine is in the shell.
     this.generation.store(generation, Ordering::Release);
     shell.cast::<TicklessEngine>().map_addr(|address| address | tag(generation))
+}
+
+fn make() -> *mut Shell {
+    // ORDER: Relaxed - a pointer that nobody follows.
+    let mut older = NEWEST.load(Ordering::Relaxed);
+    let shell = Box::into_raw(Box::new(Shell {
+        generation: AtomicU64::new(0),
+        freed: AtomicU64::new(0),
+        next: AtomicU64::new(0),
+        older,
+        inner: UnsafeCell::new(MaybeUninit::uninit()),
+    }));
+    // ORDER: Release, Relaxed - as above; checkers look when all threads stand still.
+    let (to, failed) = (Ordering::Release, Ordering::Relaxed);
+    while let Err(now) = NEWEST.compare_exchange(older, shell, to, failed) {
+        older = now;
+        // SAFETY: nobody else knows the shell yet.
+        unsafe { (*shell).older = older };
+    }
+    shell
+}
+
+/// Takes an empty shell.
+fn pop() -> Option<*mut Shell> {
+    // ORDER: Acquire - pairs with the Release in `push`: what was done with the shell before.
+    let mut head = EMPTY.load(Ordering::Acquire);
+    while head & ADDRESS != 0 {
+        let first: *mut Shell = ptr::with_exposed_provenance_mut((head & ADDRESS) as usize);
+        // SAFETY: shells are never freed.
+        // ORDER: Relaxed - if another thread has taken it meanwhile, the CAS fails.
+        let next = unsafe { &(*first).next }.load(Ordering::Relaxed);
+        let (to, failed) = (Ordering::Acquire, Ordering::Acquire);
+        // ORDER: Acquire - as above.
+        match EMPTY.compare_exchange(head, changed(head, next), to, failed) {
+            Ok(_) => return Some(first),
+            Err(now) => head = now,
+        }
+    }
+    None
+}
+
+/// Leaves an empty shell for the next engine.
+fn push(shell: *const Shell) {
+    let address = shell.expose_provenance() as u64;
+    assert_eq!(address & ADDRESS, address, "addresses have 48 bits");
+    // ORDER: Relaxed - the CAS looks again.
+    let mut head = EMPTY.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: shells are never freed.
+        // ORDER: Relaxed - the CAS publishes it.
+        unsafe { &(*shell).next }.store(head & ADDRESS, Ordering::Relaxed);
+        let (to, failed) = (Ordering::Release, Ordering::Relaxed);
+        // ORDER: Release - pairs with the Acquire in `pop`. Relaxed - it is tried again.
+        match EMPTY.compare_exchange(head, changed(head, address), to, failed) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// The stack's word with another first shell, and one change more.
+fn changed(head: u64, first: u64) -> u64 {
+    // The low bits count first, and carry into the high ones.
+    let changes = ((head & !ADDRESS) | ADDRESS).wrapping_add(1) & !ADDRESS;
+    changes | first
 }
 
 /// What is in the shell of a caller's pointer.
@@ -152,9 +220,7 @@ impl Freeing {
         shell.generation.store(this.generation + 1, Ordering::Release);
         // SAFETY: it was there, and nobody else takes it.
         let inner = unsafe { (*shell.inner.get()).assume_init_read() };
-        if let Ok(mut empty) = EMPTY.try_lock() {
-            empty.push(this.address.expose_provenance());
-        }
+        push(this.address);
         inner
     }
 }
@@ -186,11 +252,33 @@ fn tag(generation: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::thread;
 
     use tickless::Builder;
 
     use super::*;
+
+    #[test]
+    fn no_shell_is_lost_however_many_threads_take_and_leave_them() {
+        const THREADS: usize = 4;
+        let take_and_leave = || {
+            let mut used = BTreeSet::new();
+            for _ in 0..300_000 {
+                let shell = pop().unwrap_or_else(make);
+                used.insert(shell.addr());
+                push(shell);
+            }
+            used
+        };
+        let used: Vec<BTreeSet<usize>> = thread::scope(|threads| {
+            let workers: Vec<_> = (0..THREADS).map(|_| threads.spawn(take_and_leave)).collect();
+            workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
+        });
+        let shells: BTreeSet<usize> = used.into_iter().flatten().collect();
+        // Of the other tests of this program, each has one engine at a time.
+        assert!(shells.len() <= THREADS + 4, "{} shells", shells.len());
+    }
 
     #[test]
     fn of_two_threads_that_take_an_engine_out_of_its_shell_one_gets_it() {

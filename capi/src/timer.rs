@@ -1,11 +1,22 @@
 //! Timers: the memory that the caller gives, and how a timer is ended, moved and looked at.
 //!
-//! *Owner*: one thread at a time, as the header asks.
+//! The first word of the memory is its *mark*: what is in it, and which thread was the last to use
+//! it without ending it (`users`). A CAS of the mark decides which of several threads ends a timer.
+//! The memory is filled before the timer can fire, and not touched after that by the call that
+//! fills it: the callback may end the timer, and `drop_fn` may free the memory, before that call
+//! returns.
 //!
-//! *Invariants*: an ended timer is moved out of its memory first, which its `drop_fn` may free.
+//! *Owner*: any thread. The call that schedules fills the memory, and is the only one until then.
+//!
+//! *Invariants*: who ends a timer moves the handle out of the memory first, which the timer's
+//! `drop_fn` may free. Who uses the handle otherwise has left its use in the mark, and is waited
+//! for.
+//!
+//! *Tested by*: `tests/c/published.c`, `tests/c/contended.c`, `tests/c/calls.c`.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use tickless::wait::{Ended, Stage, WaitError, Waiter};
 use tickless::{Handle, ResetError, State, When};
@@ -18,6 +29,7 @@ use crate::failure::{
 use crate::schedule::{TicklessWhen, when_of};
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
+use crate::users::{USE_BITS, Use, wait_for};
 
 /// A state of a timer: it waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
@@ -32,17 +44,24 @@ pub const TICKLESS_STATE_RUNNING: c_int = 4;
 /// released.
 pub const TICKLESS_STATE_FINISHED: c_int = 5;
 
-/// A timer, in memory of the caller's. tickless_schedule and tickless_schedule_when fill it. From
-/// then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
+/// A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
+/// From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
 /// tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
-/// tickless_timer_detach. After that the memory may be used again. If it is never ended, the
-/// memory that the engine keeps for it is not used again.
+/// tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
+/// may be used again. If it is never ended, the memory that the engine keeps for it is not used
+/// again.
 ///
-/// It may be moved by copying its bytes; only one of the copies may be used then. It may outlive
-/// its engine. One thread may use it at a time; that includes the call that schedules it, which
-/// writes it before it returns: a callback that uses it may run before that, so it has to wait for
-/// a lock that the caller holds meanwhile. If all is zero, it is no timer, and so it is after it
-/// was ended: calls return TICKLESS_E_HANDLE.
+/// The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
+/// the call that schedules has returned: no call touches the memory after the timer can fire,
+/// unless it says so.
+///
+/// Several threads may end, move and look at a timer at the same time: one of them ends it, and for
+/// those that come later it is a timer that was ended. A call that ends a timer while another
+/// thread moves or looks at it waits for that, which takes no longer than the other call.
+///
+/// A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
+/// used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
+/// ended: calls return TICKLESS_E_HANDLE.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TicklessTimer {
@@ -53,23 +72,29 @@ pub struct TicklessTimer {
 /// What is in a timer's memory.
 #[repr(C)]
 struct Armed {
-    mark: u64,
-    handle: MaybeUninit<Handle<Payload>>,
-    /// If the mark says so.
+    mark: AtomicU64,
+    /// A handle, if the mark says so. It is read before the CAS that makes it the reader's.
+    handle: AtomicPtr<()>,
+    /// If the mark says so. It is written and read in a use.
     waiter: MaybeUninit<Waiter<Task>>,
 }
 
 const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessTimer>());
 const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessTimer>());
 
-const PLAIN: u64 = u64::from_be_bytes(*b"tickless");
-const WAITABLE: u64 = u64::from_be_bytes(*b"ticktock");
-const ENDED: u64 = u64::from_be_bytes(*b"ticked!!");
+/// What a mark is without the bits of its last use.
+const KIND: u64 = u64::MAX << USE_BITS;
+const PLAIN: u64 = 0x746b << USE_BITS;
+const WAITABLE: u64 = 0x7477 << USE_BITS;
+const ENDED: u64 = 0x7421 << USE_BITS;
+
+const _: () = assert!(size_of::<Handle<Payload>>() == size_of::<*mut ()>());
 
 /// A timer that was moved out of the caller's memory.
 enum Taken {
     Plain(Handle<Payload>),
-    Waitable(Handle<Payload>, Waiter<Task>),
+    /// And the mark that was left.
+    Waitable(Handle<Payload>, Waiter<Task>, u64),
 }
 
 /// Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
@@ -82,7 +107,7 @@ enum Taken {
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
@@ -90,7 +115,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
         match unsafe { take(timer) }? {
             // The one call of it: the engine's code becomes a part of this function.
             Taken::Plain(handle) => Ok(handle.cancel().into()),
-            Taken::Waitable(handle, waiter) => Ok(revoke(handle, waiter).is_some().into()),
+            Taken::Waitable(handle, waiter, _) => Ok(revoke(handle, waiter).is_some().into()),
         }
     })
 }
@@ -100,7 +125,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_take(
     timer: *mut TicklessTimer,
@@ -113,7 +138,7 @@ pub unsafe extern "C" fn tickless_timer_take(
         // SAFETY: it points to a timer, as the header asks.
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
-            Taken::Waitable(handle, waiter) => revoke(handle, waiter),
+            Taken::Waitable(handle, waiter, _) => revoke(handle, waiter),
         };
         let is_taken = task.is_some();
         let address = task.map_or(std::ptr::null_mut(), Task::into_user_data);
@@ -136,7 +161,7 @@ pub unsafe extern "C" fn tickless_timer_take(
 /// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
 /// process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes, but a callback cannot wait for
+/// Threads: any. In callbacks: yes, but a callback cannot wait for
 /// itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel_wait(
@@ -145,13 +170,15 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 ) -> c_int {
     enter(|| {
         // SAFETY: it points to a timer, as the header asks.
-        if unsafe { mark(timer) }? == PLAIN {
+        if unsafe { live_mark(timer) }? & KIND == PLAIN {
             let why = format_args!("the timer was scheduled without TICKLESS_WAITABLE");
             return Err(Failure::new(TICKLESS_E_NOT_WAITABLE, why));
         }
         // SAFETY: as above.
-        let Taken::Waitable(handle, mut waiter) = unsafe { take(timer) }? else {
-            unreachable!("the mark says that it has a waiter");
+        let (handle, mut waiter, left) = match unsafe { take(timer) }? {
+            Taken::Waitable(handle, waiter, left) => (handle, waiter, left),
+            // Another thread has started it again since.
+            Taken::Plain(handle) => return Ok(handle.cancel().into()),
         };
         let task = waiter.take();
         let is_cancelled = task.is_some();
@@ -166,7 +193,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
             Ok(_) => Ok(1),
             Err(error) => {
                 // SAFETY: the caller's memory is there, since the task has not ended.
-                unsafe { put_waitable(timer, handle, waiter) };
+                unsafe { put_back(timer, handle, waiter, left) };
                 Err(wait_failure(error))
             }
         }
@@ -178,7 +205,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 ///
 /// Errors: TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
@@ -197,11 +224,11 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
 /// TICKLESS_E_STOPPED.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_ns: u64) -> c_int {
     // SAFETY: it points to a timer, as the header asks.
-    enter(|| reset(unsafe { handle_mut(timer) }?, delay(delay_ns)))
+    enter(|| unsafe { reset(timer, delay(delay_ns)) })
 }
 
 /// As tickless_timer_reset, for a time that is a deadline or has a slack. The flag
@@ -209,16 +236,17 @@ pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_n
 ///
 /// Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset_when(
     timer: *mut TicklessTimer,
     when: *const TicklessWhen,
 ) -> c_int {
     enter(|| {
-        // SAFETY: they point to a timer and a time, as the header asks.
-        let (handle, when) = unsafe { (handle_mut(timer)?, when_of(when)?) };
-        reset(handle, when.when)
+        // SAFETY: it points to a time, as the header asks.
+        let when = unsafe { when_of(when) }?.when;
+        // SAFETY: it points to a timer, as the header asks.
+        unsafe { reset(timer, when) }
     })
 }
 
@@ -226,18 +254,17 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_int {
     enter(|| {
         // SAFETY: it points to a timer, as the header asks.
-        let is_waitable = unsafe { mark(timer) }? == WAITABLE;
-        // SAFETY: it is one, and nobody changes it meanwhile.
-        let armed = unsafe { &*armed(timer) };
-        // SAFETY: the mark says that it is there.
-        let handle = unsafe { armed.handle.assume_init_ref() };
-        // SAFETY: as above.
-        let stage = is_waitable.then(|| unsafe { armed.waiter.assume_init_ref() }.stage());
+        let borrowed = unsafe { borrow(timer.cast_mut()) }?;
+        let armed = borrowed.armed;
+        let handle = borrowed.handle();
+        // SAFETY: nobody ends or moves it meanwhile, and the mark says whether there is a waiter.
+        let waiter = || unsafe { (*armed).waiter.assume_init_ref() };
+        let stage = borrowed.is_waitable.then(|| waiter().stage());
         Ok(match (stage, handle.state()) {
             (Some(Stage::Running), _) => TICKLESS_STATE_RUNNING,
             (Some(Stage::Finished), _) => TICKLESS_STATE_FINISHED,
@@ -254,7 +281,7 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
-/// Threads: any, one at a time for a timer. In callbacks: yes.
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_deadline_ns(
     timer: *mut TicklessTimer,
@@ -265,24 +292,25 @@ pub unsafe extern "C" fn tickless_timer_deadline_ns(
             return Err(Failure::null("deadline_ns"));
         }
         // SAFETY: it points to a timer, as the header asks.
-        let deadline = unsafe { handle_mut(timer) }?.deadline();
+        let borrowed = unsafe { borrow(timer) }?;
+        let deadline = borrowed.handle().deadline();
+        drop(borrowed);
         // SAFETY: it points to a number, as the header asks.
         unsafe { deadline_ns.write(deadline.map_or(TICKLESS_NEVER, ns_of)) };
         Ok(TICKLESS_OK)
     })
 }
 
-/// Fills a timer's memory.
+/// Fills a timer's memory, in a use of these bits, or in none.
 ///
 /// # Safety
-/// `timer` points to memory for a timer.
+/// `timer` points to memory for a timer, which no other thread knows as one, or waits for.
 #[inline]
-pub(crate) unsafe fn put(timer: *mut TicklessTimer, handle: Handle<Payload>) {
-    let to = armed(timer).cast_mut();
+pub(crate) unsafe fn put(timer: *mut TicklessTimer, handle: Handle<Payload>, bits: u64) {
     // SAFETY: as the caller promises.
-    unsafe { (&raw mut (*to).mark).write(PLAIN) };
+    unsafe { set_handle(timer, handle) };
     // SAFETY: as above.
-    unsafe { (&raw mut (*to).handle).write(MaybeUninit::new(handle)) };
+    unsafe { set_mark(timer, PLAIN | bits) };
 }
 
 /// As `put`, for a timer that can be waited for.
@@ -293,30 +321,160 @@ pub(crate) unsafe fn put_waitable(
     timer: *mut TicklessTimer,
     handle: Handle<Payload>,
     waiter: Waiter<Task>,
+    bits: u64,
 ) {
-    let (handle, waiter) = (MaybeUninit::new(handle), MaybeUninit::new(waiter));
+    let to = armed(timer);
     // SAFETY: as the caller promises.
-    unsafe { armed(timer).cast_mut().write(Armed { mark: WAITABLE, handle, waiter }) };
+    unsafe { set_handle(timer, handle) };
+    // SAFETY: as above.
+    unsafe { (&raw mut (*to).waiter).write(MaybeUninit::new(waiter)) };
+    // SAFETY: as above.
+    unsafe { set_mark(timer, WAITABLE | bits) };
 }
 
-/// Moves a timer out of its memory, which is marked.
+/// # Safety
+/// `timer` points to memory for a timer.
+#[inline]
+unsafe fn set_handle(timer: *mut TicklessTimer, handle: Handle<Payload>) {
+    // SAFETY: as the caller promises; the words are aligned.
+    let place = unsafe { AtomicPtr::from_ptr((&raw mut (*armed(timer)).handle).cast()) };
+    // SAFETY: a handle is a pointer.
+    let handle = unsafe { mem::transmute::<Handle<Payload>, *mut ()>(handle) };
+    // ORDER: Relaxed - the mark, or the end of the use, publishes it.
+    place.store(handle, Ordering::Relaxed);
+}
+
+/// # Safety
+/// `timer` points to memory for a timer.
+#[inline]
+unsafe fn set_mark(timer: *mut TicklessTimer, mark: u64) {
+    // SAFETY: as the caller promises; the mark comes first, and is aligned.
+    let place = unsafe { AtomicU64::from_ptr(timer.cast()) };
+    // ORDER: Release - pairs with the Acquire in `live_mark`: what was put is there.
+    place.store(mark, Ordering::Release);
+}
+
+/// Makes a timer's memory no timer again: it was claimed or filled for one that was refused.
+///
+/// # Safety
+/// The timer was not filed, and no other thread knows the memory as a timer, or it waits for the
+/// use. `is_filled` tells whether it was filled, as one that can be waited for.
+#[cold]
+pub(crate) unsafe fn withdraw(timer: *mut TicklessTimer, is_filled: bool) {
+    let from = armed(timer);
+    // SAFETY: the caller says that there is one, which is moved out once.
+    let waiter = is_filled.then(|| unsafe { (&raw const (*from).waiter).read().assume_init() });
+    // SAFETY: as the caller promises.
+    unsafe { set_mark(timer, ENDED) };
+    drop(waiter);
+}
+
+/// Ends what is in the memory, if it is a timer, and claims the memory for another: in the use that
+/// this returns, it is filled and filed, or withdrawn.
+///
+/// # Safety
+/// `timer` is NULL or points to a timer, to zeroes, or to a timer that was ended.
+pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Result<Use, Failure> {
+    if timer.is_null() {
+        return Err(Failure::null("timer"));
+    }
+    loop {
+        // SAFETY: as the caller promises.
+        let place = unsafe { &(*armed(timer)).mark };
+        // ORDER: Acquire - as in `live_mark`.
+        let mark = place.load(Ordering::Acquire);
+        match mark & KIND {
+            // SAFETY: as the caller promises.
+            PLAIN | WAITABLE => match unsafe { take(timer) } {
+                Ok(Taken::Plain(handle)) => drop(handle.take()),
+                Ok(Taken::Waitable(handle, waiter, _)) => drop(revoke(handle, waiter)),
+                // Another thread has ended it meanwhile.
+                Err(failure) if failure.code() == TICKLESS_E_HANDLE => {}
+                Err(failure) => return Err(failure),
+            },
+            _ if mark == 0 || mark & KIND == ENDED => {
+                wait_for(mark)?;
+                let begun = Use::begin()?;
+                let kind = if is_waitable { WAITABLE } else { PLAIN };
+                // ORDER: AcqRel - comes after who ended it, and publishes that the use has begun.
+                // Relaxed - it looks again.
+                let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+                if place.compare_exchange(mark, kind | begun.bits(), to, failed).is_ok() {
+                    return Ok(begun);
+                }
+            }
+            _ => return Err(no_timer(mark)),
+        }
+    }
+}
+
+/// Puts a timer back that was taken out and has left that mark, unless it was started again since:
+/// then it is detached.
+///
+/// # Safety
+/// `timer` points to memory for a timer.
+#[cold]
+unsafe fn put_back(
+    timer: *mut TicklessTimer,
+    handle: Handle<Payload>,
+    waiter: Waiter<Task>,
+    left: u64,
+) {
+    let Ok(begun) = Use::begin() else { return };
+    // SAFETY: as the caller promises.
+    let place = unsafe { &(*armed(timer)).mark };
+    // ORDER: AcqRel, Relaxed - as in `claim`.
+    let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+    if place.compare_exchange(left, WAITABLE | begun.bits(), to, failed).is_ok() {
+        // SAFETY: the memory is this thread's while it uses it.
+        unsafe { put_waitable(timer, handle, waiter, begun.bits()) };
+    }
+}
+
+/// Moves a timer out of its memory, which is marked: one of several threads succeeds.
 ///
 /// # Safety
 /// `timer` is NULL or points to memory for a timer.
 #[inline]
 unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
-    // SAFETY: as the caller promises.
-    let mark = unsafe { mark(timer) }?;
-    let from = armed(timer).cast_mut();
-    // SAFETY: the mark says that there is one, and it is moved out once: the mark is overwritten.
-    let handle = unsafe { (&raw const (*from).handle).read().assume_init() };
-    // SAFETY: the memory is a timer's.
-    unsafe { (&raw mut (*from).mark).write(ENDED) };
-    if mark == PLAIN {
-        return Ok(Taken::Plain(handle));
+    let from = armed(timer);
+    loop {
+        // SAFETY: as the caller promises.
+        let mark = unsafe { live_mark(timer) }?;
+        wait_for(mark)?;
+        // SAFETY: the memory is a timer's.
+        let place = unsafe { &(*from).mark };
+        // ORDER: AcqRel - one thread ends the timer; it sees the handle that was put, and what the
+        // last use has written, which `wait_for` found to be over. Relaxed - it looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        // ORDER: Relaxed - if the mark is still the same after this, so is the handle.
+        // SAFETY: the memory is a timer's.
+        let handle = unsafe { &(*from).handle }.load(Ordering::Relaxed);
+        if mark & KIND == PLAIN {
+            if place.compare_exchange(mark, ENDED, to, failed).is_ok() {
+                // SAFETY: the mark said that there is one, and this thread alone moves it out.
+                return Ok(Taken::Plain(unsafe { handle_of(handle) }));
+            }
+            continue;
+        }
+        // The waiter is read in a use, so that nobody starts the timer again meanwhile.
+        let begun = Use::begin()?;
+        let left = ENDED | begun.bits();
+        if place.compare_exchange(mark, left, to, failed).is_ok() {
+            // SAFETY: as above; with this mark there is a waiter as well.
+            let waiter = unsafe { (&raw const (*from).waiter).read().assume_init() };
+            // SAFETY: as above.
+            return Ok(Taken::Waitable(unsafe { handle_of(handle) }, waiter, left));
+        }
     }
-    // SAFETY: as above; with this mark there is a waiter as well.
-    Ok(Taken::Waitable(handle, unsafe { (&raw const (*from).waiter).read().assume_init() }))
+}
+
+/// # Safety
+/// It is a handle, which is moved out of the memory or not dropped.
+#[inline]
+unsafe fn handle_of(word: *mut ()) -> Handle<Payload> {
+    // SAFETY: as the caller promises.
+    unsafe { mem::transmute::<*mut (), Handle<Payload>>(word) }
 }
 
 /// The mark of a timer that is one.
@@ -324,41 +482,77 @@ unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
 /// # Safety
 /// As for `take`.
 #[inline]
-unsafe fn mark(timer: *const TicklessTimer) -> Result<u64, Failure> {
+unsafe fn live_mark(timer: *mut TicklessTimer) -> Result<u64, Failure> {
     if timer.is_null() {
         return Err(Failure::null("timer"));
     }
     // SAFETY: the memory is a timer's, so there is a number.
-    match unsafe { (&raw const (*armed(timer)).mark).read() } {
-        mark @ (PLAIN | WAITABLE) => Ok(mark),
-        mark => Err(no_timer(mark)),
+    // ORDER: Acquire - pairs with the AcqRel of the CAS that left a use in it.
+    let mark = unsafe { (*armed(timer)).mark.load(Ordering::Acquire) };
+    match mark & KIND {
+        PLAIN | WAITABLE => Ok(mark),
+        _ => Err(no_timer(mark)),
     }
 }
 
 #[cold]
 fn no_timer(mark: u64) -> Failure {
-    let what = match mark {
+    let what = match mark & KIND {
         ENDED => "the timer was ended before",
-        0 => "the timer was not scheduled",
+        _ if mark == 0 => "the timer was not scheduled",
         _ => "this is not a timer",
     };
     Failure::new(TICKLESS_E_HANDLE, format_args!("{what}"))
 }
 
-/// The handle of a timer that is one.
+/// A timer that this thread uses, and that nobody ends or moves meanwhile.
+struct Borrowed {
+    armed: *mut Armed,
+    is_waitable: bool,
+    _begun: Use,
+}
+
+impl Borrowed {
+    /// The timer's handle, which stays where it is.
+    #[inline]
+    fn handle(&self) -> ManuallyDrop<Handle<Payload>> {
+        // ORDER: Relaxed - what was put before this use is there.
+        // SAFETY: the memory is a timer's, which the caller of `borrow` has promised.
+        let word = unsafe { &(*self.armed).handle }.load(Ordering::Relaxed);
+        // SAFETY: the mark says that there is a handle, and this copy is not dropped.
+        ManuallyDrop::new(unsafe { handle_of(word) })
+    }
+}
+
+/// Begins to use a timer without ending it.
 ///
 /// # Safety
-/// As for `take`; nobody else uses the timer while the result is used.
+/// As for `take`. The memory may be gone as soon as the timer can fire.
 #[inline]
-unsafe fn handle_mut<'a>(timer: *mut TicklessTimer) -> Result<&'a mut Handle<Payload>, Failure> {
+unsafe fn borrow(timer: *mut TicklessTimer) -> Result<Borrowed, Failure> {
     // SAFETY: as the caller promises.
-    unsafe { mark(timer) }?;
-    // SAFETY: the mark says that it is there.
-    Ok(unsafe { (*armed(timer).cast_mut()).handle.assume_init_mut() })
+    let mut mark = unsafe { live_mark(timer) }?;
+    loop {
+        wait_for(mark)?;
+        let begun = Use::begin()?;
+        // SAFETY: the memory is a timer's.
+        let place = unsafe { &(*armed(timer)).mark };
+        // ORDER: AcqRel - publishes that the use has begun, and sees what earlier ones have
+        // written. Relaxed - it looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        let used = mark & KIND | begun.bits();
+        if place.compare_exchange(mark, used, to, failed).is_ok() {
+            let is_waitable = mark & KIND == WAITABLE;
+            return Ok(Borrowed { armed: armed(timer), is_waitable, _begun: begun });
+        }
+        drop(begun);
+        // SAFETY: as the caller promises.
+        mark = unsafe { live_mark(timer) }?;
+    }
 }
 
 #[inline]
-fn armed(timer: *const TicklessTimer) -> *const Armed {
+fn armed(timer: *mut TicklessTimer) -> *mut Armed {
     timer.cast()
 }
 
@@ -371,9 +565,20 @@ fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
 }
 
 /// Once for each kind of time, so that a delay is not treated as a time that may be anything.
+///
+/// # Safety
+/// As for `borrow`.
 #[inline]
-fn reset(handle: &mut Handle<Payload>, when: impl Into<When>) -> Outcome {
-    match handle.reset(when) {
+unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
+    // SAFETY: as the caller promises.
+    let borrowed = unsafe { borrow(timer) }?;
+    let handle = ManuallyDrop::into_inner(borrowed.handle());
+    // SAFETY: the memory is a timer's until the new handle can fire.
+    let keep = |moved| unsafe { set_handle(timer, moved) };
+    // SAFETY: this is a copy of the handle; it is stored where it was, and nobody else uses it.
+    let reset = unsafe { handle.reset_with(when, keep) };
+    // From here on the memory may be gone. The use is over with `borrowed`.
+    match reset {
         Ok(()) => Ok(TICKLESS_OK),
         Err(error) => Err(reset_failure(error)),
     }

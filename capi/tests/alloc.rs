@@ -63,6 +63,41 @@ fn allocates(what: &str, each: u64, mut step: impl FnMut()) {
     assert_eq!(least, Some(each * 1000), "{what}");
 }
 
+/// A timer whose callback starts it again.
+struct Ticker {
+    engine: *mut TicklessEngine,
+    timer: TicklessTimer,
+}
+
+unsafe extern "C-unwind" fn tick(ticker: *mut c_void) {
+    let ticker: *mut Ticker = ticker.cast();
+    // SAFETY: the ticker outlives its engine, and its fields are only looked at here.
+    let (engine, timer) = unsafe { ((*ticker).engine, &raw mut (*ticker).timer) };
+    // SAFETY: it is an engine and a timer.
+    let code =
+        unsafe { tickless_timer_restart(engine, timer, MS_NS, Some(tick), ticker.cast(), None) };
+    assert_eq!(code, TICKLESS_OK);
+}
+
+#[test]
+fn a_timer_that_is_started_again_by_its_callback_takes_no_memory() {
+    let engine = manual_engine();
+    let mut ticker = Ticker { engine, timer: TicklessTimer { private_words: [0; 4] } };
+    // SAFETY: the engine lives, and the ticker outlives it.
+    unsafe { tick((&raw mut ticker).cast()) };
+    allocates("start it again", 0, || {
+        let mut fired = 0;
+        // SAFETY: the engine lives.
+        assert_eq!(unsafe { tickless_advance(engine, MS_NS, &raw mut fired) }, TICKLESS_OK);
+        assert_eq!(fired, 1);
+    });
+    // SAFETY: it is a timer, and nobody uses the engine any more.
+    unsafe {
+        assert_eq!(tickless_timer_cancel(&raw mut ticker.timer), 1);
+        assert_eq!(tickless_engine_free(engine), TICKLESS_OK);
+    }
+}
+
 #[test]
 fn a_timer_of_c_allocates_what_one_of_rust_does() {
     let engine = manual_engine();
@@ -82,7 +117,8 @@ fn a_timer_of_c_allocates_what_one_of_rust_does() {
         let mut taken = data;
         // SAFETY: as above.
         unsafe {
-            tickless_schedule(engine, HOUR_NS, run, data, release, timer);
+            let code = tickless_schedule(engine, HOUR_NS, run, data, release, timer);
+            assert_eq!(code, TICKLESS_OK);
             assert_eq!(tickless_timer_reset(timer, 2 * HOUR_NS), TICKLESS_OK);
             assert_eq!(tickless_timer_take(timer, &raw mut taken), 1);
         }
@@ -91,7 +127,8 @@ fn a_timer_of_c_allocates_what_one_of_rust_does() {
         let mut fired = 0;
         // SAFETY: as above.
         unsafe {
-            tickless_schedule(engine, 3 * MS_NS, run, data, release, ptr::null_mut());
+            let code = tickless_schedule(engine, 3 * MS_NS, run, data, release, ptr::null_mut());
+            assert_eq!(code, TICKLESS_OK);
             assert_eq!(tickless_advance(engine, 3 * MS_NS, &raw mut fired), TICKLESS_OK);
         }
         assert_eq!(fired, 1);
@@ -100,7 +137,9 @@ fn a_timer_of_c_allocates_what_one_of_rust_does() {
     allocates("schedule and wait", 1, || {
         // SAFETY: as above.
         unsafe {
-            tickless_schedule_when(engine, &raw const when, run, data, release, timer);
+            let when = &raw const when;
+            let code = tickless_schedule_when(engine, when, run, data, release, timer);
+            assert_eq!(code, TICKLESS_OK);
             assert_eq!(tickless_timer_cancel_wait(timer, TICKLESS_NEVER), 1);
         }
     });

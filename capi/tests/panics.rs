@@ -76,16 +76,31 @@ fn callbacks_that_panic_are_counted_and_the_others_run() {
     // SAFETY: the engine lives; nobody keeps the timers.
     unsafe {
         for _ in 0..3 {
-            tickless_schedule(engine, 0, Some(panics), data, Some(nothing), timer);
-            tickless_schedule(engine, 0, Some(nothing), data, Some(panics), timer);
-            tickless_schedule(engine, 0, Some(nothing), data, Some(nothing), timer);
+            assert_eq!(
+                tickless_schedule(engine, 0, Some(panics), data, Some(nothing), timer),
+                TICKLESS_OK
+            );
+            assert_eq!(
+                tickless_schedule(engine, 0, Some(nothing), data, Some(panics), timer),
+                TICKLESS_OK
+            );
+            assert_eq!(
+                tickless_schedule(engine, 0, Some(nothing), data, Some(nothing), timer),
+                TICKLESS_OK
+            );
         }
         assert_eq!(tickless_advance(engine, 0, &raw mut fired), TICKLESS_OK);
         assert_eq!(tickless_stats(engine, &raw mut stats), TICKLESS_OK);
         assert_eq!((fired, stats.fired, stats.panicked), (9, 9, 6));
         // What panics while an engine is freed is swallowed: the rest is released.
-        tickless_schedule(engine, HOUR_NS, Some(nothing), data, Some(panics), timer);
-        tickless_schedule(engine, HOUR_NS, Some(nothing), data, Some(panics), timer);
+        assert_eq!(
+            tickless_schedule(engine, HOUR_NS, Some(nothing), data, Some(panics), timer),
+            TICKLESS_OK
+        );
+        assert_eq!(
+            tickless_schedule(engine, HOUR_NS, Some(nothing), data, Some(panics), timer),
+            TICKLESS_OK
+        );
         assert_eq!(tickless_engine_free(engine), TICKLESS_OK);
     }
 }

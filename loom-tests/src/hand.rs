@@ -143,6 +143,35 @@ impl Hand {
         false
     }
 
+    /// As `schedule`; `keep` is called before the timer can fire.
+    pub fn schedule_keeping(&mut self, deadline: u64, now: u64, keep: impl FnOnce()) -> Timer {
+        let (World { shared, shard, .. }, due) = (&*self.world, Tick::new(deadline));
+        let payload = Payload::new(&self.world.book, due);
+        let id = payload.id();
+        let (now, keep) = (|| Tick::new(now), |_: NonNull<_>| keep());
+        let producer = &mut self.producer;
+        // SAFETY: nothing is done with the entry.
+        let filed = unsafe {
+            producer.schedule_with::<false, false>(shared, shard, due, now, payload, true, keep)
+        };
+        let (entry, deferred) = filed.expect("nobody stops it");
+        self.finish(deferred);
+        Timer { entry, id }
+    }
+
+    /// As `reset`, to a time before the bucket opens; `keep` is called before the timer can fire
+    /// there.
+    pub fn reset_keeping(&mut self, timer: &mut Timer, to: u64, now: u64, keep: impl FnOnce()) {
+        let (World { shared, shard, book, .. }, to) = (&*self.world, Tick::new(to));
+        book.moved(timer.id, to);
+        let (now, keep) = (|| Tick::new(now), |_: NonNull<_>| keep());
+        // SAFETY: a `Timer` is the handle, and nothing is done with the entry in `keep`.
+        let moved = unsafe { self.producer.reset_with(shared, shard, timer.entry, to, now, keep) };
+        let Moved::To { entry, deferred } = moved else { panic!("{moved:?}") };
+        timer.entry = entry;
+        self.finish(deferred);
+    }
+
     /// Gives everything that the hand keeps to others, as a thread does in its end.
     pub fn clear(&mut self) {
         let deferred = self.producer.clear(&self.world.shared);

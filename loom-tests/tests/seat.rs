@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
 use tickless::Tick;
-use tickless::sync::thread;
+use tickless::sync::{AtomicUsize, Ordering, thread};
 
 /// Cancels a timer of `first` and schedules one of `second`, while turns run at `turns`; then
 /// lets time pass tick by tick, and sees that each timer fired at its time.
@@ -157,5 +157,53 @@ fn seats_are_taken_while_another_files_there_and_another_cancels() {
         let (cancelled, _three) = canceller.join().unwrap();
         assert_eq!(has_run(1), !cancelled);
         world.pass(1, 2);
+    });
+}
+
+/// What a schedule or a reset keeps of the handle is there when the timer fires, in a seat or not.
+#[test]
+fn what_is_kept_of_a_handle_is_there_when_its_timer_fires() {
+    for has_seat in [false, true] {
+        check(3, move || {
+            let world = World::new(wheel(4, 2));
+            let mut hand = Hand::new(&world);
+            if has_seat {
+                let timer = hand.schedule(1, 0).unwrap();
+                assert!(hand.cancel(timer));
+            }
+            let kept = Arc::new(AtomicUsize::new(0));
+            let keeps = kept.clone();
+            let thread = thread::spawn(move || {
+                // ORDER: Relaxed, here and below - what fires the timer comes after it.
+                let keep = || keeps.store(1, Ordering::Relaxed);
+                (hand.schedule_keeping(1, 0, keep), hand)
+            });
+            let fired = world.turn(1).map_or(0, |report| report.fired);
+            assert!(fired == 0 || kept.load(Ordering::Relaxed) == 1, "it was kept too late");
+            let (timer, mut hand) = thread.join().unwrap();
+            fires_in_time(&world, &timer, 1, 1);
+            hand.detach(timer);
+        });
+    }
+}
+
+#[test]
+fn what_is_kept_of_a_handle_is_there_when_its_timer_fires_at_an_earlier_time() {
+    check(3, || {
+        let world = World::new(wheel(4, 2));
+        let mut hand = Hand::new(&world);
+        let mut timer = hand.schedule(3, 0).unwrap();
+        let kept = Arc::new(AtomicUsize::new(0));
+        let keeps = kept.clone();
+        let thread = thread::spawn(move || {
+            let keep = || keeps.store(1, Ordering::Relaxed);
+            hand.reset_keeping(&mut timer, 1, 0, keep);
+            (timer, hand)
+        });
+        let fired = world.turn(1).map_or(0, |report| report.fired);
+        assert!(fired == 0 || kept.load(Ordering::Relaxed) == 1, "it was kept too late");
+        let (timer, mut hand) = thread.join().unwrap();
+        fires_in_time(&world, &timer, 1, 1);
+        hand.detach(timer);
     });
 }

@@ -249,8 +249,7 @@ fn a_stuck_task_is_found_by_the_alarm() {
         let threads: Threads = [const { OnceLock::new() }; 1].into();
         let is_set = AtomicBool::new(false);
         let alarm = Arc::new(Bedside { is_set, threads: threads.clone() });
-        let made = || unreachable!("there is a watcher");
-        let watch = Watch::new(Duration::from_nanos(1), threads.clone(), made);
+        let watch = Watch::new(Duration::from_nanos(1), threads.clone());
         let watch = Arc::new(watch.with_alarm(Some(Box::new(Remote(alarm.clone())))));
         let [mut quick, mut stuck] = [(); 2].map(|()| InHand::<u8>::new());
         let line = stuck.line().clone();

@@ -215,6 +215,8 @@ impl Builder {
     fn crew_settings(&self, reapers: usize) -> Settings {
         Settings {
             name: self.thread_name.clone(),
+            stack_size: self.stack_size,
+            on_start: self.on_thread_start.clone(),
             reapers,
             cpus: self.pinned.then(Cpus::allowed),
             spin: self.spin(),

@@ -37,6 +37,8 @@ pub struct Builder {
     pub(super) max_pending: Option<u64>,
     pub(super) exact_below: u64,
     pub(super) thread_name: String,
+    pub(super) stack_size: Option<usize>,
+    pub(super) on_thread_start: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(super) pinned: bool,
     /// The least and the greatest number of threads that serve the shards.
     pub(super) reapers: Option<(usize, usize)>,
@@ -92,6 +94,8 @@ impl Builder {
             max_pending: None,
             exact_below: 64,
             thread_name: "tickless".to_owned(),
+            stack_size: None,
+            on_thread_start: None,
             pinned: false,
             reapers: None,
             clock: None,
@@ -367,6 +371,6 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned,
+    tick, slots, reach, shards, max_pending, exact_below, thread_name, stack_size, pinned,
     reapers, clock, driver, spin_before, spin_share, takeover, spares, name, observation,
 } }

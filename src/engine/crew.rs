@@ -26,9 +26,9 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use crate::dispatch::{Progress, work_to_the_end_for};
+use crate::dispatch::{Progress, contained, work_to_the_end_for};
 use crate::doorbell::Threads;
-use crate::os::Cpus;
+use crate::os::{Cpus, block_signals};
 use crate::reaper::{self, Begin, Group, Spin, StuckTask, StuckThreads};
 use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
 
@@ -52,6 +52,10 @@ pub(super) struct Crew {
 pub(super) struct Settings {
     /// The threads' names begin with this.
     pub(super) name: String,
+    /// The threads' stacks, unless they have the standard library's size.
+    pub(super) stack_size: Option<usize>,
+    /// Each thread calls it first.
+    pub(super) on_start: Option<Arc<dyn Fn() + Send + Sync>>,
     /// How many threads serve at a time, besides those that are stuck.
     pub(super) reapers: usize,
     /// The CPUs for the leaders, if they are pinned.
@@ -223,8 +227,16 @@ impl<T: Send + 'static> Core<T> {
     ) -> io::Result<usize> {
         let (core, number) = (self.clone(), state.made);
         let name = format!("{}-{number}", crew.settings.name);
-        let thread = thread::Builder::new().name(name).spawn(move || {
+        let mut builder = thread::Builder::new().name(name);
+        if let Some(size) = crew.settings.stack_size {
+            builder = builder.stack_size(size);
+        }
+        let _blocked = block_signals();
+        let thread = builder.spawn(move || {
             let crew = core.crew.as_ref().expect("an engine with threads has a crew");
+            if let Some(on_start) = &crew.settings.on_start {
+                contained(|| on_start());
+            }
             // Before a doorbell or a call may need it: the thread answers neither yet.
             crew.threads[number].set(thread::current()).expect("a thread is made once");
             let outcome = match duty {

@@ -236,7 +236,28 @@ impl<T: Send + 'static> Engine<T> {
         when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file(when.into(), payload.into_payload(), true).map(Handle::new)
+        self.file(when.into(), payload.into_payload(), true, |_| ()).map(Handle::new)
+    }
+
+    /// As [`schedule`](Engine::schedule), for a handle that lies where the timer's task reaches it:
+    /// `keep` gets the handle before the timer can fire. It is not called if the engine is full.
+    ///
+    /// # Errors
+    /// As [`schedule`](Engine::schedule).
+    ///
+    /// # Safety
+    /// `keep` stores the handle and does no more: it neither uses nor drops it, does not use the
+    /// engine, and does not panic. After an error, what it has stored is no handle.
+    #[doc(hidden)]
+    #[inline]
+    #[cfg_attr(feature = "inspect", track_caller)]
+    pub unsafe fn schedule_with(
+        &self,
+        when: impl Into<When>,
+        payload: T,
+        keep: impl FnOnce(Handle<T>),
+    ) -> Result<(), ScheduleError<T>> {
+        self.file(when.into(), payload, true, |entry| keep(Handle::new(entry))).map(drop)
     }
 
     /// As [`schedule`](Engine::schedule), for a timer that nobody cancels or resets. Firing is also
@@ -251,7 +272,7 @@ impl<T: Send + 'static> Engine<T> {
         when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<(), ScheduleError<T>> {
-        self.file(when.into(), payload.into_payload(), false).map(drop)
+        self.file(when.into(), payload.into_payload(), false, |_| ()).map(drop)
     }
 
     /// Binds the calling thread to `shard`: from now on, its timers go there. This is for threads
@@ -289,7 +310,7 @@ impl<T: Send + 'static> Engine<T> {
         Ok(())
     }
 
-    /// Files `payload` for `when`.
+    /// Files `payload` for `when`. `keep` gets the entry first: see `schedule_with`.
     #[inline(always)]
     #[cfg_attr(feature = "inspect", track_caller)]
     fn file(
@@ -297,6 +318,7 @@ impl<T: Send + 'static> Engine<T> {
         when: When,
         payload: T,
         owned: bool,
+        keep: impl FnOnce(NonNull<Entry<T>>),
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
@@ -306,7 +328,8 @@ impl<T: Send + 'static> Engine<T> {
         };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
-        cache.schedule::<false, false>(deadline, now_ns, payload, owned)
+        // SAFETY: `keep` does nothing, or does what `schedule_with` permits.
+        unsafe { cache.schedule_with::<false, false>(deadline, now_ns, payload, owned, keep) }
     }
 }
 

@@ -186,31 +186,51 @@ impl<T: Send + 'static> Handle<T> {
     /// handle drops it.
     #[inline]
     pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
+        let this = Handle::new(self.entry);
+        // SAFETY: this is the handle, and `keep` stores its new value.
+        unsafe { this.reset_with(when, |moved| self.entry = ManuallyDrop::new(moved).entry) }
+    }
+
+    /// As [`reset`](Handle::reset), of a copy of a handle that lies where the timer's task reaches
+    /// it: if the handle changes, `keep` gets it before the timer can fire.
+    ///
+    /// # Errors
+    /// As [`reset`](Handle::reset).
+    ///
+    /// # Safety
+    /// `keep` stores the handle and does no more: it neither uses nor drops it, does not use the
+    /// engine, and does not panic. The stored handle is not used meanwhile.
+    #[doc(hidden)]
+    #[inline]
+    pub unsafe fn reset_with(
+        self,
+        when: impl Into<When>,
+        keep: impl FnOnce(Handle<T>),
+    ) -> Result<(), ResetError> {
+        let this = ManuallyDrop::new(self);
         let when = when.into();
         // The entry may not be in the processor's cache: it is fetched while the time is read.
-        prefetch_to_write(self.entry.as_ptr());
+        prefetch_to_write(this.entry.as_ptr());
         let moment = Moment::now();
-        let number = self.as_entry().engine();
+        let number = this.as_entry().engine();
         let Some(mut cache): Option<Lent<T>> = thread_cache::of(number) else {
-            return Err(self.refusal());
+            return Err(this.refusal());
         };
         let ThreadCache { core, producer, watch, shard, .. } = &mut *cache;
         let now_ns = watch.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
-        // SAFETY: this is the handle, and each outcome is handled below.
-        match unsafe { producer.reset(&core.shared, shard, self.entry, deadline, now) } {
+        let keep = |entry| keep(Handle::new(entry));
+        // SAFETY: this is the handle, and each outcome is handled below; as for `keep`, passed on
+        // to the caller.
+        match unsafe { producer.reset_with(&core.shared, shard, this.entry, deadline, now, keep) } {
             Moved::Here => Ok(()),
-            Moved::To { entry, deferred } => {
-                self.entry = entry;
+            Moved::To { deferred, .. } => {
                 cache.give_back(deferred);
                 Ok(())
             }
-            Moved::Stranded(entry) => {
-                self.entry = entry;
-                Err(ResetError::Stopped)
-            }
-            Moved::Gone => Err(self.refusal()),
+            Moved::Stranded(_) => Err(ResetError::Stopped),
+            Moved::Gone => Err(this.refusal()),
         }
     }
 

@@ -25,6 +25,26 @@ impl Builder {
         self
     }
 
+    /// Sets the size of the stacks of the engine's threads, in bytes, on which tasks run. Default:
+    /// the standard library's, 2 MiB unless `RUST_MIN_STACK` says otherwise. A system has a least
+    /// size, and may round up; it may refuse a size that is too large (`build` returns
+    /// [`BuildError::Thread`]).
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Sets what each of the engine's threads calls when it begins, before it runs tasks: to set
+    /// its priority or its processors, for example. Threads may also be made later, when there is
+    /// more to do. A panic is caught.
+    ///
+    /// Whatever this does, signals of the process go to the program's other threads: an engine's
+    /// threads begin with all signals blocked, except those that tell of a fault, and SIGPROF.
+    pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.on_thread_start = Some(Arc::new(hook));
+        self
+    }
+
     /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
     /// CPU that the process may use. Default: no. If the system does not pin threads, `build`
     /// returns [`BuildError::Thread`] ([which systems do](crate::docs::systems)).

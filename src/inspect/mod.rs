@@ -67,6 +67,7 @@ use std::path::Path;
 
 use crate::dispatch::Process;
 use crate::engine::{Engine, Window};
+use crate::os::block_signals;
 use crate::sync::{Arc, JoinHandle, thread};
 
 use ear::Bell;
@@ -148,6 +149,7 @@ impl<T: Send + 'static> Engine<T> {
         let engine = self.window();
         let server = Server::new(listener, ear, engine.clone(), self.name());
         let name = "tickless-inspect".to_owned();
+        let _blocked = block_signals();
         let thread = thread::Builder::new().name(name).spawn(move || server.run())?;
         let running = Some((bell, thread));
         let process = Process::current();

@@ -84,6 +84,48 @@ pub fn tell_of_forks(_handler: extern "C" fn()) -> bool {
     true
 }
 
+/// While this lives, the calling thread takes no signals, and threads that it makes take none ever:
+/// signals are for the program's threads. Those that tell of a fault of the thread itself still
+/// come, and so does SIGPROF, for profilers.
+#[derive(Debug)]
+pub struct SignalsBlocked {
+    #[cfg(unix)]
+    before: libc::sigset_t,
+}
+
+/// Blocks signals for the calling thread, to make a thread.
+#[cfg(unix)]
+pub fn block_signals() -> SignalsBlocked {
+    use libc::{SIGBUS, SIGFPE, SIGILL, SIGPROF, SIGSEGV, SIGSYS, SIGTRAP};
+    // SAFETY: a set is numbers, and each of these calls gets valid ones. It fails for none of them.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        for kept in [SIGBUS, SIGFPE, SIGILL, SIGPROF, SIGSEGV, SIGSYS, SIGTRAP] {
+            libc::sigdelset(&raw mut all, kept);
+        }
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        SignalsBlocked { before }
+    }
+}
+
+/// There are no signals on this system.
+#[cfg(not(unix))]
+pub fn block_signals() -> SignalsBlocked {
+    SignalsBlocked {}
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: it is the set that the thread had; the old one is not asked for.
+        #[cfg(unix)]
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
+        }
+    }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -104,6 +146,25 @@ mod tests {
                 assert_eq!(now.unwrap_err().kind(), io::ErrorKind::Unsupported);
             }
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn threads_that_are_made_while_signals_are_blocked_take_none_and_their_maker_does_again() {
+        let blocked = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+            u64::from_str_radix(line, 16).unwrap()
+        };
+        let has = |set: u64, signal: i32| set >> (signal - 1) & 1 == 1;
+        let before = blocked();
+        let blocking = block_signals();
+        let made = thread::spawn(blocked).join().unwrap();
+        drop(blocking);
+        assert_eq!(blocked(), before);
+        let taken = [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD, libc::SIGUSR1];
+        assert!(taken.into_iter().all(|signal| has(made, signal) && !has(before, signal)));
+        assert!(!has(made, libc::SIGSEGV) && !has(made, libc::SIGPROF), "{made:x}");
     }
 
     #[test]

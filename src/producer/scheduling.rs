@@ -92,12 +92,37 @@ impl<T> Producer<T> {
         payload: T,
         held: bool,
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
+        // SAFETY: nothing is kept.
+        unsafe {
+            self.schedule_with::<PINS, EXEMPT>(shared, shard, deadline, now, payload, held, |_| ())
+        }
+    }
+
+    /// As [`schedule`](Producer::schedule). `keep` gets the entry before the timer can fire, and is
+    /// not called if the limit is reached.
+    ///
+    /// # Safety
+    /// `keep` stores the pointer and does no more; it does not panic. After an error the entry is
+    /// no timer of the caller's.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "inlined into `schedule`, which has all but one")]
+    pub unsafe fn schedule_with<const PINS: bool, const EXEMPT: bool>(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+        payload: T,
+        held: bool,
+        keep: impl FnOnce(NonNull<Entry<T>>),
+    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
         if !shared.admit::<EXEMPT>() {
             return Err(ScheduleError::full(payload));
         }
         // `ManuallyDrop` avoids a second copy of the payload for unwinding; nothing below panics.
         let payload = ManuallyDrop::new(payload);
         let (entry, is_seat) = self.claim(shared, deadline);
+        keep(entry);
         // SAFETY: this thread keeps the seat, or holds the free entry alone, as `put_payload`
         // requires.
         unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
@@ -145,6 +170,25 @@ impl<T> Producer<T> {
         deadline: Tick,
         now: impl FnOnce() -> Tick,
     ) -> Moved<T> {
+        // SAFETY: passed on to the caller; nothing is kept.
+        unsafe { self.reset_with(shared, shard, entry, deadline, now, |_| ()) }
+    }
+
+    /// As [`reset`](Producer::reset). If the timer moves to another entry, `keep` gets that one
+    /// before the timer can fire there.
+    ///
+    /// # Safety
+    /// As for `reset`; `keep` stores the pointer and does no more, and does not panic.
+    #[inline]
+    pub unsafe fn reset_with(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        entry: NonNull<Entry<T>>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+        keep: impl FnOnce(NonNull<Entry<T>>),
+    ) -> Moved<T> {
         // SAFETY: the caller has the handle.
         match unsafe { entry.as_ref().reset(deadline, |opens| shared.is_crowded(opens)) } {
             Reset::Moved => {
@@ -153,7 +197,7 @@ impl<T> Producer<T> {
             }
             Reset::Gone => Moved::Gone,
             // SAFETY: the caller has the handle.
-            Reset::Elsewhere => unsafe { self.refile(shared, shard, entry, deadline, now) },
+            Reset::Elsewhere => unsafe { self.refile(shared, shard, entry, deadline, now, keep) },
         }
     }
 
@@ -287,7 +331,7 @@ impl<T> Producer<T> {
     /// Resets to a time before the bucket opens, or in a crowd: moves the payload to another entry.
     ///
     /// # Safety
-    /// As `reset`.
+    /// As `reset_with`.
     #[cold]
     unsafe fn refile(
         &mut self,
@@ -296,6 +340,7 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
+        keep: impl FnOnce(NonNull<Entry<T>>),
     ) -> Moved<T> {
         // SAFETY: the caller has the handle.
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
@@ -306,6 +351,7 @@ impl<T> Producer<T> {
         let _reader = read();
         // The new entry is filed before the old seat is kept, which does not serve it anyway.
         let (fresh, is_seat) = self.claim(shared, deadline);
+        keep(fresh);
         let counts = shared.counts(&payload);
         // SAFETY: as in `schedule`.
         unsafe { fresh.as_ref().put_payload(payload) };

@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::dispatch::{Panics, Process, Runs, Task, contained};
 use crate::engine::EngineRef;
-use crate::os::Alarm;
+use crate::os::{Alarm, block_signals};
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, park, thread};
 
 use super::WallTimer;
@@ -235,6 +235,7 @@ impl Thread {
                 ours.sleep(next);
             }
         };
+        let _blocked = block_signals();
         thread::Builder::new().name("tickless-wall".to_owned()).spawn(run).map(Thread)
     }
 

@@ -1,4 +1,6 @@
 /* Every call with what it must refuse; and user data is released once, however its timer ends. */
+#include <sys/resource.h>
+
 #include "check.h"
 
 static int ran, released;
@@ -123,6 +125,8 @@ static void options_are_checked(void) {
         uint64_t more;
     } newer = {.known = {.size = sizeof newer}};
     tickless_engine *engine;
+    struct rlimit few;
+    rlim_t all;
 #define REFUSED(set)                                                                           \
     do {                                                                                       \
         options = none;                                                                        \
@@ -143,6 +147,17 @@ static void options_are_checked(void) {
     REFUSED(clock = 4);
     REFUSED(driver = 2);
     REFUSED(reserved = 1);
+    /* Before it opens descriptors, for which there would be too few. */
+    CHECK(getrlimit(RLIMIT_NOFILE, &few) == 0);
+    all = few.rlim_cur;
+    few.rlim_cur = 256;
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    options = none;
+    options.driver = TICKLESS_DRIVER_CALLER;
+    options.shards = 65536;
+    RETURNS(TICKLESS_E_ARGUMENT, tickless_engine_new(&options, &engine));
+    few.rlim_cur = all;
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
     options = none;
     options.reapers_min = 3;
     options.reapers_max = 2;

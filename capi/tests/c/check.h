@@ -85,6 +85,11 @@ static inline void count_one(void *count) {
     count_add(count, 1);
 }
 
+/* A callback that does nothing. */
+static inline void count_nothing(void *user_data) {
+    (void)user_data;
+}
+
 /* An engine whose clock is moved by hand, with one shard. */
 static inline tickless_engine *manual_engine(void) {
     tickless_options options;

@@ -221,12 +221,18 @@ static void the_eventfds_are_closed_when_the_engine_is_freed(void) {
 }
 
 static void a_time_to_sleep_is_rounded_up_for_poll(void) {
+    struct timespec room;
     CHECK(tickless_timeout_ms(0) == 0);
     CHECK(tickless_timeout_ms(1) == 1);
     CHECK(tickless_timeout_ms(MS) == 1);
     CHECK(tickless_timeout_ms(MS + 1) == 2);
     CHECK(tickless_timeout_ms(TICKLESS_NEVER - 1) == 2147483647);
     CHECK(tickless_timeout_ms(TICKLESS_NEVER) == -1);
+    CHECK(tickless_timespec(TICKLESS_NEVER, &room) == NULL);
+    CHECK(tickless_timespec(0, &room) == &room && room.tv_sec == 0 && room.tv_nsec == 0);
+    CHECK(tickless_timespec(3 * SECOND + 7, &room) == &room);
+    CHECK(room.tv_sec == 3 && room.tv_nsec == 7);
+    CHECK(tickless_timespec(TICKLESS_NEVER - 1, &room)->tv_sec == 18446744073 && room.tv_nsec > 0);
 }
 
 struct loop {

@@ -149,13 +149,58 @@ static void children_of_a_busy_process_have_engines_of_their_own(void) {
     OK(tickless_engine_free(restless.shared));
 }
 
+struct mover {
+    tickless_timer timer;
+    struct count ended;
+};
+
+static void *move_on_and_on(void *user_data) {
+    struct mover *mover = user_data;
+    uint64_t later = HOUR;
+    while (count_now(&mover->ended) == 0) {
+        int i;
+        for (i = 0; i < 1000; i++) {
+            OK(tickless_timer_reset(&mover->timer, later++));
+        }
+    }
+    return NULL;
+}
+
+static void end_what_another_moves(tickless_engine *engine, tickless_timer *timer) {
+    int ended;
+    alarm(60);
+    ended = tickless_timer_cancel(timer);
+    CHECK(ended == 1 || ended == TICKLESS_E_FORKED);
+    OK(tickless_engine_free(engine));
+}
+
+/* A thread that is in the middle of a call does not go on in the child, which does not wait for it. */
+static void a_child_ends_its_copy_of_a_timer_that_a_thread_of_its_parent_moves(void) {
+    struct mover mover = {{{0}}, COUNT_INIT};
+    tickless_engine *engine;
+    pthread_t thread;
+    int i;
+    OK(tickless_engine_new(NULL, &engine));
+    OK(tickless_schedule(engine, HOUR, nothing, NULL, NULL, &mover.timer));
+    CHECK(pthread_create(&thread, NULL, move_on_and_on, &mover) == 0);
+    for (i = 0; i < 100; i++) {
+        in_a_child(end_what_another_moves, engine, &mover.timer);
+    }
+    count_add(&mover.ended, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    RETURNS(1, tickless_timer_cancel(&mover.timer));
+    OK(tickless_engine_free(engine));
+}
+
 int main(void) {
     RUN(a_child_lets_go_of_its_copies_and_has_engines_of_its_own);
     RUN(a_child_cannot_drive_the_engine_of_its_parent);
 #ifdef __SANITIZE_ADDRESS__
     /* Its allocator's locks stay locked in a child of several threads, unlike the system's. */
     (void)children_of_a_busy_process_have_engines_of_their_own;
+    (void)a_child_ends_its_copy_of_a_timer_that_a_thread_of_its_parent_moves;
 #else
+    RUN(a_child_ends_its_copy_of_a_timer_that_a_thread_of_its_parent_moves);
     RUN(children_of_a_busy_process_have_engines_of_their_own);
 #endif
     return 0;

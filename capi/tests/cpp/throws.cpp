@@ -29,24 +29,24 @@ static void by(const char *which) {
     if (std::strcmp(which, "lambda") == 0) {
         engine.schedule_detached(std::chrono::seconds(0), [] { throws(nullptr); });
     } else if (std::strcmp(which, "callback") == 0) {
-        tickless_schedule(engine.get(), 0, throws, nullptr, nullptr, nullptr);
+        tickless::check(tickless_schedule(engine.get(), 0, throws, nullptr, nullptr, nullptr));
     } else if (std::strcmp(which, "release") == 0) {
-        tickless_schedule(engine.get(), 0, nothing, nullptr, throws, nullptr);
+        tickless::check(tickless_schedule(engine.get(), 0, nothing, nullptr, throws, nullptr));
     }
     try {
         tickless_timer timer;
         engine.advance(std::chrono::seconds(0));
         if (std::strcmp(which, "release in a cancel") == 0) {
-            tickless_schedule(engine.get(), 1, nothing, nullptr, throws, &timer);
+            tickless::check(tickless_schedule(engine.get(), 1, nothing, nullptr, throws, &timer));
             tickless_timer_cancel(&timer);
         } else if (std::strcmp(which, "release in a refusal") == 0) {
-            tickless_schedule(engine.get(), 1, nullptr, nullptr, throws, &timer);
+            tickless::check(tickless_schedule(engine.get(), 1, nullptr, nullptr, throws, &timer));
         } else if (std::strcmp(which, "callback of a stop") == 0) {
-            tickless_schedule(engine.get(), 1, nothing, nullptr, nullptr, nullptr);
+            tickless::check(tickless_schedule(engine.get(), 1, nothing, nullptr, nullptr, nullptr));
             tickless_engine_stop(engine.get(), 0, throws_when_returned, nullptr);
         } else if (std::strcmp(which, "callback on a thread") == 0) {
             tickless::engine threads;
-            tickless_schedule(threads.get(), 0, throws, nullptr, nullptr, nullptr);
+            tickless::check(tickless_schedule(threads.get(), 0, throws, nullptr, nullptr, nullptr));
             sleep(60);
         }
     } catch (...) {

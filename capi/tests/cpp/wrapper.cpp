@@ -152,6 +152,23 @@ static void times_are_those_of_chrono() {
     CHECK(!at.reset(1ms) && count == 5);
 }
 
+static void a_timer_tells_its_state_and_its_deadline() {
+    auto engine = manual();
+    engine.bind_thread(0);
+    CHECK(thrown_by([&] { engine.bind_thread(1); }) == TICKLESS_E_NO_SHARD);
+    auto timer = engine.schedule(engine.now() + 10ms, [] {});
+    auto never = engine.schedule(std::chrono::hours::max(), [] {});
+    auto scoped = engine.schedule_scoped(10ms, [] {});
+    CHECK(timer.state() == TICKLESS_STATE_PENDING && scoped.state() == TICKLESS_STATE_PENDING);
+    CHECK(timer.deadline() >= engine.now() + 10ms && timer.deadline() < engine.now() + 12ms);
+    CHECK(never.deadline() == std::chrono::steady_clock::time_point::max());
+    CHECK(engine.advance(20ms) == 2);
+    CHECK(timer.state() == TICKLESS_STATE_FIRED && scoped.state() == TICKLESS_STATE_FINISHED);
+    timer.detach();
+    CHECK(timer.state() == TICKLESS_E_HANDLE);
+    CHECK(thrown_by([&] { timer.deadline(); }) == TICKLESS_E_HANDLE);
+}
+
 static void a_scope_ends_when_its_callback_has_returned() {
     tickless::engine engine;
     for (int i = 0; i < 200; i++) {
@@ -201,6 +218,7 @@ int main() {
     RUN(a_timer_that_goes_out_of_scope_fires_and_a_scoped_one_does_not);
     RUN(timers_move);
     RUN(times_are_those_of_chrono);
+    RUN(a_timer_tells_its_state_and_its_deadline);
     RUN(a_scope_ends_when_its_callback_has_returned);
     RUN(threads_share_an_engine);
 }

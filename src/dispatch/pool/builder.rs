@@ -2,6 +2,7 @@
 
 use crate::dispatch::Task;
 use crate::dispatch::process::Process;
+use crate::os::block_signals;
 use crate::sync::{Arc, Mutex, thread};
 
 use super::crew::Crew;
@@ -131,6 +132,7 @@ impl PoolBuilder {
         let pool = Pool { inner: Arc::new(Inner { crew, full, workers, process }) };
         for index in 0..threads {
             let (crew, name) = (pool.inner.crew.clone(), format!("{thread_name}-{index}"));
+            let _blocked = block_signals();
             let worker = thread::Builder::new().name(name).spawn(move || crew.serve());
             // On an error, the pool is dropped, which ends the workers that were started.
             pool.inner.workers().push(worker.map_err(PoolError::Thread)?);

@@ -10,6 +10,7 @@ use ::metrics::{Counter, Gauge, Histogram, Unit};
 
 use crate::dispatch::{Monitor, Process};
 use crate::engine::Engine;
+use crate::os::block_signals;
 use crate::reaper::{Observer, Seen};
 use crate::sync::{Arc, JoinHandle, mpsc, thread};
 
@@ -200,6 +201,7 @@ impl Metrics {
             }
             self.publish();
         };
+        let _blocked = block_signals();
         let thread = thread::Builder::new().name("tickless-metrics".to_owned()).spawn(publish)?;
         Ok(MetricsPublisher { running: Some((going_on, thread)), process: Process::current() })
     }

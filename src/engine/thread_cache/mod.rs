@@ -181,11 +181,32 @@ impl<T> Lent<T> {
     #[inline(always)]
     #[cfg_attr(feature = "inspect", track_caller)]
     pub(super) fn schedule<const PINS: bool, const EXEMPT: bool>(
+        self,
+        deadline: Tick,
+        now_ns: u64,
+        payload: ManuallyDrop<T>,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>>
+    where
+        T: 'static,
+    {
+        // SAFETY: nothing is kept.
+        unsafe { self.schedule_with::<PINS, EXEMPT>(deadline, now_ns, payload, owned, |_| ()) }
+    }
+
+    /// As [`schedule`](Lent::schedule). `keep` gets the entry before the timer can fire.
+    ///
+    /// # Safety
+    /// As for [`Producer::schedule_with`].
+    #[inline(always)]
+    #[cfg_attr(feature = "inspect", track_caller)]
+    pub(super) unsafe fn schedule_with<const PINS: bool, const EXEMPT: bool>(
         mut self,
         deadline: Tick,
         now_ns: u64,
         payload: ManuallyDrop<T>,
         owned: bool,
+        keep: impl FnOnce(NonNull<Entry<T>>),
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>>
     where
         T: 'static,
@@ -199,14 +220,18 @@ impl<T> Lent<T> {
         if !EXEMPT && core.shared.has_limit() {
             payload = ordinary(payload);
         }
-        let (entry, deferred) = producer.schedule::<PINS, EXEMPT>(
-            &core.shared,
-            shard,
-            deadline,
-            now,
-            payload,
-            owned,
-        )?;
+        // SAFETY: passed on to the caller.
+        let (entry, deferred) = unsafe {
+            producer.schedule_with::<PINS, EXEMPT>(
+                &core.shared,
+                shard,
+                deadline,
+                now,
+                payload,
+                owned,
+                keep,
+            )
+        }?;
         self.give_back(deferred);
         Ok(entry)
     }

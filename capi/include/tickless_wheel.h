@@ -1,0 +1,413 @@
+/* tickless_wheel: a hierarchical timing wheel for one thread, as a header of C99 (or C++; see
+ * tickless_wheel.hpp). It needs no library, allocates nothing, and has no threads and no atomics. A
+ * timer is memory of yours: a member of your connection, for example.
+ *
+ *     struct tickless_wheel wheel;
+ *     tickless_wheel_init(&wheel, now_ms());
+ *     tickless_wheel_add(&wheel, &connection->idle, now_ms() + 30000);
+ *     for (;;) {
+ *         epoll_wait(epoll, events, EVENTS, tickless_wheel_timeout(&wheel, now_ms()));
+ *         tickless_wheel_advance(&wheel, now_ms(), UINT64_MAX, on_timeout, context);
+ *     }
+ *
+ * TIME. The wheel has no clock: you tell it the time, in ticks of whichever length (milliseconds, as
+ * here, for a server; the wheel never rounds, so no timer is early, and each fires at the first
+ * advance to its deadline or later). Time is a uint64_t that does not wrap and does not go back.
+ *
+ * COST. Adding, cancelling and resetting take constant time, however many timers there are. A timer
+ * is moved at most once for each level that it comes down (a level has 256 buckets, each as wide as
+ * the level below), and empty time costs nothing. A timer is 24 bytes, a wheel about 16 KiB.
+ *
+ * CALLBACKS. They may add, reset, cancel and free any timer, the one that fires included, which is
+ * pending no more. A timer that is added by a callback for a time that has come fires at the next
+ * advance; so an advance ends.
+ *
+ * RULES. A wheel and its timers are used by one thread at a time. A timer is zeroed, or initialized
+ * by tickless_wheel_timer_init, before its first use. The memory of a pending timer must not be
+ * moved or freed, nor that of a wheel that has some. A timer belongs to one wheel while it is
+ * pending. None of this is checked. */
+#ifndef TICKLESS_WHEEL_H
+#define TICKLESS_WHEEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__GNUC__)
+#error "tickless_wheel.h needs the builtins of GCC, which clang has as well"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A deadline that never comes; and what tickless_wheel_next returns if nothing will ever fire. */
+#define TICKLESS_WHEEL_NEVER UINT64_MAX
+
+#define TICKLESS_WHEEL_LEVELS_ 8
+#define TICKLESS_WHEEL_BITS_ 8
+#define TICKLESS_WHEEL_SLOTS_ (1 << TICKLESS_WHEEL_BITS_)
+
+/* The struct that a timer is a member of: TICKLESS_WHEEL_OWNER(timer, struct connection, idle). */
+#define TICKLESS_WHEEL_OWNER(timer, type, member)                                              \
+    ((type *)(void *)((char *)(timer)-offsetof(type, member)))
+
+/* A timer. All zero, it is not pending. The fields are the wheel's. */
+struct tickless_wheel_timer {
+    struct tickless_wheel_timer *next;
+    /* The place that points to it: another timer's `next`, or its bucket. NULL: not pending. */
+    struct tickless_wheel_timer **place;
+    uint64_t deadline;
+};
+
+/* A wheel. The fields are its own. */
+struct tickless_wheel {
+    uint64_t now;
+    /* No bucket opens before this; nothing is due before it. */
+    uint64_t hint;
+    uint64_t pending;
+    /* The levels that may have a timer, from the lowest, and for each the buckets that may. A bit
+     * may be set for a bucket that is empty, until a search comes by. */
+    uint32_t levels;
+    uint64_t occupied[TICKLESS_WHEEL_LEVELS_][TICKLESS_WHEEL_SLOTS_ / 64];
+    /* Due when they were added: for the next advance. */
+    struct tickless_wheel_timer *due;
+    /* Those, in the advance that is under way or was limited. */
+    struct tickless_wheel_timer *late;
+    /* The rest of the bucket that is open. */
+    struct tickless_wheel_timer *firing;
+    /* For TICKLESS_WHEEL_NEVER. */
+    struct tickless_wheel_timer *parked;
+    struct tickless_wheel_timer *buckets[TICKLESS_WHEEL_LEVELS_][TICKLESS_WHEEL_SLOTS_];
+};
+
+/* Is called with a timer that has fired, and with the context of the advance. */
+typedef void (*tickless_wheel_fn)(struct tickless_wheel_timer *timer, void *context);
+
+/* Makes memory a wheel without timers, at the time `now`. */
+static inline void tickless_wheel_init(struct tickless_wheel *wheel, uint64_t now) {
+    memset(wheel, 0, sizeof *wheel);
+    wheel->now = now;
+    wheel->hint = TICKLESS_WHEEL_NEVER;
+}
+
+/* Makes memory a timer that is not pending. */
+static inline void tickless_wheel_timer_init(struct tickless_wheel_timer *timer) {
+    timer->place = NULL;
+}
+
+/* Whether the timer waits for its deadline. */
+static inline int tickless_wheel_is_pending(const struct tickless_wheel_timer *timer) {
+    return timer->place != NULL;
+}
+
+/* The deadline of a timer that is pending, or that has just fired. */
+static inline uint64_t tickless_wheel_deadline(const struct tickless_wheel_timer *timer) {
+    return timer->deadline;
+}
+
+/* How many timers are pending, those for TICKLESS_WHEEL_NEVER included. */
+static inline uint64_t tickless_wheel_count(const struct tickless_wheel *wheel) {
+    return wheel->pending;
+}
+
+/* The latest time that the wheel was told. In a callback: the time of the timer that fires. */
+static inline uint64_t tickless_wheel_now(const struct tickless_wheel *wheel) {
+    return wheel->now;
+}
+
+static inline void tickless_wheel_push_(struct tickless_wheel_timer **place,
+                                        struct tickless_wheel_timer *timer) {
+    struct tickless_wheel_timer *next = *place;
+    timer->next = next;
+    timer->place = place;
+    if (next != NULL) {
+        next->place = &timer->next;
+    }
+    *place = timer;
+}
+
+static inline void tickless_wheel_unlink_(struct tickless_wheel_timer *timer) {
+    struct tickless_wheel_timer *next = timer->next;
+    *timer->place = next;
+    if (next != NULL) {
+        next->place = timer->place;
+    }
+    timer->place = NULL;
+}
+
+/* Files a timer: on the lowest level on which its bucket is fewer than 256 ahead of now's. Returns
+ * when the bucket opens. */
+static inline uint64_t tickless_wheel_file_(struct tickless_wheel *wheel,
+                                            struct tickless_wheel_timer *timer) {
+    const uint64_t deadline = timer->deadline, now = wheel->now;
+    unsigned level, slot, shift;
+    if (__builtin_expect(deadline <= now || deadline == TICKLESS_WHEEL_NEVER, 0)) {
+        if (deadline <= now) {
+            tickless_wheel_push_(&wheel->due, timer);
+            return now;
+        }
+        tickless_wheel_push_(&wheel->parked, timer);
+        return TICKLESS_WHEEL_NEVER;
+    }
+    level = (63U - (unsigned)__builtin_clzll((deadline - now) | 1)) / TICKLESS_WHEEL_BITS_;
+    shift = level * TICKLESS_WHEEL_BITS_;
+    /* The distance in buckets may be one more than that in time. */
+    if ((deadline >> shift) - (now >> shift) >= TICKLESS_WHEEL_SLOTS_) {
+        level++;
+        shift += TICKLESS_WHEEL_BITS_;
+    }
+    slot = (unsigned)(deadline >> shift) % TICKLESS_WHEEL_SLOTS_;
+    wheel->levels |= 1U << level;
+    wheel->occupied[level][slot / 64] |= UINT64_C(1) << (slot % 64);
+    tickless_wheel_push_(&wheel->buckets[level][slot], timer);
+    return deadline >> shift << shift;
+}
+
+/* Starts a timer that is not pending: it fires at the first advance to `deadline` or later. If the
+ * deadline has passed, that is the next advance, also one to the same time. */
+static inline void tickless_wheel_add(struct tickless_wheel *wheel,
+                                      struct tickless_wheel_timer *timer, uint64_t deadline) {
+    uint64_t opens;
+    timer->deadline = deadline;
+    wheel->pending++;
+    opens = tickless_wheel_file_(wheel, timer);
+    if (opens < wheel->hint) {
+        wheel->hint = opens;
+    }
+}
+
+/* Stops a timer. Returns 1 if it was pending, else 0. */
+static inline int tickless_wheel_cancel(struct tickless_wheel *wheel,
+                                        struct tickless_wheel_timer *timer) {
+    if (timer->place == NULL) {
+        return 0;
+    }
+    tickless_wheel_unlink_(timer);
+    wheel->pending--;
+    return 1;
+}
+
+/* Moves a timer to another deadline, or starts it if it is not pending. */
+static inline void tickless_wheel_reset(struct tickless_wheel *wheel,
+                                        struct tickless_wheel_timer *timer, uint64_t deadline) {
+    tickless_wheel_cancel(wheel, timer);
+    tickless_wheel_add(wheel, timer, deadline);
+}
+
+/* The first slot of a level from `from` on, round its ring, whose bucket is not empty: how many
+ * slots after `from`, or 256. */
+static inline unsigned tickless_wheel_search_(struct tickless_wheel *wheel, unsigned level,
+                                              unsigned from) {
+    uint64_t *const words = wheel->occupied[level];
+    unsigned i;
+    for (i = 0; i <= TICKLESS_WHEEL_SLOTS_ / 64; i++) {
+        const unsigned word = (from / 64 + i) % (TICKLESS_WHEEL_SLOTS_ / 64);
+        uint64_t bits = words[word];
+        if (i == 0) {
+            bits &= UINT64_MAX << (from % 64);
+        } else if (i == TICKLESS_WHEEL_SLOTS_ / 64) {
+            bits &= ~(UINT64_MAX << (from % 64));
+        }
+        while (bits != 0) {
+            const unsigned slot = word * 64 + (unsigned)__builtin_ctzll(bits);
+            if (wheel->buckets[level][slot] != NULL) {
+                return (slot - from) % TICKLESS_WHEEL_SLOTS_;
+            }
+            words[word] &= ~(bits & -bits);
+            bits &= bits - 1;
+        }
+    }
+    return TICKLESS_WHEEL_SLOTS_;
+}
+
+/* When the next bucket opens. */
+static inline uint64_t tickless_wheel_find_(struct tickless_wheel *wheel) {
+    uint64_t first = TICKLESS_WHEEL_NEVER;
+    uint32_t levels = wheel->levels;
+    while (levels != 0) {
+        const unsigned level = (unsigned)__builtin_ctz(levels);
+        const unsigned shift = level * TICKLESS_WHEEL_BITS_;
+        /* Now's own bucket is open. */
+        const uint64_t from = (wheel->now >> shift) + 1;
+        const unsigned slot = (unsigned)(from % TICKLESS_WHEEL_SLOTS_);
+        const unsigned ahead = tickless_wheel_search_(wheel, level, slot);
+        levels &= levels - 1;
+        if (ahead == TICKLESS_WHEEL_SLOTS_) {
+            wheel->levels &= ~(1U << level);
+        } else if (((from + ahead) << shift) < first) {
+            first = (from + ahead) << shift;
+        }
+    }
+    return first;
+}
+
+/* The time until which nothing has to be done: an advance to an earlier time does nothing. It is
+ * never after the earliest deadline; it may be before, when timers have to come down a level. If it
+ * is not after the wheel's time, something is due now. TICKLESS_WHEEL_NEVER: nothing will ever fire. */
+static inline uint64_t tickless_wheel_next(struct tickless_wheel *wheel) {
+    if (wheel->due != NULL || wheel->late != NULL || wheel->firing != NULL) {
+        return wheel->now;
+    }
+    wheel->hint = tickless_wheel_find_(wheel);
+    return wheel->hint;
+}
+
+/* How long a loop may sleep that reads the time `now`, in ticks: 0 if something is due, at most
+ * INT32_MAX, and -1 if nothing will ever fire. If a tick is a millisecond, this is what poll and
+ * epoll_wait want. */
+static inline int tickless_wheel_timeout(struct tickless_wheel *wheel, uint64_t now) {
+    const uint64_t next = tickless_wheel_next(wheel);
+    if (next == TICKLESS_WHEEL_NEVER) {
+        return -1;
+    }
+    return next <= now ? 0 : next - now < INT32_MAX ? (int)(next - now) : INT32_MAX;
+}
+
+/* Files the timers of a bucket of a higher level, which opens now, on lower ones. */
+static inline void tickless_wheel_cascade_(struct tickless_wheel *wheel,
+                                           struct tickless_wheel_timer *timer) {
+    while (timer != NULL) {
+        struct tickless_wheel_timer *next = timer->next;
+        if (next != NULL) {
+            __builtin_prefetch(next->next, 1);
+        }
+        if (timer->deadline == wheel->now) {
+            tickless_wheel_push_(&wheel->firing, timer);
+        } else {
+            tickless_wheel_file_(wheel, timer);
+        }
+        timer = next;
+    }
+}
+
+/* Opens the buckets that open next, on all levels, if that is by `now`. Returns 0 if it is not. */
+static inline int tickless_wheel_open_(struct tickless_wheel *wheel, uint64_t now) {
+    unsigned level;
+    const uint64_t opens = tickless_wheel_find_(wheel);
+    wheel->hint = opens;
+    if (opens > now || opens == TICKLESS_WHEEL_NEVER) {
+        return 0;
+    }
+    wheel->now = opens;
+    for (level = 0; level < TICKLESS_WHEEL_LEVELS_; level++) {
+        const uint64_t bucket = opens >> (level * TICKLESS_WHEEL_BITS_);
+        const unsigned slot = (unsigned)(bucket % TICKLESS_WHEEL_SLOTS_);
+        struct tickless_wheel_timer *timer;
+        if (bucket << (level * TICKLESS_WHEEL_BITS_) != opens) {
+            break;
+        }
+        timer = wheel->buckets[level][slot];
+        if (timer == NULL) {
+            continue;
+        }
+        wheel->buckets[level][slot] = NULL;
+        wheel->occupied[level][slot / 64] &= ~(UINT64_C(1) << (slot % 64));
+        if (level == 0) {
+            wheel->firing = timer;
+            timer->place = &wheel->firing;
+        } else {
+            tickless_wheel_cascade_(wheel, timer);
+        }
+    }
+    return 1;
+}
+
+/* Begins with what was due when it was added. */
+static inline void tickless_wheel_begin_(struct tickless_wheel *wheel) {
+    if (wheel->late == NULL && wheel->due != NULL) {
+        wheel->late = wheel->due;
+        wheel->late->place = &wheel->late;
+        wheel->due = NULL;
+    }
+}
+
+/* Takes the next timer that is due by `now` out of the wheel: first those that were due when they
+ * were added, then the others in order of their deadlines; within one tick in no particular order.
+ * Returns NULL if there is none left: the wheel's time is then `now`. A time before the wheel's is
+ * taken as the wheel's. */
+static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wheel *wheel,
+                                                              uint64_t now) {
+    struct tickless_wheel_timer *timer;
+    if (now < wheel->now) {
+        now = wheel->now;
+    }
+    tickless_wheel_begin_(wheel);
+    timer = wheel->late;
+    while (timer == NULL && (timer = wheel->firing) == NULL) {
+        if (now < wheel->hint || !tickless_wheel_open_(wheel, now)) {
+            wheel->now = now;
+            return NULL;
+        }
+    }
+    tickless_wheel_unlink_(timer);
+    wheel->pending--;
+    return timer;
+}
+
+/* Moves time to `now`, and calls back each timer that is due by then, in the order of
+ * tickless_wheel_pop, but at most `limit` of them. Returns how many. If that is `limit`, there may
+ * be more: the wheel's time is then that of the last, and another advance goes on from there. A time
+ * before the wheel's is taken as the wheel's. */
+static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint64_t now,
+                                              uint64_t limit, tickless_wheel_fn callback,
+                                              void *context) {
+    uint64_t fired = 0;
+    if (now < wheel->now) {
+        now = wheel->now;
+    }
+    if (now < wheel->hint) {
+        wheel->now = now;
+        return 0;
+    }
+    /* What callbacks add and is due already fires next time. */
+    tickless_wheel_begin_(wheel);
+    while (fired < limit) {
+        struct tickless_wheel_timer *timer = wheel->late != NULL ? wheel->late : wheel->firing;
+        if (timer == NULL) {
+            if (tickless_wheel_open_(wheel, now)) {
+                continue;
+            }
+            wheel->now = now;
+            break;
+        }
+        tickless_wheel_unlink_(timer);
+        wheel->pending--;
+        fired++;
+        callback(timer, context);
+    }
+    if (wheel->due != NULL || wheel->late != NULL || wheel->firing != NULL) {
+        wheel->hint = wheel->now;
+    }
+    return fired;
+}
+
+/* Takes any pending timer out of the wheel, in no particular order; NULL if there is none. To end
+ * all: `while ((timer = tickless_wheel_remove_any(&wheel)) != NULL)`. */
+static inline struct tickless_wheel_timer *
+tickless_wheel_remove_any(struct tickless_wheel *wheel) {
+    struct tickless_wheel_timer *timer;
+    if (wheel->pending == 0) {
+        return NULL;
+    }
+    timer = wheel->late != NULL ? wheel->late : wheel->firing;
+    timer = timer != NULL ? timer : wheel->due != NULL ? wheel->due : wheel->parked;
+    while (timer == NULL && wheel->levels != 0) {
+        const unsigned level = (unsigned)__builtin_ctz(wheel->levels);
+        const unsigned slot = tickless_wheel_search_(wheel, level, 0);
+        if (slot == TICKLESS_WHEEL_SLOTS_) {
+            wheel->levels &= ~(1U << level);
+        } else {
+            timer = wheel->buckets[level][slot];
+        }
+    }
+    tickless_wheel_unlink_(timer);
+    wheel->pending--;
+    return timer;
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif

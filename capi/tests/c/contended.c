@@ -1,0 +1,182 @@
+/* Threads that end, move and look at the same timers at the same time: one of them ends each, nobody
+ * touches the timer that comes after it in its place, and what it carries is released once. The
+ * argument is the number of rounds. */
+#include <sched.h>
+
+#include "check.h"
+
+static long rounds = 10000;
+static tickless_engine *engine;
+/* One thread prepares a round, both do it, and the first then looks at what came of it. */
+static long begun, ended;
+static tickless_timer shared;
+static struct count released = COUNT_INIT;
+
+typedef int (*act_fn)(long round);
+
+struct side {
+    act_fn act;
+    int outcome;
+};
+
+static void reach(long *place, long at_least) {
+    int spins = 0;
+    while (__atomic_load_n(place, __ATOMIC_ACQUIRE) < at_least) {
+        if (++spins > 1000) {
+            sched_yield();
+        }
+    }
+}
+
+static const uint64_t stranger_ns = 1000 * HOUR;
+
+/* Acts on the shared timer, and then has a timer of its own, which takes a place that is free. Nobody
+ * else may end or move that. */
+static void act(struct side *side, long round) {
+    tickless_timer own[2];
+    uint64_t now, deadline;
+    int i;
+    side->outcome = side->act(round);
+    OK(tickless_now_ns(engine, &now));
+    for (i = 0; i < 2; i++) {
+        OK(tickless_schedule(engine, stranger_ns, count_nothing, NULL, NULL, &own[i]));
+    }
+    for (i = 0; i < 2; i++) {
+        RETURNS(TICKLESS_STATE_PENDING, tickless_timer_state(&own[i]));
+        OK(tickless_timer_deadline_ns(&own[i], &deadline));
+        CHECK(deadline >= now + stranger_ns);
+        RETURNS(1, tickless_timer_cancel(&own[i]));
+    }
+}
+
+static void *other_side(void *user_data) {
+    struct side *side = user_data;
+    long round;
+    for (round = 1; round <= rounds; round++) {
+        reach(&begun, round);
+        act(side, round);
+        __atomic_store_n(&ended, round, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+/* Runs the rounds; `look` checks the outcomes. `flags` are those of the shared timer. */
+static void race(act_fn first, act_fn second, uint64_t flags, void (*look)(int, int)) {
+    const tickless_when when = {HOUR, 0, flags};
+    struct side sides[2] = {{first, 0}, {second, 0}};
+    pthread_t thread;
+    long round, before = count_now(&released);
+    begun = ended = 0;
+    engine = manual_engine();
+    CHECK(pthread_create(&thread, NULL, other_side, &sides[1]) == 0);
+    for (round = 1; round <= rounds; round++) {
+        OK(tickless_schedule_when(engine, &when, count_nothing, &released, count_one, &shared));
+        __atomic_store_n(&begun, round, __ATOMIC_RELEASE);
+        act(&sides[0], round);
+        reach(&ended, round);
+        look(sides[0].outcome, sides[1].outcome);
+        RETURNS(TICKLESS_E_HANDLE, tickless_timer_detach(&shared));
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(tickless_engine_free(engine));
+    CHECK(count_now(&released) == before + rounds);
+}
+
+static int cancel(long round) {
+    (void)round;
+    return tickless_timer_cancel(&shared);
+}
+
+static int cancel_wait(long round) {
+    (void)round;
+    return tickless_timer_cancel_wait(&shared, TICKLESS_NEVER);
+}
+
+/* A timer that was started again cannot be waited for. */
+static int cancel_wait_if_it_can(long round) {
+    int ended = cancel_wait(round);
+    return ended == TICKLESS_E_NOT_WAITABLE ? TICKLESS_OK : ended;
+}
+
+/* To a later time, which changes its entry, or to an earlier one, which takes another. */
+static int reset(long round) {
+    return tickless_timer_reset(&shared, round % 2 ? 2 * HOUR : HOUR / 1000);
+}
+
+static int look(long round) {
+    uint64_t deadline;
+    int state = tickless_timer_state(&shared);
+    (void)round;
+    if (state == TICKLESS_E_HANDLE) {
+        return state;
+    }
+    CHECK(state == TICKLESS_STATE_PENDING || state == TICKLESS_STATE_STOPPED);
+    return tickless_timer_deadline_ns(&shared, &deadline);
+}
+
+static int restart(long round) {
+    (void)round;
+    return tickless_timer_restart(engine, &shared, HOUR, count_nothing, NULL, NULL);
+}
+
+static void one_ends_it(int first, int second) {
+    CHECK(first + second == 1 + TICKLESS_E_HANDLE && (first == 1 || second == 1));
+}
+
+static void the_first_ends_it(int first, int second) {
+    CHECK(first == 1);
+    CHECK(second == TICKLESS_OK || second == TICKLESS_E_HANDLE);
+}
+
+static void both_have_moved_it(int first, int second) {
+    CHECK(first == TICKLESS_OK && second == TICKLESS_OK);
+    RETURNS(1, tickless_timer_cancel(&shared));
+}
+
+static void the_last_start_counts(int first, int second) {
+    CHECK(second == TICKLESS_OK);
+    /* A cancel may come after the old timer was ended, and before the new one is there. */
+    CHECK(first == TICKLESS_OK || first == 1 || first == TICKLESS_E_HANDLE);
+    CHECK(stats_of(engine).pending <= 1);
+    /* Cancelled after it was started again, or before. */
+    if (tickless_timer_cancel(&shared) != 1) {
+        CHECK(first == 1);
+    }
+    CHECK(stats_of(engine).pending == 0);
+}
+
+static void of_two_threads_that_cancel_a_timer_one_does(void) {
+    race(cancel, cancel, 0, one_ends_it);
+    race(cancel, cancel_wait, TICKLESS_WAITABLE, one_ends_it);
+    race(cancel_wait, cancel_wait, TICKLESS_WAITABLE, one_ends_it);
+}
+
+static void a_timer_that_one_thread_moves_is_cancelled_by_another(void) {
+    race(cancel, reset, 0, the_first_ends_it);
+    race(cancel_wait, reset, TICKLESS_WAITABLE, the_first_ends_it);
+}
+
+static void a_timer_that_one_thread_looks_at_is_cancelled_by_another(void) {
+    race(cancel, look, 0, the_first_ends_it);
+}
+
+static void two_threads_move_a_timer(void) {
+    race(reset, reset, 0, both_have_moved_it);
+    race(reset, look, 0, both_have_moved_it);
+}
+
+static void a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another(void) {
+    race(cancel, restart, 0, the_last_start_counts);
+    race(restart, restart, 0, the_last_start_counts);
+    race(cancel_wait_if_it_can, restart, TICKLESS_WAITABLE, the_last_start_counts);
+}
+
+int main(int argc, char **argv) {
+    rounds = argc > 1 ? atol(argv[1]) : rounds;
+    RUN(of_two_threads_that_cancel_a_timer_one_does);
+    RUN(a_timer_that_one_thread_moves_is_cancelled_by_another);
+    RUN(a_timer_that_one_thread_looks_at_is_cancelled_by_another);
+    RUN(two_threads_move_a_timer);
+    RUN(a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another);
+    return 0;
+}

@@ -1,0 +1,124 @@
+/* Timers that are started again, as libuv's and libevent's are: whatever they are in the middle of, and by
+ * their own callbacks. */
+#include "check.h"
+
+struct ticker {
+    tickless_engine *engine;
+    tickless_timer timer;
+    uint64_t runs, wanted, period, next;
+};
+
+static void tick_after(void *user_data) {
+    struct ticker *ticker = user_data;
+    if (++ticker->runs < ticker->wanted) {
+        OK(tickless_timer_restart(ticker->engine, &ticker->timer, ticker->period, tick_after, ticker,
+                                  NULL));
+    }
+}
+
+static void tick_at(void *user_data) {
+    struct ticker *ticker = user_data;
+    if (++ticker->runs < ticker->wanted) {
+        tickless_when when = {0, 0, TICKLESS_AT};
+        when.time_ns = ticker->next += ticker->period;
+        OK(tickless_timer_restart_when(ticker->engine, &ticker->timer, &when, tick_at, ticker, NULL));
+    }
+}
+
+static void a_callback_starts_its_timer_again(void) {
+    struct ticker ticker;
+    memset(&ticker, 0, sizeof ticker);
+    ticker.engine = manual_engine();
+    ticker.wanted = 1000;
+    ticker.period = 10 * MS;
+    OK(tickless_timer_restart(ticker.engine, &ticker.timer, 0, tick_after, &ticker, NULL));
+    CHECK(advance(ticker.engine, 999 * ticker.period) == 1000);
+    RETURNS(TICKLESS_STATE_FIRED, tickless_timer_state(&ticker.timer));
+    ticker.runs = 0;
+    OK(tickless_now_ns(ticker.engine, &ticker.next));
+    OK(tickless_timer_restart(ticker.engine, &ticker.timer, 0, tick_at, &ticker, NULL));
+    CHECK(advance(ticker.engine, 999 * ticker.period) == 1000);
+    RETURNS(0, tickless_timer_cancel(&ticker.timer));
+    OK(tickless_engine_free(ticker.engine));
+}
+
+static void a_timer_is_started_whatever_it_is_in_the_middle_of(void) {
+    tickless_engine *engine = manual_engine();
+    struct count runs = COUNT_INIT, released = COUNT_INIT;
+    tickless_when waitable = {SECOND, 0, TICKLESS_WAITABLE};
+    tickless_timer timer;
+    memset(&timer, 0, sizeof timer);
+    /* Never scheduled. */
+    OK(tickless_timer_restart(engine, &timer, SECOND, count_one, &runs, NULL));
+    /* Pending: due at the later time, and at no other. */
+    CHECK(advance(engine, SECOND / 2) == 0);
+    OK(tickless_timer_restart(engine, &timer, SECOND, count_one, &runs, NULL));
+    CHECK(advance(engine, SECOND - MS) == 0 && advance(engine, MS) == 1 && count_now(&runs) == 1);
+    /* Fired. */
+    OK(tickless_timer_restart(engine, &timer, SECOND, count_nothing, &released, count_one));
+    /* Pending, with user data: that is released once. */
+    OK(tickless_timer_restart(engine, &timer, SECOND, count_nothing, &released, count_one));
+    CHECK(count_now(&released) == 1);
+    RETURNS(1, tickless_timer_cancel(&timer));
+    CHECK(count_now(&released) == 2);
+    /* Ended. */
+    OK(tickless_timer_restart_when(engine, &timer, &waitable, count_one, &runs, NULL));
+    OK(tickless_timer_restart(engine, &timer, SECOND, count_one, &runs, NULL));
+    RETURNS(TICKLESS_E_NOT_WAITABLE, tickless_timer_cancel_wait(&timer, TICKLESS_NEVER));
+    OK(tickless_timer_restart_when(engine, &timer, &waitable, count_one, &runs, NULL));
+    CHECK(advance(engine, SECOND) == 1 && count_now(&runs) == 2);
+    RETURNS(0, tickless_timer_cancel_wait(&timer, TICKLESS_NEVER));
+    OK(tickless_engine_free(engine));
+}
+
+/* A release whose own calls fail. */
+static void release_badly(void *user_data) {
+    tickless_timer none;
+    memset(&none, 0, sizeof none);
+    RETURNS(TICKLESS_E_HANDLE, tickless_timer_cancel(&none));
+    count_one(user_data);
+}
+
+static void a_call_that_fails_releases_its_user_data_and_has_the_message_that_counts(void) {
+    tickless_engine *engine = manual_engine();
+    struct count released = COUNT_INIT;
+    const tickless_when wrong = {0, 0, 64}, waitable = {0, 0, TICKLESS_WAITABLE};
+    tickless_timer timer;
+    void *data = &released;
+    memset(&timer, 0, sizeof timer);
+#define FAILS(code, word, call)                                                                \
+    do {                                                                                       \
+        long before = count_now(&released);                                                    \
+        RETURNS(code, call);                                                                   \
+        CHECK(strstr(tickless_last_error(), word) != NULL);                                    \
+        CHECK(count_now(&released) == before + 1);                                             \
+    } while (0)
+    FAILS(TICKLESS_E_NULL, "engine", tickless_schedule(NULL, 0, count_one, data, release_badly, &timer));
+    FAILS(TICKLESS_E_NULL, "run", tickless_schedule(engine, 0, NULL, data, release_badly, &timer));
+    FAILS(TICKLESS_E_NULL, "when",
+          tickless_schedule_when(engine, NULL, count_one, data, release_badly, &timer));
+    FAILS(TICKLESS_E_ARGUMENT, "flags",
+          tickless_schedule_when(engine, &wrong, count_one, data, release_badly, &timer));
+    FAILS(TICKLESS_E_ARGUMENT, "keeps",
+          tickless_schedule_when(engine, &waitable, count_one, data, release_badly, NULL));
+    FAILS(TICKLESS_E_NULL, "timer",
+          tickless_timer_restart(engine, NULL, 0, count_one, data, release_badly));
+    FAILS(TICKLESS_E_NULL, "engine",
+          tickless_timer_restart(NULL, &timer, 0, count_one, data, release_badly));
+    OK(tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
+    FAILS(TICKLESS_E_STOPPED, "stopped",
+          tickless_schedule(engine, 0, count_one, data, release_badly, &timer));
+    FAILS(TICKLESS_E_STOPPED, "stopped",
+          tickless_timer_restart(engine, &timer, 0, count_one, data, release_badly));
+    memset(&timer, 0x5a, sizeof timer);
+    FAILS(TICKLESS_E_HANDLE, "not a timer",
+          tickless_timer_restart(engine, &timer, 0, count_one, data, release_badly));
+    OK(tickless_engine_free(engine));
+}
+
+int main(void) {
+    RUN(a_callback_starts_its_timer_again);
+    RUN(a_timer_is_started_whatever_it_is_in_the_middle_of);
+    RUN(a_call_that_fails_releases_its_user_data_and_has_the_message_that_counts);
+    return 0;
+}

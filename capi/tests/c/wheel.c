@@ -1,0 +1,330 @@
+/* The wheel for one loop: what programs do with it. That it agrees with Rust's is tested by
+ * ../wheel.rs. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tickless_wheel.h"
+
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);      \
+            abort();                                                                           \
+        }                                                                                      \
+    } while (0)
+
+#define RUN(test)                                                                              \
+    do {                                                                                       \
+        test();                                                                                \
+        printf("ok %s\n", #test);                                                              \
+    } while (0)
+
+#define ALL UINT64_MAX
+
+/* A user's struct, with the timer in its midst. */
+struct object {
+    int fired;
+    struct tickless_wheel_timer timer;
+    struct tickless_wheel *wheel;
+    struct object *other;
+    uint64_t period;
+};
+
+static struct object *owner(struct tickless_wheel_timer *timer) {
+    return TICKLESS_WHEEL_OWNER(timer, struct object, timer);
+}
+
+static void count(struct tickless_wheel_timer *timer, void *context) {
+    struct object *object = owner(timer);
+    CHECK(!tickless_wheel_is_pending(timer));
+    CHECK(tickless_wheel_deadline(timer) <= tickless_wheel_now(object->wheel));
+    object->fired++;
+    if (context != NULL) {
+        ++*(int *)context;
+    }
+}
+
+static struct tickless_wheel wheel;
+
+static struct object object_of(struct tickless_wheel *its) {
+    struct object object = {0};
+    object.wheel = its;
+    return object;
+}
+
+static void a_timer_fires_at_its_deadline_and_not_before(void) {
+    const uint64_t starts[] = {0, 1, 255, 256, 65535, UINT64_C(1) << 40};
+    unsigned i, bit;
+    for (i = 0; i < sizeof starts / sizeof *starts; i++) {
+        for (bit = 0; bit < 63; bit++) {
+            struct object object = object_of(&wheel);
+            uint64_t deadline = starts[i] + (UINT64_C(1) << bit), next;
+            int steps = 0;
+            tickless_wheel_init(&wheel, starts[i]);
+            tickless_wheel_add(&wheel, &object.timer, deadline);
+            CHECK(tickless_wheel_is_pending(&object.timer) && tickless_wheel_count(&wheel) == 1);
+            while ((next = tickless_wheel_next(&wheel)) < deadline) {
+                CHECK(next > tickless_wheel_now(&wheel) && ++steps <= 8);
+                CHECK(tickless_wheel_advance(&wheel, next, ALL, count, NULL) == 0);
+            }
+            CHECK(next == deadline);
+            CHECK(tickless_wheel_advance(&wheel, deadline - 1, ALL, count, NULL) == 0);
+            CHECK(tickless_wheel_advance(&wheel, deadline, ALL, count, NULL) == 1);
+            CHECK(object.fired == 1 && tickless_wheel_next(&wheel) == TICKLESS_WHEEL_NEVER);
+            CHECK(tickless_wheel_count(&wheel) == 0);
+        }
+    }
+}
+
+static void a_loop_sleeps_until_the_next_timer_and_no_longer(void) {
+    struct object object = object_of(&wheel);
+    tickless_wheel_init(&wheel, 100);
+    CHECK(tickless_wheel_timeout(&wheel, 100) == -1);
+    tickless_wheel_add(&wheel, &object.timer, 130);
+    CHECK(tickless_wheel_timeout(&wheel, 100) == 30 && tickless_wheel_timeout(&wheel, 129) == 1);
+    CHECK(tickless_wheel_timeout(&wheel, 130) == 0 && tickless_wheel_timeout(&wheel, 200) == 0);
+    tickless_wheel_reset(&wheel, &object.timer, UINT64_C(1) << 60);
+    CHECK(tickless_wheel_timeout(&wheel, 100) == INT32_MAX);
+    tickless_wheel_reset(&wheel, &object.timer, 7);
+    CHECK(tickless_wheel_timeout(&wheel, 100) == 0);
+    tickless_wheel_cancel(&wheel, &object.timer);
+}
+
+static void a_timer_is_cancelled_once_and_moved_as_often_as_one_likes(void) {
+    struct object object = object_of(&wheel);
+    uint64_t i;
+    tickless_wheel_init(&wheel, 7);
+    CHECK(!tickless_wheel_cancel(&wheel, &object.timer));
+    tickless_wheel_add(&wheel, &object.timer, 1000);
+    CHECK(tickless_wheel_cancel(&wheel, &object.timer));
+    CHECK(!tickless_wheel_cancel(&wheel, &object.timer));
+    CHECK(tickless_wheel_next(&wheel) == TICKLESS_WHEEL_NEVER);
+    for (i = 0; i < 1000; i++) {
+        tickless_wheel_reset(&wheel, &object.timer, 100 + i * i * 31);
+    }
+    CHECK(tickless_wheel_count(&wheel) == 1);
+    CHECK(tickless_wheel_advance(&wheel, UINT64_C(1) << 50, ALL, count, NULL) == 1);
+    CHECK(object.timer.deadline == 100 + 999 * 999 * 31);
+}
+
+static void what_is_due_already_fires_at_the_next_advance_also_to_the_same_time(void) {
+    struct object past = object_of(&wheel), present = object_of(&wheel);
+    tickless_wheel_init(&wheel, 100);
+    tickless_wheel_add(&wheel, &past.timer, 3);
+    tickless_wheel_add(&wheel, &present.timer, 100);
+    CHECK(tickless_wheel_next(&wheel) == 100);
+    CHECK(tickless_wheel_advance(&wheel, 100, ALL, count, NULL) == 2);
+    tickless_wheel_add(&wheel, &past.timer, 3);
+    /* Time does not go back. */
+    CHECK(tickless_wheel_advance(&wheel, 50, ALL, count, NULL) == 1);
+    CHECK(tickless_wheel_now(&wheel) == 100);
+}
+
+static void a_timer_for_never_stays(void) {
+    struct object object = object_of(&wheel), last = object_of(&wheel);
+    tickless_wheel_init(&wheel, 0);
+    tickless_wheel_add(&wheel, &object.timer, TICKLESS_WHEEL_NEVER);
+    CHECK(tickless_wheel_next(&wheel) == TICKLESS_WHEEL_NEVER);
+    tickless_wheel_add(&wheel, &last.timer, TICKLESS_WHEEL_NEVER - 1);
+    CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, ALL, count, NULL) == 1);
+    CHECK(last.fired == 1 && tickless_wheel_count(&wheel) == 1);
+    tickless_wheel_reset(&wheel, &object.timer, 5);
+    CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, ALL, count, NULL) == 1);
+}
+
+static void again(struct tickless_wheel_timer *timer, void *context) {
+    struct object *object = owner(timer);
+    count(timer, context);
+    tickless_wheel_add(object->wheel, timer, tickless_wheel_now(object->wheel) + object->period);
+}
+
+static void a_callback_adds_its_timer_again(void) {
+    struct object object = object_of(&wheel);
+    tickless_wheel_init(&wheel, 0);
+    object.period = 10;
+    tickless_wheel_add(&wheel, &object.timer, 10);
+    CHECK(tickless_wheel_advance(&wheel, 1005, ALL, again, NULL) == 100);
+    /* Without a delay, an advance ends all the same. */
+    object.period = 0;
+    CHECK(tickless_wheel_advance(&wheel, 1010, ALL, again, NULL) == 1);
+    CHECK(tickless_wheel_next(&wheel) == 1010);
+    CHECK(tickless_wheel_advance(&wheel, 1010, ALL, again, NULL) == 1);
+}
+
+static void end_other(struct tickless_wheel_timer *timer, void *context) {
+    struct object *object = owner(timer), *other = object->other;
+    count(timer, context);
+    if (other != NULL && tickless_wheel_cancel(object->wheel, &other->timer)) {
+        free(other);
+    }
+    free(object);
+}
+
+static void a_callback_frees_its_timer_and_another_that_is_due_with_it(void) {
+    const int pairs = 1000;
+    int i, fired = 0;
+    tickless_wheel_init(&wheel, 0);
+    for (i = 0; i < pairs; i++) {
+        struct object *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
+        one->wheel = two->wheel = &wheel;
+        one->other = two;
+        two->other = one;
+        /* Far away, so that they come down together. */
+        tickless_wheel_add(&wheel, &one->timer, 100000);
+        tickless_wheel_add(&wheel, &two->timer, 100000);
+    }
+    CHECK(tickless_wheel_advance(&wheel, 200000, ALL, end_other, &fired) == (uint64_t)pairs);
+    CHECK(fired == pairs && tickless_wheel_count(&wheel) == 0);
+}
+
+static void an_advance_with_a_limit_goes_on_where_it_was(void) {
+    static struct object objects[1000];
+    uint64_t all = 0, n;
+    int i, calls = 0;
+    tickless_wheel_init(&wheel, 0);
+    for (i = 0; i < 1000; i++) {
+        objects[i] = object_of(&wheel);
+        tickless_wheel_add(&wheel, &objects[i].timer, 500 + (uint64_t)i / 100 * 100);
+    }
+    while ((n = tickless_wheel_advance(&wheel, 5000, 7, count, NULL)) == 7) {
+        CHECK(tickless_wheel_next(&wheel) <= 5000);
+        all += n;
+        calls++;
+    }
+    CHECK(all + n == 1000 && calls == 142);
+    CHECK(tickless_wheel_now(&wheel) == 5000);
+}
+
+static void timers_leave_one_by_one_in_the_order_of_their_deadlines(void) {
+    static struct object objects[5000];
+    struct tickless_wheel_timer *timer;
+    uint64_t last = 0, random = 1, popped = 0;
+    int i;
+    tickless_wheel_init(&wheel, 0);
+    for (i = 0; i < 5000; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1;
+        objects[i] = object_of(&wheel);
+        tickless_wheel_add(&wheel, &objects[i].timer, (random >> 33) % (UINT64_C(1) << (i % 40)));
+    }
+    while ((timer = tickless_wheel_pop(&wheel, UINT64_C(1) << 41)) != NULL) {
+        CHECK(timer->deadline >= last);
+        last = timer->deadline;
+        popped++;
+    }
+    CHECK(popped == 5000 && tickless_wheel_now(&wheel) == UINT64_C(1) << 41);
+}
+
+static void all_are_removed_wherever_they_are(void) {
+    static struct object objects[300];
+    struct tickless_wheel_timer *timer;
+    int i, removed = 0;
+    tickless_wheel_init(&wheel, 1000);
+    for (i = 0; i < 300; i++) {
+        objects[i] = object_of(&wheel);
+        tickless_wheel_add(&wheel, &objects[i].timer,
+                           i % 10 == 0 ? TICKLESS_WHEEL_NEVER : UINT64_C(1) << (i % 60));
+    }
+    while ((timer = tickless_wheel_remove_any(&wheel)) != NULL) {
+        CHECK(!tickless_wheel_is_pending(timer));
+        removed++;
+    }
+    CHECK(tickless_wheel_timeout(&wheel, 5) == -1);
+    CHECK(removed == 300 && tickless_wheel_count(&wheel) == 0);
+    CHECK(tickless_wheel_next(&wheel) == TICKLESS_WHEEL_NEVER);
+}
+
+/* What a storm knows of its timers, by itself. */
+enum { STORM = 64 };
+static struct object storm[STORM];
+static struct {
+    int is_pending, is_late;
+    uint64_t due;
+} known[STORM];
+static uint64_t storm_random, storm_fired, storm_last;
+
+static uint64_t below(uint64_t limit) {
+    storm_random ^= storm_random << 13;
+    storm_random ^= storm_random >> 7;
+    storm_random ^= storm_random << 17;
+    return storm_random % limit;
+}
+
+/* Starts, moves or stops a timer. One that is due already fires at the next advance. */
+static void do_something(uint64_t reach) {
+    int i = (int)below(STORM);
+    if (below(4) == 0) {
+        CHECK(tickless_wheel_cancel(&wheel, &storm[i].timer) == known[i].is_pending);
+        known[i].is_pending = 0;
+    } else {
+        uint64_t now = tickless_wheel_now(&wheel), deadline = now + below(reach);
+        deadline = below(8) == 0 ? now / 2 : deadline;
+        tickless_wheel_reset(&wheel, &storm[i].timer, deadline);
+        known[i].is_pending = 1;
+        known[i].due = deadline > now ? deadline : now;
+        known[i].is_late = deadline <= now;
+    }
+}
+
+static void storm_fires(struct tickless_wheel_timer *timer, void *reach) {
+    struct object *object = owner(timer);
+    long i = object - storm, times = (long)below(4);
+    CHECK(known[i].is_pending && known[i].due <= tickless_wheel_now(&wheel));
+    /* What was due when it was added comes first, and the others in their order. */
+    CHECK(known[i].is_late ? storm_last == 0 : known[i].due >= storm_last);
+    storm_last = known[i].is_late ? 0 : known[i].due;
+    known[i].is_pending = 0;
+    storm_fired++;
+    while (times-- > 0) {
+        do_something(*(uint64_t *)reach);
+    }
+}
+
+static void callbacks_that_start_and_move_and_stop_any_timer_lose_none(void) {
+    uint64_t round, reach;
+    storm_random = 1;
+    for (round = 0; round < 200; round++) {
+        const uint64_t start = below(UINT64_C(1) << (round % 50));
+        int step, i;
+        tickless_wheel_init(&wheel, start);
+        memset(known, 0, sizeof known);
+        for (i = 0; i < STORM; i++) {
+            storm[i] = object_of(&wheel);
+        }
+        reach = UINT64_C(4) << (round % 20);
+        for (step = 0; step < 200; step++) {
+            const uint64_t now = tickless_wheel_now(&wheel) + below(reach / 2);
+            const uint64_t limit = below(3) == 0 ? 1 + below(5) : ALL;
+            uint64_t n, pending = 0;
+            do_something(reach);
+            storm_last = 0;
+            n = tickless_wheel_advance(&wheel, now, limit, storm_fires, &reach);
+            for (i = 0; i < STORM; i++) {
+                const int is_pending = tickless_wheel_is_pending(&storm[i].timer);
+                const uint64_t at = tickless_wheel_now(&wheel);
+                CHECK(is_pending == known[i].is_pending);
+                pending += (uint64_t)is_pending;
+                /* The next wake-up is not after the deadline, or it is now. */
+                CHECK(!is_pending || tickless_wheel_next(&wheel) <= known[i].due ||
+                      tickless_wheel_next(&wheel) <= at);
+            }
+            CHECK(pending == tickless_wheel_count(&wheel));
+            CHECK(n == limit || tickless_wheel_now(&wheel) == now);
+        }
+    }
+    CHECK(storm_fired > 10000);
+}
+
+int main(void) {
+    RUN(a_timer_fires_at_its_deadline_and_not_before);
+    RUN(a_loop_sleeps_until_the_next_timer_and_no_longer);
+    RUN(a_timer_is_cancelled_once_and_moved_as_often_as_one_likes);
+    RUN(what_is_due_already_fires_at_the_next_advance_also_to_the_same_time);
+    RUN(a_timer_for_never_stays);
+    RUN(a_callback_adds_its_timer_again);
+    RUN(a_callback_frees_its_timer_and_another_that_is_due_with_it);
+    RUN(an_advance_with_a_limit_goes_on_where_it_was);
+    RUN(timers_leave_one_by_one_in_the_order_of_their_deadlines);
+    RUN(all_are_removed_wherever_they_are);
+    RUN(callbacks_that_start_and_move_and_stop_any_timer_lose_none);
+    return 0;
+}

@@ -1,0 +1,126 @@
+// Callbacks that destroy what they belong to: their timer, its object, the engine, the process.
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tickless.hpp"
+
+using namespace std::chrono_literals;
+
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+            std::abort();                                                                      \
+        }                                                                                      \
+    } while (0)
+
+#define RUN(test)                                                                              \
+    do {                                                                                       \
+        test();                                                                                \
+        std::printf("ok %s\n", #test);                                                         \
+        std::fflush(stdout);                                                                   \
+    } while (0)
+
+struct gone {
+    std::mutex lock;
+    std::condition_variable changed;
+    long n = 0;
+
+    void one() {
+        std::lock_guard<std::mutex> guard(lock);
+        n++;
+        changed.notify_all();
+    }
+
+    void wait(long at_least) {
+        std::unique_lock<std::mutex> guard(lock);
+        CHECK(changed.wait_for(guard, 60s, [&] { return n >= at_least; }));
+    }
+};
+
+struct connection {
+    gone &counted;
+    std::string text = std::string(100, 'a');
+    tickless::scoped_timer scoped;
+    tickless::timer plain;
+
+    explicit connection(gone &counted) : counted(counted) {}
+    ~connection() { counted.one(); }
+};
+
+static void an_object_is_destroyed_by_the_callback_of_its_scoped_timer() {
+    gone counted;
+    tickless::engine engine;
+    for (int i = 0; i < 2000; i++) {
+        auto *owned = new connection(counted);
+        engine.schedule_into(owned->scoped, 0s, [owned] {
+            CHECK(owned->text.size() == 100);
+            delete owned;
+        });
+    }
+    counted.wait(2000);
+}
+
+static void an_object_is_destroyed_by_the_callback_of_its_timer() {
+    gone counted;
+    tickless::engine engine;
+    for (int i = 0; i < 2000; i++) {
+        auto *owned = new connection(counted);
+        engine.schedule_into(owned->plain, 0s, [owned] { delete owned; });
+    }
+    counted.wait(2000);
+}
+
+static void a_scoped_timer_can_be_detached() {
+    gone counted;
+    tickless::engine engine;
+    {
+        auto timer = engine.schedule_scoped(1ms, [&] { counted.one(); });
+        timer.detach();
+    }
+    counted.wait(1);
+}
+
+static void an_engine_that_its_callback_destroys_stays() {
+    gone counted;
+    auto engine = std::make_shared<tickless::engine>();
+    auto *raw = engine.get();
+    raw->schedule_detached(1ms, [&counted, engine = std::move(engine)]() mutable {
+        engine.reset();
+        counted.one();
+    });
+    counted.wait(1);
+}
+
+// A program of its own: its engine is global, and a callback ends it.
+static int exit_in_a_callback() {
+    static tickless::engine engine;
+    engine.schedule_detached(1ms, [] { std::exit(3); });
+    for (;;) {
+        pause();
+    }
+}
+
+static void a_callback_may_end_the_process() {
+    pid_t child = fork();
+    if (child == 0) {
+        exit_in_a_callback();
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
+int main() {
+    RUN(a_callback_may_end_the_process);
+    RUN(an_object_is_destroyed_by_the_callback_of_its_scoped_timer);
+    RUN(an_object_is_destroyed_by_the_callback_of_its_timer);
+    RUN(a_scoped_timer_can_be_detached);
+    RUN(an_engine_that_its_callback_destroys_stays);
+}
