@@ -95,6 +95,33 @@ pub fn sessions_are_counted_across_openings<S: Store>(
     assert_eq!((store.begin().unwrap(), store.begin().unwrap()), (4, 5));
 }
 
+/// A session that is reported is on the disk, also where writing fails. [`all`] does not run this,
+/// because it takes somebody who can have the store's writes fail: `fails` does so from then on, or
+/// no longer.
+///
+/// # Panics
+/// A session was reported, and the next opening reports it again.
+pub fn a_session_that_cannot_be_written_is_not_reported<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+    mut fails: impl FnMut(bool),
+) {
+    let mut store = open(&mut opens);
+    let mut last = store.begin().expect("a session begins");
+    for _ in 0..3 {
+        fails(true);
+        let told = store.begin();
+        fails(false);
+        drop(store);
+        store = open(&mut opens);
+        let next = store.begin().expect("a session begins");
+        let last_told = told.as_ref().map_or(last, |session| *session);
+        assert!(next > last_told, "{told:?} was told, and the next one is {next}");
+        // A session that was not reported may have begun all the same.
+        assert!(next <= last + 2, "after {last}, {told:?} and {next}");
+        last = next;
+    }
+}
+
 /// All parts of a record survive, whatever bytes they have.
 pub fn timers_come_back_as_they_were<S: Store>(mut opens: impl FnMut() -> Result<S, StoreError>) {
     let records = [

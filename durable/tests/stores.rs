@@ -1,6 +1,16 @@
 //! Every store that comes with the crate does what a store has to.
 
-use tickless_durable::store::Disk;
+#[cfg(feature = "sqlite")]
+mod common;
+
+use std::fs::OpenOptions;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+use tickless_durable::store::{Disk, Fault};
 use tickless_durable::{RedbOptions, RedbStore, conformance};
 
 #[test]
@@ -35,4 +45,106 @@ fn a_file_of_sqlite_conforms() {
         let directory = tempfile::tempdir().unwrap();
         move || tickless_durable::SqliteStore::open(directory.path().join("timers.sqlite"))
     });
+}
+
+#[test]
+fn a_session_that_the_memory_of_the_tests_forgets_is_not_reported() {
+    for fault in [Fault::Lost, Fault::Kept] {
+        let disk = Disk::default();
+        let fails =
+            |is_failing: bool| is_failing.then(|| disk.fail_next(fault)).unwrap_or_default();
+        conformance::a_session_that_cannot_be_written_is_not_reported(|| Ok(disk.open()), fails);
+    }
+}
+
+#[test]
+fn a_session_that_a_file_of_redb_cannot_take_is_not_reported() {
+    // How many writes and syncs work, until all fail.
+    for left in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("timers.redb");
+        drop(RedbStore::open(&path).unwrap());
+        let disk = Arc::new(AtomicU32::new(u32::MAX));
+        let open = || {
+            let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            RedbOptions::new()
+                .open_backend(Failing { file: FileBackend::new(file).unwrap(), left: disk.clone() })
+        };
+        let fails = |is_failing| disk.store(if is_failing { left } else { u32::MAX }, Relaxed);
+        conformance::a_session_that_cannot_be_written_is_not_reported(open, fails);
+    }
+}
+
+/// A file whose writes and syncs fail from some time on.
+#[derive(Debug)]
+struct Failing {
+    file: FileBackend,
+    left: Arc<AtomicU32>,
+}
+
+impl Failing {
+    fn count(&self) -> io::Result<()> {
+        let left = self.left.load(Relaxed);
+        if left == 0 {
+            return Err(io::Error::other("the disk has failed"));
+        }
+        self.left.store(left.saturating_sub(u32::from(left < u32::MAX)), Relaxed);
+        Ok(())
+    }
+}
+
+impl StorageBackend for Failing {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.count().and_then(|()| self.file.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.count().and_then(|()| self.file.sync_data())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.count().and_then(|()| self.file.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}
+
+/// The limit on the size of files is the process's, so another one has it.
+#[cfg(all(unix, feature = "sqlite"))]
+#[test]
+fn child() {
+    let Some(path) = common::role() else { return };
+    // Otherwise the system ends a process that goes beyond the limit.
+    // SAFETY: this sets the disposition of a signal to "ignore", which runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let (_, most) = rlimit::Resource::FSIZE.get().unwrap();
+    let fails = |is_failing| {
+        // A log has its first pages by now, and no room for the next one.
+        let limit = if is_failing { 4096 } else { most };
+        rlimit::Resource::FSIZE.set(limit, most).unwrap();
+    };
+    let open = || tickless_durable::SqliteStore::open(&path);
+    conformance::a_session_that_cannot_be_written_is_not_reported(open, fails);
+    println!("\n@done");
+}
+
+#[cfg(all(unix, feature = "sqlite"))]
+#[test]
+fn a_session_that_a_file_of_sqlite_has_no_room_for_is_not_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("timers.sqlite");
+    let output = common::child("child", path.to_str().unwrap()).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && out.contains("@done"), "{out}{said}");
 }

@@ -151,9 +151,16 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
 
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
-        let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
-        let session = self.connection.query_row(begin, [], |row| row.get::<_, i64>(0));
-        u64::try_from(session.map_err(failed)?)
+        // The statement alone would be committed when it is reset, and nobody would hear of a
+        // failure.
+        let mut begin = || {
+            let transaction = self.connection.transaction()?;
+            let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
+            let session = transaction.query_row(begin, [], |row| row.get::<_, i64>(0))?;
+            transaction.commit()?;
+            Ok(session)
+        };
+        u64::try_from(begin().map_err(failed)?)
             .map_err(|_| StoreError::new(StoreErrorKind::Corrupt, "the sessions are negative"))
     }
 
