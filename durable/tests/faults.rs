@@ -21,6 +21,7 @@ fn record(number: u64) -> Record {
         first_due_ms: position.due_ms,
         attempt: 1,
         crashes: 0,
+        tried: false,
         key: number.is_multiple_of(4).then(|| format!("key {number}").into_bytes().into()),
         payload: vec![number as u8; 100].into(),
     }
@@ -168,6 +169,7 @@ fn child() {
     let (open, path) = (common::store(name), Path::new(path));
     match what {
         "fill" => fill_the_disk(name, path),
+        "begin" => begin_without_room(open, path),
         "in use" => {
             let error = open(path).err().expect("another process has it open");
             assert_eq!(error.kind(), StoreErrorKind::InUse, "{error:?}");
@@ -224,6 +226,20 @@ fn fill_the_disk(name: &str, path: &Path) {
     assert!(matches!(refused.reason, ScheduleReason::Store(_)) && refused.payload == [8]);
     assert!(matches!(timers.stop(), Err(StopError::Store(_))));
     println!("\n@durable {durable}");
+}
+
+/// Begins sessions while no file may grow.
+#[cfg(unix)]
+fn begin_without_room(open: Open, path: &Path) {
+    // SAFETY: this sets the disposition of a signal to "ignore", which runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let (_, most) = rlimit::Resource::FSIZE.get().unwrap();
+    let fails = |is_failing| {
+        let limit = if is_failing { 4096 } else { most };
+        rlimit::Resource::FSIZE.set(limit, most).unwrap();
+    };
+    let open = || open(path);
+    tickless_durable::conformance::a_session_that_cannot_be_written_is_not_reported(open, fails);
 }
 
 #[cfg(unix)]
@@ -312,6 +328,14 @@ fn a_full_disk_fails_the_service_and_keeps_what_was_durable() {
             read.len()
         );
         assert!(durable > 500, "{name}: the disk was full after {durable} timers");
+    });
+}
+
+#[test]
+#[cfg(unix)]
+fn a_session_for_which_there_is_no_room_is_not_reported() {
+    on_each(|name, _, path| {
+        run_child(&format!("begin|{name}|{}", path.display()), false);
     });
 }
 

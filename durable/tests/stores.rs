@@ -1,8 +1,5 @@
 //! Every store that comes with the crate does what a store has to.
 
-#[cfg(feature = "sqlite")]
-mod common;
-
 use std::fs::OpenOptions;
 use std::io;
 use std::sync::Arc;
@@ -117,34 +114,4 @@ impl StorageBackend for Failing {
     fn close(&self) -> io::Result<()> {
         self.file.close()
     }
-}
-
-/// The limit on the size of files is the process's, so another one has it.
-#[cfg(all(unix, feature = "sqlite"))]
-#[test]
-fn child() {
-    let Some(path) = common::role() else { return };
-    // Otherwise the system ends a process that goes beyond the limit.
-    // SAFETY: this sets the disposition of a signal to "ignore", which runs no code.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    let (_, most) = rlimit::Resource::FSIZE.get().unwrap();
-    let fails = |is_failing| {
-        // A log has its first pages by now, and no room for the next one.
-        let limit = if is_failing { 4096 } else { most };
-        rlimit::Resource::FSIZE.set(limit, most).unwrap();
-    };
-    let open = || tickless_durable::SqliteStore::open(&path);
-    conformance::a_session_that_cannot_be_written_is_not_reported(open, fails);
-    println!("\n@done");
-}
-
-#[cfg(all(unix, feature = "sqlite"))]
-#[test]
-fn a_session_that_a_file_of_sqlite_has_no_room_for_is_not_reported() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("timers.sqlite");
-    let output = common::child("child", path.to_str().unwrap()).output().unwrap();
-    let out = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && out.contains("@done"), "{out}{said}");
 }

@@ -76,7 +76,7 @@ fn each_page<S: Store>(
         records.retain(|record| record.position.due_ms < until_ms);
         let is_over = is_last || records.len() < read;
         // One that was tried before was not missed.
-        records.retain(|record| record.attempt == 1 && record.crashes == 0);
+        records.retain(|record| !record.tried);
         if !records.is_empty() {
             page(store, &records)?;
         }

@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::StopError;
+use crate::record::Record;
 use crate::store::{Op, Store};
 
 use super::core::Core;
@@ -122,7 +123,8 @@ impl Core {
         // The handlers that are left behind have not ended the process: it was to end.
         for record in state.window.noted_and_running() {
             let from = record.position;
-            state.pending.outcome(Op::Move { from, to: record }, Then::Begin(from));
+            let to = Arc::new(Record { tried: true, ..(*record).clone() });
+            state.pending.outcome(Op::Move { from, to }, Then::Begin(from));
         }
         state.is_ending = true;
     }

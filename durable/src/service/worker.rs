@@ -67,7 +67,7 @@ pub(super) fn erase<P: Payload, E: Display>(
     handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
 ) -> Arc<Run> {
     Arc::new(move |core, record| {
-        let is_repeat = record.attempt > 1 || core.state().numbers.is_earlier(record.id());
+        let is_repeat = record.tried || core.state().numbers.is_earlier(record.id());
         let durable = Durable::borrowed(core);
         // All foreign code is called in here, destructors included.
         let called = foreign::call(|| {
@@ -181,7 +181,8 @@ impl Core {
             state.pending.outcome(Op::Bury { from, letter }, Then::Leave(from));
         } else {
             state.stats.noted += 1;
-            let to = Arc::new(Record { crashes: record.crashes + 1, ..record.clone() });
+            let to =
+                Arc::new(Record { crashes: record.crashes + 1, tried: true, ..record.clone() });
             state.pending.outcome(Op::Move { from, to }, Then::Begin(from));
         }
         state.pending.hurry(None);
@@ -210,7 +211,9 @@ impl Core {
     fn after_failure(&self, record: &Record, failure: &Failure) -> (Op, Then) {
         let from = record.position;
         if failure.is_final || record.attempt >= self.config.attempts {
-            let letter = Arc::new(DeadLetter::new(record.clone(), failure.error.clone()));
+            // What could not be read was not handed to the handler.
+            let record = Record { tried: record.tried || !failure.is_final, ..record.clone() };
+            let letter = Arc::new(DeadLetter::new(record, failure.error.clone()));
             return (Op::Bury { from, letter }, Then::Leave(from));
         }
         let before = record.attempt.saturating_sub(1) as usize;
@@ -219,7 +222,7 @@ impl Core {
         let due_ms = due.map_or(END - 1, ms_at_or_after);
         let position = Position { due_ms, number: from.number };
         let attempt = record.attempt + 1;
-        let to = Record { position, attempt, crashes: 0, ..record.clone() };
+        let to = Record { position, attempt, crashes: 0, tried: true, ..record.clone() };
         let to = Arc::new(to);
         (Op::Move { from, to: to.clone() }, Then::Retry(from, to))
     }

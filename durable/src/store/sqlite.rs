@@ -33,7 +33,7 @@ use super::{Op, Store};
 const APPLICATION: i64 = 0x746b_6c73;
 
 /// The version of the tables (`PRAGMA user_version`).
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// `STRICT`, so that no value comes back as another type.
 const TABLES: &str = "
@@ -43,6 +43,7 @@ const TABLES: &str = "
         first_due INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
         crashes INTEGER NOT NULL,
+        tried INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
@@ -56,6 +57,7 @@ const TABLES: &str = "
         first_due INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
         crashes INTEGER NOT NULL,
+        tried INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
@@ -133,12 +135,12 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) =
         (pragma("application_id").map_err(failed)?, pragma("user_version").map_err(failed)?);
-    if application != APPLICATION || version < 1 {
+    if application != APPLICATION {
         let message = "the database is not one of timers";
         return Err(StoreError::new(StoreErrorKind::Corrupt, message));
     }
-    if version > VERSION {
-        let message = format!("the tables have version {version}, later than {VERSION}");
+    if version != VERSION {
+        let message = format!("the tables have version {version}, not {VERSION}");
         return Err(StoreError::new(StoreErrorKind::Version, message));
     }
     // A commit is synced before it returns.
@@ -175,10 +177,10 @@ impl Store for SqliteStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let columns = "due, number, first_due, attempt, crashes, key, payload, checksum";
+        let columns = "due, number, first_due, attempt, crashes, tried, key, payload, checksum";
         let found = self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
             let record = record_of(row)?;
-            let is_intact = row.get::<_, i64>(7)? == i64::from(record.checksum());
+            let is_intact = row.get::<_, i64>(8)? == i64::from(record.checksum());
             Ok((is_intact, record.position, record))
         })?;
         found.into_iter().map(intact).collect()
@@ -189,11 +191,12 @@ impl Store for SqliteStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let columns = "due, number, first_due, attempt, crashes, key, payload, checksum, error";
+        let columns =
+            "due, number, first_due, attempt, crashes, tried, key, payload, checksum, error";
         let found =
             self.read(&format!("SELECT {columns} FROM dead_letters"), after, limit, |row| {
-                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(8)?);
-                let is_intact = row.get::<_, i64>(7)? == i64::from(letter.checksum());
+                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(9)?);
+                let is_intact = row.get::<_, i64>(8)? == i64::from(letter.checksum());
                 Ok((is_intact, letter.record.position, letter))
             })?;
         found.into_iter().map(intact).collect()
@@ -233,13 +236,14 @@ impl List for Changes<'_> {
     type Error = rusqlite::Error;
 
     fn put(&mut self, record: &Arc<Record>) -> rusqlite::Result<()> {
-        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         self.0.prepare_cached(put)?.execute(params![
             signed(record.position.due_ms),
             signed(record.position.number),
             signed(record.first_due_ms),
             record.attempt,
             record.crashes,
+            record.tried,
             record.key.as_deref(),
             &*record.payload,
             record.checksum(),
@@ -248,13 +252,14 @@ impl List for Changes<'_> {
     }
 
     fn bury(&mut self, letter: &Arc<DeadLetter>) -> rusqlite::Result<()> {
-        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         self.0.prepare_cached(bury)?.execute(params![
             signed(letter.record.position.due_ms),
             signed(letter.record.position.number),
             signed(letter.record.first_due_ms),
             letter.record.attempt,
             letter.record.crashes,
+            letter.record.tried,
             letter.record.key.as_deref(),
             &*letter.record.payload,
             letter.checksum(),
@@ -324,8 +329,9 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
         first_due_ms: unsigned(row, 2)?,
         attempt: count(3)?,
         crashes: count(4)?,
-        key: row.get::<_, Option<Vec<u8>>>(5)?.map(Key::from),
-        payload: row.get::<_, Vec<u8>>(6)?.into(),
+        tried: row.get::<_, bool>(5)?,
+        key: row.get::<_, Option<Vec<u8>>>(6)?.map(Key::from),
+        payload: row.get::<_, Vec<u8>>(7)?.into(),
     })
 }
 

@@ -21,6 +21,7 @@ fn put(number: u64) -> Op {
         first_due_ms: 5,
         attempt: 1,
         crashes: 0,
+        tried: false,
         key: None,
         payload,
     }))

@@ -229,7 +229,15 @@ mod tests {
         let position = Position { due_ms: 5, number };
         let key = Some(Arc::from(*b"k"));
         let payload = [7; 99].into();
-        Arc::new(Record { position, first_due_ms: 4, attempt: 2, crashes: 3, key, payload })
+        Arc::new(Record {
+            position,
+            first_due_ms: 4,
+            attempt: 2,
+            crashes: 3,
+            tried: true,
+            key,
+            payload,
+        })
     }
 
     fn effects() -> Vec<Effect> {

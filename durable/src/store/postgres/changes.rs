@@ -132,12 +132,13 @@ impl Changes<'_> {
         let numbers = |part: fn(&Record) -> i64| -> Vec<i64> {
             records.iter().map(|record| part(record)).collect()
         };
+        let tried: Vec<bool> = records.iter().map(|record| record.tried).collect();
         let keys: Vec<Option<&[u8]>> = records.iter().map(|record| record.key.as_deref()).collect();
         let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
         self.session.query(
             "INSERT INTO timers SELECT $1::int, * FROM unnest($2::bigint[], $3::bigint[],
-                $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::bytea[],
-                $9::bigint[])",
+                $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::bytea[],
+                $9::bytea[], $10::bigint[])",
             &[
                 &self.shard,
                 &numbers(|record| signed(record.position.due_ms)),
@@ -145,6 +146,7 @@ impl Changes<'_> {
                 &numbers(|record| signed(record.first_due_ms)),
                 &numbers(|record| record.attempt.into()),
                 &numbers(|record| record.crashes.into()),
+                &tried,
                 &keys,
                 &payloads,
                 &numbers(|record| record.checksum().into()),
@@ -159,7 +161,7 @@ impl Changes<'_> {
         let error = letter.error.replace('\0', "\u{fffd}");
         let letter = DeadLetter::new(record.clone(), error);
         self.session.query(
-            "INSERT INTO dead_letters VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "INSERT INTO dead_letters VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             &[
                 &self.shard,
                 &signed(record.position.due_ms),
@@ -167,6 +169,7 @@ impl Changes<'_> {
                 &signed(record.first_due_ms),
                 &i64::from(record.attempt),
                 &i64::from(record.crashes),
+                &record.tried,
                 &record.key.as_deref(),
                 &&*record.payload,
                 &i64::from(letter.checksum()),

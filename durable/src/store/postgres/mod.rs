@@ -135,7 +135,7 @@ pub(crate) fn all_letters(
     limit: usize,
 ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
     let scan =
-        "SELECT due, number, first_due, attempt, crashes, key, payload, checksum, error, shard
+        "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error, shard
                 FROM dead_letters
                 WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
     let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
@@ -144,7 +144,7 @@ pub(crate) fn all_letters(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
     let found =
-        |row| Ok((postgres::Row::get::<_, i32>(row, 9).cast_unsigned(), row::letter_of(row)?));
+        |row| Ok((postgres::Row::get::<_, i32>(row, 10).cast_unsigned(), row::letter_of(row)?));
     rows.iter().map(found).collect()
 }
 
@@ -165,7 +165,7 @@ impl Store for PostgresStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum
+        let scan = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
                     FROM timers
                     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
         let rows = self.read(scan, after, limit)?;
@@ -177,7 +177,8 @@ impl Store for PostgresStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum, error
+        let scan =
+            "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error
                     FROM dead_letters
                     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
         let rows = self.read(scan, after, limit)?;

@@ -23,7 +23,7 @@ pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
 }
 
 pub(super) fn letter_of(row: &Row) -> Result<DeadLetter, StoreError> {
-    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(8));
+    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(9));
     intact(row, letter.checksum(), letter.record.position)?;
     Ok(letter)
 }
@@ -35,8 +35,9 @@ fn parts_of(row: &Row) -> Result<Record, StoreError> {
         first_due_ms: unsigned(row, 2)?,
         attempt: count(3)?,
         crashes: count(4)?,
-        key: row.get::<_, Option<&[u8]>>(5).map(Key::from),
-        payload: row.get::<_, &[u8]>(6).into(),
+        tried: row.get(5),
+        key: row.get::<_, Option<&[u8]>>(6).map(Key::from),
+        payload: row.get::<_, &[u8]>(7).into(),
     })
 }
 
@@ -53,7 +54,7 @@ fn misfit(row: &Row, column: usize) -> StoreError {
 
 /// Somebody may have changed the row, and a server need not have checksums of its own.
 fn intact(row: &Row, checksum: u32, position: Position) -> Result<(), StoreError> {
-    if row.get::<_, i64>(7) == i64::from(checksum) {
+    if row.get::<_, i64>(8) == i64::from(checksum) {
         return Ok(());
     }
     let message = format!("the checksum of the row at {position:?} does not match");

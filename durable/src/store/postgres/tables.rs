@@ -7,7 +7,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use super::session::{Database, failed};
 
 /// The version of the tables.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// How many shards there are in a new schema, if nobody says.
 const SHARDS: u32 = 8;
@@ -40,6 +40,7 @@ const TABLES: &str = "
         first_due bigint NOT NULL,
         attempt bigint NOT NULL,
         crashes bigint NOT NULL,
+        tried boolean NOT NULL,
         key bytea,
         payload bytea NOT NULL,
         checksum bigint NOT NULL,
@@ -54,6 +55,7 @@ const TABLES: &str = "
         first_due bigint NOT NULL,
         attempt bigint NOT NULL,
         crashes bigint NOT NULL,
+        tried boolean NOT NULL,
         key bytea,
         payload bytea NOT NULL,
         checksum bigint NOT NULL,
@@ -90,8 +92,8 @@ pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, S
         let found = "SELECT version, (SELECT count(*) FROM shards) FROM meta";
         let found = client.query_one(found, &[]).map_err(failed)?;
         let (version, found): (i32, i64) = (found.get(0), found.get(1));
-        if version > VERSION {
-            let message = format!("the tables have version {version}, later than {VERSION}");
+        if version != VERSION {
+            let message = format!("the tables have version {version}, not {VERSION}");
             return Err(StoreError::new(StoreErrorKind::Version, message));
         }
         match (u32::try_from(found), shards) {
