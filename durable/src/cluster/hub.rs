@@ -46,6 +46,15 @@ pub(super) struct Taken {
     pub(super) fence: i64,
 }
 
+/// A shard that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taking {
+    pub(super) taken: Taken,
+    /// Until when another instance had it, in milliseconds since 1970 by the hub's clock, as far as
+    /// the hub knows. Zero: none ever had.
+    pub(super) served_ms: u64,
+}
+
 /// What became of a request to renew leases.
 #[derive(Debug)]
 pub(super) struct Renewal {
@@ -90,7 +99,7 @@ pub(super) trait Keeping: Send {
         held: &[u32],
         most: usize,
         lease: Duration,
-    ) -> Result<Vec<Taken>, StoreError>;
+    ) -> Result<Vec<Taking>, StoreError>;
 
     /// How long the first lease of another instance lasts, if it is not renewed: zero if it is
     /// over.

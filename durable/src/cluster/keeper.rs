@@ -28,7 +28,7 @@ use crate::service::Share;
 
 use super::clock::since_start;
 use super::held::News;
-use super::hub::{Keeping, Renewal, Taken};
+use super::hub::{Keeping, Renewal, Taken, Taking};
 use super::lease::{Lease, until};
 use super::message::Message;
 use super::{Inner, closing};
@@ -192,10 +192,10 @@ impl<P: Send + 'static> Keeper<P> {
         let held: Vec<u32> = held.iter().map(|lease| lease.taken.shard).collect();
         let sent = since_start();
         let taken = keeping.take(inner.instance, &held, most, inner.lease)?;
-        for &taken in &taken {
+        for &Taking { taken, served_ms } in &taken {
             let until = until(sent, inner.lease);
             let ignored = inner.faults.ignores_lease;
-            let lease = Arc::new(Lease::new(taken, until, &inner.clock, ignored));
+            let lease = Arc::new(Lease::new(taken, served_ms, until, &inner.clock, ignored));
             inner.held().add(lease.clone());
             let inner = inner.clone();
             closing::apart("opening", move || closing::open(&inner, &lease));

@@ -20,7 +20,7 @@ use crate::store::postgres::{
 use crate::store::{Op, Store};
 
 use super::clock::since_start;
-use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Tell, messages};
+use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Taking, Tell, messages};
 use super::message::Message;
 
 pub(super) struct Postgres {
@@ -128,20 +128,23 @@ impl Keeping for Listening {
         held: &[u32],
         most: usize,
         lease: Duration,
-    ) -> Result<Vec<Taken>, StoreError> {
+    ) -> Result<Vec<Taking>, StoreError> {
         let held: Vec<i32> = held.iter().map(|shard| shard.cast_signed()).collect();
         let take = "WITH free AS (
-                        SELECT shard FROM shards
+                        SELECT shard, expires FROM shards
                         WHERE (holder IS NULL OR holder = $1 OR expires < now())
                             AND NOT shard = ANY ($2)
                         ORDER BY expires, shard LIMIT $3 FOR UPDATE SKIP LOCKED)
                     UPDATE shards SET holder = $1, fence = fence + 1,
                         expires = now() + $4 * interval '1 microsecond'
                     FROM free WHERE shards.shard = free.shard
-                    RETURNING shards.shard, shards.fence";
+                    RETURNING shards.shard, shards.fence, CASE WHEN isfinite(free.expires)
+                        THEN (extract(epoch FROM free.expires) * 1000)::bigint ELSE 0 END";
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let taken = self.0.query(take, &[&instance.cast_signed(), &held, &most, &micros(lease)])?;
-        Ok(taken.iter().map(taken_of).collect())
+        let served_ms = |row: &postgres::Row| u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
+        let taking = |row| Taking { taken: taken_of(row), served_ms: served_ms(row) };
+        Ok(taken.iter().map(taking).collect())
     }
 
     fn next_expiry(&mut self, instance: u64, _: Duration) -> Result<Option<Duration>, StoreError> {
@@ -182,7 +185,8 @@ impl Clerking for Telling {
     }
 
     fn release(&mut self, taken: Taken) -> Result<(), StoreError> {
-        let release = "UPDATE shards SET holder = NULL, expires = '-infinity'
+        // Others see from the time until when the shard was served.
+        let release = "UPDATE shards SET holder = NULL, expires = now()
                        WHERE shard = $1 AND fence = $2";
         self.session.query(release, &[&taken.shard.cast_signed(), &taken.fence])?;
         self.tell(&Message::Look)

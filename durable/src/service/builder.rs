@@ -200,7 +200,8 @@ impl Builder {
         let numbers = Numbers::begin(&mut store)?;
         let share = self.config.share.as_deref();
         let now = share.map_or_else(SystemTime::now, Share::now);
-        misfire::settle(&mut store, &self.config, ms_passed(now))?;
+        let served_ms = share.map_or(0, Share::served_ms);
+        misfire::settle(&mut store, &self.config, ms_passed(now), served_ms)?;
         let name = format!("{}-engine", self.config.thread_name);
         let engine = Engine::builder().shards(1).thread_name(name).build();
         let engine = engine.map_err(OpenError::Engine)?;
@@ -219,7 +220,7 @@ impl Builder {
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<ByHand<P, S>, OpenError> {
         let numbers = Numbers::begin(&mut store)?;
-        misfire::settle(&mut store, &self.config, ms_passed(now))?;
+        misfire::settle(&mut store, &self.config, ms_passed(now), 0)?;
         let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::by_hand(&engine, now);

@@ -10,9 +10,13 @@ use crate::error::StoreError;
 /// What becomes of timers that were due while no service ran.
 ///
 /// It applies to timers that were due more than [`Builder::misfire_after`] before the service is
-/// opened and of which nothing says that they were tried. A timer that has failed before is not
-/// missed: it is tried again. One whose first attempt was cut off by the end of its process cannot
-/// be told from one that was never tried, so it counts as missed.
+/// opened and whose records do not say that they were [tried](crate::Record::tried). A timer that
+/// has failed before is not missed: it is tried again. One whose first attempt was cut off by the
+/// end of its process cannot be told from one that was never tried, so it counts as missed.
+///
+/// Instances of a cluster know until when another one had a shard. What was due before that is a
+/// backlog and was not missed, whoever takes the shard over. A file does not say until when it was
+/// served, so there all that is due at the opening counts, a backlog of before a stop included.
 ///
 /// [`Builder::misfire_after`]: crate::Builder::misfire_after
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,10 @@ pub(super) type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 pub(crate) trait Share: Send + Sync {
     /// The time by the clock that all instances have in common. Timers go by it.
     fn now(&self) -> SystemTime;
+
+    /// Until when some instance had these timers before, in milliseconds since 1970: zero if none
+    /// ever had.
+    fn served_ms(&self) -> u64;
 
     /// Whether this instance may have the timers fire. It asks right before each handler.
     ///

@@ -302,6 +302,10 @@ mod tests {
             SystemTime::now() + Duration::from_secs(1)
         }
 
+        fn served_ms(&self) -> u64 {
+            0
+        }
+
         fn may_fire(&self) -> Result<(), StoreError> {
             let less = |left: u32| left.checked_sub(1);
             let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);

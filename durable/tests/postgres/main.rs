@@ -9,6 +9,7 @@ mod letters;
 #[path = "../common/limit.rs"]
 mod limit;
 mod network;
+mod operating;
 mod server;
 mod share;
 mod store;
