@@ -65,7 +65,7 @@ pub use postgres::PostgresStore;
 pub use redb::{RedbOptions, RedbStore};
 #[cfg(feature = "sqlite")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// One change of a store. Together with others it makes a batch for [`Store::commit`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -53,7 +53,8 @@ const CACHE: usize = 64 << 20;
 /// ```
 #[derive(Debug)]
 pub struct RedbStore {
-    database: Database,
+    /// `None` while it is being dropped.
+    database: Option<Database>,
     /// How long the records and letters were that were taken out.
     taken_bytes: u64,
 }
@@ -80,7 +81,7 @@ pub struct RedbOptions {
 impl RedbOptions {
     /// The default options.
     pub fn new() -> RedbOptions {
-        RedbOptions { cache_bytes: CACHE, check: false }
+        RedbOptions { cache_bytes: CACHE, check: true }
     }
 
     /// How much of the file is kept in memory. Default: 64 MiB.
@@ -91,10 +92,10 @@ impl RedbOptions {
         self
     }
 
-    /// Whether the whole file is checked when it is opened, page by page. Default: only after a
-    /// crash.
+    /// Whether the whole file is checked when it is opened, page by page. Default: it is.
     ///
-    /// Without it, damage is found when the page is read that has it.
+    /// That reads the file once. Without it, the file is checked after a crash alone, and damage of
+    /// a page that is not a record's can leave timers out without an error.
     pub fn check(mut self, check: bool) -> RedbOptions {
         self.check = check;
         self
@@ -120,7 +121,7 @@ impl RedbOptions {
         }
         let opened = guarded(|| self.builder().open(path))?;
         let database = opened.map_err(|error| failed(path.display(), error))?;
-        Ok(RedbStore { database, taken_bytes: 0 })
+        Ok(RedbStore { database: Some(database), taken_bytes: 0 })
     }
 
     /// Opens what `backend` has, or begins in it if it is empty. This is for tests.
@@ -129,7 +130,7 @@ impl RedbOptions {
         let opened = guarded(|| self.builder().create_with_backend(backend))?;
         let database = opened.map_err(|error| failed("the storage", error))?;
         make_tables(&database).map_err(|error| failed("the storage", error))?;
-        Ok(RedbStore { database, taken_bytes: 0 })
+        Ok(RedbStore { database: Some(database), taken_bytes: 0 })
     }
 
     fn builder(&self) -> redb::Builder {
@@ -178,6 +179,10 @@ impl RedbStore {
         RedbOptions::new().open(path)
     }
 
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("it is there until the store is dropped")
+    }
+
     /// How many bytes were taken out since the opening.
     #[cfg(feature = "nats")]
     pub(super) fn taken_bytes(&self) -> u64 {
@@ -193,7 +198,7 @@ impl RedbStore {
         decode: impl Fn(Position, &[u8]) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let read = || {
-            let table = self.database.begin_read()?.open_table(table)?;
+            let table = self.database().begin_read()?.open_table(table)?;
             let after = after.map(Position::to_bytes);
             let beyond = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
             let mut found = Vec::new();
@@ -208,10 +213,19 @@ impl RedbStore {
     }
 }
 
+/// The file is closed in good order, where a damaged one can make redb panic. It is then as after a
+/// crash.
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        let database = self.database.take();
+        let _ = guarded(|| drop(database));
+    }
+}
+
 impl Store for RedbStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
         let begin = || {
-            let write = self.database.begin_write()?;
+            let write = self.database().begin_write()?;
             let mut meta = write.open_table(META)?;
             let session = meta.get(SESSIONS)?.map_or(0, |count| count.value()) + 1;
             meta.insert(SESSIONS, session)?;
@@ -224,7 +238,7 @@ impl Store for RedbStore {
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let commit = || {
-            let write = self.database.begin_write()?;
+            let write = self.database().begin_write()?;
             let mut tables = Tables {
                 timers: write.open_table(TIMERS)?,
                 keys: write.open_table(KEYS)?,
@@ -367,7 +381,8 @@ fn failed(what: impl std::fmt::Display, error: impl Into<redb::Error>) -> StoreE
     let error = error.into();
     let kind = match &error {
         redb::Error::Io(error) => kind_of(error),
-        redb::Error::Corrupted(_) | redb::Error::UpgradeRequired(_) => StoreErrorKind::Corrupt,
+        redb::Error::Corrupted(_) => StoreErrorKind::Corrupt,
+        redb::Error::UpgradeRequired(_) => StoreErrorKind::Version,
         redb::Error::DatabaseAlreadyOpen => StoreErrorKind::InUse,
         redb::Error::ValueTooLarge(_) => StoreErrorKind::TooLarge,
         redb::Error::TableDoesNotExist(_) | redb::Error::TableTypeMismatch { .. } => {
@@ -376,4 +391,16 @@ fn failed(what: impl std::fmt::Display, error: impl Into<redb::Error>) -> StoreE
         _ => StoreErrorKind::Io,
     };
     StoreError::caused(kind, format!("{what} cannot be used"), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_version_of_redb_is_told_from_a_damaged_one() {
+        let kind = |error| failed("the file", error).kind();
+        assert_eq!(kind(redb::Error::UpgradeRequired(1)), StoreErrorKind::Version);
+        assert_eq!(kind(redb::Error::Corrupted("page".into())), StoreErrorKind::Corrupt);
+    }
 }

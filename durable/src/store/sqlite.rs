@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `timers` | a row for each timer, in order of `due` and `number` |
 //! | `dead_letters` | the same, with the `error` of the last attempt |
-//! | `meta` | the number of sessions |
+//! | `meta` | the number of sessions, and the digest |
 //!
 //! Times are milliseconds since 1970.
 //!
-//! *Invariant*: the `number` of a timer is unique, so that a timer is found by it wherever it is.
+//! *Invariants*: the `number` of a timer is unique, so that a timer is found by it wherever it is.
+//! The digest is the sum of a hash of each row's place and checksum: a row that is missing, or that
+//! is of an earlier time, makes it another one.
 //!
 //! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
 
@@ -18,7 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, ToSql, Transaction, params,
+};
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
@@ -64,8 +68,8 @@ const TABLES: &str = "
         error TEXT NOT NULL,
         PRIMARY KEY (due, number)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE meta (sessions INTEGER NOT NULL) STRICT;
-    INSERT INTO meta VALUES (0);
+    CREATE TABLE meta (sessions INTEGER NOT NULL, digest INTEGER NOT NULL) STRICT;
+    INSERT INTO meta VALUES (0, 0);
 ";
 
 /// A store in one file of [SQLite](https://sqlite.org)'s, with a write-ahead log beside it.
@@ -85,18 +89,50 @@ const TABLES: &str = "
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
+    digest: u64,
     /// Dropped after the connection.
     _file: Claim,
 }
 
-// === impl SqliteStore ===
+/// How a [`SqliteStore`] is opened.
+///
+/// ```
+/// use tickless_durable::SqliteOptions;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("timers.sqlite");
+/// let store = SqliteOptions::new().check(false).open(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing by themselves"]
+pub struct SqliteOptions {
+    check: bool,
+}
 
-impl SqliteStore {
+// === impl SqliteOptions ===
+
+impl SqliteOptions {
+    /// The default options.
+    pub fn new() -> SqliteOptions {
+        SqliteOptions { check: true }
+    }
+
+    /// Whether the whole file is checked when it is opened: by SQLite (`PRAGMA integrity_check`),
+    /// and whether all timers and dead letters are there. Default: it is.
+    ///
+    /// That reads the file once, and looks up each timer in the index of keys. Without it, damage
+    /// of a page can leave timers out without an error.
+    pub fn check(mut self, check: bool) -> SqliteOptions {
+        self.check = check;
+        self
+    }
+
     /// Opens the database at `path`. It is made if it does not exist; its directory has to.
     ///
     /// # Errors
     /// The file cannot be used; it is then as it was.
-    pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
         if is_missing(path)? {
             make_whole(path, |path| {
@@ -109,7 +145,30 @@ impl SqliteStore {
         look(path)?;
         let connection = connect(path, OpenFlags::empty())?;
         check(&connection)?;
-        Ok(SqliteStore { connection, _file: file })
+        if self.check {
+            check_all(&connection)?;
+        }
+        let digest = digest_of(&connection).map_err(failed)?;
+        Ok(SqliteStore { connection, digest, _file: file })
+    }
+}
+
+impl Default for SqliteOptions {
+    fn default() -> SqliteOptions {
+        SqliteOptions::new()
+    }
+}
+
+// === impl SqliteStore ===
+
+impl SqliteStore {
+    /// Opens the database at `path` with the default [options](SqliteOptions). It is made if it
+    /// does not exist.
+    ///
+    /// # Errors
+    /// As [`SqliteOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
+        SqliteOptions::new().open(path)
     }
 }
 
@@ -151,6 +210,57 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)
 }
 
+/// Reads all of the file. See [`SqliteOptions::check`].
+fn check_all(connection: &Connection) -> Result<(), StoreError> {
+    let corrupt = |message: String| StoreError::new(StoreErrorKind::Corrupt, message);
+    let integrity = "PRAGMA integrity_check(1)";
+    let says: String = connection.query_row(integrity, [], |row| row.get(0)).map_err(failed)?;
+    if says != "ok" {
+        return Err(corrupt(format!("the file is damaged: {says}")));
+    }
+    let mut digest = 0_u64;
+    for (salt, table) in [(TIMER, "timers"), (LETTER, "dead_letters")] {
+        let mut read = || {
+            let rows = format!("SELECT due, number, checksum FROM {table}");
+            let mut rows = connection.prepare(&rows)?;
+            let hashes = rows.query_map([], |row| hash_of(row, salt))?;
+            for hash in hashes {
+                digest = digest.wrapping_add(hash?);
+            }
+            Ok(())
+        };
+        read().map_err(failed)?;
+    }
+    if digest != digest_of(connection).map_err(failed)? {
+        return Err(corrupt("timers are missing, or are as they were before".to_owned()));
+    }
+    Ok(())
+}
+
+fn digest_of(connection: &Connection) -> rusqlite::Result<u64> {
+    let digest = connection.query_row("SELECT digest FROM meta", [], |row| row.get::<_, i64>(0));
+    digest.map(i64::cast_unsigned)
+}
+
+/// What tells timers from dead letters in the digest.
+const TIMER: u64 = 1;
+const LETTER: u64 = 2;
+
+/// Of a row's first three columns: its place and its checksum.
+fn hash_of(row: &Row<'_>, salt: u64) -> rusqlite::Result<u64> {
+    Ok(hash(row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, salt))
+}
+
+/// The finish of SplitMix64 after each part, so that sums of hashes say something.
+fn hash(due: i64, number: i64, checksum: i64, salt: u64) -> u64 {
+    [due, number, checksum].into_iter().fold(salt, |hash, part| {
+        let mut mixed = (hash ^ part.cast_unsigned()).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    })
+}
+
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
         // The statement alone would be committed when it is reset, and nobody would hear of a
@@ -169,11 +279,19 @@ impl Store for SqliteStore {
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let mut commit = || {
             let transaction = self.connection.transaction()?;
-            let outcomes = list::apply(&mut Changes(&transaction), batch)?;
+            let mut changes = Changes { transaction: &transaction, digest: self.digest };
+            let outcomes = list::apply(&mut changes, batch)?;
+            let digest = changes.digest;
+            if digest != self.digest {
+                let update = "UPDATE meta SET digest = ?1";
+                transaction.prepare_cached(update)?.execute([digest.cast_signed()])?;
+            }
             transaction.commit()?;
-            Ok(outcomes)
+            Ok((outcomes, digest))
         };
-        commit().map_err(failed)
+        let (outcomes, digest) = commit().map_err(failed)?;
+        self.digest = digest;
+        Ok(outcomes)
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -230,14 +348,40 @@ impl SqliteStore {
 }
 
 /// Changes within a transaction.
-struct Changes<'c>(&'c Transaction<'c>);
+struct Changes<'c> {
+    transaction: &'c Transaction<'c>,
+    digest: u64,
+}
+
+impl Changes<'_> {
+    fn add(&mut self, position: Position, checksum: u32, salt: u64) {
+        let hash = hash(signed(position.due_ms), signed(position.number), checksum.into(), salt);
+        self.digest = self.digest.wrapping_add(hash);
+    }
+
+    /// Deletes one row at most, and returns where it was.
+    fn delete(
+        &mut self,
+        delete: &str,
+        params: &[&dyn ToSql],
+        salt: u64,
+    ) -> rusqlite::Result<Option<Position>> {
+        let delete = format!("{delete} RETURNING due, number, checksum");
+        let mut delete = self.transaction.prepare_cached(&delete)?;
+        let row = |row: &Row<'_>| Ok((position_of(row)?, hash_of(row, salt)?));
+        let deleted = delete.query_row(params, row).optional()?;
+        let (position, hash) = deleted.unzip();
+        self.digest = self.digest.wrapping_sub(hash.unwrap_or(0));
+        Ok(position)
+    }
+}
 
 impl List for Changes<'_> {
     type Error = rusqlite::Error;
 
     fn put(&mut self, record: &Arc<Record>) -> rusqlite::Result<()> {
         let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        self.0.prepare_cached(put)?.execute(params![
+        self.transaction.prepare_cached(put)?.execute(params![
             signed(record.position.due_ms),
             signed(record.position.number),
             signed(record.first_due_ms),
@@ -248,12 +392,13 @@ impl List for Changes<'_> {
             &*record.payload,
             record.checksum(),
         ])?;
+        self.add(record.position, record.checksum(), TIMER);
         Ok(())
     }
 
     fn bury(&mut self, letter: &Arc<DeadLetter>) -> rusqlite::Result<()> {
         let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-        self.0.prepare_cached(bury)?.execute(params![
+        self.transaction.prepare_cached(bury)?.execute(params![
             signed(letter.record.position.due_ms),
             signed(letter.record.position.number),
             signed(letter.record.first_due_ms),
@@ -265,14 +410,13 @@ impl List for Changes<'_> {
             letter.checksum(),
             letter.error,
         ])?;
+        self.add(letter.record.position, letter.checksum(), LETTER);
         Ok(())
     }
 
     fn take(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
         let take = "DELETE FROM timers WHERE due = ?1 AND number = ?2";
-        let place = params![signed(position.due_ms), signed(position.number)];
-        let taken = self.0.prepare_cached(take)?.execute(place)?;
-        Ok((taken > 0).then_some(position))
+        self.delete(take, params![signed(position.due_ms), signed(position.number)], TIMER)
     }
 
     fn take_id(&mut self, id: TimerId) -> rusqlite::Result<Option<Position>> {
@@ -280,22 +424,17 @@ impl List for Changes<'_> {
         if let Some(position) = self.take(first)? {
             return Ok(Some(position));
         }
-        let take = "DELETE FROM timers WHERE number = ?1 AND first_due = ?2 AND due <> first_due
-                    RETURNING due, number";
-        let mut take = self.0.prepare_cached(take)?;
-        take.query_row(params![signed(first.number), signed(first.due_ms)], position_of).optional()
+        let take = "DELETE FROM timers WHERE number = ?1 AND first_due = ?2 AND due <> first_due";
+        self.delete(take, params![signed(first.number), signed(first.due_ms)], TIMER)
     }
 
     fn take_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
-        let take = "DELETE FROM timers WHERE key = ?1 RETURNING due, number";
-        self.0.prepare_cached(take)?.query_row([&**key], position_of).optional()
+        self.delete("DELETE FROM timers WHERE key = ?1", params![&**key], TIMER)
     }
 
     fn forget(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
         let forget = "DELETE FROM dead_letters WHERE due = ?1 AND number = ?2";
-        let place = params![signed(position.due_ms), signed(position.number)];
-        let forgotten = self.0.prepare_cached(forget)?.execute(place)?;
-        Ok((forgotten > 0).then_some(position))
+        self.delete(forget, params![signed(position.due_ms), signed(position.number)], LETTER)
     }
 }
 
