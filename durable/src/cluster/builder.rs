@@ -242,30 +242,30 @@ impl Builder {
         let join = move || {
             let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence)?;
             let mut keeping = hub.keeping()?;
-            let instance = keeping.next_session()?;
+            let numbers = Numbers::of_session(keeping.next_session()?)?;
+            let instance = numbers.session();
             let reading = keeping.renew(instance, &[], lease)?.reading.ok_or_else(|| {
                 let message = "the clock that instances share cannot be read";
                 StoreError::new(StoreErrorKind::Io, message)
             })?;
-            Ok::<_, StoreError>((hub, shards, keeping, instance, reading))
+            Ok::<_, OpenError>((hub, shards, keeping, numbers, reading))
         };
         // The client of PostgreSQL panics where asynchronous tasks run, and a program may call this
         // there. In a thread of its own, it does not.
-        let (hub, shards, keeping, instance, reading) = thread::scope(|scope| {
+        let (hub, shards, keeping, numbers, reading) = thread::scope(|scope| {
             let joining = thread::Builder::new().name("durable-start".to_owned());
             let joining = joining.spawn_scoped(scope, join).map_err(OpenError::Thread)?;
-            let joined = joining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            joined.map_err(OpenError::Store)
+            joining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let clock = SharedClock::new(reading, faults.goes_by_own_clock);
         let inner = Arc::new(Inner {
             shards,
             lease: self.lease,
-            instance,
+            instance: numbers.session(),
             clock: Arc::new(clock),
             held: Mutex::new(Held::default()),
             clerk: Clerk::new(),
-            numbers: Mutex::new(Numbers::of_session(instance)?),
+            numbers: Mutex::new(numbers),
             state: Mutex::new(State::default()),
             bell: Condvar::new(),
             open: open(self.service, Arc::new(handler)),

@@ -66,7 +66,8 @@ impl<P> Firing<'_, P> {
         self.shard
     }
 
-    /// The fence: a number that is larger each time that an instance takes the shard.
+    /// The fence: a number that is larger each time that an instance takes the shard. After a
+    /// failover to a server that lacks the last takings, too, if its clock is right (PostgreSQL).
     ///
     /// Pass it on with whatever the handler changes elsewhere. What is changed notes the largest
     /// fence of the [`shard`](Firing::shard) that it has seen, and refuses a smaller one: then it

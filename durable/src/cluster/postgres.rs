@@ -130,12 +130,15 @@ impl Keeping for Listening {
         lease: Duration,
     ) -> Result<Vec<Taking>, StoreError> {
         let held: Vec<i32> = held.iter().map(|shard| shard.cast_signed()).collect();
+        // By the clock, so that a standby that lacks the last takings does not give a fence twice.
         let take = "WITH free AS (
                         SELECT shard, expires FROM shards
                         WHERE (holder IS NULL OR holder = $1 OR expires < now())
                             AND NOT shard = ANY ($2)
                         ORDER BY expires, shard LIMIT $3 FOR UPDATE SKIP LOCKED)
-                    UPDATE shards SET holder = $1, fence = fence + 1,
+                    UPDATE shards SET holder = $1,
+                        fence = greatest(fence + 1,
+                            (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
                         expires = now() + $4 * interval '1 microsecond'
                     FROM free WHERE shards.shard = free.shard
                     RETURNING shards.shard, shards.fence, CASE WHEN isfinite(free.expires)

@@ -1,5 +1,6 @@
 //! What those who operate a cluster rely on: backlogs, servers that do not reply, and roles.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -86,4 +87,27 @@ fn an_instance_that_joins_skips_nothing_of_what_waits_for_another() {
     assert!(left >= TIMERS - 4, "{left} of {TIMERS} timers are left, and at most 4 were handled");
     all.open();
     recorder.wait_for_the_end();
+}
+
+/// A standby that takes over without the last transactions, or a restored database.
+#[test]
+fn a_server_that_lacks_the_last_transactions_gives_no_fence_and_no_instance_twice() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let (mut fences, mut instances) = (Vec::new(), BTreeSet::new());
+    for _ in 0..4 {
+        let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+        let cluster: Cluster<String> = builder(&place).start(handler).unwrap();
+        while cluster.shards().is_empty() {
+            std::thread::yield_now();
+        }
+        fences.push(cluster.shards()[0].1);
+        instances.insert(cluster.instance());
+        cluster.stop().unwrap();
+        recorder.client.batch_execute("UPDATE shards SET fence = 0").unwrap();
+        recorder.client.batch_execute("UPDATE meta SET sessions = 0").unwrap();
+    }
+    assert!(fences.is_sorted_by(|before, after| before < after), "{fences:?}");
+    // Two of them can have the same number, once in 65,536 times.
+    assert!(instances.len() > 1, "{instances:?}");
 }
