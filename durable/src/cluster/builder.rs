@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(feature = "postgres")]
-use ::postgres::{
+use tokio_postgres::{
     Config, NoTls, Socket,
     tls::{MakeTlsConnect, TlsConnect},
 };
@@ -352,7 +352,7 @@ fn start<P: Send + 'static>(
         let builder = thread::Builder::new().name("durable-clerk".to_owned());
         threads.clerk = Some(builder.spawn(move || {
             let (hub, lease) = (clerks.hub.clone(), clerks.lease);
-            Work { clerk: &clerks.clerk, hub, lease, clerking: None }.run();
+            Work { clerk: &clerks.clerk, hub, lease, clerking: None, down: None }.run();
         })?);
         let keeper = Keeper { inner: inner.clone(), keeping: Some(keeping) };
         let builder = thread::Builder::new().name("durable-keeper".to_owned());

@@ -81,6 +81,8 @@ pub(super) struct Work<'c> {
     pub(super) hub: Arc<dyn Hub>,
     pub(super) lease: Duration,
     pub(super) clerking: Option<Box<dyn Clerking>>,
+    /// Why there is no connection: the rest of what there is to do fails without another try.
+    pub(super) down: Option<StoreError>,
 }
 
 // === impl Clerk ===
@@ -190,6 +192,7 @@ impl Work<'_> {
         loop {
             let waiting = std::mem::take(&mut again);
             let Some(jobs) = self.clerk.wait(self.lease / 20, waiting) else { return };
+            self.down = None;
             for taken in jobs.releases {
                 // Without it, the lease runs out.
                 let _ = self.connected(|clerking| clerking.release(taken));
@@ -279,8 +282,12 @@ impl Work<'_> {
         &mut self,
         body: impl FnOnce(&mut dyn Clerking) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        if let Some(error) = &self.down {
+            return Err(error.clone());
+        }
         let kept = self.clerking.take().filter(|clerking| clerking.is_open());
-        let mut clerking = kept.map_or_else(|| self.hub.clerking(), Ok)?;
+        let connected = kept.map_or_else(|| self.hub.clerking(), Ok);
+        let mut clerking = connected.inspect_err(|error| self.down = Some(error.clone()))?;
         let result = body(&mut *clerking);
         self.clerking = Some(clerking);
         result

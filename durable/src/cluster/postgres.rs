@@ -8,14 +8,13 @@
 
 use std::time::Duration;
 
-use postgres::Notification;
-use postgres::fallible_iterator::FallibleIterator;
+use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::position::Position;
 use crate::record::DeadLetter;
 use crate::store::postgres::{
-    Database, Params, PostgresStore, Session, all_letters, apply, failed, lock_list, next_session,
+    Database, Params, PostgresStore, Session, all_letters, apply, lock_list, next_session,
 };
 use crate::store::{Op, Store};
 
@@ -46,7 +45,7 @@ impl Hub for Postgres {
     fn keeping(&self) -> Result<Box<dyn Keeping>, StoreError> {
         let mut session = self.database.connect("tickless keeper")?;
         let listen = format!("LISTEN {}", self.database.channel());
-        session.client().batch_execute(&listen).map_err(failed)?;
+        session.batch(&listen)?;
         Ok(Box::new(Listening(session)))
     }
 
@@ -97,7 +96,7 @@ impl Keeping for Listening {
         let rows = self.0.query(renew, params)?;
         let reading = Reading { sent, received: since_start(), shows_us: rows[0].get(2) };
         // One row that tells nothing but the time, if there is none to renew.
-        let is_lease = |row: &&postgres::Row| row.get::<_, Option<i32>>(0).is_some();
+        let is_lease = |row: &&Row| row.get::<_, Option<i32>>(0).is_some();
         let renewed = rows.iter().filter(is_lease).map(taken_of).collect();
         Ok(Renewal { sent, renewed, reading: Some(reading) })
     }
@@ -145,7 +144,7 @@ impl Keeping for Listening {
                         THEN (extract(epoch FROM free.expires) * 1000)::bigint ELSE 0 END";
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let taken = self.0.query(take, &[&instance.cast_signed(), &held, &most, &micros(lease)])?;
-        let served_ms = |row: &postgres::Row| u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
+        let served_ms = |row: &Row| u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
         let taking = |row| Taking { taken: taken_of(row), served_ms: served_ms(row) };
         Ok(taken.iter().map(taking).collect())
     }
@@ -160,13 +159,8 @@ impl Keeping for Listening {
     }
 
     fn wait(&mut self, left: Duration) -> Vec<Message> {
-        let mut told = self.0.client().notifications();
-        let mut all: Vec<Notification> = Vec::new();
-        all.extend(told.timeout_iter(left).next().ok().flatten());
-        if !all.is_empty() {
-            all.extend(told.iter().iterator().map_while(Result::ok));
-        }
-        all.iter().filter_map(|told| Message::from_text(told.payload())).collect()
+        let told = self.0.hear(left);
+        told.iter().filter_map(|told| Message::from_text(told.payload())).collect()
     }
 
     fn leave(&mut self, instance: u64) -> Result<(), StoreError> {
@@ -176,7 +170,7 @@ impl Keeping for Listening {
 }
 
 /// A row with a shard and its fence.
-fn taken_of(row: &postgres::Row) -> Taken {
+fn taken_of(row: &Row) -> Taken {
     Taken { shard: row.get::<_, i32>(0).cast_unsigned(), fence: row.get(1) }
 }
 

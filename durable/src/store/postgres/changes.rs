@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::position::{Position, TimerId};

@@ -30,7 +30,7 @@ mod tables;
 
 use std::time::Duration;
 
-use postgres::{Config, NoTls};
+use tokio_postgres::{NoTls, Row};
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
@@ -73,15 +73,15 @@ impl PostgresStore {
 
     /// Makes the tables of a schema, for tests that look into them.
     #[doc(hidden)]
-    pub fn make_tables(config: &Config, schema: &str, shards: u32) -> Result<(), StoreError> {
-        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
+    pub fn make_tables(url: &str, schema: &str, shards: u32) -> Result<(), StoreError> {
+        let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
         prepare(&database, Some(shards)).map(drop)
     }
 
     /// Takes the first shard of a schema, also from an instance that holds it, for tests.
     #[doc(hidden)]
-    pub fn take(config: &Config, schema: &str) -> Result<PostgresStore, StoreError> {
-        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
+    pub fn take(url: &str, schema: &str) -> Result<PostgresStore, StoreError> {
+        let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
         prepare(&database, Some(1))?;
         let mut session = database.connect("tickless taking")?;
         let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";
@@ -135,7 +135,8 @@ pub(crate) fn all_letters(
     limit: usize,
 ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
     let scan =
-        "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error, shard
+        "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error,
+                    shard
                 FROM dead_letters
                 WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
     let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
@@ -143,8 +144,7 @@ pub(crate) fn all_letters(
     });
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
-    let found =
-        |row| Ok((postgres::Row::get::<_, i32>(row, 10).cast_unsigned(), row::letter_of(row)?));
+    let found = |row| Ok((Row::get::<_, i32>(row, 10).cast_unsigned(), row::letter_of(row)?));
     rows.iter().map(found).collect()
 }
 
@@ -192,7 +192,7 @@ impl PostgresStore {
         sql: &'static str,
         after: Option<Position>,
         limit: usize,
-    ) -> Result<Vec<postgres::Row>, StoreError> {
+    ) -> Result<Vec<Row>, StoreError> {
         // No timer is due before 1970, so all are after this.
         let (due, number) =
             after.map_or((-1, 0), |after| (row::signed(after.due_ms), row::signed(after.number)));

@@ -1,6 +1,6 @@
 //! Timers as rows.
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;

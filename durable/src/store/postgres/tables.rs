@@ -4,7 +4,7 @@
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::session::{Database, failed};
+use super::session::Database;
 
 /// The version of the tables.
 const VERSION: i32 = 2;
@@ -73,12 +73,11 @@ pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, S
     let mut session = database.connect("tickless tables")?;
     let schema = database.schema.clone();
     session.transaction(|session| {
-        let client = session.client();
         // One instance at a time makes them.
         let lock = "SELECT pg_advisory_xact_lock(1953197171, hashtext($1))";
-        client.execute(lock, &[&schema]).map_err(failed)?;
+        session.query_once(lock, &[&schema])?;
         let found = "SELECT to_regclass($1 || '.meta') IS NOT NULL";
-        let is_there: bool = client.query_one(found, &[&schema]).map_err(failed)?.get(0);
+        let is_there: bool = session.query_once(found, &[&schema])?[0].get(0);
         if !is_there {
             let shards = shards.unwrap_or(SHARDS);
             let make = format!(
@@ -87,10 +86,13 @@ pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, S
                  INSERT INTO writers SELECT shard FROM shards;
                  INSERT INTO meta VALUES ({VERSION}, 0)"
             );
-            client.batch_execute(&make).map_err(failed)?;
+            session.batch(&make)?;
         }
         let found = "SELECT version, (SELECT count(*) FROM shards) FROM meta";
-        let found = client.query_one(found, &[]).map_err(failed)?;
+        let found = session.query_once(found, &[])?;
+        let found = found
+            .first()
+            .ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, "the table meta is empty"))?;
         let (version, found): (i32, i64) = (found.get(0), found.get(1));
         if version != VERSION {
             let message = format!("the tables have version {version}, not {VERSION}");
