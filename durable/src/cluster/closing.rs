@@ -49,7 +49,7 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         }
         Err(error) => {
             if let OpenError::Store(error) = &error {
-                inner.note(error);
+                inner.note(Some(lease.taken.shard), error);
             }
             leave(inner, lease);
         }
@@ -57,6 +57,9 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
 }
 
 pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durable<P>) {
+    if let Some(error) = durable.failure() {
+        inner.note(Some(lease.taken.shard), &error);
+    }
     match lease.may_fire().err().or_else(|| durable.failure()) {
         Some(error) => {
             durable.fail(&error);

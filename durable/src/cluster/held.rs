@@ -141,6 +141,16 @@ impl<P> Held<P> {
         wanted.map(|(shard, _)| *shard).collect()
     }
 
+    /// The shards that are open and have not failed since they read what is first in their lists.
+    pub(super) fn lasting(&self) -> Vec<u32> {
+        let lasts = |shard: &Shard<P>| match &shard.stage {
+            Stage::Open(durable) => durable.failure().is_none() && durable.stats().refills > 0,
+            Stage::Opening(_) | Stage::Closing(_) => false,
+        };
+        let lasting = self.shards.iter().filter(|(_, shard)| lasts(shard));
+        lasting.map(|(shard, _)| *shard).collect()
+    }
+
     /// The shards whose services have failed.
     pub(super) fn failed(&self) -> Vec<u32> {
         let has_failed = |shard: &Shard<P>| match &shard.stage {

@@ -4,11 +4,12 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::record::Key;
 use crate::service::Durable;
 
 use super::clerk::Clerk;
+use super::clock::since_start;
 use super::held::Held;
 use super::message::Message;
 use super::owner::Instance;
@@ -56,8 +57,16 @@ impl<P> Inner<P> {
         std::mem::take(&mut self.state().is_woken)
     }
 
-    pub(super) fn note(&self, error: &StoreError) {
-        self.state().failure = Some(error.clone());
+    /// The connection has failed, or this shard has. Who is fenced off has not failed.
+    pub(super) fn note(&self, shard: Option<u32>, error: &StoreError) {
+        let mut state = self.state();
+        if error.kind() == StoreErrorKind::Fenced {
+            return;
+        }
+        state.troubles.note(shard, error);
+        if let Some(shard) = shard {
+            state.troubles.pause(shard, since_start(), self.lease);
+        }
     }
 }
 

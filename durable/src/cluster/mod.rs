@@ -124,12 +124,13 @@ mod nats;
 mod owner;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod troubles;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError, StoreError};
+use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError};
 use crate::payload::Payload;
 use crate::position::{Position, ms_at_or_after};
 use crate::promise::{Reply, promise_alone};
@@ -149,6 +150,8 @@ pub use id::{Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
 use owner::{Instance, Owner};
+pub use troubles::Failure;
+use troubles::Troubles;
 
 /// This instance of the service: see the [module](self).
 ///
@@ -188,7 +191,7 @@ struct State {
     is_stopping: bool,
     /// The keeper is to look.
     is_woken: bool,
-    failure: Option<StoreError>,
+    troubles: Troubles,
 }
 
 // === impl Cluster ===
@@ -332,9 +335,14 @@ impl<P> Cluster<P> {
         open.map(|lease| (lease.taken.shard, lease.taken.fence.cast_unsigned())).collect()
     }
 
-    /// The last failure of the database that this instance has met. It goes on trying.
-    pub fn failure(&self) -> Option<StoreError> {
-        self.inner.state().failure.clone()
+    /// What this instance has failed at last: at reaching the database, or at opening a shard. It
+    /// goes on trying, and when it has worked, or when another instance has the shard, this is
+    /// `None` again.
+    ///
+    /// A shard that cannot be opened is tried again after a pause, from a tenth of a lease on up to
+    /// a minute.
+    pub fn failure(&self) -> Option<Failure> {
+        self.inner.state().troubles.last().cloned()
     }
 
     /// Stops the instance: no handler begins any more, those that run come to their end, what is

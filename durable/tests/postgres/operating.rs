@@ -1,14 +1,14 @@
 //! What those who operate a cluster rely on: backlogs, servers that do not reply, and roles.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use tickless_durable::cluster::Firing;
 use tickless_durable::{Builder, Cluster, Misfire};
 
 use crate::history::Recorder;
+use crate::limit::LIMIT;
 use crate::server::Place;
 
 /// A gate that is opened once, at the latest when a test ends.
@@ -43,29 +43,22 @@ fn builder(place: &Place) -> tickless_durable::cluster::Builder {
 /// A backlog is late because handlers are slow, and was not missed.
 #[test]
 fn an_instance_that_joins_skips_nothing_of_what_waits_for_another() {
-    const TIMERS: i64 = 200;
+    const TIMERS: usize = 200;
     let Some(place) = Place::new() else { return };
     let mut recorder = Recorder::new(&place, 4);
-    // Handlers of the first one end when it gives shards up, and those that begin later wait.
-    let (gives_up, all) = (Gate::default(), Gate::default());
-    let has_given = Arc::new(AtomicBool::new(false));
-    let start = |first: bool| {
-        let (gives_up, all, has_given) = (gives_up.clone(), all.clone(), has_given.clone());
-        let handler = move |_: &Firing<'_, String>| {
-            if first && !has_given.load(SeqCst) {
-                gives_up.pass()
-            } else {
-                all.pass()
-            }
+    let (gate, fired) = (Gate::default(), Arc::new(Mutex::new(BTreeSet::new())));
+    let start = || {
+        let (gate, fired) = (gate.clone(), fired.clone());
+        let handler = move |firing: &Firing<'_, String>| {
+            gate.pass();
+            fired.lock().unwrap().insert(firing.payload().clone());
             Ok::<(), String>(())
         };
         let service = Builder::new().workers(1).misfire(Misfire::Skip);
         builder(&place).service(service).start(handler).unwrap()
     };
-    let first = start(true);
-    while first.shards().len() < 4 {
-        std::thread::yield_now();
-    }
+    let first = start();
+    wait_until("it has all shards", || first.shards().len() == 4);
     // Long overdue, as in a backlog of minutes.
     let due = first.now() - Duration::from_secs(100);
     let tickets: Vec<_> =
@@ -73,20 +66,57 @@ fn an_instance_that_joins_skips_nothing_of_what_waits_for_another() {
     for ticket in tickets {
         ticket.wait().unwrap();
     }
-    let second = start(false);
-    let _opens = Opens(vec![gives_up.clone(), all.clone()]);
-    while first.shards().len() > 2 {
-        std::thread::yield_now();
-    }
-    has_given.store(true, SeqCst);
-    gives_up.open();
-    while second.shards().len() < 2 {
-        std::thread::yield_now();
-    }
-    let left: i64 = recorder.client.query_one("SELECT count(*) FROM timers", &[]).unwrap().get(0);
-    assert!(left >= TIMERS - 4, "{left} of {TIMERS} timers are left, and at most 4 were handled");
-    all.open();
+    let second = start();
+    let _opens = Opens(vec![gate.clone()]);
+    wait_until("it gives some up", || first.shards().len() == 2);
+    // Handlers end only now, so there is a backlog in each shard.
+    gate.open();
+    wait_until("the other one has them", || second.shards().len() == 2);
     recorder.wait_for_the_end();
+    assert_eq!(fired.lock().unwrap().len(), TIMERS, "some were deleted and not handled");
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "this never happens: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 2);
+    let cannot = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF current_setting('application_name') LIKE 'tickless shard 1 %' THEN
+                RAISE 'on purpose';
+            END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER refusing BEFORE UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION refuse()";
+    recorder.client.batch_execute(cannot).unwrap();
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let cluster: Cluster<String> = builder(&place).start(handler).unwrap();
+    let before = SystemTime::now();
+    wait_until("the shard that works is open", || cluster.shards().len() == 1);
+    wait_until("the other one is told", || cluster.failure().is_some());
+    let failure = cluster.failure().unwrap();
+    assert_eq!(failure.shard, Some(1));
+    assert!(failure.error.to_string().contains("on purpose"), "{failure:?}");
+    assert!(failure.at >= before - Duration::from_secs(60));
+    // Each try takes the shard. The pauses grow from half a second on.
+    recorder.wait_for("SELECT least(count(*), 4) FROM takings WHERE shard = 1", 4);
+    let tried = "SELECT at_us FROM takings WHERE shard = 1 ORDER BY at_us LIMIT 4";
+    let tried: Vec<i64> =
+        recorder.client.query(tried, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    for (pair, least_ms) in tried.windows(2).zip([500, 1000, 2000]) {
+        assert!(pair[1] - pair[0] >= least_ms * 990, "{tried:?}");
+    }
+    recorder.client.batch_execute("DROP TRIGGER refusing ON meta").unwrap();
+    wait_until("it is open", || cluster.shards().len() == 2);
+    wait_until("nothing is told any more", || cluster.failure().is_none());
 }
 
 /// A standby that takes over without the last transactions, or a restored database.
