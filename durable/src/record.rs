@@ -101,6 +101,11 @@ impl DeadLetter {
         DeadLetter { record, error: error.into() }
     }
 
+    /// A record that cannot be read, with the bytes that stand in its place.
+    pub(crate) fn unreadable(record: Record, error: &StoreError) -> DeadLetter {
+        DeadLetter::new(Record { tried: true, ..record }, error.to_string())
+    }
+
     /// The timer's number.
     pub fn id(&self) -> TimerId {
         self.record.id()

@@ -227,6 +227,48 @@ fn a_file_of_redb_that_is_damaged_while_it_is_open_is_closed_without_a_panic() {
     }
 }
 
+/// The others fire, and what cannot be read is a dead letter with the bytes that are there.
+#[test]
+fn a_record_that_cannot_be_read_stops_no_other() {
+    on_each(|name, open, path| {
+        let records = filled(open, path);
+        drop(open(path).unwrap());
+        let mut bytes = fs::read(path).unwrap();
+        // The payload of one that has no key, and of one that has.
+        for number in [7, 8] {
+            let payload = &records[number - 1].payload[..];
+            let at = bytes.windows(payload.len()).position(|window| window == payload);
+            bytes[at.unwrap() + 50] ^= 1;
+        }
+        fs::write(path, bytes).unwrap();
+        let (fired, count) = std::sync::mpsc::channel();
+        let handler = move |firing: &Firing<Vec<u8>>| fired.send(firing.payload()[0]);
+        // A page of redb's has a checksum, too, which is not to refuse the whole file here.
+        let timers = match name {
+            "redb" => {
+                let store = RedbOptions::new().check(false).open(path).unwrap();
+                Durable::builder().open(store, handler).unwrap()
+            }
+            _ => Durable::builder().open(open(path).unwrap(), handler).unwrap(),
+        };
+        let all = count.iter().take(records.len() - 2).count();
+        assert_eq!(all, records.len() - 2, "{name}");
+        let letters = timers.dead_letters(None, 9).wait().unwrap();
+        assert_eq!(timers.stats().buried, 2, "{name}");
+        timers.stop().unwrap();
+        let dead: Vec<_> = letters.iter().map(|letter| letter.record.position).collect();
+        assert_eq!(dead, [records[6].position, records[7].position], "{name}");
+        for letter in &letters {
+            assert!(letter.error.contains("checksum"), "{name}: {}", letter.error);
+            let payload = &letter.record.payload;
+            let number = letter.record.position.number as u8;
+            let same = payload.iter().filter(|byte| **byte == number).count();
+            assert!(same >= 99, "{name}: its bytes are kept");
+        }
+        assert_eq!(read_all(open, path), Ok(Vec::new()), "{name}");
+    });
+}
+
 #[test]
 fn a_second_opening_is_refused() {
     on_each(|name, open, path| {

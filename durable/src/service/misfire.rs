@@ -14,6 +14,7 @@ use crate::record::Record;
 use crate::store::{Op, Store};
 
 use super::config::{Config, Misfire};
+use super::unreadable;
 
 /// How many timers are changed in a batch.
 const PAGE: usize = 4096;
@@ -76,7 +77,7 @@ fn each_page<S: Store>(
     let first = Position { due_ms: missed.start, number: 0 };
     let mut after = (missed.start > 0).then(|| first.before());
     loop {
-        let mut records = store.scan(after, PAGE)?;
+        let (mut records, _) = unreadable::scan(store, after, PAGE)?;
         let is_last = records.len() < PAGE;
         after = records.last().map(|record| record.position);
         let read = records.len();

@@ -6,6 +6,7 @@
 //! | `pending.rs` | the batch that is being gathered |
 //! | `window.rs` | the timers that are due first |
 //! | `suspects.rs` | those whose handlers may have ended a process |
+//! | `unreadable.rs` | records that cannot be read |
 //! | `unseen.rs` | what others did to the store while it was read |
 //! | `writer.rs` | the thread that has the store |
 //! | `worker.rs` | the threads that call the handler |
@@ -24,6 +25,7 @@ mod pending;
 mod shared;
 mod stats;
 mod suspects;
+mod unreadable;
 mod unseen;
 mod window;
 mod worker;

@@ -23,6 +23,11 @@ pub(super) trait List {
 
     fn take(&mut self, position: Position) -> Result<Option<Position>, Self::Error>;
 
+    /// The same, also if the record cannot be read.
+    fn take_unread(&mut self, position: Position) -> Result<Option<Position>, Self::Error> {
+        self.take(position)
+    }
+
     /// Takes the timer with this number out, wherever it is.
     fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Self::Error>;
 
@@ -51,7 +56,7 @@ fn one<L: List>(list: &mut L, op: &Op) -> Result<Option<Position>, L::Error> {
             Ok(taken)
         }
         Op::Bury { from, letter } => {
-            let taken = list.take(*from)?;
+            let taken = list.take_unread(*from)?;
             if taken.is_some() {
                 list.bury(letter)?;
             }

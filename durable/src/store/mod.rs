@@ -146,6 +146,21 @@ pub trait Store: Send + 'static {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
+
+    /// Of the first `limit` timers after a position, those that [`scan`](Store::scan) cannot read,
+    /// as dead letters with the bytes that are there. A service buries them ([`Op::Bury`]), which
+    /// then has to work, and scans again. Default: none, and an error of `scan` ends the service.
+    ///
+    /// # Errors
+    /// As for `scan`.
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let _ = (after, limit);
+        Ok(Vec::new())
+    }
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
@@ -167,5 +182,13 @@ impl<S: Store + ?Sized> Store for Box<S> {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         (**self).dead_letters(after, limit)
+    }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        (**self).unreadable(after, limit)
     }
 }

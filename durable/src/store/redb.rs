@@ -278,6 +278,20 @@ impl Store for RedbStore {
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.read(LETTERS, after, limit, DeadLetter::decode)
     }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let found = self.read(TIMERS, after, limit, |position, bytes| {
+            let error = Record::decode(position, bytes).err();
+            let error = error.filter(|error| error.kind() == StoreErrorKind::Corrupt);
+            let record = || Record::new(position, None, bytes.into());
+            Ok(error.map(|error| DeadLetter::unreadable(record(), &error)))
+        })?;
+        Ok(found.into_iter().flatten().collect())
+    }
 }
 
 /// The tables within a transaction.
@@ -339,10 +353,35 @@ impl List for Tables<'_> {
     }
 
     fn take(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        self.take_out(position, Err)
+    }
+
+    /// Its key, if it had one, then finds nothing.
+    fn take_unread(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        self.take_out(position, |_| Ok(Some(position)))
+    }
+
+    fn forget(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        let letter = self.letters.remove(position.to_bytes())?;
+        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
+        Ok(letter.map(|_| position))
+    }
+}
+
+impl Tables<'_> {
+    /// A record that cannot be read is not thrown away, unless somebody else has its bytes: the
+    /// transaction ends without a change.
+    fn take_out(
+        &mut self,
+        position: Position,
+        unread: impl FnOnce(Wrong) -> Result<Option<Position>, Wrong>,
+    ) -> Result<Option<Position>, Wrong> {
         let Some(value) = self.timers.remove(position.to_bytes())? else { return Ok(None) };
-        // A record that cannot be read is not thrown away: the transaction ends without a change.
-        let record = Record::decode(position, value.value()).map_err(Wrong::Store)?;
         self.taken_bytes += value.value().len() as u64;
+        let record = match Record::decode(position, value.value()) {
+            Ok(record) => record,
+            Err(error) => return unread(Wrong::Store(error)),
+        };
         if let Some(key) = &record.key {
             self.keys.remove(&**key)?;
         }
@@ -350,12 +389,6 @@ impl List for Tables<'_> {
             self.moved.remove(position.number)?;
         }
         Ok(Some(position))
-    }
-
-    fn forget(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
-        let letter = self.letters.remove(position.to_bytes())?;
-        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
-        Ok(letter.map(|_| position))
     }
 }
 

@@ -295,13 +295,20 @@ impl Store for SqliteStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let columns = "due, number, first_due, attempt, crashes, tried, key, payload, checksum";
-        let found = self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
-            let record = record_of(row)?;
-            let is_intact = row.get::<_, i64>(8)? == i64::from(record.checksum());
-            Ok((is_intact, record.position, record))
-        })?;
-        found.into_iter().map(intact).collect()
+        self.timers(after, limit)?.into_iter().map(intact).collect()
+    }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let found = self.timers(after, limit)?.into_iter();
+        let letter = |found: Found<Record>| {
+            let record = found.2.clone();
+            intact(found).err().map(|error| DeadLetter::unreadable(record, &error))
+        };
+        Ok(found.filter_map(letter).collect())
     }
 
     fn dead_letters(
@@ -321,7 +328,23 @@ impl Store for SqliteStore {
     }
 }
 
+/// What a row has, whether its checksum says so, and where it is.
+type Found<T> = (bool, Position, T);
+
 impl SqliteStore {
+    fn timers(
+        &self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<Found<Record>>, StoreError> {
+        let columns = "due, number, first_due, attempt, crashes, tried, key, payload, checksum";
+        self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
+            let record = record_of(row)?;
+            let is_intact = row.get::<_, i64>(8)? == i64::from(record.checksum());
+            Ok((is_intact, record.position, record))
+        })
+    }
+
     fn read<T>(
         &self,
         select: &str,
@@ -475,7 +498,7 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
 }
 
 /// SQLite has no checksums of its own.
-fn intact<T>((is_intact, position, found): (bool, Position, T)) -> Result<T, StoreError> {
+fn intact<T>((is_intact, position, found): Found<T>) -> Result<T, StoreError> {
     let message = || format!("the checksum of the row at {position:?} does not match");
     is_intact.then_some(found).ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, message()))
 }

@@ -141,3 +141,69 @@ fn a_server_that_lacks_the_last_transactions_gives_no_fence_and_no_instance_twic
     // Two of them can have the same number, once in 65,536 times.
     assert!(instances.len() > 1, "{instances:?}");
 }
+
+#[test]
+fn a_row_that_somebody_has_changed_becomes_a_dead_letter_and_the_others_fire() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let (sender, fired) = std::sync::mpsc::channel();
+    let handler = move |firing: &Firing<'_, String>| sender.send(firing.payload().clone());
+    let start = || {
+        let handler = handler.clone();
+        let cluster: Cluster<String> = builder(&place).start(handler).unwrap();
+        wait_until("it has the shard", || cluster.shards().len() == 1);
+        cluster
+    };
+    let cluster = start();
+    let soon = cluster.now() + Duration::from_secs(3600);
+    for n in 0..20 {
+        cluster.schedule_keyed(n.to_string(), soon, n.to_string()).unwrap().wait().unwrap();
+    }
+    cluster.stop().unwrap();
+    // All are due, by hand.
+    recorder.client.batch_execute("UPDATE timers SET due = due - 7200000").unwrap();
+    let cluster = start();
+    recorder.wait_for("SELECT count(*) FROM dead_letters", 20);
+    cluster.schedule(cluster.now(), "another".to_owned()).unwrap().wait().unwrap();
+    assert_eq!(fired.recv_timeout(LIMIT).unwrap(), "another");
+    assert!(cluster.failure().is_none(), "{:?}", cluster.failure());
+    let letters = cluster.dead_letters(None, 100).wait().unwrap();
+    assert!(letters[0].letter().error.contains("checksum"), "{:?}", letters[0]);
+    for letter in &letters {
+        assert!(cluster.revive(letter, cluster.now()).wait().unwrap());
+    }
+    let revived: BTreeSet<String> =
+        (0..20).map(|_| fired.recv_timeout(LIMIT).expect("it is revived")).collect();
+    assert_eq!(revived.len(), 20);
+}
+
+#[test]
+fn no_session_compiles_its_statements() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 2);
+    // Rows are changed within the sessions of the keepers, the stores and the clerks.
+    let note = "CREATE TABLE settings (who text, jit text);
+        CREATE FUNCTION note_settings() RETURNS trigger LANGUAGE plpgsql SET search_path
+            FROM CURRENT AS $$ BEGIN
+            INSERT INTO settings VALUES (
+                current_setting('application_name'), current_setting('jit'));
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER noting AFTER UPDATE OR INSERT ON instances FOR EACH ROW
+            EXECUTE FUNCTION note_settings();
+        CREATE TRIGGER noting AFTER INSERT ON timers FOR EACH ROW EXECUTE FUNCTION note_settings()";
+    recorder.client.batch_execute(note).unwrap();
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let start = || -> Cluster<String> { builder(&place).start(handler).unwrap() };
+    let (one, other) = (start(), start());
+    wait_until("both have one", || one.shards().len() == 1 && other.shards().len() == 1);
+    for n in 0..20 {
+        one.schedule_keyed(n.to_string(), one.now(), n.to_string()).unwrap().wait().unwrap();
+    }
+    let noted = "SELECT split_part(who, ' ', 2), bool_and(jit = 'off') FROM settings GROUP BY 1
+        ORDER BY 1";
+    let noted = recorder.client.query(noted, &[]).unwrap();
+    let noted: Vec<(String, bool)> = noted.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let all_off = ["clerk", "keeper", "shard"].map(|who| (who.to_owned(), true));
+    assert_eq!(noted, all_off);
+}

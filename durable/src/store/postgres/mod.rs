@@ -148,6 +148,11 @@ pub(crate) fn all_letters(
     rows.iter().map(found).collect()
 }
 
+const TIMERS: &str =
+    "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
+    FROM timers
+    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
+
 impl Store for PostgresStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
         self.fenced(next_session)
@@ -165,11 +170,16 @@ impl Store for PostgresStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
-                    FROM timers
-                    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
-        let rows = self.read(scan, after, limit)?;
-        rows.iter().map(row::record_of).collect()
+        self.read(TIMERS, after, limit)?.iter().map(row::record_of).collect()
+    }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let rows = self.read(TIMERS, after, limit)?;
+        rows.iter().filter_map(|row| row::unreadable(row).transpose()).collect()
     }
 
     fn dead_letters(

@@ -22,6 +22,15 @@ pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
     Ok(record)
 }
 
+/// A row that is not as this crate has written it, if its place is one that a timer can have.
+pub(super) fn unreadable(row: &Row) -> Result<Option<DeadLetter>, StoreError> {
+    let Err(error) = record_of(row) else { return Ok(None) };
+    let record = parts_of(row).or_else(|_| {
+        Ok::<_, StoreError>(Record::new(position_of(row)?, None, row.get::<_, &[u8]>(7).into()))
+    })?;
+    Ok(Some(DeadLetter::unreadable(record, &error)))
+}
+
 pub(super) fn letter_of(row: &Row) -> Result<DeadLetter, StoreError> {
     let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(9));
     intact(row, letter.checksum(), letter.record.position)?;
