@@ -304,6 +304,40 @@ fn a_stop_with_a_limit_leaves_the_handler_behind_and_its_timer_in_the_store() {
 }
 
 #[test]
+fn a_stop_with_a_limit_ends_one_that_waits_already() {
+    let disk = Disk::default();
+    let (timers, begun, release) = gated(&disk, builder().workers(1));
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    begun.recv().unwrap();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| timers.stop());
+        while !matches!(timers.cancel_key("none").try_get(), Some(Err(Error::Stopped))) {
+            thread::yield_now();
+        }
+        assert_eq!(timers.stop_within(Duration::from_millis(1)).unwrap(), 1);
+        waits.join().unwrap().unwrap();
+    });
+    assert_eq!(disk.timers().len(), 1, "it comes again");
+    drop(release);
+}
+
+#[test]
+fn a_handler_that_runs_for_longer_than_it_may_is_told_and_not_waited_for() {
+    let disk = Disk::default();
+    let limit = Duration::from_millis(1);
+    let (timers, begun, release) = gated(&disk, builder().workers(2).handler_limit(limit));
+    assert_eq!(timers.stats().stuck, 0);
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    begun.recv().unwrap();
+    while timers.stats().stuck == 0 {
+        thread::yield_now();
+    }
+    timers.stop().unwrap();
+    assert_eq!((timers.stats().stuck, disk.timers().len()), (1, 1));
+    drop(release);
+}
+
+#[test]
 fn the_last_one_that_is_dropped_stops_the_service() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));

@@ -66,7 +66,13 @@ pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durab
             let _ = durable.stop_within(Duration::ZERO);
         }
         // What it could not write has failed by now, and who waits for it was told.
-        None => drop(durable.stop()),
+        None => {
+            if let Some(until) = inner.state().end_by {
+                durable.end_by(until);
+            }
+            let left = durable.stop_and_count().unwrap_or(0);
+            inner.state().left_behind += left;
+        }
     }
     drop(durable);
     leave(inner, lease);

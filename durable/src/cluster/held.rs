@@ -112,6 +112,15 @@ impl<P> Held<P> {
         self.shards.keys().filter_map(|shard| self.open_at(*shard)).collect()
     }
 
+    /// The services of all shards, of those that are being closed, too. These do not keep them open.
+    pub(super) fn services(&self) -> Vec<Durable<P>> {
+        let service = |shard: &Shard<P>| match &shard.stage {
+            Stage::Open(durable) | Stage::Closing(Some(durable)) => Some(durable.unowned()),
+            Stage::Opening(_) | Stage::Closing(None) => None,
+        };
+        self.shards.values().filter_map(service).collect()
+    }
+
     /// Whether this thread runs a handler of one of the services.
     pub(super) fn is_in_handler(&self) -> bool {
         self.shards.values().any(|shard| match &shard.stage {

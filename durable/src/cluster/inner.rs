@@ -3,6 +3,7 @@
 //! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
 
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::record::Key;
@@ -40,6 +41,14 @@ impl<P> Inner<P> {
 
     pub(super) fn open_at(&self, shard: u32) -> Option<Durable<P>> {
         self.held().open_at(shard)
+    }
+
+    /// An end of this instance waits for handlers until then at most.
+    pub(super) fn end_by(&self, until: Instant) {
+        let mut state = self.state();
+        state.end_by = Some(state.end_by.map_or(until, |before| before.min(until)));
+        drop(state);
+        self.held().services().iter().for_each(|durable| durable.end_by(until));
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -128,7 +128,7 @@ mod troubles;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError};
 use crate::payload::Payload;
@@ -191,6 +191,9 @@ struct State {
     is_stopping: bool,
     /// The keeper is to look.
     is_woken: bool,
+    /// Until when an end waits for handlers at most, and how many it has left behind.
+    end_by: Option<Instant>,
+    left_behind: usize,
     troubles: Troubles,
 }
 
@@ -347,8 +350,9 @@ impl<P> Cluster<P> {
 
     /// Stops the instance: no handler begins any more, those that run come to their end, what is
     /// pending is written, and other instances take the shards. It waits for handlers as long as
-    /// they run, and keeps their shards until then. A process that ends instead leaves its shards
-    /// to others when its leases are over.
+    /// they run, and keeps their shards until then: see [`stop_within`](Cluster::stop_within) and
+    /// [`handler_limit`](crate::Builder::handler_limit). A process that ends instead leaves its
+    /// shards to others when its leases are over.
     ///
     /// # Errors
     /// The call comes from the handler.
@@ -359,6 +363,24 @@ impl<P> Cluster<P> {
         }
         owner.end();
         Ok(())
+    }
+
+    /// As [`stop`](Cluster::stop), but waits for handlers no longer than `limit`, and neither does a
+    /// `stop` that waits already. Returns how many handlers it has left behind: their timers come
+    /// again on other instances, perhaps while those handlers still run. What the database is asked
+    /// for at the end takes two thirds of a lease more for each question that it does not reply to.
+    ///
+    /// # Errors
+    /// As `stop`.
+    pub fn stop_within(&self, limit: Duration) -> Result<usize, StopError> {
+        if self.owner.is_none() || self.inner.is_in_handler() {
+            return Err(StopError::InHandler);
+        }
+        if let Some(until) = Instant::now().checked_add(limit) {
+            self.inner.end_by(until);
+        }
+        self.stop()?;
+        Ok(self.inner.state().left_behind)
     }
 }
 

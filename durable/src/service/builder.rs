@@ -128,6 +128,17 @@ impl Builder {
         self
     }
 
+    /// How long a handler may run. Default: as long as it likes.
+    ///
+    /// One that runs for longer is counted ([`Stats::stuck`](crate::Stats::stuck)), and neither a
+    /// stop nor, in a cluster, a shard that is to go to another instance waits for it any longer:
+    /// its timer stays in the store and comes again, perhaps beside it. Nothing else is done to it,
+    /// as a thread cannot be ended from outside.
+    pub fn handler_limit(mut self, limit: Duration) -> Builder {
+        self.config.handler_limit = Some(limit);
+        self
+    }
+
     /// The pauses between attempts. Default: from a second on, twice as long each time, up to ten
     /// minutes, half of it random.
     pub fn backoff(mut self, backoff: Backoff) -> Builder {

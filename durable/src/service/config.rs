@@ -61,6 +61,7 @@ pub(super) struct Config {
     pub(super) workers: usize,
     pub(super) attempts: u32,
     pub(super) crashes: u32,
+    pub(super) handler_limit: Option<Duration>,
     pub(super) backoff: Backoff,
     pub(super) misfire: Misfire,
     pub(super) misfire_after: Duration,
@@ -80,6 +81,7 @@ impl Default for Config {
             workers: 4,
             attempts: 10,
             crashes: 5,
+            handler_limit: None,
             backoff: Backoff::new(Duration::from_secs(1))
                 .max(Duration::from_secs(600))
                 .jitter(Jitter::Equal),

@@ -14,6 +14,7 @@
 //!
 //! *Tested by*: `durable/tests/oracle.rs`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -69,8 +70,10 @@ pub(super) struct State {
     pub(super) is_ending: bool,
     /// How many workers there are.
     pub(super) workers: usize,
-    /// How many of them call a handler.
-    pub(super) calling: usize,
+    /// Since when handlers run, by the numbers of their timers.
+    pub(super) running: BTreeMap<u64, Instant>,
+    /// Until when an end waits for them at most.
+    pub(super) end_by: Option<Instant>,
     pub(super) stats: Stats,
 }
 
@@ -106,7 +109,8 @@ impl Core {
                 is_closed: false,
                 is_ending: false,
                 workers: 0,
-                calling: 0,
+                running: BTreeMap::new(),
+                end_by: None,
                 stats: Stats::default(),
             }),
             config,
@@ -270,6 +274,20 @@ impl Core {
         self.worker_bell.notify_all();
         units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));
         requests.into_iter().for_each(|request| request.fail(Error::Store(error.clone())));
+    }
+
+    /// An end waits for handlers until then at most, also one that has begun.
+    pub(crate) fn end_by(&self, until: Instant) {
+        let mut state = self.state();
+        state.end_by = Some(state.end_by.map_or(until, |before| before.min(until)));
+        drop(state);
+        self.end_bell.notify_all();
+    }
+
+    /// How many handlers run for longer than they may.
+    pub(super) fn stuck(&self, state: &State) -> usize {
+        let Some(limit) = self.config.handler_limit else { return 0 };
+        state.running.values().filter(|since| since.elapsed() >= limit).count()
     }
 
     /// Nothing new is taken, and nothing fires any more.

@@ -335,7 +335,8 @@ impl<P> Durable<P> {
     /// What the service has done so far.
     pub fn stats(&self) -> Stats {
         let state = self.core.state();
-        Stats { near: state.window.len(), busy: state.window.busy(), ..state.stats }
+        let (near, busy) = (state.window.len(), state.window.busy());
+        Stats { near, busy, stuck: self.core.stuck(&state), ..state.stats }
     }
 
     /// The failure of the store that has ended this service, if there was one.
@@ -356,8 +357,8 @@ impl<P> Durable<P> {
         self.stop_at_most(None).map(drop)
     }
 
-    /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`. Returns how many
-    /// were still running then. Their timers stay in the store and come again, and this does not
+    /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`, and neither does a
+    /// `stop` that waits already. Returns how many were still running then. Their timers stay in the store and come again, and this does not
     /// count as a [crash](crate::Builder::crashes).
     ///
     /// # Errors

@@ -27,4 +27,6 @@ pub struct Stats {
     /// Timers that are due and not yet over: they wait for a handler, or one runs them, or their
     /// end is not durable yet.
     pub busy: usize,
+    /// Handlers that run for longer than they [may](crate::Builder::handler_limit).
+    pub stuck: usize,
 }

@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::fmt::Display;
 use std::sync::{Arc, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use crate::error::StoreError;
 use crate::foreign;
@@ -129,7 +129,7 @@ impl Core {
             Ok(Ok(())) => self.finish(&record, Ok(())),
             Ok(Err(error)) => {
                 let mut state = self.state();
-                state.calling -= 1;
+                state.running.remove(&record.position.number);
                 state.stats.fired -= 1;
                 drop(state);
                 self.fail(&error);
@@ -161,7 +161,7 @@ impl Core {
             match next {
                 Next::Run(record) => {
                     state.stats.fired += 1;
-                    state.calling += 1;
+                    state.running.insert(position.number, Instant::now());
                     return Some(record);
                 }
                 Next::Note(record) => self.note(&mut state, &record),
@@ -197,7 +197,7 @@ impl Core {
             |()| (Op::Remove(position), Then::Leave(position)),
         );
         let mut state = self.state();
-        state.calling -= 1;
+        state.running.remove(&position.number);
         state.stats.failed += u64::from(result.is_err());
         if state.failure.is_some() || !state.window.done(position) {
             return;

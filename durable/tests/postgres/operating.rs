@@ -207,3 +207,38 @@ fn no_session_compiles_its_statements() {
     let all_off = ["clerk", "keeper", "shard"].map(|who| (who.to_owned(), true));
     assert_eq!(noted, all_off);
 }
+
+/// Two instances, and handlers that hang on the first one as soon as it has shards.
+#[test]
+fn handlers_that_hang_keep_neither_a_stop_nor_another_instance_from_their_shards() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 2);
+    let (gate, (sender, begun)) = (Gate::default(), std::sync::mpsc::channel());
+    let _opens = Opens(vec![gate.clone()]);
+    let start = |limit| {
+        let (gate, sender) = (gate.clone(), sender.clone());
+        let handler = move |firing: &Firing<'_, String>| {
+            sender.send(firing.cluster().instance()).unwrap();
+            gate.pass();
+            Ok::<(), String>(())
+        };
+        let service = Builder::new().workers(1).handler_limit(limit);
+        builder(&place).service(service).start(handler).unwrap()
+    };
+    let first: Cluster<String> = start(Duration::from_millis(50));
+    wait_until("it has both", || first.shards().len() == 2);
+    for n in 0..8 {
+        first.schedule(first.now(), n.to_string()).unwrap().wait().unwrap();
+    }
+    let hung: BTreeSet<u64> = (0..2).map(|_| begun.recv_timeout(LIMIT).unwrap()).collect();
+    assert_eq!(hung, BTreeSet::from([first.instance()]));
+    let second: Cluster<String> = start(Duration::from_secs(1_000_000));
+    wait_until("it has one beside them", || second.shards().len() == 1);
+    assert_eq!(begun.recv_timeout(LIMIT), Ok(second.instance()));
+    // Without a limit of its own, a handler hangs for good.
+    assert_eq!(second.stop_within(Duration::from_millis(10)).unwrap(), 1);
+    assert_eq!(second.shards(), []);
+    recorder.wait_for("SELECT count(*) FROM instances", 1);
+    first.stop().unwrap();
+    recorder.wait_for("SELECT count(*) FROM shards WHERE holder IS NULL", 2);
+}
