@@ -58,6 +58,11 @@ impl Record {
         Record { position, first_due_ms, attempt: 1, crashes: 0, tried: false, key, payload }
     }
 
+    /// How long its key and its payload are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + self.key.as_ref().map_or(0, |key| key.len())
+    }
+
     /// The timer's number for callers.
     pub fn id(&self) -> TimerId {
         TimerId::of(Position { due_ms: self.first_due_ms, number: self.position.number })

@@ -95,6 +95,26 @@ fn more_than_may_wait_is_refused_with_its_payload() {
     timers.schedule(far, text("b")).unwrap().wait().unwrap();
 }
 
+#[test]
+fn more_bytes_than_may_wait_are_refused_with_their_payload() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR).max_unwritten_bytes(1000));
+    let (far, large) = (now() + 2 * HOUR, "x".repeat(600));
+    let schedule = || timers.schedule(far, large.clone());
+    let first = schedule().unwrap();
+    let second = timers.schedule_keyed("x".repeat(400), far, String::new()).unwrap();
+    let refused = schedule().unwrap_err();
+    assert!(matches!(refused.reason, ScheduleReason::Busy) && refused.payload == large);
+    // What is cancelled, replaced or written makes room.
+    timers.cancel(second.id()).wait().unwrap();
+    let (second, replaced) = (schedule().unwrap(), schedule());
+    assert!(replaced.is_err());
+    first.wait().unwrap();
+    second.wait().unwrap();
+    (0..2).for_each(|_| drop(schedule().unwrap()));
+    assert!(schedule().is_err());
+}
+
 // === firing ===
 
 #[test]

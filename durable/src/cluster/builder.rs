@@ -277,7 +277,7 @@ impl Builder {
 }
 
 /// Whether a schema can have this name here: it is written without quotes.
-fn is_named_well(schema: &str) -> bool {
+pub(super) fn is_named_well(schema: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     (1..=48).contains(&schema.len())
         && schema.bytes().all(is_plain)

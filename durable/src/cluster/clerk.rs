@@ -23,8 +23,9 @@ use super::hub::{Clerking, Hub, Taken};
 use super::letters::DeadLetter;
 use super::message::Message;
 
-/// How many changes may wait here.
+/// How many changes may wait here, and how many bytes their keys and payloads may have.
 const MAX: usize = 1_000_000;
+const MAX_BYTES: usize = 256 << 20;
 
 /// How many changes are made in one transaction.
 const BATCH: usize = 1000;
@@ -39,6 +40,7 @@ struct Desk {
     writes: BTreeMap<u32, Vec<Write>>,
     reads: Vec<Read>,
     waiting: usize,
+    bytes: usize,
     releases: Vec<Taken>,
     messages: Vec<Message>,
     is_closed: bool,
@@ -95,7 +97,7 @@ impl Clerk {
     /// Why nothing is taken, if that is so.
     pub(super) fn refusal(&self) -> Option<ScheduleReason> {
         let desk = self.desk();
-        let is_full = desk.waiting >= MAX;
+        let is_full = desk.waiting >= MAX || desk.bytes >= MAX_BYTES;
         let busy = is_full.then_some(ScheduleReason::Busy);
         desk.is_closed.then_some(ScheduleReason::Stopped).or(busy)
     }
@@ -105,6 +107,7 @@ impl Clerk {
         let mut desk = self.desk();
         if !desk.is_closed {
             desk.waiting += 1;
+            desk.bytes += bytes_of(&op);
             desk.writes.entry(shard).or_default().push(Write { op, then, since: since_start() });
             drop(desk);
             self.bell.notify_one();
@@ -156,6 +159,7 @@ impl Clerk {
         // New ones come after them.
         for (shard, mut writes) in again.writes {
             desk.waiting += writes.len();
+            desk.bytes += writes.iter().map(|write| bytes_of(&write.op)).sum::<usize>();
             let later = desk.writes.entry(shard).or_default();
             writes.append(later);
             *later = writes;
@@ -166,6 +170,13 @@ impl Clerk {
         }
         let jobs = std::mem::replace(&mut *desk, Desk { is_closed, ..Desk::default() });
         (!jobs.is_empty()).then_some(jobs)
+    }
+}
+
+fn bytes_of(op: &Op) -> usize {
+    match op {
+        Op::Put(record) => record.bytes(),
+        _ => 0,
     }
 }
 

@@ -150,6 +150,9 @@ pub use id::{Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
 use owner::{Instance, Owner};
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub use postgres::ddl;
 pub use troubles::Failure;
 use troubles::Troubles;
 

@@ -14,13 +14,35 @@ use crate::error::StoreError;
 use crate::position::Position;
 use crate::record::DeadLetter;
 use crate::store::postgres::{
-    Database, Params, PostgresStore, Session, all_letters, apply, lock_list, next_session,
+    Database, Params, PostgresStore, Session, all_letters, apply, ddl as tables, lock_list,
+    next_session,
 };
 use crate::store::{Op, Store};
 
+use super::builder::is_named_well;
 use super::clock::since_start;
 use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Taking, Tell, messages};
 use super::message::Message;
+
+/// The statements that make a cluster's tables in PostgreSQL, for those who make them themselves.
+///
+/// A cluster makes what is missing when it starts. Where its role may not, have somebody else run
+/// these, and grant the role what it needs:
+///
+/// ```text
+/// GRANT USAGE ON SCHEMA tickless TO timers;
+/// GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tickless TO timers;
+/// ```
+///
+/// `schema` and `shards` as of [`Builder::schema`](super::Builder::schema) and
+/// [`Builder::shards`](super::Builder::shards).
+///
+/// # Panics
+/// A schema cannot have this name here.
+pub fn ddl(schema: &str, shards: u32) -> String {
+    assert!(is_named_well(schema), "a schema cannot be called {schema:?} here");
+    tables(schema, shards)
+}
 
 pub(super) struct Postgres {
     pub(super) database: Database,

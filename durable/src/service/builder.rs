@@ -95,6 +95,13 @@ impl Builder {
         self
     }
 
+    /// How many bytes the keys and payloads of new timers may have that wait to be written.
+    /// Default: 256 MiB. With more, scheduling is refused as above. The last one may go beyond.
+    pub fn max_unwritten_bytes(mut self, bytes: usize) -> Builder {
+        self.config.max_unwritten_bytes = bytes.max(1);
+        self
+    }
+
     /// How many threads call the handler, at least 1. Default: 4.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.config.workers = workers.max(1);

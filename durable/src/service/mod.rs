@@ -176,7 +176,8 @@ impl<P> Durable<P> {
         if let Some(reason) = state.refusal() {
             return Err(reason);
         }
-        let is_full = state.pending.puts() >= core.config.max_unwritten;
+        let is_full = state.pending.puts() >= core.config.max_unwritten
+            || state.pending.put_bytes() >= core.config.max_unwritten_bytes;
         let number = if is_full { None } else { state.numbers.take() };
         let number = number.ok_or(ScheduleReason::Busy)?;
         state.stats.scheduled += 1;

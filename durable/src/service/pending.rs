@@ -31,6 +31,8 @@ pub(super) struct Pending {
     cancels: Vec<Unit>,
     /// By their numbers.
     puts: BTreeMap<u64, Put>,
+    /// What their keys and payloads take.
+    bytes: usize,
     /// Some of them should wait no longer.
     has_urgent_put: bool,
     /// The numbers of those that have a key.
@@ -97,6 +99,11 @@ impl Pending {
         self.puts.len()
     }
 
+    /// How many bytes their keys and payloads have.
+    pub(super) fn put_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds a new timer. One that waits here under the same key is replaced; its promise comes
     /// back.
     pub(super) fn put(
@@ -108,8 +115,15 @@ impl Pending {
         let number = record.position.number;
         let replaced = record.key.clone().and_then(|key| self.keys.insert(key, number));
         self.has_urgent_put |= is_urgent;
+        self.bytes += record.bytes();
         self.puts.insert(number, Put { record, promise, since: Instant::now(), is_urgent });
-        replaced.and_then(|number| self.puts.remove(&number)).map(|put| put.promise)
+        replaced.and_then(|number| self.remove(number)).map(|put| put.promise)
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Put> {
+        let put = self.puts.remove(&number)?;
+        self.bytes -= put.record.bytes();
+        Some(put)
     }
 
     /// Takes a new timer out, which is then never written.
@@ -117,7 +131,7 @@ impl Pending {
         let number = id.first_position().number;
         // The number of another store's timer can be the same, and then its time is another one.
         self.puts.get(&number).filter(|put| put.record.id() == id)?;
-        let Put { record, promise, .. } = self.puts.remove(&number)?;
+        let Put { record, promise, .. } = self.remove(number)?;
         if let Some(key) = &record.key {
             self.keys.remove(key);
         }
@@ -188,12 +202,12 @@ impl Pending {
         let is_ripe = |put: &Put| put.is_urgent || now.duration_since(put.since) >= linger;
         let ripe = pending.puts.iter().filter(|(_, put)| is_ripe(put)).take(max_puts);
         let ripe: Vec<u64> = ripe.map(|(number, _)| *number).collect();
-        let ripe = ripe.into_iter().filter_map(|number| pending.puts.remove(&number));
+        let ripe = ripe.into_iter().filter_map(|number| pending.remove(number));
         let ripe: Vec<Put> = ripe.collect();
         for key in ripe.iter().filter_map(|put| put.record.key.as_ref()) {
             pending.keys.remove(key);
         }
-        (self.puts, self.keys) = (pending.puts, pending.keys);
+        (self.puts, self.keys, self.bytes) = (pending.puts, pending.keys, pending.bytes);
         self.has_urgent_put = ripe.len() == max_puts && pending.has_urgent_put;
         let puts = ripe.into_iter().map(|put| Unit {
             op: Op::Put(put.record.clone()),

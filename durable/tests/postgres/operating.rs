@@ -242,3 +242,36 @@ fn handlers_that_hang_keep_neither_a_stop_nor_another_instance_from_their_shards
     first.stop().unwrap();
     recorder.wait_for("SELECT count(*) FROM shards WHERE holder IS NULL", 2);
 }
+
+/// Roles that may not make schemas: one for which somebody else has made the tables, and one that
+/// may make tables in its schema.
+#[test]
+fn a_role_needs_no_more_than_it_is_said_to() {
+    let Some(place) = Place::new() else { return };
+    let mut client = place.config().connect(postgres::NoTls).unwrap();
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    for who in ["user", "maker"] {
+        let schema = format!("{}_{who}", place.schema);
+        let role = format!("role_of_{schema}");
+        let prepare = match who {
+            "user" => format!(
+                "{}
+                CREATE ROLE {role} LOGIN;
+                GRANT USAGE ON SCHEMA {schema} TO {role};
+                GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};",
+                tickless_durable::cluster::ddl(&schema, 2)
+            ),
+            _ => format!("CREATE ROLE {role} LOGIN; CREATE SCHEMA {schema} AUTHORIZATION {role}"),
+        };
+        client.batch_execute(&prepare).unwrap();
+        let url = place.url.replace("user=tickless", &format!("user={role}"));
+        let builder = Cluster::builder(&url).schema(&schema).shards(2);
+        let cluster: Cluster<String> = builder.start(handler).unwrap();
+        wait_until("it has both", || cluster.shards().len() == 2);
+        cluster.schedule_keyed("k", cluster.now(), who.to_owned()).unwrap().wait().unwrap();
+        let left = format!("SELECT count(*) FROM {schema}.timers");
+        wait_until("it is over", || client.query_one(&left, &[]).unwrap().get::<_, i64>(0) == 0);
+        cluster.stop().unwrap();
+        assert!(cluster.failure().is_none(), "{who}: {:?}", cluster.failure());
+    }
+}

@@ -40,7 +40,7 @@ use super::{Op, Store};
 
 pub(crate) use changes::apply;
 pub(crate) use session::{Database, Params, Session, failed};
-pub(crate) use tables::prepare;
+pub(crate) use tables::{ddl, prepare};
 
 /// How long the server lets the transactions of tests wait for them.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use super::session::Database;
 const VERSION: i32 = 2;
 
 /// How many shards there are in a new schema, if nobody says.
-const SHARDS: u32 = 8;
+pub(crate) const SHARDS: u32 = 8;
 
 /// The tables.
 ///
@@ -64,6 +64,27 @@ const TABLES: &str = "
     );
 ";
 
+/// What makes the tables of a schema: see [`ddl`](crate::cluster::ddl).
+pub(crate) fn ddl(schema: &str, shards: u32) -> String {
+    format!(
+        "CREATE SCHEMA IF NOT EXISTS {schema};
+SET search_path TO {schema};
+{}
+",
+        rows_and_tables(shards)
+    )
+}
+
+/// The tables, and the rows that they begin with.
+fn rows_and_tables(shards: u32) -> String {
+    format!(
+        "{TABLES}
+    INSERT INTO shards SELECT generate_series(0, {shards} - 1);
+    INSERT INTO writers SELECT shard FROM shards;
+    INSERT INTO meta VALUES ({VERSION}, 0);"
+    )
+}
+
 /// Makes the schema if there is none, and returns how many shards it has.
 ///
 /// # Errors
@@ -79,14 +100,13 @@ pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, S
         let found = "SELECT to_regclass($1 || '.meta') IS NOT NULL";
         let is_there: bool = session.query_once(found, &[&schema])?[0].get(0);
         if !is_there {
-            let shards = shards.unwrap_or(SHARDS);
-            let make = format!(
-                "CREATE SCHEMA IF NOT EXISTS {schema}; {TABLES}
-                 INSERT INTO shards SELECT generate_series(0, {shards} - 1);
-                 INSERT INTO writers SELECT shard FROM shards;
-                 INSERT INTO meta VALUES ({VERSION}, 0)"
-            );
-            session.batch(&make)?;
+            // A role that may make tables in a schema need not be one that may make schemas, and is
+            // refused also where there is nothing to make.
+            let schemas = "SELECT FROM pg_namespace WHERE nspname = $1";
+            if session.query_once(schemas, &[&schema])?.is_empty() {
+                session.batch(&format!("CREATE SCHEMA {schema}"))?;
+            }
+            session.batch(&rows_and_tables(shards.unwrap_or(SHARDS)))?;
         }
         let found = "SELECT version, (SELECT count(*) FROM shards) FROM meta";
         let found = session.query_once(found, &[])?;
