@@ -42,6 +42,7 @@ pub fn all<S: Store, O: FnMut() -> Result<S, StoreError>>(place: impl Fn() -> O)
     dead_letters_are_kept_apart(place());
     a_dead_letter_is_a_timer_again(place());
     a_batch_without_a_change_is_no_error(place());
+    what_is_there_is_counted_and_found(place());
     many_timers_are_not_mixed_up(place());
 }
 
@@ -375,6 +376,34 @@ pub fn a_batch_without_a_change_is_no_error<S: Store>(
     commit(&mut store, &[put(&first)]);
     assert_eq!(commit(&mut store, &[Op::Remove(Position::LAST)]), [None]);
     assert_eq!(all_timers(&mut store), [first]);
+}
+
+/// A timer is found by its number wherever it is, and what there is is counted.
+pub fn what_is_there_is_counted_and_found<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+) {
+    let mut store = open(&mut opens);
+    let contents = store.contents().expect("it is counted");
+    assert_eq!((contents.timers, contents.first_due, contents.dead_letters), (0, None, 0));
+    let (first, second, third) = (keyed(10, 1, "k"), record(20, 2), record(5, 3));
+    assert_eq!(store.get(first.id()).unwrap(), None);
+    let position = Position { due_ms: 30, number: 1 };
+    let moved = Record { position, attempt: 2, tried: true, ..first.clone() };
+    let letter = Arc::new(DeadLetter::new(third.clone(), "why"));
+    commit(&mut store, &[put(&first), put(&second), put(&third)]);
+    let away = Op::Move { from: first.position, to: Arc::new(moved.clone()) };
+    commit(&mut store, &[away, Op::Bury { from: third.position, letter }]);
+    drop(store);
+    let mut store = open(&mut opens);
+    let contents = store.contents().expect("it is counted");
+    assert_eq!((contents.timers, contents.dead_letters), (2, 1));
+    assert_eq!(contents.first_due, Some(second.due()));
+    assert_eq!(store.get(first.id()).unwrap(), Some(moved));
+    assert_eq!(store.get(second.id()).unwrap(), Some(second.clone()));
+    assert_eq!(store.get(third.id()).unwrap(), None, "a letter is no timer");
+    for stranger in [Position { due_ms: 11, number: 1 }, Position { due_ms: 30, number: 1 }] {
+        assert_eq!(store.get(TimerId::of(stranger)).unwrap(), None);
+    }
 }
 
 /// Some thousands of changes in batches, compared with a sorted map.

@@ -33,7 +33,7 @@ pub use record::{DeadLetter, Key, Record};
 pub use service::ByHand;
 pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats};
 #[doc(inline)]
-pub use store::{Op, RedbOptions, RedbStore, Store};
+pub use store::{Contents, Op, RedbOptions, RedbStore, Store};
 #[cfg(feature = "sqlite")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
 #[doc(inline)]

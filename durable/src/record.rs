@@ -68,6 +68,11 @@ impl Record {
         TimerId::of(Position { due_ms: self.first_due_ms, number: self.position.number })
     }
 
+    /// When the timer is due next. A time that the system cannot represent is its earliest.
+    pub fn due(&self) -> SystemTime {
+        time_of(self.position.due_ms).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
     /// When the timer was first due. A time that the system cannot represent is its earliest.
     pub fn first_due(&self) -> SystemTime {
         time_of(self.first_due_ms).unwrap_or(SystemTime::UNIX_EPOCH)

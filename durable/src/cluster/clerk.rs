@@ -20,7 +20,6 @@ use crate::store::Op;
 
 use super::clock::since_start;
 use super::hub::{Clerking, Hub, Taken};
-use super::letters::DeadLetter;
 use super::message::Message;
 
 /// How many changes may wait here, and how many bytes their keys and payloads may have.
@@ -38,7 +37,7 @@ pub(super) struct Clerk {
 #[derive(Default)]
 struct Desk {
     writes: BTreeMap<u32, Vec<Write>>,
-    reads: Vec<Read>,
+    reads: Vec<Box<dyn Read>>,
     waiting: usize,
     bytes: usize,
     releases: Vec<Taken>,
@@ -61,20 +60,58 @@ pub(super) enum Then {
     Letter(Promise<bool>),
 }
 
-/// A page of dead letters that somebody waits for.
-pub(super) struct Read {
-    pub(super) after: Option<(u32, Position)>,
-    pub(super) limit: usize,
-    pub(super) promise: Promise<Vec<DeadLetter>>,
+/// Something that is looked up, for somebody who waits, without the type of what is found.
+pub(super) trait Read: Send {
+    /// Looks it up. With an error, it can be tried again, or has [failed](Read::fail).
+    fn read(&mut self, clerking: &mut dyn Clerking) -> Result<(), StoreError>;
+
+    fn fail(&mut self, error: &StoreError);
+
     /// When it was asked for, by [`since_start`].
-    pub(super) since: Duration,
+    fn since(&self) -> Duration;
+}
+
+struct Reading<T, F> {
+    promise: Option<Promise<T>>,
+    look: F,
+    since: Duration,
+}
+
+pub(super) fn reading<T: Send + 'static>(
+    promise: Promise<T>,
+    look: impl FnMut(&mut dyn Clerking) -> Result<T, StoreError> + Send + 'static,
+) -> Box<dyn Read> {
+    Box::new(Reading { promise: Some(promise), look, since: since_start() })
+}
+
+impl<T: Send, F> Read for Reading<T, F>
+where
+    F: FnMut(&mut dyn Clerking) -> Result<T, StoreError> + Send,
+{
+    fn read(&mut self, clerking: &mut dyn Clerking) -> Result<(), StoreError> {
+        let found = (self.look)(clerking)?;
+        if let Some(promise) = self.promise.take() {
+            promise.keep(Ok(found));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &StoreError) {
+        if let Some(promise) = self.promise.take() {
+            promise.keep(Err(Error::Store(error.clone())));
+        }
+    }
+
+    fn since(&self) -> Duration {
+        self.since
+    }
 }
 
 /// What is to be tried again.
 #[derive(Default)]
 struct Again {
     writes: Vec<(u32, Vec<Write>)>,
-    reads: Vec<Read>,
+    reads: Vec<Box<dyn Read>>,
 }
 
 /// The thread.
@@ -114,8 +151,8 @@ impl Clerk {
         }
     }
 
-    /// Reads dead letters. Who waits is told that the clerk has stopped, if so.
-    pub(super) fn read(&self, read: Read) {
+    /// Looks something up. Who waits is told that the clerk has stopped, if so.
+    pub(super) fn read(&self, read: Box<dyn Read>) {
         let mut desk = self.desk();
         if !desk.is_closed {
             desk.reads.push(read);
@@ -228,17 +265,12 @@ impl Work<'_> {
     }
 
     /// Returns it if it can be tried again.
-    fn read(&mut self, read: Read) -> Option<Read> {
-        let Read { after, limit, .. } = read;
-        match self.connected(|clerking| clerking.letters(after, limit)) {
-            Ok(letters) => {
-                let letter = |(shard, letter)| DeadLetter { shard, letter };
-                read.promise.keep(Ok(letters.into_iter().map(letter).collect()));
-                None
-            }
-            Err(error) if self.is_early(&error, read.since) => Some(read),
+    fn read(&mut self, mut read: Box<dyn Read>) -> Option<Box<dyn Read>> {
+        match self.connected(|clerking| read.read(clerking)) {
+            Ok(()) => None,
+            Err(error) if self.is_early(&error, read.since()) => Some(read),
             Err(error) => {
-                read.promise.keep(Err(Error::Store(error)));
+                read.fail(&error);
                 None
             }
         }

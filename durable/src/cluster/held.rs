@@ -112,7 +112,7 @@ impl<P> Held<P> {
         self.shards.keys().filter_map(|shard| self.open_at(*shard)).collect()
     }
 
-    /// The services of all shards, of those that are being closed, too. These do not keep them open.
+    /// The services of all shards, also of those that are being closed. None is kept open.
     pub(super) fn services(&self) -> Vec<Durable<P>> {
         let service = |shard: &Shard<P>| match &shard.stage {
             Stage::Open(durable) | Stage::Closing(Some(durable)) => Some(durable.unowned()),

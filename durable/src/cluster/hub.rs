@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::record::DeadLetter;
+use crate::record::{DeadLetter, Record};
 use crate::store::{Op, Store};
 
+use super::looking::Shard;
 use super::message::{MOST, Message};
 
 /// Where instances meet.
@@ -152,6 +153,19 @@ pub(super) trait Clerking: Send {
         after: Option<(u32, Position)>,
         limit: usize,
     ) -> Result<Vec<(u32, DeadLetter)>, StoreError>;
+
+    /// The same for timers.
+    fn timers(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, Record)>, StoreError>;
+
+    /// Looks a timer of a shard up.
+    fn get(&mut self, shard: u32, id: crate::TimerId) -> Result<Option<Record>, StoreError>;
+
+    /// What is in all shards.
+    fn contents(&mut self) -> Result<Vec<Shard>, StoreError>;
 }
 
 /// What the holder has to know of these changes.

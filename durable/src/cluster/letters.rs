@@ -14,8 +14,7 @@ use crate::promise::{Reply, promise_alone};
 use crate::service::Durable;
 use crate::store::Op;
 
-use super::clerk::{Read, Then};
-use super::clock::since_start;
+use super::clerk::{Then, reading};
 use super::{Cluster, TimerId};
 
 /// A timer of some shard that will not be tried again.
@@ -47,7 +46,10 @@ impl<P> Cluster<P> {
     pub fn dead_letters(&self, after: Option<&DeadLetter>, limit: usize) -> Reply<Vec<DeadLetter>> {
         let (promise, reply) = promise_alone();
         let after = after.map(|after| (after.shard, after.letter.record.position));
-        self.inner.clerk.read(Read { after, limit, promise, since: since_start() });
+        let letter = |(shard, letter)| DeadLetter { shard, letter };
+        self.inner.clerk.read(reading(promise, move |clerking| {
+            Ok(clerking.letters(after, limit)?.into_iter().map(letter).collect())
+        }));
         reply
     }
 

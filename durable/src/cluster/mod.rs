@@ -118,6 +118,7 @@ mod inner;
 mod keeper;
 mod lease;
 mod letters;
+mod looking;
 mod message;
 #[cfg(feature = "nats")]
 mod nats;
@@ -149,6 +150,7 @@ use hub::Hub;
 pub use id::{Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
+pub use looking::{Shard, Timer, Work};
 use owner::{Instance, Owner};
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
@@ -368,8 +370,8 @@ impl<P> Cluster<P> {
         Ok(())
     }
 
-    /// As [`stop`](Cluster::stop), but waits for handlers no longer than `limit`, and neither does a
-    /// `stop` that waits already. Returns how many handlers it has left behind: their timers come
+    /// As [`stop`](Cluster::stop), but waits for handlers no longer than `limit`, and neither does
+    /// a `stop` that waits already. Returns how many handlers it has left behind: their timers come
     /// again on other instances, perhaps while those handlers still run. What the database is asked
     /// for at the end takes two thirds of a lease more for each question that it does not reply to.
     ///

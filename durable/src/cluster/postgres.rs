@@ -12,16 +12,17 @@ use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::record::DeadLetter;
+use crate::record::{DeadLetter, Record};
 use crate::store::postgres::{
-    Database, Params, PostgresStore, Session, all_letters, apply, ddl as tables, lock_list,
-    next_session,
+    Database, Params, PostgresStore, Session, all_contents, all_letters, all_timers, apply,
+    ddl as tables, get, lock_list, next_session,
 };
 use crate::store::{Op, Store};
 
 use super::builder::is_named_well;
 use super::clock::since_start;
 use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Taking, Tell, messages};
+use super::looking::Shard;
 use super::message::Message;
 
 /// The statements that make a cluster's tables in PostgreSQL, for those who make them themselves.
@@ -236,6 +237,22 @@ impl Clerking for Telling {
         limit: usize,
     ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
         all_letters(&mut self.session, after, limit)
+    }
+
+    fn timers(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, Record)>, StoreError> {
+        all_timers(&mut self.session, after, limit)
+    }
+
+    fn get(&mut self, shard: u32, id: crate::TimerId) -> Result<Option<Record>, StoreError> {
+        get(&mut self.session, shard.cast_signed(), id)
+    }
+
+    fn contents(&mut self) -> Result<Vec<Shard>, StoreError> {
+        all_contents(&mut self.session)
     }
 }
 

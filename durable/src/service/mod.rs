@@ -6,6 +6,7 @@
 //! | `pending.rs` | the batch that is being gathered |
 //! | `window.rs` | the timers that are due first |
 //! | `suspects.rs` | those whose handlers may have ended a process |
+//! | `reading.rs` | what is looked up in the store |
 //! | `unreadable.rs` | records that cannot be read |
 //! | `unseen.rs` | what others did to the store while it was read |
 //! | `writer.rs` | the thread that has the store |
@@ -22,6 +23,7 @@ mod misfire;
 mod numbers;
 mod owner;
 mod pending;
+mod reading;
 mod shared;
 mod stats;
 mod suspects;
@@ -41,7 +43,7 @@ use crate::payload::Payload;
 use crate::position::{Position, TimerId, ms_at_or_after};
 use crate::promise::{Reply, Ticket, promise};
 use crate::record::{DeadLetter, Key, Record};
-use crate::store::Op;
+use crate::store::{Contents, Op, Store};
 
 pub use builder::Builder;
 #[doc(hidden)]
@@ -55,6 +57,7 @@ use core::State;
 pub(crate) use numbers::Numbers;
 use owner::Owner;
 use pending::{Request, Then};
+use reading::question;
 pub use stats::Stats;
 use window::Found;
 pub use worker::Firing;
@@ -279,13 +282,44 @@ impl<P> Durable<P> {
         reply
     }
 
+    // --- looking ---
+
+    /// Reads the timers of the store after a position, in the order in which they are due, at most
+    /// `limit`. `None`: from the beginning on; [`Position::before_all_at`]: from a time on. To read
+    /// on, pass the position of the last one.
+    ///
+    /// This is what is durable: a timer is in it when its ticket is ready, and no longer when its
+    /// end is written. A record that cannot be read becomes a dead letter, as when the service
+    /// meets it.
+    pub fn list(&self, after: Option<Position>, limit: usize) -> Reply<Vec<Record>> {
+        self.look(move |store| unreadable::scan(store, after, limit).map(|(found, _)| found))
+    }
+
+    /// Looks a timer up. `None`: it is over, or it never became durable.
+    pub fn get(&self, id: TimerId) -> Reply<Option<Record>> {
+        self.look(move |store| store.get(id))
+    }
+
+    /// Counts what is in the store, and says when the first timer is due. A store counts its rows
+    /// for that, except for redb's, which knows.
+    pub fn contents(&self) -> Reply<Contents> {
+        self.look(|store| store.contents())
+    }
+
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Reply<T> {
+        self.request(|promise| Request::Look(question(promise, look)))
+    }
+
     // --- dead letters ---
 
     /// Reads the dead letters: the timers that have failed too often, after that one, in the order
     /// of their last attempts, at most `limit`.
     pub fn dead_letters(&self, after: Option<&DeadLetter>, limit: usize) -> Reply<Vec<DeadLetter>> {
         let after = after.map(|letter| letter.record.position);
-        self.request(|promise| Request::Letters { after, limit, promise })
+        self.look(move |store| store.dead_letters(after, limit))
     }
 
     /// Makes a timer of a dead letter again, with all its attempts and the same number, but without
@@ -358,9 +392,9 @@ impl<P> Durable<P> {
         self.stop_at_most(None).map(drop)
     }
 
-    /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`, and neither does a
-    /// `stop` that waits already. Returns how many were still running then. Their timers stay in the store and come again, and this does not
-    /// count as a [crash](crate::Builder::crashes).
+    /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`, and neither does
+    /// a `stop` that waits already. Returns how many were still running then. Their timers stay in
+    /// the store and come again, and this does not count as a [crash](crate::Builder::crashes).
     ///
     /// # Errors
     /// As `stop`.

@@ -19,10 +19,11 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::position::{Position, TimerId};
 use crate::promise::Promise;
-use crate::record::{DeadLetter, Key, Record};
+use crate::record::{Key, Record};
 use crate::store::Op;
 
 use super::Cancelled;
+use super::reading::Question;
 
 #[derive(Default)]
 pub(super) struct Pending {
@@ -78,7 +79,7 @@ pub(super) enum Then {
 
 /// What only the writer can do, because it has the store.
 pub(super) enum Request {
-    Letters { after: Option<Position>, limit: usize, promise: Promise<Vec<DeadLetter>> },
+    Look(Box<dyn Question>),
     Revive { position: Position, due_ms: u64, promise: Promise<bool> },
 }
 
@@ -232,7 +233,7 @@ impl Then {
 impl Request {
     pub(super) fn fail(self, error: Error) {
         match self {
-            Request::Letters { promise, .. } => promise.keep(Err(error)),
+            Request::Look(question) => question.fail(error),
             Request::Revive { promise, .. } => promise.keep(Err(error)),
         }
     }

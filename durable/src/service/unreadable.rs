@@ -17,7 +17,7 @@ use crate::store::{Op, Store};
 /// # Errors
 /// The store fails, or does not say which of its records cannot be read.
 pub(super) fn scan(
-    store: &mut impl Store,
+    store: &mut (impl Store + ?Sized),
     after: Option<Position>,
     limit: usize,
 ) -> Result<(Vec<Record>, u64), StoreError> {

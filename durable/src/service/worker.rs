@@ -203,6 +203,7 @@ impl Core {
             return;
         }
         state.stats.buried += u64::from(matches!(change.0, Op::Bury { .. }));
+        state.stats.retried += u64::from(matches!(change.0, Op::Move { .. }));
         state.pending.outcome(change.0, change.1);
         drop(state);
         self.writer_bell.notify_one();

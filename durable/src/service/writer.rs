@@ -220,15 +220,7 @@ impl<S: Store> Writer<S> {
         let requests = std::mem::take(&mut self.core.state().pending.requests);
         for request in requests {
             match request {
-                Request::Letters { after, limit, promise } => {
-                    match self.store.dead_letters(after, limit) {
-                        Ok(letters) => promise.keep(Ok(letters)),
-                        Err(error) => {
-                            promise.keep(Err(Error::Store(error.clone())));
-                            return Err(error);
-                        }
-                    }
-                }
+                Request::Look(question) => question.ask(&mut self.store)?,
                 Request::Revive { position, due_ms, promise } => {
                     self.revive(position, due_ms, promise)?;
                 }

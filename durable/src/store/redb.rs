@@ -15,15 +15,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, Table,
+    TableDefinition,
+};
 
 use crate::error::{StoreError, StoreErrorKind, kind_of};
-use crate::position::{Position, TimerId};
+use crate::position::{Position, TimerId, time_of};
 use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
 use super::list::{self, List};
-use super::{Op, Store};
+use super::{Contents, Op, Store};
 
 /// A position as a key.
 type Place = [u8; 16];
@@ -277,6 +280,33 @@ impl Store for RedbStore {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.read(LETTERS, after, limit, DeadLetter::decode)
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        let first = id.first_position();
+        let get = || {
+            let read = self.database().begin_read()?;
+            let moved = read.open_table(MOVED)?.get(first.number)?.map(|place| place.value());
+            let position = moved.map_or(first, Position::from_bytes);
+            let value = read.open_table(TIMERS)?.get(position.to_bytes())?;
+            Ok::<_, redb::Error>(value.map(|value| Record::decode(position, value.value())))
+        };
+        let found = guarded(get)?.map_err(|error| failed("the timers", error))?.transpose()?;
+        Ok(found.filter(|record| record.id() == id))
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        let count = || {
+            let read = self.database().begin_read()?;
+            let timers = read.open_table(TIMERS)?;
+            let first = timers.first()?.map(|(place, _)| Position::from_bytes(place.value()));
+            let (timers, letters) = (timers.len()?, read.open_table(LETTERS)?.len()?);
+            Ok::<_, redb::Error>((timers, first, letters))
+        };
+        let counted = guarded(count)?.map_err(|error| failed("the timers", error))?;
+        let (timers, first, dead_letters) = counted;
+        let first_due = first.and_then(|first| time_of(first.due_ms));
+        Ok(Contents { timers, first_due, dead_letters })
     }
 
     fn unreadable(

@@ -25,13 +25,13 @@ use rusqlite::{
 };
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::{Position, TimerId};
+use crate::position::{Position, TimerId, time_of};
 use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
 use super::list::{self, List};
 use super::look::{Claim, is_missing, look};
-use super::{Op, Store};
+use super::{Contents, Op, Store};
 
 /// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
 const APPLICATION: i64 = 0x746b_6c73;
@@ -298,6 +298,31 @@ impl Store for SqliteStore {
         self.timers(after, limit)?.into_iter().map(intact).collect()
     }
 
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        let first = id.first_position();
+        let get = |beyond: &str| {
+            let get = format!("SELECT {COLUMNS} FROM timers WHERE {beyond}");
+            let mut get = self.connection.prepare_cached(&get)?;
+            get.query_row([signed(first.due_ms), signed(first.number)], found_of).optional()
+        };
+        let there = get("due = ?1 AND number = ?2").map_err(failed)?;
+        let moved = "first_due = ?1 AND number = ?2 AND due <> first_due";
+        let found = there.map_or_else(|| get(moved).map_err(failed), |there| Ok(Some(there)))?;
+        let found = found.map(intact).transpose()?;
+        Ok(found.filter(|record| record.id() == id))
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        let count = "SELECT (SELECT count(*) FROM timers), (SELECT min(due) FROM timers),
+            (SELECT count(*) FROM dead_letters)";
+        let counted = |row: &Row<'_>| {
+            let first = row.get::<_, Option<i64>>(1)?.and_then(|first| u64::try_from(first).ok());
+            let (timers, dead_letters) = (unsigned(row, 0)?, unsigned(row, 2)?);
+            Ok(Contents { timers, first_due: first.and_then(time_of), dead_letters })
+        };
+        self.connection.query_row(count, [], counted).map_err(failed)
+    }
+
     fn unreadable(
         &mut self,
         after: Option<Position>,
@@ -331,18 +356,21 @@ impl Store for SqliteStore {
 /// What a row has, whether its checksum says so, and where it is.
 type Found<T> = (bool, Position, T);
 
+const COLUMNS: &str = "due, number, first_due, attempt, crashes, tried, key, payload, checksum";
+
+fn found_of(row: &Row<'_>) -> rusqlite::Result<Found<Record>> {
+    let record = record_of(row)?;
+    let is_intact = row.get::<_, i64>(8)? == i64::from(record.checksum());
+    Ok((is_intact, record.position, record))
+}
+
 impl SqliteStore {
     fn timers(
         &self,
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<Found<Record>>, StoreError> {
-        let columns = "due, number, first_due, attempt, crashes, tried, key, payload, checksum";
-        self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
-            let record = record_of(row)?;
-            let is_intact = row.get::<_, i64>(8)? == i64::from(record.checksum());
-            Ok((is_intact, record.position, record))
-        })
+        self.read(&format!("SELECT {COLUMNS} FROM timers"), after, limit, found_of)
     }
 
     fn read<T>(

@@ -8,6 +8,7 @@ mod instance;
 mod letters;
 #[path = "../common/limit.rs"]
 mod limit;
+mod looking;
 mod network;
 mod operating;
 mod server;

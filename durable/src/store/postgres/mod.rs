@@ -32,11 +32,12 @@ use std::time::Duration;
 
 use tokio_postgres::{NoTls, Row};
 
+use crate::cluster::Shard;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 
-use super::{Op, Store};
+use super::{Contents, Op, Store};
 
 pub(crate) use changes::apply;
 pub(crate) use session::{Database, Params, Session, failed};
@@ -128,6 +129,59 @@ pub(crate) fn next_session(session: &mut Session) -> Result<u64, StoreError> {
     Ok(session.query(next, &[])?[0].get::<_, i64>(0).cast_unsigned())
 }
 
+/// Looks a timer up in a shard's list.
+pub(crate) fn get(
+    session: &mut Session,
+    shard: i32,
+    id: TimerId,
+) -> Result<Option<Record>, StoreError> {
+    let first = id.first_position();
+    let get = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
+        FROM timers WHERE shard = $1 AND number = $3 AND first_due = $2
+            AND (due = $2 OR due <> first_due)";
+    let (due, number) = (row::signed(first.due_ms), row::signed(first.number));
+    session.query(get, &[&shard, &due, &number])?.first().map(row::record_of).transpose()
+}
+
+/// Reads the timers of all shards, in the order of shards and positions.
+pub(crate) fn all_timers(
+    session: &mut Session,
+    after: Option<(u32, Position)>,
+    limit: usize,
+) -> Result<Vec<(u32, Record)>, StoreError> {
+    let scan = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum,
+            shard
+        FROM timers
+        WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
+    let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
+        (shard.cast_signed(), row::signed(at.due_ms), row::signed(at.number))
+    });
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
+    let found = |row| Ok((Row::get::<_, i32>(row, 9).cast_unsigned(), row::record_of(row)?));
+    rows.iter().map(found).collect()
+}
+
+/// What is in each shard, and who has it: the shard, its fence, its holder, and until when.
+pub(crate) fn all_contents(session: &mut Session) -> Result<Vec<Shard>, StoreError> {
+    let count = "SELECT coalesce(t.n, 0), t.first, coalesce(d.n, 0), s.shard, s.fence,
+            CASE WHEN s.expires > now() THEN s.holder END
+        FROM shards AS s
+        LEFT JOIN (SELECT shard, count(*) AS n, min(due) AS first FROM timers GROUP BY shard)
+            AS t ON t.shard = s.shard
+        LEFT JOIN (SELECT shard, count(*) AS n FROM dead_letters GROUP BY shard)
+            AS d ON d.shard = s.shard
+        ORDER BY s.shard";
+    let rows = session.query(count, &[])?;
+    let shard = |row: &Row| Shard {
+        shard: row.get::<_, i32>(3).cast_unsigned(),
+        fence: row.get::<_, i64>(4).cast_unsigned(),
+        holder: row.get::<_, Option<i64>>(5).map(i64::cast_unsigned),
+        contents: row::contents_of(row, 0),
+    };
+    Ok(rows.iter().map(shard).collect())
+}
+
 /// Reads the dead letters of all shards, in the order of shards and positions.
 pub(crate) fn all_letters(
     session: &mut Session,
@@ -171,6 +225,17 @@ impl Store for PostgresStore {
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.read(TIMERS, after, limit)?.iter().map(row::record_of).collect()
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        get(&mut self.session, self.shard, id)
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        let count = "SELECT (SELECT count(*) FROM timers WHERE shard = $1),
+            (SELECT min(due) FROM timers WHERE shard = $1),
+            (SELECT count(*) FROM dead_letters WHERE shard = $1)";
+        Ok(row::contents_of(&self.session.query(count, &[&self.shard])?[0], 0))
     }
 
     fn unreadable(

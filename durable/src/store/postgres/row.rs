@@ -3,8 +3,9 @@
 use tokio_postgres::Row;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, time_of};
 use crate::record::{DeadLetter, Key, Record};
+use crate::store::Contents;
 
 /// What is stored is less than 2^63. A position to read on from may not be, and comes after all.
 pub(super) fn signed(number: u64) -> i64 {
@@ -20,6 +21,17 @@ pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
     let record = parts_of(row)?;
     intact(row, record.checksum(), record.position)?;
     Ok(record)
+}
+
+/// From three columns: how many timers, when the first is due, how many dead letters.
+pub(super) fn contents_of(row: &Row, from: usize) -> Contents {
+    let count = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
+    let first = row.get::<_, Option<i64>>(from + 1).and_then(|first| u64::try_from(first).ok());
+    Contents {
+        timers: count(from),
+        first_due: first.and_then(time_of),
+        dead_letters: count(from + 2),
+    }
 }
 
 /// A row that is not as this crate has written it, if its place is one that a timer can have.

@@ -2,7 +2,7 @@
 //!
 //! Nothing here waits for the server for longer than the session's patience, which is less than a
 //! lease: a server, or a network, that accepts and never replies would otherwise keep a thread for
-//! hours. The session is over then, and the server ends what it was asked for by a limit of its own.
+//! hours. The session is over then, and the server ends what it was asked for by its own limit.
 //!
 //! *Owner*: the thread that has it. It must not be one that runs asynchronous tasks.
 //!
@@ -113,7 +113,7 @@ impl Database {
     ///   shard's lock from the instance that takes the shard over. So does one that has given up a
     ///   statement: the server does a little earlier.
     /// - All statements go by an index. Without statistics about a new table, the server would plan
-    ///   to read all of it, and keep to that plan. What is then planned looks expensive enough to be
+    ///   to read all of it, and keep to that plan. What is then planned looks dear enough to be
     ///   compiled, which takes far longer than the statement: so nothing is.
     /// - A server that is told not to wait for its disk is told to, because a commit here means
     ///   that the batch is durable.

@@ -1,0 +1,72 @@
+//! What can be seen of a cluster, from any of its instances.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use tickless_durable::cluster::{Firing, TimerId};
+use tickless_durable::{Builder, Cluster, Position};
+
+use crate::server::Place;
+
+#[test]
+fn each_instance_sees_the_timers_of_all_shards_and_who_has_them() {
+    let Some(place) = Place::new() else { return };
+    let start = || -> Cluster<String> {
+        let builder = Cluster::builder(&place.url).schema(&place.schema).shards(4);
+        let handler = |_: &Firing<'_, String>| Err::<(), _>("on purpose");
+        builder.service(Builder::new().attempts(1)).start(handler).unwrap()
+    };
+    let (one, other) = (start(), start());
+    while one.shards().len() < 2 || other.shards().len() < 2 {
+        std::thread::yield_now();
+    }
+    let far = one.now() + Duration::from_secs(3600);
+    let mut ids = BTreeSet::new();
+    for n in 0..20 {
+        let ticket = one.schedule_keyed(format!("key {n}"), far, n.to_string()).unwrap();
+        ids.insert(ticket.wait().unwrap());
+        one.schedule_keyed(format!("dies {n}"), one.now(), n.to_string()).unwrap().wait().unwrap();
+    }
+    let contents = loop {
+        let contents = other.contents().wait().unwrap();
+        if contents.iter().map(|shard| shard.contents.dead_letters).sum::<u64>() == 20 {
+            break contents;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(contents.iter().map(|shard| shard.shard).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(contents.iter().map(|shard| shard.contents.timers).sum::<u64>(), 20);
+    let holders: BTreeSet<_> = contents.iter().filter_map(|shard| shard.holder).collect();
+    assert_eq!(holders, BTreeSet::from([one.instance(), other.instance()]));
+    for (shard, fence) in one.shards() {
+        assert_eq!(contents[shard as usize].fence, fence);
+        let first = contents[shard as usize].contents.first_due;
+        assert!(first.is_none_or(|first| first >= far), "{first:?}");
+    }
+    let buried = |cluster: &Cluster<String>| {
+        cluster.stats().iter().map(|work| work.stats.buried).sum::<u64>()
+    };
+    assert_eq!(buried(&one) + buried(&other), 20);
+
+    let mut listed = Vec::new();
+    loop {
+        let page = other.list(listed.last(), 7).wait().unwrap();
+        assert!(page.len() <= 7);
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page);
+    }
+    let found: BTreeSet<TimerId> = listed.iter().map(|timer| timer.id()).collect();
+    assert_eq!((found, listed.len()), (ids, 20));
+    for timer in &listed {
+        assert_eq!(one.get(timer.id()).wait().unwrap().as_ref(), Some(timer));
+    }
+    let late = Position::before_all_at(far + Duration::from_secs(60));
+    assert!(other.list_after(Some((3, late)), 9).wait().unwrap().is_empty());
+    one.cancel(listed[0].id()).wait().unwrap();
+    assert_eq!(other.get(listed[0].id()).wait().unwrap(), None);
+    let strange = "77-0000019af0c4d2000000010000000007".parse().unwrap();
+    assert_eq!(other.get(strange).wait().unwrap(), None);
+    assert!(contents[0].contents.lag(SystemTime::UNIX_EPOCH) == Duration::ZERO);
+}
