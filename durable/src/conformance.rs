@@ -36,6 +36,7 @@ pub fn all<S: Store, O: FnMut() -> Result<S, StoreError>>(place: impl Fn() -> O)
     a_batch_is_applied_in_order(place());
     each_change_tells_what_it_took_out(place());
     a_key_has_one_timer(place());
+    a_timer_is_added_only_where_there_is_none_with_its_key(place());
     a_timer_that_was_moved_is_found_by_its_number(place());
     what_is_gone_does_not_move(place());
     a_timer_is_written_anew_where_it_is(place());
@@ -241,6 +242,26 @@ pub fn a_key_has_one_timer<S: Store>(mut opens: impl FnMut() -> Result<S, StoreE
     assert_eq!(commit(&mut store, &[Op::CancelKey(key_of("a")), put(&a1)]), [None, None]);
     assert_eq!(commit(&mut store, &[Op::CancelKey(key_of(""))]), [Some(empty.position)]);
     assert_eq!(all_timers(&mut store), [b, none, a1]);
+}
+
+/// Of a timer with the same key, the place is told, and it stays.
+pub fn a_timer_is_added_only_where_there_is_none_with_its_key<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+) {
+    let new = |record: &Record| Op::PutNew(Arc::new(record.clone()));
+    let (first, second, third) = (keyed(9, 1, "k"), keyed(5, 2, "k"), keyed(7, 3, "l"));
+    let mut store = open(&mut opens);
+    let batch = [new(&first), new(&second), new(&third)];
+    assert_eq!(commit(&mut store, &batch), [None, Some(first.position), None]);
+    drop(store);
+    let mut store = open(&mut opens);
+    assert_eq!(commit(&mut store, &[new(&second)]), [Some(first.position)]);
+    assert_eq!(all_timers(&mut store), [third.clone(), first.clone()]);
+    // In order with other changes of the same batch.
+    let batch = [Op::CancelKey(key_of("k")), new(&second), put(&first), new(&second)];
+    let (first_at, second_at) = (Some(first.position), Some(second.position));
+    assert_eq!(commit(&mut store, &batch), [first_at, None, second_at, first_at]);
+    assert_eq!(all_timers(&mut store), [third, first]);
 }
 
 /// The number of a timer that is tried again finds it, after another opening too.

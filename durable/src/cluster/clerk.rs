@@ -55,6 +55,8 @@ struct Write {
 
 pub(super) enum Then {
     Put(Promise<()>),
+    /// If there is none with its key, this timer is there.
+    New(crate::TimerId, Promise<Option<crate::TimerId>>),
     Cancel(Promise<Cancelled>),
     /// A dead letter is gone, and perhaps a timer again.
     Letter(Promise<bool>),
@@ -212,7 +214,7 @@ impl Clerk {
 
 fn bytes_of(op: &Op) -> usize {
     match op {
-        Op::Put(record) => record.bytes(),
+        Op::Put(record) | Op::PutNew(record) => record.bytes(),
         _ => 0,
     }
 }
@@ -343,6 +345,7 @@ impl Then {
     fn keep(self, outcome: Option<Position>) {
         match self {
             Then::Put(promise) => promise.keep(Ok(())),
+            Then::New(id, promise) => promise.keep(Ok(outcome.is_none().then_some(id))),
             Then::Cancel(promise) => {
                 let found = outcome.map_or(Cancelled::NotFound, |_| Cancelled::Cancelled);
                 promise.keep(Ok(found));
@@ -354,6 +357,7 @@ impl Then {
     fn fail(self, error: &StoreError) {
         match self {
             Then::Put(promise) => promise.keep(Err(Error::Store(error.clone()))),
+            Then::New(_, promise) => promise.keep(Err(Error::Store(error.clone()))),
             Then::Cancel(promise) => promise.keep(Err(Error::Store(error.clone()))),
             Then::Letter(promise) => promise.keep(Err(Error::Store(error.clone()))),
         }

@@ -172,12 +172,13 @@ pub(super) trait Clerking: Send {
 pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
     let due = |(op, outcome): (&Op, &Option<Position>)| match op {
         Op::Put(record) => Some(record.position.due_ms),
+        Op::PutNew(record) if outcome.is_none() => Some(record.position.due_ms),
         Op::Revive { to, .. } if outcome.is_some() => Some(to.position.due_ms),
         _ => None,
     };
     let gone = |(op, outcome): (&Op, &Option<Position>)| match op {
-        // A letter is no timer.
-        Op::Forget(_) | Op::Revive { .. } => None,
+        // A letter is no timer, and what was there already stays.
+        Op::Forget(_) | Op::Revive { .. } | Op::PutNew(_) => None,
         _ => *outcome,
     };
     let first = ops.iter().zip(outcomes).filter_map(due).min();

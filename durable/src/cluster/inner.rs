@@ -2,11 +2,12 @@
 //!
 //! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::error::{StoreError, StoreErrorKind};
-use crate::record::Key;
+use crate::error::{ScheduleReason, StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{Key, Record};
 use crate::service::Durable;
 
 use super::clerk::Clerk;
@@ -31,6 +32,21 @@ impl<P> Inner<P> {
     /// The shard of a key: the same on every instance and in every version.
     pub(super) fn shard_of(&self, key: &Key) -> u32 {
         crc32fast::hash(key) % self.shards
+    }
+
+    /// A new timer for a shard of another instance.
+    pub(super) fn record(
+        &self,
+        key: Option<Key>,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Arc<Record>, ScheduleReason> {
+        if let Some(reason) = self.clerk.refusal() {
+            return Err(reason);
+        }
+        let number = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let number = number.ok_or(ScheduleReason::Busy)?;
+        Ok(Arc::new(Record::new(Position { due_ms, number }, key, payload)))
     }
 
     /// A shard for a timer without a key: one that is held here, or else any.

@@ -128,14 +128,14 @@ mod postgres;
 mod troubles;
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError};
 use crate::payload::Payload;
-use crate::position::{Position, ms_at_or_after};
+use crate::position::ms_at_or_after;
 use crate::promise::{Reply, promise_alone};
-use crate::record::{Key, Record};
+use crate::record::Key;
 use crate::service::{Cancelled, Durable, Numbers, bytes_of};
 use crate::store::{Op, Store};
 
@@ -147,7 +147,7 @@ use clock::SharedClock;
 pub use firing::Firing;
 use held::Held;
 use hub::Hub;
-pub use id::{Ticket, TimerId};
+pub use id::{Entered, Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
 pub use looking::{Shard, Timer, Work};
@@ -246,6 +246,23 @@ impl<P: Payload> Cluster<P> {
         self.enter(Some(key.as_ref().into()), at, payload)
     }
 
+    /// Schedules a timer under a key if no timer has this key: on no instance, whoever else does
+    /// the same at this moment. See [`Durable::schedule_if_absent`].
+    ///
+    /// # Errors
+    /// As [`schedule`](Cluster::schedule).
+    pub fn schedule_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Entered, ScheduleError<P>> {
+        let key: Key = key.as_ref().into();
+        bytes_of(Some(&key), &payload)
+            .and_then(|bytes| self.enter_new(&key, ms_at_or_after(at), bytes))
+            .map_err(|reason| ScheduleError { payload, reason })
+    }
+
     fn enter(
         &self,
         key: Option<Key>,
@@ -275,17 +292,34 @@ impl<P> Cluster<P> {
                 Err(_) => {}
             }
         }
-        if let Some(reason) = inner.clerk.refusal() {
-            return Err(reason);
-        }
-        let number = inner.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let number = number.ok_or(ScheduleReason::Busy)?;
-        let position = Position { due_ms, number };
-        let record = Record::new(position, key, payload);
+        let record = inner.record(key, due_ms, payload)?;
         let (promise, reply) = promise_alone();
         let ticket = crate::Ticket::new(record.id(), reply);
-        inner.clerk.write(shard, Op::Put(Arc::new(record)), Then::Put(promise));
+        inner.clerk.write(shard, Op::Put(record), Then::Put(promise));
         Ok(Ticket { shard, ticket })
+    }
+
+    fn enter_new(
+        &self,
+        key: &Key,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Entered, ScheduleReason> {
+        let inner = &self.inner;
+        let shard = inner.shard_of(key);
+        if let Some(durable) = inner.open_at(shard) {
+            match durable.enter_new(key.clone(), due_ms, payload.clone()) {
+                Ok(reply) => return Ok(Entered { shard, reply }),
+                Err(ScheduleReason::Busy) => return Err(ScheduleReason::Busy),
+                // It has just lost the shard, and so the timer goes to another's.
+                Err(_) => {}
+            }
+        }
+        let record = inner.record(Some(key.clone()), due_ms, payload)?;
+        let (promise, reply) = promise_alone();
+        let then = Then::New(record.id(), promise);
+        inner.clerk.write(shard, Op::PutNew(record), then);
+        Ok(Entered { shard, reply })
     }
 
     /// Cancels the timer with this number, whichever instance has scheduled it. See

@@ -56,7 +56,7 @@ use core::State;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) use numbers::Numbers;
 use owner::Owner;
-use pending::{Request, Then};
+use pending::{Request, Then, Waiter};
 use reading::question;
 pub use stats::Stats;
 use window::Found;
@@ -127,6 +127,28 @@ impl<P: Payload> Durable<P> {
         self.enter(Some(key.as_ref().into()), at, payload)
     }
 
+    /// Schedules a timer under a key if no timer has this key. The reply is ready when that is
+    /// decided and durable: it has the timer's number, or `None` if there is one already, which
+    /// stays as it is. A timer that is tried again has its key, and one whose handler runs has it
+    /// until that is over; a dead letter has none.
+    ///
+    /// If the timer is cancelled before it is written, by its key, the reply is
+    /// [`Error::Cancelled`](crate::Error::Cancelled).
+    ///
+    /// # Errors
+    /// As [`schedule_keyed`](Durable::schedule_keyed).
+    pub fn schedule_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Reply<Option<TimerId>>, ScheduleError<P>> {
+        let key: Key = key.as_ref().into();
+        bytes_of(Some(&key), &payload)
+            .and_then(|bytes| self.enter_new(key, ms_at_or_after(at), bytes))
+            .map_err(|reason| ScheduleError { payload, reason })
+    }
+
     fn enter(
         &self,
         key: Option<Key>,
@@ -171,8 +193,31 @@ impl<P> Durable<P> {
         due_ms: u64,
         payload: Arc<[u8]>,
     ) -> Result<Ticket, ScheduleReason> {
+        let (promise, reply) = promise(&self.core);
+        let waiter = Waiter::Put(promise);
+        Ok(Ticket::new(self.enter_record(key, due_ms, payload, waiter)?, reply))
+    }
+
+    /// The same, unless there is a timer with this key.
+    pub(crate) fn enter_new(
+        &self,
+        key: Key,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Reply<Option<TimerId>>, ScheduleReason> {
+        let (promise, reply) = promise(&self.core);
+        let id = self.enter_record(Some(key), due_ms, payload, Waiter::New(promise))?;
+        Ok(reply.about(id))
+    }
+
+    fn enter_record(
+        &self,
+        key: Option<Key>,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+        waiter: Waiter,
+    ) -> Result<TimerId, ScheduleReason> {
         let core = &self.core;
-        let (promise, reply) = promise(core);
         let linger_ms = u64::try_from(core.config.linger.as_millis()).unwrap_or(u64::MAX);
         let is_soon = due_ms <= core.now_ms().saturating_add(linger_ms);
         let mut state = core.state();
@@ -184,14 +229,14 @@ impl<P> Durable<P> {
         let number = if is_full { None } else { state.numbers.take() };
         let number = number.ok_or(ScheduleReason::Busy)?;
         state.stats.scheduled += 1;
-        if let Some(key) = &key {
+        if let (Waiter::Put(_), Some(key)) = (&waiter, &key) {
             state.window.cancel_key(key);
         }
         let position = Position { due_ms, number };
         let record = Record::new(position, key, payload);
         let id = record.id();
         let was_empty = state.pending.changes() == 0;
-        let replaced = state.pending.put(Arc::new(record), promise, is_soon);
+        let replaced = state.pending.put(Arc::new(record), waiter, is_soon);
         state.stats.elided += u64::from(replaced.is_some());
         drop(state);
         // Otherwise the writer knows how long it may sleep.
@@ -199,9 +244,9 @@ impl<P> Durable<P> {
             core.writer_bell.notify_one();
         }
         if let Some(replaced) = replaced {
-            replaced.keep(Err(crate::Error::Replaced));
+            replaced.fail(crate::Error::Replaced);
         }
-        Ok(Ticket::new(id, reply))
+        Ok(id)
     }
 
     // --- cancelling ---
@@ -215,7 +260,7 @@ impl<P> Durable<P> {
     /// timer back.
     pub fn cancel(&self, id: TimerId) -> Reply<Cancelled> {
         self.take_out(
-            |state| state.pending.elide(id),
+            |state| (state.pending.elide(id), Vec::new()),
             |state| state.window.cancel(id),
             |state, then| state.pending.cancel(id, then),
         )
@@ -225,7 +270,10 @@ impl<P> Durable<P> {
     pub fn cancel_key(&self, key: impl AsRef<[u8]>) -> Reply<Cancelled> {
         let key: Key = key.as_ref().into();
         self.take_out(
-            |state| state.pending.elide_key(&key),
+            |state| {
+                let news = state.pending.elide_new(&key);
+                (state.pending.elide_key(&key), news)
+            },
             |state| state.window.cancel_key(&key),
             |state, then| state.pending.cancel_key(key.clone(), then),
         )
@@ -233,7 +281,7 @@ impl<P> Durable<P> {
 
     fn take_out(
         &self,
-        elide: impl Fn(&mut State) -> Option<(Arc<Record>, crate::promise::Promise<()>)>,
+        elide: impl Fn(&mut State) -> (Option<(Arc<Record>, Waiter)>, Vec<Waiter>),
         find: impl Fn(&mut State) -> Found,
         write: impl Fn(&mut State, Then),
     ) -> Reply<Cancelled> {
@@ -249,10 +297,12 @@ impl<P> Durable<P> {
         };
         let mut at_once = None;
         let was_empty = state.pending.changes() == 0;
-        let elided = elide(&mut state);
+        let (elided, news) = elide(&mut state);
         match &elided {
-            // It was never in the store.
-            Some((record, _)) if record.key.is_none() => at_once = Some(promise),
+            // It was never in the store, and would have replaced nothing.
+            Some((record, waiter)) if record.key.is_none() || waiter.is_new() => {
+                at_once = Some(promise);
+            }
             // What it would have replaced is in the store, perhaps.
             Some((record, _)) => {
                 let key = record.key.clone().expect("it was looked at");
@@ -263,18 +313,19 @@ impl<P> Durable<P> {
                 let known = match find(&mut state) {
                     Found::Idle => Some(Cancelled::Cancelled),
                     Found::Running => Some(Cancelled::Running),
-                    Found::Unknown => None,
+                    // One that was to be added only where there is none.
+                    Found::Unknown => (!news.is_empty()).then_some(Cancelled::Cancelled),
                 };
                 write(&mut state, Then::Cancel(known, promise));
             }
         }
-        state.stats.elided += u64::from(elided.is_some());
+        state.stats.elided += u64::from(elided.is_some()) + news.len() as u64;
         drop(state);
         if was_empty {
             self.core.writer_bell.notify_one();
         }
-        if let Some((_, ticket)) = elided {
-            ticket.keep(Err(crate::Error::Cancelled));
+        for waiter in elided.map(|(_, waiter)| waiter).into_iter().chain(news) {
+            waiter.fail(crate::Error::Cancelled);
         }
         if let Some(promise) = at_once {
             promise.keep(Ok(Cancelled::Cancelled));

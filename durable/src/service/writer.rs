@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
 use crate::foreign;
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::promise::Promise;
 use crate::record::Record;
 use crate::store::{Op, Store};
@@ -39,6 +39,7 @@ pub(super) struct Writer<S> {
 /// A promise that can be kept, when the lock is released.
 enum Kept {
     Admitted(Promise<()>),
+    New(Promise<Option<TimerId>>, Option<TimerId>),
     Cancelled(Promise<Cancelled>, Cancelled),
     Forgotten(Promise<bool>, bool),
 }
@@ -177,6 +178,14 @@ impl<S: Store> Writer<S> {
                 admit(state, record);
                 Some(Kept::Admitted(promise))
             }
+            Then::AdmitNew(record, promise) => {
+                let id = outcome.is_none().then(|| record.id());
+                if id.is_some() {
+                    state.stats.stored += 1;
+                    admit(state, record);
+                }
+                Some(Kept::New(promise, id))
+            }
             Then::Leave(position) => {
                 state.window.depart(position);
                 None
@@ -307,6 +316,7 @@ impl Kept {
     fn keep(self) {
         match self {
             Kept::Admitted(promise) => promise.keep(Ok(())),
+            Kept::New(promise, id) => promise.keep(Ok(id)),
             Kept::Cancelled(promise, cancelled) => promise.keep(Ok(cancelled)),
             Kept::Forgotten(promise, was_there) => promise.keep(Ok(was_there)),
         }

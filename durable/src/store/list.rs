@@ -31,6 +31,9 @@ pub(super) trait List {
     /// Takes the timer with this number out, wherever it is.
     fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Self::Error>;
 
+    /// Where the timer with this key is.
+    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, Self::Error>;
+
     fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Self::Error>;
 
     /// Takes a dead letter out.
@@ -71,6 +74,16 @@ fn one<L: List>(list: &mut L, op: &Op) -> Result<Option<Position>, L::Error> {
             };
             list.put(record)?;
             Ok(replaced)
+        }
+        Op::PutNew(record) => {
+            let found = match &record.key {
+                Some(key) => list.find_key(key)?,
+                None => None,
+            };
+            if found.is_none() {
+                list.put(record)?;
+            }
+            Ok(found)
         }
         Op::Forget(position) => list.forget(*position),
         Op::Revive { from, to } => {

@@ -193,6 +193,10 @@ impl List for Tables {
         found.map_or(Ok(None), |position| self.take(position))
     }
 
+    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, Infallible> {
+        Ok(self.keys.get(key).copied())
+    }
+
     fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Infallible> {
         self.keys.get(key).copied().map_or(Ok(None), |position| self.take(position))
     }

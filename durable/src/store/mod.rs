@@ -94,6 +94,9 @@ pub enum Op {
     CancelKey(Key),
     /// Adds a timer. If it has a key, takes the timer out that has this key.
     Put(Arc<Record>),
+    /// Adds a timer that has a key, unless there is one with this key: that one stays, and the
+    /// result has its position although nothing was taken out.
+    PutNew(Arc<Record>),
     /// Takes the dead letter out whose record has this position.
     Forget(Position),
     /// If there is a dead letter at `from`, takes it out and adds `to`: the same timer, without a

@@ -250,8 +250,12 @@ impl Store for RedbStore {
                 taken_bytes: self.taken_bytes,
             };
             let outcomes = list::apply(&mut tables, batch)?;
-            let put = batch.iter().any(|op| matches!(op, Op::Put(_)));
-            let is_changed = put || outcomes.iter().any(Option::is_some);
+            let changes = |(op, outcome): (&Op, &Option<Position>)| match op {
+                Op::Put(_) => true,
+                Op::PutNew(_) => outcome.is_none(),
+                _ => outcome.is_some(),
+            };
+            let is_changed = batch.iter().zip(&outcomes).any(changes);
             let taken_bytes = tables.taken_bytes;
             drop(tables);
             // A commit costs a sync, also without a change.
@@ -375,6 +379,13 @@ impl List for Tables<'_> {
             Some(record) if record.id() == id => self.take(position),
             _ => Ok(None),
         }
+    }
+
+    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {
+        let place = self.keys.get(&**key)?.map(|place| place.value());
+        let Some(place) = place else { return Ok(None) };
+        // The key of a record that could not be read finds nothing.
+        Ok(self.timers.get(place)?.map(|_| Position::from_bytes(place)))
     }
 
     fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {

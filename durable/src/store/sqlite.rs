@@ -479,6 +479,11 @@ impl List for Changes<'_> {
         self.delete(take, params![signed(first.number), signed(first.due_ms)], TIMER)
     }
 
+    fn find_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
+        let find = "SELECT due, number FROM timers WHERE key = ?1";
+        self.transaction.prepare_cached(find)?.query_row([&**key], position_of).optional()
+    }
+
     fn take_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
         self.delete("DELETE FROM timers WHERE key = ?1", params![&**key], TIMER)
     }

@@ -70,3 +70,33 @@ fn each_instance_sees_the_timers_of_all_shards_and_who_has_them() {
     assert_eq!(other.get(strange).wait().unwrap(), None);
     assert!(contents[0].contents.lag(SystemTime::UNIX_EPOCH) == Duration::ZERO);
 }
+
+#[test]
+fn of_two_instances_that_add_the_same_timer_one_does() {
+    let Some(place) = Place::new() else { return };
+    let start = || -> Cluster<String> {
+        let builder = Cluster::builder(&place.url).schema(&place.schema).shards(4);
+        builder.start(|_: &Firing<'_, String>| Ok::<(), String>(())).unwrap()
+    };
+    let (one, other) = (start(), start());
+    while one.shards().len() < 2 || other.shards().len() < 2 {
+        std::thread::yield_now();
+    }
+    let far = one.now() + Duration::from_secs(3600);
+    let add = |cluster: &Cluster<String>| -> Vec<Option<TimerId>> {
+        let enter = |n| cluster.schedule_if_absent(format!("key {n}"), far, String::new()).unwrap();
+        let entered: Vec<_> = (0..40).map(enter).collect();
+        entered.iter().map(|entered| entered.wait().unwrap()).collect()
+    };
+    let (mine, theirs) = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| add(&other));
+        (add(&one), theirs.join().unwrap())
+    });
+    let ids: BTreeSet<TimerId> = mine.iter().chain(&theirs).flatten().copied().collect();
+    assert_eq!(ids.len(), 40);
+    for (mine, theirs) in mine.iter().zip(&theirs) {
+        assert!(mine.is_some() != theirs.is_some(), "{mine:?} and {theirs:?}");
+    }
+    let listed = one.list(None, 100).wait().unwrap();
+    assert_eq!(listed.iter().map(|timer| timer.id()).collect::<BTreeSet<_>>(), ids);
+}

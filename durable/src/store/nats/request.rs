@@ -141,6 +141,7 @@ pub(crate) fn encode_ops(ops: &[Op]) -> Vec<u8> {
                 // The holder has the rest.
                 put(&mut bytes, 5, *from, Some(&to.position.due_ms.to_le_bytes()));
             }
+            Op::PutNew(record) => put(&mut bytes, 6, record.position, Some(&record.encode())),
             Op::Remove(_) | Op::Move { .. } | Op::Bury { .. } => {
                 debug_assert!(false, "nobody asks for that");
             }
@@ -165,6 +166,7 @@ pub(crate) fn decode_ops(bytes: &[u8]) -> Option<Vec<Op>> {
                 let to = Position { due_ms, number: position.number };
                 Op::Revive { from: position, to: Arc::new(Record::new(to, None, [].into())) }
             }
+            6 => Op::PutNew(Arc::new(Record::decode(position, reader.bytes()?).ok()?)),
             _ => return None,
         });
     }
@@ -307,6 +309,7 @@ mod tests {
             Op::Put(record(1)),
             Op::Cancel(TimerId::of(Position { due_ms: 1, number: 2 })),
             Op::CancelKey([].into()),
+            Op::PutNew(record(3)),
             Op::Forget(Position::LAST),
             Op::Revive {
                 from: Position { due_ms: 1, number: 2 },

@@ -109,6 +109,13 @@ impl Changes<'_> {
             }
             Op::Cancel(id) => self.cancel(*id),
             Op::CancelKey(key) => Ok(self.take_keys(&[key])?.remove(key)),
+            Op::PutNew(record) => {
+                let found = self.find_key(record.key.as_ref())?;
+                if found.is_none() {
+                    self.insert(&[record])?;
+                }
+                Ok(found)
+            }
             Op::Forget(position) => self.forget(*position),
             Op::Revive { from, to } => {
                 let taken = self.forget(*from)?;
@@ -200,6 +207,14 @@ impl Changes<'_> {
         let mut taken = rows.iter().map(position_of).collect::<Result<HashSet<_>, _>>()?;
         // Of two removals of the same timer, the first one takes it out.
         Ok(positions.iter().map(|position| taken.take(position)).collect())
+    }
+
+    fn find_key(&mut self, key: Option<&Key>) -> Result<Option<Position>, StoreError> {
+        let Some(key) = key else { return Ok(None) };
+        let find = "SELECT due, number FROM timers
+             WHERE shard = $1 AND key IS NOT NULL AND sha256(key) = sha256($2) AND key = $2";
+        let rows = self.session.query(find, &[&self.shard, &&**key])?;
+        rows.first().map(position_of).transpose()
     }
 
     fn take_keys(&mut self, keys: &[&Key]) -> Result<HashMap<Key, Position>, StoreError> {
