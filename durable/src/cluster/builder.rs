@@ -25,7 +25,7 @@ use crate::store::postgres::{Database, failed, prepare};
 
 use super::clerk::{Clerk, Work};
 use super::clock::SharedClock;
-use super::firing::Firing;
+use super::firing::{Firing, Got};
 use super::held::Held;
 use super::hub::{Hub, Keeping};
 use super::keeper::Keeper;
@@ -233,6 +233,34 @@ impl Builder {
         self,
         handler: impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<Cluster<P>, OpenError> {
+        let open = open(self.service.clone(), Arc::new(handler));
+        self.start_with(open)
+    }
+
+    /// Starts the instance with a handler that is asynchronous. Its futures are tasks of `runtime`:
+    /// at most `tasks` at a time for each shard. See
+    /// [`open_async`](service::Builder::open_async).
+    ///
+    /// When a shard's lease is over, its tasks are aborted where they wait next.
+    ///
+    /// # Errors
+    /// As [`start`](Builder::start).
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn start_async<P: Payload, E: Display, F>(
+        self,
+        runtime: &tokio::runtime::Handle,
+        tasks: usize,
+        handler: impl Fn(Firing<'static, P>) -> F + Send + Sync + 'static,
+    ) -> Result<Cluster<P>, OpenError>
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let open = open_async(self.service.clone(), runtime.clone(), tasks, Arc::new(handler));
+        self.start_with(open)
+    }
+
+    fn start_with<P: Send + 'static>(self, open: Box<Open<P>>) -> Result<Cluster<P>, OpenError> {
         if !is_named_well(&self.schema) {
             let message = format!("a schema cannot be called {:?} here", self.schema);
             return Err(StoreError::new(StoreErrorKind::Denied, message).into());
@@ -268,7 +296,7 @@ impl Builder {
             numbers: Mutex::new(numbers),
             state: Mutex::new(State::default()),
             bell: Condvar::new(),
-            open: open(self.service, Arc::new(handler)),
+            open,
             faults,
             hub,
         });
@@ -324,20 +352,59 @@ fn open<P: Payload, E: Display>(
 ) -> Box<Open<P>> {
     Box::new(move |inner: &Arc<Inner<P>>, lease: &Arc<Lease>, store: Box<dyn Store>| {
         let (handler, shard, fence) = (handler.clone(), lease.taken.shard, lease.taken.fence);
-        // The service is the instance's, which would never end if that were the service's, too.
-        let weak = Arc::downgrade(inner);
-        let waking = Weak::clone(&weak);
-        let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
-        let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
+        let (weak, service) = prepare_service(&service, inner, lease);
         service.open(store, move |firing: &service::Firing<P>| {
             let Some(inner) = weak.upgrade() else {
                 return Err("the instance has ended".to_owned());
             };
             let cluster = Cluster { inner, owner: None };
-            let firing = Firing { firing, shard, fence, cluster };
+            let firing = Firing { firing: Got::Borrowed(firing), shard, fence, cluster };
             handler(&firing).map_err(|error| error.to_string())
         })
     })
+}
+
+/// The same for a handler that is asynchronous.
+#[cfg(feature = "tokio")]
+fn open_async<P: Payload, E: Display, F>(
+    service: service::Builder,
+    runtime: tokio::runtime::Handle,
+    tasks: usize,
+    handler: Arc<impl Fn(Firing<'static, P>) -> F + Send + Sync + 'static>,
+) -> Box<Open<P>>
+where
+    F: Future<Output = Result<(), E>> + Send + 'static,
+{
+    Box::new(move |inner: &Arc<Inner<P>>, lease: &Arc<Lease>, store: Box<dyn Store>| {
+        let (handler, shard, fence) = (handler.clone(), lease.taken.shard, lease.taken.fence);
+        let (weak, service) = prepare_service(&service, inner, lease);
+        service.open_async(store, &runtime, tasks, move |firing: service::Firing<P>| {
+            let begun = weak.upgrade().map(|inner| {
+                let cluster = Cluster { inner, owner: None };
+                handler(Firing { firing: Got::Owned(Box::new(firing)), shard, fence, cluster })
+            });
+            async move {
+                match begun {
+                    Some(begun) => begun.await.map_err(|error| error.to_string()),
+                    None => Err("the instance has ended".to_owned()),
+                }
+            }
+        })
+    })
+}
+
+/// The settings of a shard's service, and the instance for its handler.
+fn prepare_service<P: Send + 'static>(
+    service: &service::Builder,
+    inner: &Arc<Inner<P>>,
+    lease: &Arc<Lease>,
+) -> (Weak<Inner<P>>, service::Builder) {
+    // The service is the instance's, which would never end if that were the service's, too.
+    let weak = Arc::downgrade(inner);
+    let waking = Weak::clone(&weak);
+    let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
+    let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
+    (weak, service)
 }
 
 fn start<P: Send + 'static>(

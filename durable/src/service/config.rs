@@ -60,6 +60,8 @@ pub(super) struct Config {
     pub(super) max_unwritten: usize,
     pub(super) max_unwritten_bytes: usize,
     pub(super) workers: usize,
+    /// How many tasks run at a time, where handlers are tasks.
+    pub(super) tasks: Option<usize>,
     pub(super) attempts: u32,
     pub(super) crashes: u32,
     pub(super) handler_limit: Option<Duration>,
@@ -81,6 +83,7 @@ impl Default for Config {
             max_unwritten: 1_000_000,
             max_unwritten_bytes: 256 << 20,
             workers: 4,
+            tasks: None,
             attempts: 10,
             crashes: 5,
             handler_limit: None,

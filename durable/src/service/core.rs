@@ -71,10 +71,20 @@ pub(super) struct State {
     /// How many workers there are.
     pub(super) workers: usize,
     /// Since when handlers run, by the numbers of their timers.
-    pub(super) running: BTreeMap<u64, Instant>,
+    pub(super) running: BTreeMap<u64, Running>,
     /// Until when an end waits for them at most.
     pub(super) end_by: Option<Instant>,
     pub(super) stats: Stats,
+}
+
+/// Ends a handler from outside.
+pub(super) type Abort = Box<dyn FnOnce() + Send>;
+
+/// A handler that runs.
+pub(super) struct Running {
+    pub(super) since: Instant,
+    /// Of a task alone: a thread cannot be ended.
+    pub(super) abort: Option<Abort>,
 }
 
 /// A timer of the engine's, which is cancelled when it is dropped.
@@ -102,7 +112,7 @@ impl Core {
             state: Mutex::new(State {
                 numbers,
                 pending: Pending::default(),
-                window: Window::new(config.window, config.workers),
+                window: Window::new(config.window, config.tasks.unwrap_or(config.workers)),
                 alarm: None,
                 offset: Offset::default(),
                 failure: None,
@@ -271,6 +281,7 @@ impl Core {
             let units = state.pending.take(Duration::ZERO, usize::MAX);
             (units, std::mem::take(&mut state.pending.requests))
         };
+        self.abort_tasks();
         self.worker_bell.notify_all();
         units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));
         requests.into_iter().for_each(|request| request.fail(Error::Store(error.clone())));
@@ -287,7 +298,16 @@ impl Core {
     /// How many handlers run for longer than they may.
     pub(super) fn stuck(&self, state: &State) -> usize {
         let Some(limit) = self.config.handler_limit else { return 0 };
-        state.running.values().filter(|since| since.elapsed() >= limit).count()
+        state.running.values().filter(|running| running.since.elapsed() >= limit).count()
+    }
+
+    /// Ends the handlers that can be ended: their timers stay in the store.
+    pub(super) fn abort_tasks(&self) {
+        let mut state = self.state();
+        let aborts = state.running.values_mut().filter_map(|running| running.abort.take());
+        let aborts: Vec<Abort> = aborts.collect();
+        drop(state);
+        aborts.into_iter().for_each(|abort| abort());
     }
 
     /// Nothing new is taken, and nothing fires any more.
@@ -339,7 +359,13 @@ impl<T> Refused<T> {
     }
 }
 
-// === impl Armed, Offset ===
+// === impl Running, Armed, Offset ===
+
+impl Running {
+    pub(super) fn begin() -> Running {
+        Running { since: Instant::now(), abort: None }
+    }
+}
 
 impl Drop for Armed {
     fn drop(&mut self) {

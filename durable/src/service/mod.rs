@@ -11,6 +11,7 @@
 //! | `unseen.rs` | what others did to the store while it was read |
 //! | `writer.rs` | the thread that has the store |
 //! | `worker.rs` | the threads that call the handler |
+//! | `tasks.rs` | the same for handlers that are asynchronous |
 //! | `owner.rs` | how all of them begin and end |
 //! | `misfire.rs`, `numbers.rs` | what happens when a store is opened |
 //! | `by_hand.rs` | the same without threads |
@@ -27,6 +28,8 @@ mod reading;
 mod shared;
 mod stats;
 mod suspects;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod unreadable;
 mod unseen;
 mod window;

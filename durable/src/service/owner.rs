@@ -51,7 +51,9 @@ impl Owner {
             let writer = Writer { core: core.clone(), store };
             let builder = thread::Builder::new().name(format!("{name}-writer"));
             threads.writer = Some(builder.spawn(move || writer.run())?);
-            for _ in 0..core.config.workers {
+            // Tasks need one that starts them.
+            let workers = if core.config.tasks.is_some() { 1 } else { core.config.workers };
+            for _ in 0..workers {
                 let (core, run) = (core.clone(), run.clone());
                 let builder = thread::Builder::new().name(format!("{name}-worker"));
                 // It counts as one before it runs, so that an end waits for it.
@@ -107,12 +109,13 @@ fn end(core: &Core, threads: &Mutex<Threads>) -> usize {
     for worker in threads.workers.drain(..) {
         // One that is still busy ends when its handler returns: nobody waits for it, and its timer
         // comes again.
-        if running == 0 {
+        if running == 0 || core.config.tasks.is_some() {
             // Panics of handlers are caught where they are called.
             join(worker);
         }
     }
     core.let_the_writer_end();
+    core.abort_tasks();
     core.writer_bell.notify_one();
     threads.writer.take().into_iter().for_each(join);
     running
@@ -138,7 +141,7 @@ impl Core {
 
     fn wait_for_workers(&self) -> usize {
         let mut state = self.state();
-        while state.workers > 0 {
+        while state.workers > 0 || !state.running.is_empty() {
             let until = self.waits_until(&state);
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             state = match left {
@@ -156,7 +159,7 @@ impl Core {
 
     /// Until when an end waits: it may be limited, and so may each handler.
     fn waits_until(&self, state: &State) -> Option<Instant> {
-        let last = state.running.values().max().copied();
+        let last = state.running.values().map(|running| running.since).max();
         let limit = self.config.handler_limit;
         let over = last.zip(limit).and_then(|(last, limit)| last.checked_add(limit));
         state.end_by.into_iter().chain(over).min()

@@ -275,3 +275,49 @@ fn a_role_needs_no_more_than_it_is_said_to() {
         assert!(cluster.failure().is_none(), "{who}: {:?}", cluster.failure());
     }
 }
+
+/// A task counts itself as long as it lives.
+#[cfg(feature = "tokio")]
+#[test]
+fn tasks_of_a_shard_whose_lease_is_lost_are_aborted_and_run_again_under_the_next_one() {
+    struct Alive(Arc<Mutex<Vec<u64>>>, u64);
+    impl Drop for Alive {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push(self.1);
+        }
+    }
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (begin, begun) = std::sync::mpsc::channel();
+    let (ended, gate) =
+        (Arc::new(Mutex::new(Vec::new())), Arc::new(tokio::sync::Semaphore::new(0)));
+    let (theirs, ends) = (gate.clone(), ended.clone());
+    let handler = move |firing: Firing<'static, String>| {
+        let (alive, gate) = (Alive(ends.clone(), firing.fence()), theirs.clone());
+        begin.send((firing.fence(), firing.may_be_repeat())).unwrap();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            drop((alive, firing));
+            Ok::<(), String>(())
+        }
+    };
+    // A test that fails does not wait for the task.
+    let service = Builder::new().handler_limit(Duration::from_secs(1));
+    let builder = builder(&place).service(service);
+    let cluster = builder.start_async(runtime.handle(), 10, handler).unwrap();
+    wait_until("it has the shard", || cluster.shards().len() == 1);
+    cluster.schedule(cluster.now(), "a".to_owned()).unwrap().wait().unwrap();
+    let (first, is_repeat) = begun.recv_timeout(LIMIT).unwrap();
+    assert!(!is_repeat);
+    recorder
+        .client
+        .batch_execute("UPDATE shards SET fence = fence + 1, holder = NULL, expires = now()")
+        .unwrap();
+    wait_until("the task is aborted", || *ended.lock().unwrap() == [first]);
+    let (second, is_repeat) = begun.recv_timeout(LIMIT).unwrap();
+    assert!(second > first && is_repeat);
+    gate.add_permits(1);
+    recorder.wait_for_the_end();
+    cluster.stop().unwrap();
+}
