@@ -35,7 +35,11 @@
 //!
 //! A shard that an instance gives up waits for the handlers that run for its timers, and until they
 //! end, no other timer of it fires: on no instance. So while instances come and go, a timer can be
-//! late by as long as a handler runs. Have handlers that run for minutes pass their work on.
+//! late by as long as a handler runs. Have handlers that run for minutes pass their work on, and
+//! give handlers a [limit](crate::Builder::handler_limit): one that hangs keeps its shard else.
+//!
+//! Each reply of PostgreSQL is waited for during two thirds of a lease at most. An instance whose
+//! server does not reply closes its shards within a lease, and says so ([`Cluster::failure`]).
 //!
 //! An instance has two connections, and one more for each shard that it holds. They last, and are
 //! told of what others do: so a pooler in between has to pool sessions, not transactions.
