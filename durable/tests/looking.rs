@@ -67,7 +67,7 @@ fn a_timer_is_found_by_its_number_as_long_as_it_is_not_over() {
     on_each(&once(), |name, timers| {
         let id = timers.schedule(now() + HOUR, text("a")).unwrap().wait().unwrap();
         let found = timers.get(id).wait().unwrap().expect(name);
-        assert_eq!((found.id(), payloads(&[found.clone()])), (id, vec!["a"]), "{name}");
+        assert_eq!((found.id(), payloads(std::slice::from_ref(&found))), (id, vec!["a"]), "{name}");
         timers.cancel(id).wait().unwrap();
         assert_eq!(timers.get(id).wait().unwrap(), None, "{name}");
     });
