@@ -19,6 +19,7 @@ use crate::store::Store;
 use crate::store::nats::{
     client::Nats,
     names::{self, Names},
+    reply::failed as nats_failed,
 };
 #[cfg(feature = "postgres")]
 use crate::store::postgres::{Database, failed, prepare};
@@ -35,7 +36,7 @@ use super::nats::Meeting;
 use super::owner::Owner;
 #[cfg(feature = "postgres")]
 use super::postgres::Postgres;
-use super::{Cluster, Inner, Open, State};
+use super::{Cluster, Inner, Observer, Open, State};
 
 /// Configures and starts an instance of a [`Cluster`].
 ///
@@ -260,15 +261,33 @@ impl Builder {
         self.start_with(open)
     }
 
-    fn start_with<P: Send + 'static>(self, open: Box<Open<P>>) -> Result<Cluster<P>, OpenError> {
-        if !is_named_well(&self.schema) {
-            let message = format!("a schema cannot be called {:?} here", self.schema);
-            return Err(StoreError::new(StoreErrorKind::Denied, message).into());
+    /// Connects to a cluster that is there, to see its timers and to change some: as an operator
+    /// does. This is no instance, and takes no shard. It must not be called, nor the result used,
+    /// inside a task of an asynchronous program.
+    ///
+    /// # Errors
+    /// The database cannot be used, or has no such cluster.
+    pub fn observe(self) -> Result<Observer, OpenError> {
+        self.is_named_well()?;
+        let (hub, shards) =
+            self.place.reach(&self.schema, self.shards, self.lease, false, false)?;
+        Ok(Observer { clerking: hub.clerking()?, shards, lease: self.lease })
+    }
+
+    fn is_named_well(&self) -> Result<(), StoreError> {
+        if is_named_well(&self.schema) {
+            return Ok(());
         }
+        let message = format!("a schema cannot be called {:?} here", self.schema);
+        Err(StoreError::new(StoreErrorKind::Denied, message))
+    }
+
+    fn start_with<P: Send + 'static>(self, open: Box<Open<P>>) -> Result<Cluster<P>, OpenError> {
+        self.is_named_well()?;
         let (faults, lease) = (self.faults, self.lease);
         let (place, schema, shards) = (self.place, &self.schema, self.shards);
         let join = move || {
-            let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence)?;
+            let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence, true)?;
             let mut keeping = hub.keeping()?;
             let numbers = Numbers::of_session(keeping.next_session()?)?;
             let instance = numbers.session();
@@ -313,13 +332,14 @@ pub(super) fn is_named_well(schema: &str) -> bool {
 }
 
 impl Place {
-    /// Makes what is not there, and returns how many shards there are.
+    /// Makes what is not there, if it is to, and returns how many shards there are.
     fn reach(
         self,
         schema: &str,
         shards: Option<u32>,
         lease: Duration,
         ignores_fence: bool,
+        makes: bool,
     ) -> Result<(Arc<dyn Hub>, u32), StoreError> {
         match self {
             #[cfg(feature = "postgres")]
@@ -327,7 +347,7 @@ impl Place {
                 // Two thirds of a lease are left when its renewal is asked for. So a transaction
                 // that its client has left alone is over when the lease is.
                 let database = reach((*config)?, schema, lease * 2 / 3);
-                let shards = prepare(&database, shards)?;
+                let shards = prepare(&database, shards, makes)?;
                 Ok((Arc::new(Postgres { database, ignores_fence }), shards))
             }
             #[cfg(feature = "nats")]
@@ -336,6 +356,10 @@ impl Place {
                 let nats = Nats::connect(&addresses, options)?;
                 let names = Names(schema.to_owned());
                 let starting = nats.patient();
+                if !makes && starting.extent(&names.bucket()).map_err(nats_failed)?.is_none() {
+                    let message = format!("there is no cluster called {schema}");
+                    return Err(StoreError::new(StoreErrorKind::Denied, message));
+                }
                 let shards = names::prepare(&starting, &names, shards, replicas)?;
                 let meeting = Meeting::new(nats, names, shards, lease, directory, ignores_fence);
                 let meeting = meeting.starting(starting);

@@ -173,7 +173,9 @@ pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) ->
     let due = |(op, outcome): (&Op, &Option<Position>)| match op {
         Op::Put(record) => Some(record.position.due_ms),
         Op::PutNew(record) if outcome.is_none() => Some(record.position.due_ms),
-        Op::Revive { to, .. } if outcome.is_some() => Some(to.position.due_ms),
+        Op::Revive { to, .. } | Op::Move { to, .. } if outcome.is_some() => {
+            Some(to.position.due_ms)
+        }
         _ => None,
     };
     let gone = |(op, outcome): (&Op, &Option<Position>)| match op {

@@ -17,6 +17,11 @@ use super::message::Message;
 use super::owner::Instance;
 use super::{Inner, State};
 
+/// The shard of a key: the same on every instance and in every version.
+pub(super) fn shard_of(key: &Key, shards: u32) -> u32 {
+    crc32fast::hash(key) % shards
+}
+
 // === impl Inner ===
 
 impl<P> Inner<P> {
@@ -29,9 +34,8 @@ impl<P> Inner<P> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shard of a key: the same on every instance and in every version.
     pub(super) fn shard_of(&self, key: &Key) -> u32 {
-        crc32fast::hash(key) % self.shards
+        shard_of(key, self.shards)
     }
 
     /// A new timer for a shard of another instance.

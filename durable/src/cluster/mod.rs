@@ -126,6 +126,7 @@ mod looking;
 mod message;
 #[cfg(feature = "nats")]
 mod nats;
+mod observer;
 mod owner;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -155,6 +156,7 @@ pub use id::{Entered, Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
 pub use looking::{Shard, Timer, Work};
+pub use observer::Observer;
 use owner::{Instance, Owner};
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]

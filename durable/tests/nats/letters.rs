@@ -233,3 +233,23 @@ fn each_instance_sees_the_timers_of_all_shards_and_who_has_them() {
     one.cancel(listed[0].id()).wait().unwrap();
     assert_eq!(other.get(listed[0].id()).wait().unwrap(), None);
 }
+
+#[test]
+fn an_observer_sees_and_changes_timers_through_their_holders() {
+    let Some(scene) = Scene::new() else { return };
+    let letters = scene.fail();
+    let place = &scene.history.place;
+    let builder = |name: &str| Cluster::nats(&place.url).schema(name);
+    assert!(builder("nobody").observe().is_err(), "there is no such cluster");
+    let mut observer = builder(&place.name).observe().unwrap();
+    assert_eq!(observer.dead_letters(None, 100).unwrap(), letters);
+    let far = scene.one.now() + Duration::from_secs(3600);
+    let id = scene.one.schedule_keyed("k", far, "a".to_owned()).unwrap().wait().unwrap();
+    assert_eq!(observer.get(id).unwrap().map(|timer| timer.id()), Some(id));
+    assert!(observer.reschedule(id, far).is_err(), "not here");
+    assert!(observer.cancel_key("k").unwrap() && !observer.cancel(id).unwrap());
+    assert!(observer.revive(&letters[0], scene.one.now()).unwrap());
+    scene.fired.recv_timeout(LIMIT).unwrap();
+    assert!(observer.forget(&letters[1]).unwrap());
+    assert_eq!(observer.contents().unwrap().len(), SHARDS as usize);
+}

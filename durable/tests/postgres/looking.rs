@@ -100,3 +100,53 @@ fn of_two_instances_that_add_the_same_timer_one_does() {
     let listed = one.list(None, 100).wait().unwrap();
     assert_eq!(listed.iter().map(|timer| timer.id()).collect::<BTreeSet<_>>(), ids);
 }
+
+#[test]
+fn an_observer_sees_and_changes_timers_and_takes_no_shard() {
+    let Some(place) = Place::new() else { return };
+    let builder = || Cluster::builder(&place.url).schema(&place.schema);
+    assert!(builder().observe().is_err(), "there is no cluster yet");
+    let (sender, fired) = std::sync::mpsc::channel();
+    let handler = move |firing: &Firing<'_, String>| {
+        sender.send(firing.payload().clone()).unwrap();
+        if firing.payload() == "dies" { Err("on purpose") } else { Ok(()) }
+    };
+    let service = Builder::new().attempts(1);
+    let cluster: Cluster<String> = builder().shards(2).service(service).start(handler).unwrap();
+    let mut observer = builder().observe().unwrap();
+    while cluster.shards().len() < 2 {
+        std::thread::yield_now();
+    }
+    let far = cluster.now() + Duration::from_secs(3600);
+    let schedule =
+        |key: &str, at| cluster.schedule_keyed(key, at, key.to_owned()).unwrap().wait().unwrap();
+    let (first, second, third) = (schedule("a", far), schedule("b", far), schedule("c", far));
+    schedule("dies", cluster.now());
+    assert_eq!(fired.recv().unwrap(), "dies");
+    let letter = loop {
+        if let Some(letter) = observer.dead_letters(None, 9).unwrap().pop() {
+            break letter;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(observer.list(None, 9).unwrap().len(), 3);
+    let holders: Vec<_> = observer.contents().unwrap().iter().map(|shard| shard.holder).collect();
+    assert_eq!(holders, [Some(cluster.instance()); 2]);
+    assert!(observer.cancel(first).unwrap() && !observer.cancel(first).unwrap());
+    assert!(observer.cancel_key("b").unwrap());
+    assert_eq!(observer.get(second).unwrap(), None);
+    // The holder hears of what is sooner than it knows.
+    assert!(observer.reschedule(third, SystemTime::UNIX_EPOCH).unwrap());
+    assert_eq!(fired.recv().unwrap(), "c");
+    assert!(observer.revive(&letter, SystemTime::UNIX_EPOCH).unwrap());
+    assert_eq!(fired.recv().unwrap(), "dies");
+    let letter = loop {
+        if let Some(letter) = observer.dead_letters(None, 9).unwrap().pop() {
+            break letter;
+        }
+        std::thread::yield_now();
+    };
+    assert!(observer.forget(&letter).unwrap() && !observer.forget(&letter).unwrap());
+    assert_eq!(cluster.shards().len(), 2);
+    cluster.stop().unwrap();
+}

@@ -69,6 +69,11 @@ impl Clerking for Desk {
     }
 
     fn fits(&self, op: &Op) -> Result<(), StoreError> {
+        if let Op::Move { .. } = op {
+            let message =
+                "a holder is not asked to put a timer off: cancel it and schedule another";
+            return Err(StoreError::new(StoreErrorKind::Denied, message));
+        }
         let most = self.nats.max_payload();
         if encode_ops(std::slice::from_ref(op)).len() <= most {
             return Ok(());

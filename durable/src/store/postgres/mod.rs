@@ -76,14 +76,14 @@ impl PostgresStore {
     #[doc(hidden)]
     pub fn make_tables(url: &str, schema: &str, shards: u32) -> Result<(), StoreError> {
         let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
-        prepare(&database, Some(shards)).map(drop)
+        prepare(&database, Some(shards), true).map(drop)
     }
 
     /// Takes the first shard of a schema, also from an instance that holds it, for tests.
     #[doc(hidden)]
     pub fn take(url: &str, schema: &str) -> Result<PostgresStore, StoreError> {
         let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
-        prepare(&database, Some(1))?;
+        prepare(&database, Some(1), true)?;
         let mut session = database.connect("tickless taking")?;
         let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";
         let fence = session.query(take, &[])?[0].get(0);

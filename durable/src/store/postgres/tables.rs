@@ -85,12 +85,16 @@ fn rows_and_tables(shards: u32) -> String {
     )
 }
 
-/// Makes the schema if there is none, and returns how many shards it has.
+/// Makes the schema if there is none and it is to be made, and returns how many shards it has.
 ///
 /// # Errors
 /// The schema is not one of this crate's, or of a later version, or has another number of shards
 /// than is asked for.
-pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, StoreError> {
+pub(crate) fn prepare(
+    database: &Database,
+    shards: Option<u32>,
+    makes: bool,
+) -> Result<u32, StoreError> {
     let mut session = database.connect("tickless tables")?;
     let schema = database.schema.clone();
     session.transaction(|session| {
@@ -99,6 +103,10 @@ pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, S
         session.query_once(lock, &[&schema])?;
         let found = "SELECT to_regclass($1 || '.meta') IS NOT NULL";
         let is_there: bool = session.query_once(found, &[&schema])?[0].get(0);
+        if !is_there && !makes {
+            let message = format!("there is no cluster in the schema {schema}");
+            return Err(StoreError::new(StoreErrorKind::Denied, message));
+        }
         if !is_there {
             // A role that may make tables in a schema need not be one that may make schemas, and is
             // refused also where there is nothing to make.
