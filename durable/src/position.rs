@@ -59,6 +59,11 @@ impl Position {
     /// After every timer.
     pub const LAST: Position = Position { due_ms: u64::MAX, number: u64::MAX };
 
+    /// The position of the timer with this number if it is due at that time.
+    pub fn at(time: SystemTime, number: u64) -> Position {
+        Position { due_ms: ms_at_or_after(time), number }
+    }
+
     /// The position before all timers that are due at that time or later.
     ///
     /// ```

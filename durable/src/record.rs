@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::{Position, TimerId, time_of};
+use crate::position::{Position, TimerId, ms_at_or_after, time_of};
 
 /// What the layout of a record is called in its first byte.
 const VERSION: u8 = 2;
@@ -121,8 +121,13 @@ impl DeadLetter {
         self.record.id()
     }
 
-    /// The timer that is made of this letter again. It has no key, which another may have by now.
-    pub(crate) fn revived(&self, due_ms: u64) -> Record {
+    /// The timer that is made of this letter again, for an [`Op::Revive`](crate::Op::Revive). It
+    /// has no key, which another may have by now.
+    pub fn revived(&self, at: SystemTime) -> Record {
+        self.revived_ms(ms_at_or_after(at))
+    }
+
+    pub(crate) fn revived_ms(&self, due_ms: u64) -> Record {
         let position = Position { due_ms, number: self.record.position.number };
         Record { position, attempt: 1, crashes: 0, key: None, ..self.record.clone() }
     }

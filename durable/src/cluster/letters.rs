@@ -9,7 +9,6 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::position::ms_at_or_after;
 use crate::promise::{Reply, promise_alone};
 use crate::service::Durable;
 use crate::store::Op;
@@ -57,7 +56,7 @@ impl<P> Cluster<P> {
     /// its key, which another timer may have by now. The reply tells whether the letter was there.
     pub fn revive(&self, letter: &DeadLetter, at: SystemTime) -> Reply<bool> {
         let from = letter.letter.record.position;
-        let to = Arc::new(letter.letter.revived(ms_at_or_after(at)));
+        let to = Arc::new(letter.letter.revived(at));
         let op = Op::Revive { from, to };
         self.change_letter(letter, op, |durable| durable.revive(&letter.letter, at))
     }

@@ -1,4 +1,4 @@
-//! A look at a cluster from outside, for those who operate it: no shard is taken, and nothing fires.
+//! A look at a cluster from outside, for those who operate it: no shard is taken, nothing fires.
 //!
 //! *Owner*: the thread that has it.
 //!
@@ -117,7 +117,7 @@ impl Observer {
     /// As [`cancel`](Observer::cancel).
     pub fn revive(&mut self, letter: &DeadLetter, at: SystemTime) -> Result<bool, StoreError> {
         let from = letter.letter.record.position;
-        let to = Arc::new(letter.letter.revived(ms_at_or_after(at)));
+        let to = Arc::new(letter.letter.revived(at));
         self.change(letter.shard, Op::Revive { from, to })
     }
 

@@ -257,7 +257,7 @@ impl<S: Store> Writer<S> {
             promise.keep(Ok(false));
             return Ok(());
         };
-        let to = Arc::new(letter.revived(due_ms));
+        let to = Arc::new(letter.revived_ms(due_ms));
         let mut state = self.core.state();
         let op = Op::Revive { from: position, to: to.clone() };
         state.pending.outcome(op, Then::Revive(to, promise));

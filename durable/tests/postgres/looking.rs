@@ -150,3 +150,38 @@ fn an_observer_sees_and_changes_timers_and_takes_no_shard() {
     assert_eq!(cluster.shards().len(), 2);
     cluster.stop().unwrap();
 }
+
+/// The command line shows the same, and does the same.
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_line_works_on_a_cluster() {
+    let Some(place) = Place::new() else { return };
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let builder = Cluster::builder(&place.url).schema(&place.schema).shards(2);
+    let cluster: Cluster<String> = builder.start(handler).unwrap();
+    while cluster.shards().len() < 2 {
+        std::thread::yield_now();
+    }
+    let far = cluster.now() + Duration::from_secs(3600);
+    let id = cluster.schedule_keyed("k", far, "tea".to_owned()).unwrap().wait().unwrap();
+    let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
+    let url = format!("postgres://tickless@{host}/postgres");
+    let run = |arguments: &[&str]| {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
+        let program = program.args([&url, "--schema", &place.schema]).args(arguments);
+        let output = program.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let listed = run(&["ls"]);
+    assert!(listed.starts_with(&id.to_string()) && listed.contains("\"tea\""), "{listed}");
+    assert_eq!(run(&["ls", "--from", "2100-01-01T00:00:00Z"]), "");
+    let count = run(&["count"]);
+    assert!(count.contains(&format!("held by {}", cluster.instance())), "{count}");
+    assert!(run(&["show", &id.to_string()]).contains("key        k"));
+    assert!(run(&["ddl"]).contains("CREATE TABLE timers"));
+    assert!(run(&["cancel", "--key", "k"]).contains("cancelled"));
+    assert!(run(&["check"]).starts_with("0 timers"));
+    cluster.stop().unwrap();
+}

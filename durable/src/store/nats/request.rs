@@ -117,7 +117,7 @@ impl Log {
             let before = (from != Position::FIRST).then(|| from.before());
             let found = index.dead_letters(before, 1)?.pop();
             *op = match found.filter(|found| found.record.position == from) {
-                Some(letter) => Op::Revive { from, to: Arc::new(letter.revived(due_ms)) },
+                Some(letter) => Op::Revive { from, to: Arc::new(letter.revived_ms(due_ms)) },
                 // There is nothing to take out.
                 None => Op::Forget(from),
             };
