@@ -20,7 +20,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Config, Notification, Row, Socket, Statement};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Notification, Row, SimpleQueryMessage, Socket, Statement,
+};
 
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -155,6 +157,28 @@ impl Database {
     }
 }
 
+impl Database {
+    /// Looks whether a pooler in between passes transactions of one session to several of the
+    /// server's, which keeps neither settings, statements nor what a session listens to.
+    ///
+    /// While another session is in a transaction, and after that, this one has the same process.
+    ///
+    /// # Errors
+    /// There is such a pooler.
+    pub(crate) fn refuse_pooler(&self, session: &mut Session) -> Result<(), StoreError> {
+        let mut other = self.connect("tickless pooling")?;
+        let before = session.process()?;
+        other.batch("BEGIN")?;
+        let beside = session.process()?;
+        other.batch("ROLLBACK")?;
+        if [beside, session.process()?].iter().all(|process| *process == before) {
+            return Ok(());
+        }
+        let message = "a pooler in between pools transactions: it has to pool sessions";
+        Err(StoreError::new(StoreErrorKind::Denied, message))
+    }
+}
+
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").field("schema", &self.schema).finish_non_exhaustive()
@@ -172,6 +196,17 @@ impl Session {
     /// Runs statements without parameters, one after another.
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         self.ask(async |client| client.batch_execute(sql).await)
+    }
+
+    /// Which of the server's processes this session has, asked for without a prepared statement.
+    fn process(&mut self) -> Result<String, StoreError> {
+        let told = self.ask(async |client| client.simple_query("SELECT pg_backend_pid()").await)?;
+        let row = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        let process = told.iter().find_map(row);
+        process.ok_or_else(|| StoreError::new(StoreErrorKind::Io, "the database has no process"))
     }
 
     /// Runs a statement once.

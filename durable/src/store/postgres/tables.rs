@@ -96,6 +96,7 @@ pub(crate) fn prepare(
     makes: bool,
 ) -> Result<u32, StoreError> {
     let mut session = database.connect("tickless tables")?;
+    database.refuse_pooler(&mut session)?;
     let schema = database.schema.clone();
     session.transaction(|session| {
         // One instance at a time makes them.
