@@ -321,3 +321,45 @@ fn tasks_of_a_shard_whose_lease_is_lost_are_aborted_and_run_again_under_the_next
     recorder.wait_for_the_end();
     cluster.stop().unwrap();
 }
+
+/// A page of timers that takes longer to read than a statement may.
+#[test]
+fn a_shard_whose_timers_are_slow_to_read_is_read_in_smaller_pieces() {
+    const TIMERS: usize = 200;
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let (sender, fired) = std::sync::mpsc::channel();
+    let start = || {
+        let sender = sender.clone();
+        let handler = move |firing: &Firing<'_, String>| sender.send(firing.payload().clone());
+        // Without notes, each timer is read and deleted, and not written.
+        let service = Builder::new().crashes(u32::MAX);
+        let builder = Cluster::builder(&place.url).schema(&place.schema).service(service);
+        let cluster: Cluster<String> =
+            builder.lease(Duration::from_secs(3)).start(handler).unwrap();
+        cluster
+    };
+    let cluster = start();
+    wait_until("it has the shard", || cluster.shards().len() == 1);
+    let due = cluster.now() + Duration::from_secs(3600);
+    let tickets: Vec<_> =
+        (0..TIMERS).map(|n| cluster.schedule(due, n.to_string()).unwrap()).collect();
+    tickets.iter().for_each(|ticket| assert!(ticket.wait().is_ok()));
+    cluster.stop().unwrap();
+    // Each row takes 20 ms, and a statement has 1.8 s.
+    let slow = "ALTER TABLE timers RENAME TO quick;
+        CREATE FUNCTION slow(value bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$ BEGIN
+            PERFORM pg_sleep(0.02);
+            RETURN value;
+        END $$;
+        CREATE VIEW timers AS SELECT shard, due, number, first_due, attempt, crashes, tried, key,
+            payload, slow(checksum) AS checksum FROM quick";
+    recorder.client.batch_execute(slow).unwrap();
+    let cluster = start();
+    wait_until("all of them are read", || {
+        cluster.stats().first().is_some_and(|work| work.stats.near == TIMERS)
+    });
+    assert!(cluster.failure().is_none(), "{:?}", cluster.failure());
+    assert!(fired.try_recv().is_err(), "none is due");
+    cluster.stop().unwrap();
+}

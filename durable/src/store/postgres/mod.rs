@@ -40,6 +40,7 @@ use crate::record::{DeadLetter, Record};
 use super::{Contents, Op, Store};
 
 pub(crate) use changes::apply;
+use session::is_out_of_time;
 pub(crate) use session::{Database, Params, Session, failed};
 pub(crate) use tables::{ddl, prepare};
 
@@ -54,6 +55,8 @@ pub struct PostgresStore {
     session: Session,
     shard: i32,
     fence: i64,
+    /// How many rows are read at a time.
+    most: usize,
     /// For tests which show that they would notice.
     ignores_fence: bool,
 }
@@ -69,7 +72,13 @@ impl PostgresStore {
         ignores_fence: bool,
     ) -> Result<PostgresStore, StoreError> {
         let session = database.connect(&format!("tickless shard {shard} fence {fence}"))?;
-        Ok(PostgresStore { session, shard: shard.cast_signed(), fence, ignores_fence })
+        Ok(PostgresStore {
+            session,
+            shard: shard.cast_signed(),
+            fence,
+            most: usize::MAX,
+            ignores_fence,
+        })
     }
 
     /// Makes the tables of a schema, for tests that look into them.
@@ -269,9 +278,28 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Vec<Row>, StoreError> {
         // No timer is due before 1970, so all are after this.
-        let (due, number) =
-            after.map_or((-1, 0), |after| (row::signed(after.due_ms), row::signed(after.number)));
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.session.query(sql, &[&self.shard, &due, &number, &limit])
+        let signed = |at: Position| (row::signed(at.due_ms), row::signed(at.number));
+        let (mut due, mut number) = after.map_or((-1, 0), signed);
+        let mut rows: Vec<Row> = Vec::new();
+        while rows.len() < limit {
+            let few = (limit - rows.len()).min(self.most);
+            let count = i64::try_from(few).unwrap_or(i64::MAX);
+            match self.session.query(sql, &[&self.shard, &due, &number, &count]) {
+                Ok(page) => {
+                    let is_last = page.len() < few;
+                    if let Some(last) = page.last() {
+                        (due, number) = (last.get(0), last.get(1));
+                    }
+                    rows.extend(page);
+                    if is_last {
+                        break;
+                    }
+                }
+                // Large payloads, or a slow network: fewer at a time are within the limit.
+                Err(error) if few > 1 && is_out_of_time(&error) => self.most = few.div_ceil(8),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rows)
     }
 }

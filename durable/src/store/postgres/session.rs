@@ -323,6 +323,13 @@ impl fmt::Debug for Session {
     }
 }
 
+/// Whether the server has ended a statement because it took too long.
+pub(super) fn is_out_of_time(error: &StoreError) -> bool {
+    let source = std::error::Error::source(error);
+    let cause = source.and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>());
+    cause.and_then(tokio_postgres::Error::code) == Some(&SqlState::QUERY_CANCELED)
+}
+
 /// What a failure of the server or of the connection means for a store.
 pub(crate) fn failed(error: tokio_postgres::Error) -> StoreError {
     let kind = match error.code() {
