@@ -42,8 +42,8 @@
 //! server does not reply closes its shards within a lease, and says so ([`Cluster::failure`]).
 //!
 //! An instance has two connections, and one more for each shard that it holds. They last, and are
-//! told of what others do: so a pooler in between has to pool sessions, not transactions: an instance
-//! that finds out does not start.
+//! told of what others do: so a pooler in between has to pool sessions, not transactions. An
+//! instance that finds one that pools transactions does not start.
 //!
 //! They are reached by Unix sockets, by TCP, or by TLS with a connector of yours
 //! ([`Builder::tls`]). This crate brings no connector, and its tests use none.

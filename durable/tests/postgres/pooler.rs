@@ -38,6 +38,17 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &length, body].concat()
 }
 
+/// Passes a reply on. Whether the session is in no transaction then.
+fn is_idle_after(server: &mut UnixStream, client: &mut TcpStream) -> Option<bool> {
+    loop {
+        let (told, reply) = read(server)?;
+        client.write_all(&reply).ok()?;
+        if told == b'Z' {
+            return Some(reply[5] == b'I');
+        }
+    }
+}
+
 /// Serves one client. The last session that was given back is the next one.
 fn serve(mut client: TcpStream, place: &Place, free: &Free) -> Option<()> {
     let mut length = [0; 4];
@@ -59,17 +70,7 @@ fn serve(mut client: TcpStream, place: &Place, free: &Free) -> Option<()> {
         loop {
             server.write_all(&asked).ok()?;
             // A query, or the end of some messages: a reply comes, and then the server is ready.
-            let is_asked = kind == b'Q' || kind == b'S';
-            let mut is_idle = false;
-            while is_asked {
-                let (told, reply) = read(&mut server)?;
-                client.write_all(&reply).ok()?;
-                if told == b'Z' {
-                    is_idle = reply[5] == b'I';
-                    break;
-                }
-            }
-            if is_idle {
+            if (kind == b'Q' || kind == b'S') && is_idle_after(&mut server, &mut client)? {
                 break;
             }
             (kind, asked) = read(&mut client)?;
@@ -95,7 +96,7 @@ fn a_pooler_of_transactions_is_found_out_and_refused() {
     let start = |url: &str| -> Result<Cluster<String>, _> {
         Cluster::builder(url).schema(&place.schema).shards(1).start(handler)
     };
-    let error = start(&url).err().expect("settings do not last there");
+    let error = start(&url).expect_err("settings do not last there");
     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
     assert!(cause.contains("pools transactions"), "{error}: {cause}");
     start(&place.url).unwrap().stop().unwrap();
