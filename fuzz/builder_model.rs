@@ -129,6 +129,10 @@ fn name_of(error: &BuildError) -> &'static str {
 impl Case {
     fn builder(&self, clock: &ManualClock, called: &Arc<Mutex<Vec<usize>>>) -> Builder {
         let mut builder = Builder::new();
+        // A preset: what is set after it counts.
+        if let Some(share) = self.threads.precise {
+            builder = builder.precise(share.into());
+        }
         if let Some(tick) = self.tick {
             builder = builder.tick(tick.duration());
         }
@@ -171,9 +175,9 @@ impl Case {
 
     /// What is wrong with the configuration: the first of what a builder looks at.
     fn complaint(&self) -> Option<&'static str> {
-        let tick = self.tick.map_or(Duration::from_millis(1), Span::duration);
-        let slots = self.slots();
-        let reach = self.reach.map_or((slots / 2).max(2), Size::size);
+        let (tick, slots) = (self.tick(), self.slots());
+        let reach = if self.threads.precise.is_some() { 256 } else { (slots / 2).max(2) };
+        let reach = self.reach.map_or(reach, Size::size);
         let is_wheel = (2..=MAX_SLOTS).contains(&slots) && (2..=slots).contains(&reach);
         let shards = self.shards().unwrap_or(1);
         let name = self.thread_name.as_deref().unwrap_or_default();
@@ -203,8 +207,13 @@ impl Case {
         }
     }
 
+    fn tick(&self) -> Duration {
+        let usual = if self.threads.precise.is_some() { 1 } else { 1000 };
+        self.tick.map_or(Duration::from_micros(usual), Span::duration)
+    }
+
     fn slots(&self) -> u32 {
-        self.slots.map_or(64, Size::size)
+        self.slots.map_or(if self.threads.precise.is_some() { 512 } else { 64 }, Size::size)
     }
 
     /// Not too many, where each is a thread.
@@ -215,8 +224,7 @@ impl Case {
     }
 
     fn use_engine(&self, engine: &Engine<u8>, clock: &ManualClock, fired: &mpsc::Receiver<u8>) {
-        let precise = usize::from(self.threads.precise.is_some());
-        let last = engine.shards() - 1 - precise;
+        let last = engine.shards() - 1;
         assert_eq!(last + 1, self.shards().unwrap_or(last + 1));
         if !self.has_threads() {
             engine.bind_thread(last).unwrap();
@@ -261,7 +269,7 @@ impl Case {
 
     /// A timer without a delay fires, if its tick comes in a time that one can wait for.
     fn expect_one(&self, engine: &Engine<u8>, last: usize, fired: &mpsc::Receiver<u8>) {
-        let tick = self.tick.map_or(Duration::from_millis(1), Span::duration);
+        let tick = self.tick();
         if self.has_threads() {
             assert_eq!(engine.turn(0), Err(TurnError::Driven));
             if tick < Duration::from_millis(20) {
@@ -291,9 +299,6 @@ impl Threads {
         if self.tells_of_stuck {
             builder = builder.on_stuck(|_| ());
         }
-        if let Some(share) = self.precise {
-            builder = builder.precise(share.into());
-        }
         if let Some(before) = self.spin_before {
             builder = builder.spin_before(before.duration());
         }
@@ -310,8 +315,8 @@ impl Threads {
     }
 
     fn has_bad_share(&self) -> bool {
-        let shares = [self.precise, self.spin_share];
-        shares.into_iter().flatten().any(|share| !(0.0..=1.0).contains(&share))
+        let share = self.spin_share.or(self.precise);
+        share.is_some_and(|share| !(0.0..=1.0).contains(&share))
     }
 
     fn has_bad_reapers(&self) -> bool {

@@ -243,7 +243,7 @@ impl Pair {
             observer: &self.observer,
             stopping: &AtomicBool::new(false),
             watch: None,
-            part: None,
+            leads: false,
         };
         let before = self.shard.clock();
         let most = at_most.map_or(usize::MAX, usize::from);

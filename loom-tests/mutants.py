@@ -48,11 +48,11 @@ HOLD, EXCHANGED = "src/protocol/hold.rs", "src/producer/exchange.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 BLOCK = "src/entry/block.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
-TWIN = "src/protocol/twin.rs"
+WATCH = "src/reaper/watch.rs"
+TWIN, CLOSABLE = "src/protocol/twin.rs", "src/protocol/closable.rs"
 LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
-MOVABLE = "src/doorbell/movable.rs"
 LISTENER, AHEAD = "src/doorbell/listener.rs", "src/reaper/ahead.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
@@ -275,8 +275,8 @@ MUTANTS = {
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(THREAD, [
-            ("        group.doorbell().publish_sleep(next, timeout);\n",
-             "        let heard = self.is_called();\n        group.doorbell().publish_sleep(next, timeout);\n"),
+            ("        group.doorbell().publish(next);\n",
+             "        let heard = self.is_called();\n        group.doorbell().publish(next);\n"),
             (LAST_LOOK, "if group.earliest() < next || heard || this.is_stopping() {"),
         ])],
     ),
@@ -285,7 +285,7 @@ MUTANTS = {
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
             (THREAD, [("        let has_worked = server.pass(now_ns);", "        let has_worked = server.pass(now_ns);\n        this.group().doorbell().retract();"),
-                      ("        let until = ends_ns", "        group.doorbell().retract();\n        let until = ends_ns")]),
+                      ("        group.doorbell().sleep(timeout, ends_ns);\n", "        group.doorbell().retract();\n        group.doorbell().sleep(timeout, ends_ns);\n")]),
         ],
     ),
     "a reaper in user space does not look who asks": (
@@ -307,46 +307,16 @@ MUTANTS = {
         "doorbell", [(DOORBELL, [("asks.fetch_and(!bit(shard), Ordering::Acquire);", "asks.fetch_and(!bit(shard), Ordering::Relaxed);")])]),
     "a far timer rings in place of a near one": (
         "doorbell",
-        [(DOORBELL, [("        if due.get() >= time_of(word) {\n            return false;\n        }",
-                      "        if due.get() >= time_of(word) {\n            self.retract();\n            return false;\n        }")])],
+        [(DOORBELL, [("        if due.get() >= self.wakes_at.load(Ordering::Relaxed) {\n            return false;\n        }",
+                      "        if due.get() >= self.wakes_at.load(Ordering::Relaxed) {\n            self.retract();\n            return false;\n        }")])],
     ),
     "one producer rings for all": (
         "doorbell",
-        [(DOORBELL, [("            _ => self.ring_but_hooks(),\n",
-                      "            _ => {\n                let wakes_at = &self.wakes_at;\n"
-                      "                let (no, yes) = (Ordering::Relaxed, Ordering::Relaxed);\n"
-                      "                let first = wakes_at.compare_exchange(word, AWAKE, no, yes).is_ok();\n"
-                      "                first && self.ring_but_hooks()\n            }\n")])],
+        [(DOORBELL, [("        reached(Event::RangEarlier);\n        self.ring_but_hooks()\n",
+                      "        let (no, yes) = (Ordering::Relaxed, Ordering::Relaxed);\n"
+                      "        let word = self.wakes_at.load(no);\n"
+                      "        self.wakes_at.compare_exchange(word, AWAKE, no, yes).is_ok() && self.ring_but_hooks()\n")])],
     ),
-    "a sleep's end is published before it is set": (
-        "doorbell",
-        [(MOVABLE, [("        alarm.set(due);\n", ""),
-                     ("        if end.is_err() {\n", "        alarm.set(due);\n        if end.is_err() {\n")])],
-    ),
-    "a setter of an earlier sleep publishes its time": (
-        "doorbell", [(DOORBELL, [("if word & SETTERS == 0 { 0 } else { SETTING_LATE }", "word & SETTERS")])]),
-    "a setter of an earlier sleep is forgotten": (
-        "doorbell", [(DOORBELL, [("time | if word & SETTERS == 0 { 0 } else { SETTING_LATE }", "time + 0 * word")])]),
-    "a sleep is brought forward by two at a time": (
-        "doorbell", [(MOVABLE, [("if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {",
-                                  "if claim(word, word | SETTING).is_err() {")])]),
-    "who finds a setter under way relies on it": (
-        "doorbell", [(DOORBELL, [("                if !self.bring_forward(&**alarm, word, due) {\n                    alarm.ring();\n                }\n",
-                                  "                self.bring_forward(&**alarm, word, due);\n")])]),
-    "a ring goes to a sleep that is not under way": (
-        "doorbell", [(DOORBELL, [("Bell::Movable(_, alarm) if word & MOVABLE != 0 => {\n                if",
-                                  "Bell::Movable(_, alarm) => {\n                if")])]),
-    "a late setter keeps its mark": (
-        "doorbell", [(MOVABLE, [("            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);\n",
-                                  "            self.wakes_at.fetch_and(!SETTING, Ordering::Release);\n")])]),
-    "a setter is claimed Relaxed": (
-        "doorbell", [(MOVABLE, [("compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)",
-                                  "compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)")])]),
-    "a setter ends Relaxed": (
-        "doorbell", [(MOVABLE, [("            Ordering::Release,\n            Ordering::Relaxed,\n        );\n        reached(if end",
-                                  "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        reached(if end")])]),
-    "a late setter ends Relaxed": (
-        "doorbell", [(MOVABLE, [("fetch_and(!SETTERS, Ordering::Release)", "fetch_and(!SETTERS, Ordering::Relaxed)")])]),
     "expiration published before the ring": (
         "doorbell",
         [(SHARD, [(RING + "        bucket.arm(place.expiration);\n", "        bucket.arm(place.expiration);\n" + RING)])],
@@ -421,7 +391,7 @@ MUTANTS = {
     ),
     "reset does not look at the place": (
         "reset_fire",
-        [(HOLDER, [("            if deadline < self.filed().expiration {\n                return Reset::TooEarly;\n            }\n", "")])],
+        [(HOLDER, [("deadline < opens || is_crowded(opens)", "is_crowded(opens)")])],
     ),
     # SEAT
     "a failed taking of a seat acquires nothing": (
@@ -512,8 +482,7 @@ MUTANTS = {
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "freed", [(SHARED, [("        unsafe { after_readers(give) };\n    }\n\n    /// Gives memory of blocks",
-         "        let _ = unsafe { after_readers(|| ()) };\n        give();\n    }\n\n    /// Gives memory of blocks")])]),
+        "freed", [("src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
         "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release)",
@@ -544,17 +513,27 @@ MUTANTS = {
         "takeover", [(TURN, [("        if !in_hand.payloads().is_empty() {\n", "        if false {\n")])]),
 
     "a hand-over is not fenced": (
-        "takeover", [("src/reaper/watch.rs", [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n",
-                                               "        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n")])]),
+        "takeover", [(WATCH, [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n",
+                                               "        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n")])]),
     "a watch is not fenced": (
-        "takeover", [("src/reaper/watch.rs", [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+        "takeover", [(WATCH, [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
                                                "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
-    "a lone task is not fenced": (
-        "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that `turner`, which holds", "    }\n\n    /// Notes that `turner`, which holds")])]),
-    "a lone task does not look for notices": (
-        "takeover", [("src/reaper/watch.rs", [("part.is_asked() || !has_watcher", "!has_watcher")])]),
-    "nobody is called for a timer beside a lone task": (
-        "takeover", [(DOORBELL, [("            call();\n", "            let _ = call;\n")])]),
+    "a watcher leaves the mark of the alarm": (
+        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns",
+                               "        self.next.at_ns.store(looks_at_ns")])]),
+    "a watcher takes the mark off after its fence": (
+        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.next.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
+    "an alarm is marked and not set": (
+        "takeover", [(WATCH, [("            alarm.set(Some(latest_ns));\n", "")])]),
+    "an alarm is marked after it was set": (
+        "takeover", [(WATCH, [("            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
+                               "            alarm.set(Some(latest_ns));\n            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
+    "an alarm that is taken back keeps its mark": (
+        "takeover", [(WATCH, [("            self.next.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
+                               "            alarm.set(None);\n")])]),
+    "a leader does not look for the mark": (
+        "takeover", [(WATCH, [("self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
 
     # LEAD
     "the lead is lent without a release": (
@@ -613,7 +592,7 @@ MUTANTS = {
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
     ),
     "the reader's link is read Relaxed": (
-        "bucket_read", [(SCAN, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
+        "bucket_read", [(SCAN, [("this.next().load(Ordering::Acquire)", "this.next().load(Ordering::Relaxed)")])]),
     "the reader's link is read Relaxed in a hand": (
         "bucket_read", [(HAND, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
@@ -688,15 +667,13 @@ MUTANTS = {
     ),
     "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
     "a reader looks into no hand": (
-        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(0) {")])]),
+        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(0) {")])]),
     "a reader looks into the wide hands alone": (
-        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(2) {")])]),
+        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(2) {")])]),
     "a reader looks into the hands before it looks into the buckets": (
         "bucket_read",
-        [(SCAN, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
-                    "            let see = |of, entry| self.see(of, entry, |it| found.push(it));\n"
-                    "            // SAFETY: a mutant.\n            unsafe { hand.read(&mut left, see) };\n        }\n        left = steps;\n"),
-                   ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in")])]),
+        [(SCAN, [("        self.look_into_buckets(reader, steps, goes_on, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_hands(reader, steps, scan);\n",
+                   "        self.look_into_hands(reader, steps, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_buckets(reader, steps, goes_on, scan);\n")])]),
     "a reader looks once": (
         "scan", [(SCAN, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (
@@ -733,8 +710,6 @@ MUTANTS = {
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
-    "what is swept is used again at once": (
-        "bucket_read", [(SWEEP, [("        if !self.swept.is_empty() {\n", "        if !self.swept.is_empty() && !shared.memory.leave(0, &mut self.swept) {\n")])]),
     "a place is written Relaxed": (
         "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED
@@ -794,19 +769,31 @@ MUTANTS = {
     "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap = ArmedHeap::default();\n", "        self.wheel.close();\n        owner.heap = ArmedHeap::default();\n")])]),
     "a segment is made by load and store": (
         "stop",
-        [(WHEEL, [("        let done = self.segments[at].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let other = self.segments[at].load(Ordering::Acquire);\n        let done = if other.is_null() {\n            self.segments[at].store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+        [(WHEEL, [("        let done = segment.compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let other = segment.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            segment.store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
     ),
     "a segment is published without Release": (
         "stop",
         [(WHEEL, [("            made.cast::<B>(),\n            Ordering::AcqRel,", "            made.cast::<B>(),\n            Ordering::Acquire,")])],
     ),
     "only the first segment of a level is closed": (
-        "stop", [(WHEEL, [("        for segment in &self.segments {", "        for segment in self.segments.iter().step_by(self.per_level) {")])],
+        "stop", [(WHEEL, [("            for segment in self.table(at).unwrap_or_default() {", "            for segment in self.table(at).unwrap_or_default().iter().take(1) {")])],
     ),
     "a walk leaves a level's further segments out": (
-        "stop", [(WHEEL, [("        let segments = (begin..self.segments.len()).filter_map(|at| {",
-                           "        let segments = (begin..self.segments.len()).step_by(self.per_level).filter_map(|at| {")])],
+        "stop", [(WHEEL, [("(begin..table.len() as u32).filter_map(", "(begin..table.len() as u32).take(1).filter_map(")])],
+    ),
+    "a table is made by load and store": (
+        "stop",
+        [(WHEEL, [("        let done = self.levels[usize::from(level) - 1].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let there = &self.levels[usize::from(level) - 1];\n        let other = there.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            there.store(made.cast::<AtomicPtr<B>>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+    ),
+    "a table is published without Release": (
+        "stop",
+        [(WHEEL, [("            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,", "            made.cast::<AtomicPtr<B>>(),\n            Ordering::Acquire,")])],
+    ),
+    "a level that is not in use is not closed": (
+        "stop",
+        [(WHEEL, [("            let _ = level.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);\n", "            let _: (_, *mut AtomicPtr<B>, *mut AtomicPtr<B>) = (level, none, mark);\n")])],
     ),
     "a vacancy keeps its list bit": (
         "stop",
@@ -820,6 +807,22 @@ MUTANTS = {
     "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first().and_then(", "owner.rounds.opens.first().filter(|_| shared.engine == 0).and_then(")])]),
     "what is parked is forgotten by a stop": (
         "parked", [(CLOSE, [("at_hand.chain(iter::from_fn(|| owner.parked.take()))", "at_hand.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
+    "a cascade that is overtaken keeps its own opening": (
+        "shard", [(FLUSH, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
+    "a sweep stays in a round that opens": (
+        "shard", [(FLUSH, [("        self.keep_sweep_from(Spot::Round(place));\n", "        let _ = Spot::Round(place);\n")])]),
+    "a reader finds a table Relaxed": (
+        "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
+    "a reader finds a segment Relaxed": (
+        "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
+    "a hand that is empty again looks as before": (
+        "hand", [(HAND, [("        // So that a hand that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
+    "an owner that pauses does not tell of its crowd": (
+        "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
+    "a seat in a crowd is taken": (
+        "parked", [("src/memory/cache.rs", [("let at = kept.iter().rposition(|seat| shared.is_crowded(seat.opens))?;", "let at = kept.iter().rposition(|_| false)?;"), (" && !shared.is_crowded(last.opens)", "")])]),
+    "a timer in a crowd is moved in place": (
+        "parked", [(HOLDER, [("deadline < opens || is_crowded(opens)", "deadline < opens")])]),
     "what is parked is not due": (
         "parked", [(FLUSH, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
     "nothing is parked": (
@@ -866,12 +869,12 @@ MUTANTS = {
     ),
     "a ring goes without waiting for readers": (
         "dismantle",
-        [(WHEEL, [("                unsafe { after_readers(move || free_slice(made)) };", "            free_slice(made);"),
+        [(WHEEL, [("                unsafe { after_readers(move || made.free()) };", "                made.free();"),
                   ("use crate::entry::after_readers;\n", "")])],
     ),
     "no mark in place of a ring that goes": (
         "dismantle",
-        [(WHEEL, [("self.segments[at].swap(never(), Ordering::AcqRel)", "self.segments[at].load(Ordering::Acquire)")])],
+        [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
     ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (
@@ -1108,6 +1111,22 @@ MUTANTS = {
     ),
     "an owner is made without being counted": (
         "twin", [(TWIN, [("self.body().owners.fetch_add(1, Ordering::Relaxed)", "self.body().owners.fetch_add(0, Ordering::Relaxed)")])],
+    ),
+    # CLOSABLE
+    "a use of what is closed ends without Release": (
+        "closable", [(CLOSABLE, [("fetch_sub(USE, Ordering::AcqRel)", "fetch_sub(USE, Ordering::Acquire)")])],
+    ),
+    "the last use of what is closed does not see the others end": (
+        "closable", [(CLOSABLE, [("fetch_sub(USE, Ordering::AcqRel)", "fetch_sub(USE, Ordering::Release)")])],
+    ),
+    "who closes a value does not see its uses end": (
+        "closable", [(CLOSABLE, [("fetch_or(CLOSED, Ordering::Acquire)", "fetch_or(CLOSED, Ordering::Relaxed)")])],
+    ),
+    "a use begins after the close": (
+        "closable", [(CLOSABLE, [("(word & CLOSED == 0).then_some(word + USE)", "Some(word + USE)")])],
+    ),
+    "the last use does not drop what was closed meanwhile": (
+        "closable", [(CLOSABLE, [("== USE | CLOSED {", "== CLOSED {")])],
     ),
     # LATCH
     "a latch is found open without Acquire": (

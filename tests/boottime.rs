@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::{BuildError, Builder, Clock, Driver, Engine, TurnError, When};
+use tickless::{BuildError, Builder, Clock, Driver, Engine, TurnError};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -158,16 +158,17 @@ fn a_caller_may_drive_such_an_engine_and_no_hand_moves_its_clock() {
 }
 
 #[test]
-fn an_engine_takes_two_files_for_each_thread_that_sleeps_for_its_shards() {
+fn an_alarm_takes_three_files_and_is_for_those_who_cannot_park() {
     let _alone = alone();
     let engine = builder(5).reapers(2, 5).build().unwrap();
-    assert_eq!(alarm_files(), 6);
-    let plain = Engine::builder().shards(5).reapers(5, 5).build().unwrap();
-    assert_eq!(alarm_files(), 21, "others take as many");
-    let many = Engine::builder().shards(65).reapers(65, 65).build().unwrap();
+    assert_eq!(alarm_files(), 6, "two threads sleep for its shards");
+    let plain = Engine::builder().shards(5).build().unwrap();
+    assert_eq!(alarm_files(), 9, "its watcher has one");
+    let many = Engine::builder().shards(5).reapers(2, 5).build().unwrap();
+    let unwatched = Engine::builder().shards(5).reapers(1, 5).takeover(None).build().unwrap();
     let driven = Engine::builder().driver(Driver::Caller).build().unwrap();
-    assert_eq!(alarm_files(), 21, "unless they have many threads, or none");
-    drop((many, driven));
+    assert_eq!(alarm_files(), 9, "if there is one, and one group");
+    drop((many, unwatched, driven));
     engine.schedule_detached(HOUR, || ()).unwrap();
     drop((engine, plain));
     thread::spawn(move || {
@@ -182,20 +183,16 @@ fn an_engine_takes_two_files_for_each_thread_that_sleeps_for_its_shards() {
 #[test]
 fn a_thread_that_drops_engines_which_it_has_used_leaves_no_file_open() {
     let _alone = alone();
-    let precisely = |delay| When::after(delay).precise();
     for is_stopped in [false, true] {
         let engines: Vec<Engine> = (0..10)
             .map(|n| match n % 3 {
                 0 => builder(2).build().unwrap(),
                 1 => Engine::builder().shards(2).build().unwrap(),
-                _ => Engine::builder().shards(2).precise(0.1).build().unwrap(),
+                _ => Engine::builder().shards(2).reapers(2, 2).build().unwrap(),
             })
             .collect();
-        for (n, engine) in engines.iter().enumerate() {
+        for engine in &engines {
             engine.schedule_detached(HOUR, || ()).unwrap();
-            if n % 3 == 2 {
-                engine.schedule_detached(precisely(HOUR), || ()).unwrap();
-            }
         }
         assert!(alarm_files() >= 30);
         if is_stopped {
@@ -204,6 +201,35 @@ fn a_thread_that_drops_engines_which_it_has_used_leaves_no_file_open() {
         drop(engines);
         assert_eq!(alarm_files(), 0, "stopped before: {is_stopped}");
     }
+}
+
+#[test]
+fn a_thread_that_has_used_engines_does_not_keep_their_files_open() {
+    let _alone = alone();
+    let engines: Vec<Engine> = (0..10)
+        .map(|n| match n % 2 {
+            0 => builder(2).build().unwrap(),
+            _ => Engine::builder().shards(2).build().unwrap(),
+        })
+        .collect();
+    let ((use_them, to_use), (used, is_used)) = (mpsc::channel::<Engine>(), mpsc::channel());
+    let other = thread::spawn(move || {
+        // It keeps nothing but what threads keep of engines that they have used.
+        for engine in to_use {
+            engine.schedule_detached(HOUR, || ()).unwrap();
+            drop(engine);
+            used.send(()).unwrap();
+        }
+    });
+    for engine in &engines {
+        use_them.send(engine.clone()).unwrap();
+        is_used.recv().unwrap();
+    }
+    assert!(alarm_files() >= 30);
+    drop(engines);
+    assert_eq!(alarm_files(), 0);
+    drop(use_them);
+    other.join().unwrap();
 }
 
 #[test]
@@ -223,12 +249,11 @@ fn without_files_there_is_no_such_engine_and_nothing_stays_open() {
 fn without_files_another_engine_parks_its_threads() {
     let _alone = alone();
     let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
-    let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-    rlimit::Resource::NOFILE.set((open + 3).min(hard), hard).unwrap();
-    let engine = Engine::builder().shards(4).reapers(4, 4).build();
+    rlimit::Resource::NOFILE.set(0, hard).unwrap();
+    let engine = Engine::builder().shards(4).build();
     rlimit::Resource::NOFILE.set(soft, hard).unwrap();
     let engine = engine.unwrap();
-    assert!(alarm_files() < 12, "not every thread has its files");
+    assert_eq!(alarm_files(), 0, "its watcher has no alarm");
     let (sender, receiver) = mpsc::channel();
     for ms in (0..40).rev() {
         let sender = sender.clone();

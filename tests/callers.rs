@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tickless::inspect::Inspector;
-use tickless::{Engine, ManualClock, When};
+use tickless::{Engine, ManualClock};
 
 use crate::inspect::ask;
 
@@ -22,8 +22,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const TIMERS: u64 = 32_000;
 
 fn manual() -> Engine {
-    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    builder.precise(0.5).build().unwrap()
+    Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()
 }
 
 fn told(inspector: &Inspector) -> Value {
@@ -63,7 +62,7 @@ fn each_place_is_told_as_often_as_it_schedules() {
     let lines = thread::scope(|threads| {
         let schedule = || {
             let mut scope = engine.scope();
-            let mut lines = [0; 4];
+            let mut lines = [0; 3];
             for _ in 0..TIMERS {
                 // In turns, so that a sample at regular intervals would see only one of them.
                 lines[0] = here() + 1;
@@ -71,8 +70,6 @@ fn each_place_is_told_as_often_as_it_schedules() {
                 lines[1] = here() + 1;
                 engine.schedule_detached(HOUR, || ()).unwrap();
                 lines[2] = here() + 1;
-                engine.schedule(When::after(HOUR).precise(), || ()).unwrap().cancel();
-                lines[3] = here() + 1;
                 let key = scope.schedule(HOUR, || ()).unwrap();
                 scope.cancel(key);
             }
@@ -84,10 +81,14 @@ fn each_place_is_told_as_often_as_it_schedules() {
     });
     let told = told(&inspector);
     assert_eq!((&told["sampled"], &told["every"]), (&true.into(), &64.into()));
-    assert_eq!(told["others"], 0);
+    // Samples of one thread while the other noted one, and was perhaps suspended.
+    let others = told["others"].as_u64().unwrap();
     let samples = samples(&inspector);
     assert_eq!(samples.keys().copied().collect::<Vec<_>>(), lines);
-    samples.values().for_each(|&samples| assert_near(samples, 3 * TIMERS));
+    let (expected, slack) = (3 * TIMERS / 64, 3 * TIMERS / 256);
+    for samples in samples.into_values() {
+        assert!(samples <= expected + slack && samples + others >= expected - slack, "{samples}");
+    }
 }
 
 #[test]

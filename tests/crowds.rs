@@ -2,7 +2,10 @@
 //! (`tests/realtime/crowds.rs` has a crowd on an engine with threads.)
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use crate::random::Random;
 use crate::token::{Fates, Token};
 use tickless::dispatch::InHand;
 use tickless::doorbell::{Bell, Doorbell};
+use tickless::keyed::KeyedTimers;
 use tickless::local::Geometry;
 use tickless::memory::{SHARE, Shared};
 use tickless::producer::Producer;
@@ -217,7 +221,7 @@ fn what_is_parked_is_dropped_with_the_engine() {
 }
 
 #[test]
-fn what_is_parked_can_be_cancelled_and_moved_and_its_seats_taken() {
+fn what_is_parked_can_be_cancelled_and_moved_and_its_seats_are_left() {
     let (engine, clock, fates, handles) = parked();
     let (mut cancelled, mut moved, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for (number, mut handle) in handles.into_iter().enumerate().filter(|&(n, _)| fates.of(n).0 == 0)
@@ -236,12 +240,12 @@ fn what_is_parked_can_be_cancelled_and_moved_and_its_seats_taken() {
         }
     }
     engine.check().unwrap();
-    // They take the seats of those that were cancelled, in the parked hand.
+    // They do not take the seats of those that were cancelled, in the parked hand.
     let before = engine.stats().seated;
     for number in 101..111 {
         engine.schedule_detached(TICK * 5, fates.token(number)).unwrap();
     }
-    assert_eq!(engine.stats().seated - before, 10);
+    assert_eq!(engine.stats().seated - before, 0);
     while engine.turn_at_most(0, 7).unwrap().more {
         engine.check().unwrap();
     }
@@ -254,11 +258,89 @@ fn what_is_parked_can_be_cancelled_and_moved_and_its_seats_taken() {
     drop((kept, clock));
 }
 
+/// Each of the doors that move a timer by its word alone.
+#[test]
+fn a_door_takes_its_timer_out_of_a_crowd() {
+    let (clock, runs) = (ManualClock::new(), Arc::new(Mutex::new(Vec::new())));
+    let builder = Builder::new().tick(TICK).shards(1).manual_clock(&clock).share(1);
+    let engine = builder.build().unwrap();
+    let note = |name: &'static str| {
+        let runs = runs.clone();
+        move || runs.lock().unwrap().push(name)
+    };
+    let timers = KeyedTimers::with_engine(&engine);
+    timers.schedule_keyed("key", TICK, note("keyed")).unwrap();
+    let mut sleep = engine.sleep(TICK);
+    let mut queue = engine.delay_queue();
+    let item = queue.insert("item", TICK);
+    let waker = &mut Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut sleep).poll(waker).is_pending());
+    assert!(queue.poll_expired(waker).is_pending());
+    // The lists are LIFO: these fire before the others.
+    (0..100).for_each(|_| engine.schedule_detached(TICK, note("crowd")).unwrap());
+    clock.advance(TICK);
+    assert_eq!(engine.turn_at_most(0, 10).unwrap().fired, 10);
+    timers.reset("key", TICK).unwrap();
+    sleep.reset(TICK);
+    assert!(queue.reset(item, TICK));
+    assert!(Pin::new(&mut sleep).poll(waker).is_pending());
+    assert!(queue.poll_expired(waker).is_pending());
+    clock.advance(TICK);
+    assert!(engine.turn_at_most(0, 10).unwrap().more, "the crowd has not ended");
+    assert!(runs.lock().unwrap().contains(&"keyed"));
+    assert!(Pin::new(&mut sleep).poll(waker).is_ready());
+    assert!(queue.poll_expired(waker).is_ready());
+}
+
 #[test]
 fn a_snapshot_has_what_is_parked() {
     let (engine, _clock, _fates, handles) = parked();
     assert_eq!((engine.len(), engine.snapshot().len()), (90, 90));
     drop(handles);
+}
+
+/// A crowd of 120,000 timers has begun to fire, 1,024 in a turn. In each tick, `move_one` makes one
+/// of its timers, the one that was filed first, due a tick later. Returns how many of those have
+/// fired when the last of them is due.
+fn fired_beside_the_crowd(
+    mut move_one: impl FnMut(&Engine<u64>, Handle<u64>, u64) -> Option<Handle<u64>>,
+) -> usize {
+    const TICKS: u64 = 60;
+    let (engine, clock, log) = engine(Builder::new());
+    let handles = (0..CROWD as u64).map(|n| engine.schedule(TICK * 10, n).unwrap());
+    let (mut handles, mut kept) = (handles.collect::<Vec<_>>().into_iter(), Vec::new());
+    clock.advance(TICK * 10);
+    engine.turn_at_most(0, SHARE).unwrap();
+    for number in 0..TICKS {
+        kept.extend(move_one(&engine, handles.next().unwrap(), number));
+        clock.advance(TICK);
+        engine.turn_at_most(0, SHARE).unwrap();
+    }
+    engine.check().unwrap();
+    // The turns under way when they became due: one of the crowd's, and their own.
+    (0..2).for_each(|_| _ = engine.turn_at_most(0, SHARE).unwrap());
+    assert!(engine.len() > CROWD / 4, "the crowd has not ended");
+    drop(handles);
+    take(&log).into_iter().filter(|&number| number < TICKS).count()
+}
+
+#[test]
+fn a_timer_that_takes_a_place_in_a_crowd_does_not_wait_for_it() {
+    let fired = fired_beside_the_crowd(|engine, handle, number| {
+        assert!(handle.cancel(), "it waits in the crowd");
+        engine.schedule_detached(TICK, number).unwrap();
+        None
+    });
+    assert_eq!(fired, 60);
+}
+
+#[test]
+fn a_timer_that_leaves_a_crowd_for_later_does_not_wait_for_it() {
+    let fired = fired_beside_the_crowd(|_, mut handle, _| {
+        assert_eq!(handle.reset(TICK), Ok(()), "it waits in the crowd");
+        Some(handle)
+    });
+    assert_eq!(fired, 60);
 }
 
 /// A shard and what surrounds it, to run turns as an engine's threads do.
@@ -297,7 +379,7 @@ impl Bench {
             observer: &Observer::default(),
             stopping: &AtomicBool::new(false),
             watch: None,
-            part: None,
+            leads: false,
         };
         let owner = self.shard.owner().lock().unwrap();
         let report = reaper.turn_of(owner, &mut self.in_hand, Tick::new(now), looks).unwrap();

@@ -42,7 +42,7 @@ fn a_reaper_is_woken_for_what_is_due_before_it_would_wake() {
 fn precise_timers_fire_with_and_without_a_wait_in_user_space() {
     for share in [0.0, 0.5] {
         let engine = Engine::builder().shards(1).precise(share).build().unwrap();
-        fires(&engine, |delay| When::after(delay).precise());
+        fires(&engine, When::after);
     }
     let spinning = Engine::builder().shards(1).spin_before(2 * MS).spin_share(1.0);
     fires(&spinning.build().unwrap(), When::after);

@@ -102,3 +102,38 @@ fn what_is_cancelled_wakes_the_reaper_for_no_more_far_deadlines_than_there_are_s
     // Besides, each coarse bucket and each bucket below it opens.
     assert!(wakes <= 64 + 8, "{wakes} wake-ups for nothing");
 }
+
+/// How often the reaper wakes in 50 seconds in which fifty timers of five seconds are moved ten
+/// times per second each, so that none fires.
+fn wakes_for_heartbeats(builder: Builder) -> usize {
+    let (engine, clock, log) = engine(builder);
+    let mut timers = Vec::new();
+    let (mut wakes, mut next) = (0, None);
+    for now in 0..60_000_u64 {
+        if now < 100 && now % 2 == 0 {
+            timers.push(engine.schedule(MS * 5000, now).unwrap());
+            next = engine.turn(0).unwrap().next;
+        } else if now >= 100 && now % 2 == 0 {
+            timers[now as usize % 100 / 2].reset(MS * 5000).unwrap();
+        }
+        clock.advance(MS);
+        if next.is_some_and(|next| next <= engine.now()) {
+            // At first, each is where it was filed when nobody had moved it.
+            wakes += usize::from(now >= 10_000);
+            let mut turn = engine.turn(0).unwrap();
+            while turn.more {
+                turn = engine.turn(0).unwrap();
+            }
+            next = turn.next;
+        }
+    }
+    assert!(log.lock().unwrap().is_empty() && timers.len() == 50);
+    wakes
+}
+
+#[test]
+fn timers_that_are_moved_all_the_time_wake_the_reaper_hardly_more_often_because_they_are_few() {
+    let few = wakes_for_heartbeats(Builder::new());
+    let many = wakes_for_heartbeats(Builder::new().exact_below(0));
+    assert!(few <= 2 * many, "{few} wake-ups, {many} if they are filed as many are");
+}

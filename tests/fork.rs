@@ -20,7 +20,7 @@ use tickless::future::{DelayQueue, SleepError};
 use tickless::netty::HashedWheelTimer;
 use tickless::{
     Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
-    Task, TurnError, When,
+    Task, TurnError,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -68,27 +68,6 @@ fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
     assert_works(&engine);
     assert!(pending.cancel());
     assert!(engine.stop().unwrap().is_empty());
-}
-
-#[test]
-fn precise_timers_stay_with_the_parent() {
-    let engine = Engine::builder().shards(1).precise(0.1).build().unwrap();
-    let precisely = |delay| When::after(delay).precise();
-    let (sender, receiver) = mpsc::channel();
-    let mut kept = engine.schedule(precisely(HOUR), || ()).unwrap();
-    in_a_child("precise timers", || {
-        assert!(engine.schedule(precisely(MS), || ()).unwrap_err().is_stopped());
-        assert!(kept.reset(MS).is_err());
-        assert_eq!((engine.len(), engine.snapshot().len()), (1, 1));
-        assert_eq!(engine.stop().err(), Some(StopError::Forked));
-        assert_eq!(engine.turn(1).err(), Some(TurnError::Forked));
-        assert!(kept.cancel());
-        drop(engine.clone());
-    });
-    engine.schedule_detached(precisely(MS), move || sender.send(7).unwrap()).unwrap();
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(7));
-    assert_works(&engine);
-    assert_eq!(engine.stop().unwrap().len(), 1);
 }
 
 #[test]

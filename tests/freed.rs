@@ -4,12 +4,15 @@
 
 #[path = "common/counting.rs"]
 mod counting;
+#[path = "common/leaks.rs"]
+mod leaks;
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use counting::{Counting, Live, free_what_waits_for_readers, live, made_here};
+use leaks::is_no_more_than;
 use tickless::{Engine, ManualClock};
 
 #[global_allocator]
@@ -91,6 +94,7 @@ fn nothing_is_left_of_an_engine_when_it_and_the_threads_that_used_it_are_gone() 
     assert!(made_here() > 0 && first.blocks > 0, "the allocator that counts is in use");
     for round in 1..=6 {
         let left = live_through(round);
-        assert_eq!(left, first, "round {round}");
+        // If each engine left one block, it would be twelve in the end.
+        assert!(is_no_more_than(left, first), "round {round}: {left:?}, {first:?}");
     }
 }

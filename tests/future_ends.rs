@@ -1,4 +1,4 @@
-//! What becomes of sleeps, timeouts and intervals whose engine stops, goes, or has no room.
+//! What becomes of sleeps, timeouts and intervals whose engine stops or goes.
 
 use std::error::Error;
 use std::future::{pending, poll_fn};
@@ -19,8 +19,6 @@ const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-const FULL: Poll<Result<(), SleepError>> = Poll::Ready(Err(SleepError::Full));
-
 const STOPPED: Poll<Result<(), SleepError>> = Poll::Ready(Err(SleepError::Stopped));
 
 fn try_poll(sleep: &mut Sleep, waker: &Waker) -> Poll<Result<(), SleepError>> {
@@ -35,11 +33,6 @@ fn next(interval: &mut Interval, waker: &Waker) -> Poll<Option<std::time::Instan
 fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     let panic = catch_unwind(AssertUnwindSafe(f)).err().expect("it panics");
     panic.downcast_ref::<String>().expect("a panic with a text").clone()
-}
-
-fn room_for(timers: u64) -> Engine {
-    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    builder.max_pending(timers).count_sleeps(true).build().unwrap()
 }
 
 #[test]
@@ -124,42 +117,23 @@ fn the_last_engine_that_goes_wakes_who_waits() {
 
 #[test]
 fn a_timeout_ends_with_what_kept_it_from_being_timed() {
-    let (engine, (_, waker)) = (room_for(1), bell());
+    let (engine, (_, waker)) = (engine_by_hand(), bell());
     let mut first = engine.timeout(HOUR, pending::<()>());
     assert!(poll(&mut first, &waker).is_pending());
     let cause = |answer: Poll<Result<(), Elapsed>>| match answer {
         Poll::Ready(Err(error)) => error,
         other => panic!("{other:?}"),
     };
-    let full = cause(poll(&mut engine.timeout(HOUR, pending()), &waker));
-    assert_eq!(full.cause(), Some(SleepError::Full));
-    assert_eq!(full.to_string(), "the deadline could not be timed");
-    assert_eq!(full.source().unwrap().to_string(), "as many timers as allowed are pending");
-    assert_eq!(io::Error::from(full).kind(), io::ErrorKind::Other);
+    let mut late = engine.timeout(HOUR, pending());
     drop(engine.stop());
-    let stopped = cause(poll(&mut first, &waker));
-    assert_eq!(stopped.cause(), Some(SleepError::Stopped));
-    assert_eq!(stopped.source().unwrap().to_string(), "the engine has stopped");
+    for timeout in [&mut first, &mut late] {
+        let stopped = cause(poll(timeout, &waker));
+        assert_eq!(stopped.cause(), Some(SleepError::Stopped));
+        assert_eq!(stopped.to_string(), "the deadline could not be timed");
+        assert_eq!(stopped.source().unwrap().to_string(), "the engine has stopped");
+        assert_eq!(io::Error::from(stopped).kind(), io::ErrorKind::Other);
+    }
     assert_eq!(io::Error::from(SleepError::Stopped).kind(), io::ErrorKind::Other);
-}
-
-#[test]
-fn a_full_engine_is_told_to_who_asks_and_asked_again_by_the_next_poll() {
-    let (engine, (bell, waker)) = (room_for(1), bell());
-    let mut first = engine.sleep(MS);
-    assert_eq!(poll(&mut first, &waker), Poll::Pending);
-    let mut second = engine.sleep(MS * 5);
-    assert_eq!(try_poll(&mut second, &waker), FULL);
-    let text = "a sleep cannot wait: as many timers as allowed are pending";
-    assert_eq!(panic_of(|| poll(&mut second, &waker)), text);
-    let mut interval = engine.interval_at(engine.now() + MS, MS);
-    let text = "an interval cannot tick: as many timers as allowed are pending";
-    assert_eq!(panic_of(|| next(&mut interval, &waker)), text);
-    assert_eq!(bell.woken(), 0, "refusals wake nobody");
-    drop(first);
-    assert_eq!(try_poll(&mut second, &waker), Poll::Pending);
-    engine.advance(MS * 5).unwrap();
-    assert_eq!((try_poll(&mut second, &waker), bell.woken()), (Poll::Ready(Ok(())), 1));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Sleeps with a policy, on engines that refuse them: stopped, gone or full.
+//! Sleeps with a policy, on engines that refuse them: stopped or gone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
@@ -6,20 +6,12 @@ use std::time::Duration;
 
 use crate::hands::engine_by_hand;
 use crate::polling::{bell, poll};
+use tickless::Engine;
 use tickless::future::{OnRefusal, PolicySleep};
-use tickless::{Engine, Handle, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// An engine that has room for one timer, which takes it.
-fn full() -> (Engine, Handle) {
-    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.max_pending(1).count_sleeps(true).build().unwrap();
-    let takes_the_room = engine.schedule(HOUR, || ()).unwrap();
-    (engine, takes_the_room)
-}
 
 /// Sleeps of an hour, on an engine that has stopped, and on one that is gone since.
 fn late(policy: OnRefusal) -> [(PolicySleep, Option<Engine>); 2] {
@@ -51,9 +43,7 @@ fn a_sleep_that_is_not_refused_is_a_sleep() {
 
 #[test]
 fn one_that_elapses_lets_others_run_first_and_stays_ready_until_it_is_reset() {
-    let (engine, room) = full();
-    let full = (engine.sleep(HOUR).on_refusal(OnRefusal::default()), None);
-    for (mut sleep, _engine) in late(OnRefusal::Elapse).into_iter().chain([full]) {
+    for (mut sleep, _engine) in late(OnRefusal::default()) {
         let (bell, waker) = bell();
         for resets in 1..4 {
             assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, resets));
@@ -62,37 +52,16 @@ fn one_that_elapses_lets_others_run_first_and_stays_ready_until_it_is_reset() {
             sleep.reset(HOUR);
         }
     }
-    // One that was ready does not fall asleep when there is room.
-    let (mut sleep, (bell, waker)) = (engine.sleep(HOUR).on_refusal(OnRefusal::Elapse), bell());
-    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
-    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()));
-    assert!(room.cancel());
-    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()));
-    sleep.reset(HOUR);
-    assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 1));
-    assert_eq!(engine.len(), 1, "it has a timer now");
 }
 
 #[test]
-fn one_that_never_elapses_wakes_nobody_and_takes_what_room_there_is() {
+fn one_that_never_elapses_wakes_nobody() {
     for (mut sleep, _engine) in late(OnRefusal::Never) {
         let (bell, waker) = bell();
         for _ in 0..3 {
             assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 0));
         }
     }
-    let ((engine, room), (bell, waker)) = (full(), bell());
-    let mut sleep = engine.sleep(MS).on_refusal(OnRefusal::Never);
-    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
-    engine.advance(MS).unwrap();
-    assert_eq!(bell.woken(), 0);
-    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()), "the deadline has passed");
-    sleep.reset(MS);
-    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
-    assert!(room.cancel());
-    assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 0));
-    engine.advance(MS).unwrap();
-    assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Ready(()), 1));
 }
 
 #[test]

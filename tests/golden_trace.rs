@@ -67,7 +67,7 @@ impl Bench {
             observer: &Observer::default(),
             stopping: &AtomicBool::new(false),
             watch: None,
-            part: None,
+            leads: false,
         };
         let report = reaper.turn(&mut InHand::new(), now, usize::MAX).unwrap();
         (report, fired.into_inner().unwrap())

@@ -80,7 +80,7 @@ fn a_listing_has_each_timer_with_its_distance() {
     let timers = listed.as_array_mut().unwrap();
     timers.sort_by_key(|timer| timer["due_in_ns"].as_i64().unwrap_or(i64::MAX));
     let timer = |due_in_ns: Value, level: u8| {
-        let mut timer = json!({ "level": level, "shard": 1, "precise": false });
+        let mut timer = json!({ "level": level, "shard": 1 });
         timer["due_in_ns"] = due_in_ns;
         timer
     };
@@ -95,12 +95,12 @@ fn a_listing_has_each_timer_with_its_distance() {
 #[test]
 fn what_has_passed_is_at_a_negative_distance() {
     let clock = ManualClock::new();
-    let engine = Builder::new().shards(1).manual_clock(&clock).precise(0.5).build().unwrap();
-    engine.schedule_detached(tickless::When::after(MS * 10).precise(), || ()).unwrap();
+    let engine = Builder::new().shards(1).manual_clock(&clock).build().unwrap();
+    engine.schedule_detached(MS * 10, || ()).unwrap();
     clock.advance(MS * 35);
     let text = serde_json::to_string(&engine.snapshot().listing()).unwrap();
     assert!(text.starts_with(r#"[{"due_in_ns":-25000000,"level":"#), "{text}");
-    assert!(text.ends_with(r#","shard":1,"precise":true}]"#), "{text}");
+    assert!(text.ends_with(r#","shard":0}]"#), "{text}");
     let text = serde_json::to_string(&engine.overdue()).unwrap();
     assert_eq!(text, r#"{"oldest_ns":25000000,"shards":1,"stuck":[]}"#);
 }

@@ -1,4 +1,4 @@
-//! The limit on pending timers, and the timers of sleeps, which it counts only if it is told to.
+//! The limit on pending timers, and the timers of sleeps, which it does not count.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,8 +12,9 @@ use crate::random::Random;
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn room_for(timers: u64, builder: Builder) -> Engine {
-    builder.shards(1).manual_clock(&ManualClock::new()).max_pending(timers).build().unwrap()
+fn room_for(timers: u64) -> Engine {
+    let builder = Builder::new().manual_clock(&ManualClock::new());
+    builder.shards(1).max_pending(timers).build().unwrap()
 }
 
 /// How many timers still fit. They are cancelled again.
@@ -34,7 +35,7 @@ fn room(engine: &Engine) -> usize {
 
 #[test]
 fn whatever_becomes_of_sleeps_the_room_stays_as_it_is() {
-    let engine = room_for(3, Builder::new());
+    let engine = room_for(3);
     let (_, first) = bell();
     let (_, second) = bell();
     let mut sleeps: Vec<_> = (1..=10).map(|n| engine.sleep(MS * n)).collect();
@@ -59,31 +60,14 @@ fn whatever_becomes_of_sleeps_the_room_stays_as_it_is() {
 }
 
 #[test]
-fn sleeps_count_if_the_engine_is_told_to() {
-    let engine = room_for(3, Builder::new().count_sleeps(true));
-    let (_, waker) = bell();
-    let (mut one, mut two) = (engine.sleep(MS), engine.sleep(MS * 2));
-    assert!(poll(&mut one, &waker).is_pending() && poll(&mut two, &waker).is_pending());
-    assert_eq!(room(&engine), 1);
-    engine.advance(MS).unwrap();
-    assert_eq!(room(&engine), 2);
-    two.reset(Duration::ZERO);
-    assert_eq!(room(&engine), 2, "an earlier time needs no more room");
-    drop(two);
-    assert_eq!(room(&engine), 3);
-}
-
-#[test]
 fn a_stop_ends_sleeps_returns_others_and_releases_the_right_room() {
-    for count_sleeps in [false, true] {
-        let engine = room_for(4, Builder::new().count_sleeps(count_sleeps));
-        let (_, waker) = bell();
-        let mut sleep = engine.sleep(MS);
-        assert!(poll(&mut sleep, &waker).is_pending());
-        engine.schedule_detached(MS, || ()).unwrap();
-        assert_eq!(engine.stop().unwrap().len(), 1);
-        drop(sleep);
-    }
+    let engine = room_for(4);
+    let (_, waker) = bell();
+    let mut sleep = engine.sleep(MS);
+    assert!(poll(&mut sleep, &waker).is_pending());
+    engine.schedule_detached(MS, || ()).unwrap();
+    assert_eq!(engine.stop().unwrap().len(), 1);
+    drop(sleep);
 }
 
 /// Random steps, each followed by a look at the room that is left.
@@ -92,8 +76,7 @@ fn the_room_is_that_of_timers_which_are_no_sleeps() {
     let (_, first) = bell();
     let (_, second) = bell();
     for seed in 0..20 {
-        let precise = if seed % 2 == 0 { Builder::new() } else { Builder::new().precise(0.2) };
-        let engine = room_for(40, precise);
+        let engine = room_for(40);
         let mut random = Random::new(seed);
         let mut timers: Vec<Handle<Task>> = Vec::new();
         let mut sleeps = Vec::new();
@@ -143,7 +126,7 @@ fn task_of_a_sleep() -> Task {
 
 #[test]
 fn a_sleeps_task_may_be_scheduled_elsewhere() {
-    let engine = room_for(3, Builder::new());
+    let engine = room_for(3);
     engine.schedule_detached(MS, task_of_a_sleep()).unwrap();
     assert_eq!(room(&engine), 2, "it counts, as others do");
     engine.advance(MS).unwrap();
@@ -152,7 +135,7 @@ fn a_sleeps_task_may_be_scheduled_elsewhere() {
 
 #[test]
 fn such_a_task_may_be_taken_back() {
-    let engine = room_for(3, Builder::new());
+    let engine = room_for(3);
     let handle = engine.schedule(MS, task_of_a_sleep()).unwrap();
     assert!(handle.take().is_some());
     assert_eq!(room(&engine), 3);

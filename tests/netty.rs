@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use tickless::netty::{HashedWheelTimer, IntoTask, StartError, Timeout, TimerTask, WorkerState};
+use tickless::sync::Mutex;
 use tickless::{BuildError, GeometryError, ManualClock, ScheduleReason, StopError, TurnError};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -318,4 +319,24 @@ fn a_timeout_is_equal_to_its_clones_alone() {
     assert_eq!(a, clone);
     assert!(a.cancel());
     assert!(clone.is_cancelled() && !b.is_cancelled());
+}
+
+#[test]
+fn a_timeout_that_was_collected_counts_until_the_timer_comes_to_it_cancelled_or_not() {
+    let (timer, _clock) = by_hand();
+    let made: Arc<Mutex<Vec<Timeout>>> = Arc::default();
+    let (tell, told) = mpsc::channel();
+    for _ in 0..3 {
+        let (inside, tell) = (made.clone(), tell.clone());
+        let task = move |timeout: &Timeout| {
+            let others = std::mem::take(&mut *inside.lock().unwrap());
+            let cancelled = others.iter().filter(|other| other.cancel()).count();
+            tell.send((cancelled, timeout.timer().unwrap().pending_timeouts())).unwrap();
+        };
+        let timeout = timer.new_timeout(task, TICK).unwrap();
+        made.lock().unwrap().push(timeout);
+    }
+    assert_eq!(timer.advance(TICK * 2).unwrap(), 3);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [(2, 2)], "the others were cancelled");
+    assert_eq!(timer.pending_timeouts(), 0);
 }

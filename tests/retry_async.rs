@@ -220,16 +220,6 @@ fn an_engine_that_ends_is_the_end() {
 }
 
 #[test]
-fn an_engine_that_is_full_is_the_end() {
-    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.max_pending(1).count_sleeps(true).build().unwrap();
-    let _takes_the_room = engine.schedule(MS, || ()).unwrap();
-    let outcome = Retry::new(hundred()).run_async(&engine, |number| ready(fail(number)));
-    let full = Outcome::Ended { end: End::Full, attempts: 1 };
-    assert_eq!(outcome.now_or_never(), Some(full));
-}
-
-#[test]
 fn pauses_of_no_length_let_others_run() {
     let (engine, (bell, waker)) = (engine_by_hand(), bell());
     let retry = Retry::new(Backoff::new(Duration::ZERO));

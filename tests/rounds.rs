@@ -63,7 +63,7 @@ impl Bench {
             observer: &Observer::default(),
             stopping: &AtomicBool::new(false),
             watch: None,
-            part: None,
+            leads: false,
         };
         reaper.turn(&mut InHand::new(), Tick::new(now), usize::MAX).unwrap();
         fired.into_inner().unwrap()

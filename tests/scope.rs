@@ -9,7 +9,7 @@ use crate::hands::engine_by_hand;
 use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use tickless::scope::Scope;
-use tickless::{Batch, Builder, Engine, ManualClock, ResetError, State, When};
+use tickless::{Batch, Builder, Engine, ManualClock, ResetError, State};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -155,20 +155,6 @@ fn a_reset_keeps_the_key_whichever_way_it_goes() {
 }
 
 #[test]
-fn a_precise_timer_goes_to_the_side_that_serves_it() {
-    let clock = ManualClock::new();
-    let engine = Engine::builder().manual_clock(&clock).precise(0.5).build().unwrap();
-    let mut scope = engine.scope();
-    let soon = When::after(Duration::from_micros(300)).precise();
-    let key = scope.schedule(soon, || ()).unwrap();
-    assert_eq!(scope.deadline(key), Some(engine.now() + Duration::from_micros(300)));
-    assert!(engine.snapshot().iter().all(|timer| timer.precise));
-    scope.schedule(soon, || ()).unwrap();
-    assert!(scope.cancel(key));
-    assert_eq!(engine.advance(Duration::from_micros(300)), Ok(1));
-}
-
-#[test]
 fn a_full_engine_returns_the_payload_and_the_scope_is_as_before() {
     let engine = Engine::builder().manual_clock(&ManualClock::new()).max_pending(2);
     let engine = engine.build().unwrap();
@@ -233,8 +219,6 @@ fn a_scope_keeps_no_engine_alive_and_may_outlive_it() {
     drop(engine);
     assert!((0..10).all(|number| fates.of(number) == (0, 1)), "with the engine");
     assert!(scope.schedule(MS, Fates::new(1).token(0)).unwrap_err().is_stopped());
-    let soon = When::after(MS).precise();
-    assert!(scope.schedule(soon, Fates::new(1).token(0)).unwrap_err().is_stopped());
     // On a thread that has never seen the engine, too.
     let there = move || {
         assert!(scope.schedule(MS, Fates::new(1).token(0)).unwrap_err().is_stopped());

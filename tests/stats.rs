@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickless::periodic::{Backoff, End, Heartbeat, Retry, Schedule};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Driver, Engine, ManualClock, Stats};
+use tickless::{Batch, Builder, Driver, Engine, Handle, ManualClock, State, Stats};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -191,4 +191,34 @@ fn a_periodic_whose_timer_comes_before_it_is_let_go_counts_each_run_once() {
     assert_eq!(account(&engine), [1, 0, 0, 0, 1]);
     engine.turn(0).unwrap();
     assert_eq!((periodic.runs(), account(&engine)), (1, [2, 0, 1, 0, 1]));
+}
+
+/// The definition of *in hand*, by all who look.
+#[test]
+fn what_is_due_and_was_not_handed_over_has_fired_for_its_handle_and_is_pending_for_the_engine() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    let handles: Arc<Mutex<Vec<Option<Handle>>>> = Arc::default();
+    let seen: Arc<Mutex<Option<[usize; 5]>>> = Arc::default();
+    for own in 0..10 {
+        let (inner, inside, saw) = (engine.clone(), handles.clone(), seen.clone());
+        let task = move || {
+            let mut handles = inside.lock().unwrap();
+            if saw.lock().unwrap().is_some() {
+                return;
+            }
+            handles[own] = None;
+            let fired = handles.iter().flatten().filter(|it| it.state() == State::Fired).count();
+            let (stats, shown) = (inner.stats(), inner.snapshot().iter().count());
+            let cancelled = handles.drain(..).flatten().filter_map(|it| it.cancel().then_some(()));
+            let counts = [fired, cancelled.count(), inner.len(), stats.fired as usize, shown];
+            assert_eq!(stats.pending as usize, counts[2]);
+            *saw.lock().unwrap() = Some(counts);
+        };
+        handles.lock().unwrap().push(Some(engine.schedule(MS, task).unwrap()));
+    }
+    engine.advance(MS).unwrap();
+    // (They fire in any order; the first to run looks at all others.)
+    assert_eq!(seen.lock().unwrap().take(), Some([9, 0, 9, 1, 0]));
+    assert_eq!((engine.len(), engine.stats().fired), (0, 10));
 }

@@ -36,8 +36,6 @@ mod patience;
 mod planned;
 #[path = "common/polling.rs"]
 mod polling;
-#[path = "common/precisely.rs"]
-mod precisely;
 #[path = "common/queued.rs"]
 mod queued;
 #[path = "common/random.rs"]
@@ -101,8 +99,6 @@ mod paused;
 mod periodic;
 mod periodic_panics;
 mod precise;
-mod precise_doors;
-mod precise_driven;
 mod purgatory;
 mod purgatory_ends;
 mod purgatory_keys;

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::{Builder, Engine, When};
+use tickless::{Builder, Engine};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,8 +49,16 @@ fn reapers_have_the_name_that_was_asked_for_and_a_number() {
 }
 
 #[test]
-fn an_engine_that_nobody_uses_has_one_thread_however_many_shards_it_has() {
-    let engine = Engine::builder().shards(64).thread_name("unused").build().unwrap();
+fn however_many_shards_an_engine_has_that_nobody_uses_one_thread_serves_and_one_watches() {
+    let builder = Engine::builder().shards(64).thread_name("unused");
+    let engine = builder.clone().build().unwrap();
+    let begun = Instant::now();
+    while threads_of("unused") != ["unused-0", "unused-1"] {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", threads_of("unused"));
+    }
+    drop(engine);
+    no_thread_is_left_of("unused");
+    let engine = builder.takeover(None).reapers(1, 64).build().unwrap();
     assert_eq!(threads_of("unused"), ["unused-0"]);
     drop(engine);
 }
@@ -76,20 +84,10 @@ fn no_thread_is_left_of(name: &str) {
 }
 
 #[test]
-fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
+fn without_takeovers_there_is_a_thread_per_shard_and_all_end_with_the_engine() {
     let builder = Engine::builder().shards(2).thread_name("exactly").takeover(None);
-    let engine = builder.clone().build().unwrap();
-    engine.schedule_detached(When::after(Duration::ZERO).precise(), || ()).unwrap();
+    let engine = builder.build().unwrap();
     assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1"]);
-    drop(engine);
-    no_thread_is_left_of("exactly");
-    let engine = builder.precise(0.1).build().unwrap();
-    assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1", "exactly-2"]);
-    let (sender, receiver) = mpsc::channel();
-    let tell = move || sender.send(thread::current().name().map(String::from)).unwrap();
-    engine.schedule_detached(When::after(Duration::ZERO).precise(), tell).unwrap();
-    let name = receiver.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(name.as_deref(), Some("exactly-2"));
     drop(engine);
     no_thread_is_left_of("exactly");
 }

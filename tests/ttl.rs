@@ -5,7 +5,6 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::precisely::{manual, precisely};
 use crate::ttl_map::{TtlMaps, by_hand};
 use tickless::keyed::{KeyedTimers, ResetError, TtlMap};
 use tickless::{Engine, ManualClock, When};
@@ -123,23 +122,6 @@ fn a_time_to_live_may_be_nothing_past_endless_or_have_a_slack() {
     assert_eq!(expired.take(), [(4, "slack")]);
     engine.advance(1_000_000 * HOUR).unwrap();
     assert_eq!(map.remove(&3).as_deref(), Some(&"endless"));
-}
-
-#[test]
-fn a_precise_entry_is_served_to_the_microsecond() {
-    const US: Duration = Duration::from_micros(1);
-    let (builder, clock) = manual();
-    let map = TtlMap::<u32, &str>::with_engine(&builder.build().unwrap(), |_, _| ());
-    map.insert(1, "precise", precisely(1500 * US)).unwrap();
-    clock.advance(1499 * US);
-    assert!(map.get(&1).is_some());
-    assert_eq!(map.extend(&1, 250 * US), Ok(()), "it stays precise");
-    clock.advance(249 * US);
-    assert!(map.get(&1).is_some());
-    clock.advance(US);
-    assert_eq!((map.get(&1), map.len()), (None, 1));
-    map.engine().advance(Duration::ZERO).unwrap();
-    assert!(map.is_empty());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickless::{Builder, Clock, Engine, ManualClock, Task, TurnError, When};
+use tickless::{Builder, Clock, Engine, ManualClock, Task, TurnError};
 
 use crate::random::Random;
 
@@ -96,22 +96,6 @@ fn tasks_that_schedule_make_the_next_timer() {
         assert_eq!(clock.elapsed(), SECOND * steps);
     }
     assert_eq!(steps, 5);
-}
-
-#[test]
-fn the_next_precise_timer_counts_too() {
-    let clock = ManualClock::new();
-    let builder = Builder::new().precise(0.5).shards(1).manual_clock(&clock);
-    let engine = builder.build_each(|_: u32| ()).unwrap();
-    let at = |us| When::after(Duration::from_micros(us));
-    engine.schedule_detached(at(1500).precise(), 1).unwrap();
-    engine.schedule_detached(at(1500), 2).unwrap();
-    engine.schedule_detached(at(2100).precise(), 3).unwrap();
-    for us in [1500, 2000, 2100] {
-        assert!(engine.advance_to_next().unwrap().is_some());
-        assert_eq!(clock.elapsed(), Duration::from_micros(us));
-    }
-    assert_eq!(engine.advance_to_next(), Ok(None));
 }
 
 /// Steps from timer to timer, against a sorted set, over many geometries.

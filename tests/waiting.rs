@@ -1,19 +1,24 @@
-//! Waiting: memory that a reader holds back is given back when the reader goes, and what is left
-//! to the collector is freed while nothing else is to be done.
+//! Waiting: what is freed waits for readers, and for no others. A reader that stands still holds
+//! back little, however long it stays.
 
 #[path = "common/alone.rs"]
 mod alone;
 #[path = "common/counting.rs"]
 mod counting;
+#[path = "common/patience.rs"]
+mod patience;
+#[path = "common/until.rs"]
+mod until;
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alone::alone;
-use counting::{Counting, Live, live, made_here};
-use tickless::entry::{collect, read, waiting};
+use counting::{Counting, live, made_here};
+use tickless::entry::{read, waiting};
 use tickless::{Engine, ManualClock};
+use until::wait_until;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -22,8 +27,6 @@ static COUNTING: Counting = Counting;
 const MANY: usize = 10_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn engine_by_hand() -> Engine {
     Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()
@@ -36,25 +39,25 @@ fn litter(engine: &Engine) {
     drop(handles);
 }
 
-/// Collects until that is of no more use.
-fn settled() -> Live {
-    while collect() {}
-    live()
-}
+/// What a reader holds back at most, while others schedule and fire: in entries.
+const HELD_BACK: i64 = MANY as i64;
 
-/// What lives after a reader was there for some rounds, compared to what lived before: in entries
-/// and in bytes.
+/// Schedules and fires while a reader stands still, and after it. Returns by how much what lives
+/// has grown since before it: in entries and in bytes.
 fn growth(engine: &Engine, hold: impl FnOnce(&dyn Fn())) -> (i64, i64) {
     litter(engine);
-    let before = settled();
+    let before = live();
     assert!(made_here() > 0, "the allocator that counts is in use");
     hold(&|| {
         let held = live();
-        (0..10).for_each(|_| litter(engine));
+        (0..20).for_each(|_| litter(engine));
         let kept = live().entries - held.entries;
-        assert!(kept > 7 * MANY as i64, "only {kept} entries are held back");
-        assert!(!collect(), "a reader is in the way");
+        assert!(waiting() > 0, "a reader is in the way");
+        assert!(kept < HELD_BACK + MANY as i64 / 10, "{kept} entries are held back");
     });
+    litter(engine);
+    engine.turn(0).unwrap();
+    assert_eq!(waiting(), 0);
     let after = live();
     (after.entries - before.entries, after.bytes - before.bytes)
 }
@@ -65,7 +68,7 @@ fn assert_little((entries, bytes): (i64, i64)) {
 }
 
 #[test]
-fn what_a_reader_held_back_is_given_back_when_it_goes() {
+fn a_reader_that_stands_still_holds_back_as_much_as_lived_at_a_time_and_gives_it_back() {
     let _alone = alone();
     let engine = engine_by_hand();
     let grown = growth(&engine, |meanwhile| {
@@ -75,6 +78,7 @@ fn what_a_reader_held_back_is_given_back_when_it_goes() {
     assert_little(grown);
 }
 
+/// It may read anything, also another engine.
 #[test]
 fn what_two_readers_held_back_is_given_back_when_the_last_goes() {
     let _alone = alone();
@@ -91,30 +95,36 @@ fn what_two_readers_held_back_is_given_back_when_the_last_goes() {
         is_there.recv().unwrap();
         meanwhile();
         drop(reader);
-        assert!(waiting() > 100, "the other is still there");
+        assert!(waiting() > 0, "the other is still there");
         release.send(()).unwrap();
         other.join().unwrap();
+        assert_eq!(waiting(), 0, "the last one frees what waits");
     });
     assert_little(grown);
 }
 
+/// Nobody else has to come by.
 #[test]
-fn a_look_at_what_is_pending_frees_what_it_held_back() {
+fn what_no_reader_sees_is_freed_at_once() {
     let _alone = alone();
     let engine = engine_by_hand();
-    litter(&engine);
-    assert!(waiting() > 0, "the last batch waits for somebody to come by");
-    assert!(engine.snapshot().is_empty());
-    assert_eq!(waiting(), 0);
+    for _ in 0..10 {
+        litter(&engine);
+        assert_eq!(waiting(), 0);
+    }
 }
 
+/// The reaper has gone to sleep meanwhile.
 #[test]
-fn a_turn_with_nothing_to_do_frees_what_waits() {
+fn what_a_reader_holds_back_while_the_reaper_falls_asleep_is_freed_when_it_goes() {
     let _alone = alone();
-    let engine = engine_by_hand();
-    litter(&engine);
-    assert!(waiting() > 0, "the last batch waits for somebody to come by");
-    assert_eq!(engine.turn(0).unwrap().fired, 0);
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let reader = read();
+    (0..MANY).for_each(|_| engine.schedule_detached(Duration::ZERO, || ()).unwrap());
+    let handles: Vec<_> = (0..MANY).map(|_| engine.schedule(HOUR, || ()).unwrap()).collect();
+    handles.into_iter().for_each(|handle| assert!(handle.cancel()));
+    wait_until("it has nothing to do", || engine.is_empty() && engine.stats().dead < 4096);
+    drop(reader);
     assert_eq!(waiting(), 0);
 }
 
@@ -123,9 +133,5 @@ fn a_reaper_frees_what_waits_before_it_sleeps() {
     let _alone = alone();
     let engine = Engine::builder().shards(1).build().unwrap();
     (0..MANY).for_each(|_| engine.schedule_detached(Duration::ZERO, || ()).unwrap());
-    let began = Instant::now();
-    while !engine.is_empty() || waiting() > 0 {
-        assert!(began.elapsed() < PATIENCE, "{} batches wait", waiting());
-        thread::yield_now();
-    }
+    wait_until("nothing is left", || engine.is_empty() && waiting() == 0);
 }

@@ -23,8 +23,7 @@ fn what_is_due_runs_in_the_order_of_time_and_nothing_before() {
     assert_eq!(rig.set(HOUR), [3, 1]);
     assert!(rig.timers.is_empty());
     rig.at(Duration::ZERO, 5);
-    assert_eq!(rig.run(), NOTHING, "nobody has looked");
-    assert_eq!(rig.set(HOUR), [5], "what has passed is due at once");
+    assert_eq!(rig.run(), [5], "what has passed is due at once");
 }
 
 #[test]
@@ -34,8 +33,8 @@ fn timers_follow_a_clock_that_is_set_forward_and_back() {
     assert_eq!(rig.set(MINUTE * 59), NOTHING);
     assert_eq!(rig.set(MINUTE), NOTHING, "set back by 58 minutes");
     assert_eq!(rig.set(MINUTE * 59), NOTHING);
-    rig.at(MINUTE * 58, 2);
     rig.timers.set_now(rig.noon);
+    rig.at(MINUTE * 58, 2);
     rig.at(MINUTE * 30, 3);
     assert_eq!(rig.set(MINUTE * 29), NOTHING, "a new timer waits for its time, too");
     assert_eq!(rig.set(MINUTE * 30), [3]);

@@ -155,7 +155,7 @@ fn an_engine_that_is_gone_is_told() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
     let task = move || _ = count.fetch_add(1, Ordering::Relaxed);
-    timers.schedule(SystemTime::UNIX_EPOCH, task).unwrap();
+    timers.schedule(SystemTime::UNIX_EPOCH + HOUR, task).unwrap();
     drop(engine);
     assert_eq!(timers.set_now(SystemTime::UNIX_EPOCH + HOUR), 0);
     timers.stop().into_iter().for_each(Task::run);
@@ -326,4 +326,30 @@ fn a_child_can_drop_its_copy_whatever_other_threads_did() {
         is_done.store(true, Ordering::SeqCst);
         assert_eq!(hangs, 0, "of 10 children");
     });
+}
+
+#[test]
+fn by_hand_a_time_that_has_passed_is_due_at_once_as_well() {
+    let engine = engine_by_hand();
+    let timers = WallTimers::by_hand(&engine, NOON);
+    let runs = Arc::new(AtomicU32::new(0));
+    let count = || {
+        let runs = runs.clone();
+        move || _ = runs.fetch_add(1, Ordering::SeqCst)
+    };
+    let past = NOON - Duration::from_secs(1);
+    for (time, moved) in [(past, None), (NOON, None), (NOON + HOUR, Some(past))] {
+        runs.store(0, Ordering::SeqCst);
+        let timer = timers.schedule(time, count()).unwrap();
+        assert!(moved.is_none_or(|moved| timer.reset(moved)));
+        engine.advance(Duration::ZERO).unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 1, "{time:?}, moved to {moved:?}");
+    }
+    // The second time of this one has passed when it comes back from its first run.
+    let mut times = vec![NOON, past].into_iter();
+    let count = count();
+    let _repeat = timers.repeat(move |_| times.next(), move |_| count()).unwrap();
+    while engine.advance(Duration::ZERO).unwrap() > 0 {}
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    assert!(timers.is_empty());
 }

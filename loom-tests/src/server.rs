@@ -1,7 +1,7 @@
 //! A thread of a model that serves a group of shards, as the engine's threads do.
 
 use tickless::dispatch::InHand;
-use tickless::reaper::{Begin, Group, Part, Reaper, Report, Serve, Spin, Turns, serve};
+use tickless::reaper::{Begin, Group, Reaper, Report, Serve, Spin, Turns, Watch, serve};
 use tickless::sync::{AtomicBool, Counter, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock};
@@ -102,6 +102,10 @@ impl<'a> Serve for Server<'a> {
         self.number
     }
 
+    fn watch(&self) -> Option<&Watch> {
+        None
+    }
+
     fn is_stopping(&self) -> bool {
         // ORDER: Relaxed - as where it is set.
         let is_done = !self.wanted.deadlines.is_empty() && self.wanted.done.load(Ordering::Relaxed);
@@ -120,10 +124,10 @@ impl<'a> Serve for Server<'a> {
     ) -> R {
         let world = self.worlds[index];
         let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
-        let part = Part::new(self.group(), index, self.number);
-        let reaper = Reaper { part: Some(part), ..world.reaper(&handler) };
-        f(&reaper, world.in_hand(role))
+        f(&world.reaper(&handler), world.in_hand(role))
     }
+
+    fn came_back(&self) {}
 
     fn find_leader(&self) -> bool {
         false

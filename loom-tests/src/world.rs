@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Call, Doorbell, Threads};
+use tickless::doorbell::{Bell, Doorbell, Threads};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
@@ -94,14 +94,6 @@ impl World {
         World::made(geometry, Doorbell::new(Bell::None), other.shared.clone())
     }
 
-    /// As `new`, with a doorbell that calls a watcher.
-    pub fn watched(geometry: Geometry, call: Arc<Call>) -> Arc<World> {
-        // SAFETY: as in `with`.
-        let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
-        let doorbell = Doorbell::new(Bell::Thread(Default::default())).watched_by(Some(call));
-        World::made(geometry, doorbell, shared)
-    }
-
     /// A world with so many timers that are due at 1, of which the reaper knows.
     pub fn with_due(timers: usize) -> Arc<World> {
         let world = World::new(wheel(2, 1));
@@ -137,6 +129,13 @@ impl World {
         let world = World::build(geometry, doorbell, shared);
         world.make_levels();
         world
+    }
+
+    /// As `new`; levels and segments are made when they are needed.
+    pub fn build_bare(geometry: Geometry) -> Arc<World> {
+        // SAFETY: as in `with`.
+        let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
+        World::build(geometry, Doorbell::new(Bell::None), shared)
     }
 
     /// A world that [`World::serve`] serves, and whose levels are there already.
@@ -355,7 +354,7 @@ impl World {
             observer: &self.observer,
             stopping: self.ending.flag(),
             watch: None,
-            part: None,
+            leads: false,
         }
     }
 

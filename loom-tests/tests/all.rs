@@ -7,6 +7,7 @@ mod bucket_arm;
 mod bucket_push;
 mod bucket_read;
 mod cancel_fire;
+mod closable;
 mod counters;
 mod crowd;
 mod depot;

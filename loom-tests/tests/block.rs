@@ -31,8 +31,8 @@ fn touch(&Memory(entry): &Memory<u32>) {
 
 fn give(blocks: &Blocks<u32>, entry: Memory<u32>) {
     touch(&entry);
-    // SAFETY: there are no readers here.
-    unsafe { blocks.give(vec![entry]) };
+    // SAFETY: it is one of theirs.
+    unsafe { blocks.give(&mut vec![entry]) };
 }
 
 /// Takes what is free of a block, or a new one. Returns how many entries there were.
@@ -41,8 +41,8 @@ fn take_and_give(blocks: &Blocks<u32>) -> usize {
     blocks.take(&mut entries);
     let taken = entries.len();
     entries.iter().for_each(touch);
-    // SAFETY: there are no readers here.
-    unsafe { blocks.give(entries) };
+    // SAFETY: they are theirs.
+    unsafe { blocks.give(&mut entries) };
     taken
 }
 

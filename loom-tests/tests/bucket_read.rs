@@ -235,8 +235,8 @@ fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
 }
 
 /// A dead entry lies between two living ones, in the middle of a list or first: it is unlinked
-/// where it is, and the reader that stands on it goes on. Its memory goes to the allocator; if it
-/// went to the next timer at once, that would lead the reader to another bucket.
+/// where it is, and the reader that stands on it goes on. (If its memory serves the next timer
+/// meanwhile, the reader begins with the list again: `src/shard/scan/tests.rs`.)
 fn sweep_under_a_reader(dead: usize, has_depots: bool) {
     check(1, move || {
         let slots = if has_depots { 4 } else { 2 };
@@ -283,6 +283,19 @@ fn a_reader_gets_past_what_is_unlinked_at_the_head_of_a_list() {
 #[test]
 fn a_reader_gets_past_what_is_unlinked_while_another_timer_takes_memory() {
     sweep_under_a_reader(1, true);
+}
+
+/// The level and the segment are made under the reader.
+#[test]
+fn a_reader_finds_buckets_as_they_were_made() {
+    check(2, || {
+        let world = World::build_bare(wheel(4, 2));
+        let reader = read_in_thread(&world);
+        let mut hand = Hand::new(&world);
+        hand.schedule_detached(9, 0);
+        assert!(due_at(&reader.join().unwrap(), 9) <= 1);
+        assert_eq!(world.scan(9), [Tick::new(9)]);
+    });
 }
 
 /// The head of a list is dead, and somebody pushes on it while it is unlinked.

@@ -77,6 +77,14 @@ impl Bench {
         unsafe { self.wide.pass(at, node) };
     }
 
+    /// How far the hands were gone through; `None` if a node is on its way.
+    fn progress(&self) -> Option<Vec<usize>> {
+        let mut progress = Vec::new();
+        let is_still =
+            [&*self.wide, &*self.narrow].map(|hand: &Hand<Node>| hand.note(&mut progress));
+        is_still.into_iter().all(|is_still| is_still).then_some(progress)
+    }
+
     /// Reads everything once, the lists first. Returns whether it found each node.
     fn read(&self) -> [bool; 3] {
         let mut found = [false; 3];
@@ -123,6 +131,32 @@ fn a_reader_finds_what_an_owner_pushes_takes_and_passes_as_it_was_written() {
         bench.pass(&mut bench.take());
         reader.join().unwrap();
         assert_eq!(bench.read(), [true, false, false]);
+    });
+}
+
+/// A reader that looks again if anything left a hand meanwhile: it finds what is taken and pushed
+/// again while it looks, or sees that it has to look again.
+#[test]
+fn what_leaves_a_hand_for_a_list_leaves_a_trace() {
+    check(3, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        let reader = {
+            let bench = bench.clone();
+            thread::spawn(move || {
+                let before = bench.progress();
+                let found = bench.read()[0];
+                (found, before.is_some() && before == bench.progress())
+            })
+        };
+        let mut at = bench.take();
+        let node = bench.wide.peek(&at).expect("it has a node");
+        bench.wide.set_moving(node.as_ptr());
+        bench.pass(&mut at);
+        bench.push_own(node);
+        bench.wide.set_moved();
+        let (found, is_same) = reader.join().unwrap();
+        assert!(found || !is_same, "missed, and nothing to tell of it");
     });
 }
 

@@ -81,6 +81,43 @@ fn what_is_parked_is_moved_or_fires() {
     });
 }
 
+/// The bucket of tick 1 is open, and the timer that was filed first is its last. A thread makes
+/// that one due at 3, by a seat or by a reset, while the owner turns: if that ends before a turn at
+/// 3 begins, it fires in this turn, which looks at one entry.
+fn passes(leave: fn(&mut Hand, Timer) -> Timer) {
+    check(3, move || {
+        let world = World::of_crowds(wheel(4, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let last = one.schedule(1, 0).unwrap();
+        (0..2).for_each(|_| _ = two.schedule_detached(1, 0).unwrap());
+        world.turn_at_most(1, 1);
+        let mover = thread::spawn(move || (leave(&mut one, last), one));
+        world.turn_at_most(1, 0);
+        let (timer, mut one) = mover.join().unwrap();
+        world.turn_at_most(3, 1);
+        assert!(has_run(timer.id()), "it waits for the crowd");
+        world.pass(3, 3);
+        one.detach(timer);
+    });
+}
+
+#[test]
+fn what_is_scheduled_beside_a_crowd_does_not_wait_for_it() {
+    passes(|hand, last| {
+        assert!(hand.cancel(last));
+        hand.schedule(3, 1).unwrap()
+    });
+}
+
+#[test]
+fn what_is_moved_out_of_a_crowd_does_not_wait_for_it() {
+    passes(|hand, last| {
+        let mut timer = Some(last);
+        assert!(hand.reset(&mut timer, 3, 1));
+        timer.unwrap()
+    });
+}
+
 #[test]
 fn a_seat_in_a_parked_bucket_is_taken_or_unlinked() {
     check(3, || {

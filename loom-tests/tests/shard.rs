@@ -30,6 +30,46 @@ fn one_schedules_and_cancels_while_another_schedules() {
     });
 }
 
+/// The bucket of level 2 from 20 on is cascaded ahead of time, and what is left of it is in a hand,
+/// when a producer with a stale clock has filed in the same slot for the round before. That is due.
+#[test]
+fn a_cascade_that_another_round_overtakes_fires_nothing_early() {
+    check(2, || {
+        let world = World::new(wheel(4, 2));
+        let [mut hand, mut stale] = [Hand::new(&world), Hand::new(&world)];
+        let stale = thread::spawn(move || (stale.schedule_detached(5, 0).unwrap(), stale));
+        world.turn(15);
+        let timers = [(); 2].map(|()| hand.schedule_detached(20, 15).unwrap());
+        world.turn(19);
+        let (id, _stale) = stale.join().unwrap();
+        world.turn(19);
+        assert!(has_run(id) && !timers.into_iter().any(has_run));
+        world.pass(19, 20);
+        assert!(timers.into_iter().all(has_run));
+    });
+}
+
+/// A sweep has come so far, in one turn after the other, when the round opens that it may be in.
+#[test]
+fn a_round_opens_under_a_sweep() {
+    for turns in 0..10 {
+        check(0, move || {
+            let world = World::with(wheel(2, 1), Bell::None, 0);
+            world.make_levels();
+            let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+            let timers = [(); 3].map(|()| one.schedule_detached(3, 2).unwrap());
+            two.schedule_detached(1, 0).unwrap();
+            world.turn(1);
+            world.shard.ask_for_sweep();
+            (0..turns).for_each(|_| _ = world.turn(1));
+            world.turn(3);
+            assert!(timers.into_iter().all(has_run));
+            world.turn_until_idle(3);
+            world.check(3);
+        });
+    }
+}
+
 #[test]
 fn one_moves_its_timer_while_another_schedules() {
     check(2, || {

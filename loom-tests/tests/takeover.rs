@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
 use tickless::dispatch::InHand;
-use tickless::doorbell::{Answering, Bell, Call, Threads};
-use tickless::reaper::{Ending, NEVER_NS, Part, Turns, Watch};
-use tickless::sync::{Arc, OnceLock, UnsafeCell, park, thread};
+use tickless::doorbell::{Alarm, Answering, Bell, Threads};
+use tickless::reaper::{Ending, NEVER_NS, Turns, Watch};
+use tickless::sync::{Arc, AtomicBool, OnceLock, Ordering, UnsafeCell, park, thread};
 
 #[test]
 fn each_payload_runs_once_whichever_thread_hands_it_over() {
@@ -155,8 +155,7 @@ fn who_took_a_shard_over_is_woken_for_a_stop() {
 /// A watcher's place, and what the watcher of that place does: it looks, and sleeps until called.
 fn watch_of_one() -> (Arc<Watch>, Threads) {
     let threads: Threads = [const { OnceLock::new() }; 1].into();
-    let made = || unreachable!("there is a watcher");
-    (Arc::new(Watch::new(Duration::from_nanos(1), threads.clone(), made)), threads)
+    (Arc::new(Watch::new(Duration::from_nanos(1), threads.clone())), threads)
 }
 
 /// A watcher that sleeps for ever once it has looked in vain, and returns when it has found an open
@@ -173,7 +172,7 @@ fn watcher(
             if is_open() {
                 return;
             }
-            park(None);
+            this.sleep(None);
         }
     });
     watch.begin(0);
@@ -191,33 +190,82 @@ fn a_hand_over_finds_the_watcher_or_is_found() {
         let line = in_hand.line().clone();
         let watcher = watcher(&watch, &threads, move || line.progress().is_some());
         in_hand.open(1, 0);
-        watch.begun(0);
+        watch.begun(0, false);
         watcher.join().unwrap();
         in_hand.close().unwrap();
     });
 }
 
+/// An alarm of the system's: it goes off when the model says so.
+struct Bedside {
+    is_set: AtomicBool,
+    threads: Threads,
+}
+
+struct Remote(Arc<Bedside>);
+
+impl Bedside {
+    /// Time passes: an alarm that is set goes off.
+    fn pass(&self) {
+        // ORDER: AcqRel - the system orders what came before the call that sets it.
+        if self.is_set.swap(false, Ordering::AcqRel) {
+            self.ring();
+        }
+    }
+
+    fn ring(&self) {
+        self.threads[0].get().expect("its place is filled").unpark();
+    }
+}
+
+impl Alarm for Remote {
+    fn set(&self, at_ns: Option<u64>) {
+        // ORDER: AcqRel - as above.
+        self.0.is_set.swap(at_ns.is_some(), Ordering::AcqRel);
+    }
+
+    fn ring(&self) {
+        self.0.ring();
+    }
+
+    fn sleep(&self, _: Option<Duration>) {
+        park(None);
+    }
+}
+
+/// A turn of the leader, up to the hand-over.
+fn lead(watch: &Watch, in_hand: &mut InHand<u8>) {
+    watch.set_alarm(0);
+    in_hand.open(1, 0);
+    watch.begun(0, true);
+}
+
+/// The watcher sleeps. A task is over before it looks, or while it does; the next one is stuck. The
+/// time comes for which the alarm was set first, at any moment or never, and in the end all time
+/// passes.
 #[test]
-fn a_timer_beside_a_lone_task_finds_the_watcher_or_is_found() {
+fn a_stuck_task_is_found_by_the_alarm() {
     check(3, || {
-        let (watch, threads) = watch_of_one();
-        let call = {
-            let watch = watch.clone();
-            Arc::new(move || assert!(watch.call())) as Arc<Call>
-        };
-        let world = World::watched(wheel(2, 1), call);
-        let mut role = world.ending.take(0).unwrap();
-        let line = role.parts().1.line().clone();
+        let threads: Threads = [const { OnceLock::new() }; 1].into();
+        let is_set = AtomicBool::new(false);
+        let alarm = Arc::new(Bedside { is_set, threads: threads.clone() });
+        let made = || unreachable!("there is a watcher");
+        let watch = Watch::new(Duration::from_nanos(1), threads.clone(), made);
+        let watch = Arc::new(watch.with_alarm(Some(Box::new(Remote(alarm.clone())))));
+        let [mut quick, mut stuck] = [(); 2].map(|()| InHand::<u8>::new());
+        let line = stuck.line().clone();
         let watcher = watcher(&watch, &threads, move || line.progress().is_some());
-        let mut hand = Hand::new(&world);
-        let producer = thread::spawn(move || (hand.schedule_detached(1, 0), hand));
-        assert!(world.group.lead().take(0));
-        world.group.lead().lend(0);
-        role.parts().1.open(1, 0);
-        watch.begun_alone(0, &Part::new(&world.group, 0, 0));
-        let _hand = producer.join().unwrap();
+        let time = {
+            let alarm = alarm.clone();
+            thread::spawn(move || alarm.pass())
+        };
+        lead(&watch, &mut quick);
+        quick.close().unwrap();
+        watch.take_alarm_back(NEVER_NS);
+        lead(&watch, &mut stuck);
+        time.join().unwrap();
+        alarm.pass();
         watcher.join().unwrap();
-        world.shard.doorbell().retract();
-        role.parts().1.close().unwrap();
+        stuck.close().unwrap();
     });
 }

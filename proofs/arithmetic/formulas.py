@@ -473,12 +473,8 @@ def filed(level, expiration):
 # src/doorbell/mod.rs
 
 
-def time_of(word):
-    return mod(word, UNWATCHED)
-
-
 def rings(wakes_at, due):
-    return flag(due < time_of(wakes_at)), tick(time_of(wakes_at))
+    return flag(due < wakes_at), tick(wakes_at)
 
 
 # src/reaper/lateness.rs, src/reaper/stuck.rs

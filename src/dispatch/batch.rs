@@ -14,8 +14,11 @@ use super::{Line, Sample, Stopwatch, Task};
 /// From batch to batch, a shard keeps the order of ticks too, unless there is a *crowd*: more than
 /// 4,096 timers that are due at one tick, or more than 16,384 in a coarse bucket that is due and
 /// still has to be filed more exactly. If something else becomes due while a crowd fires, it goes
-/// before the rest of the crowd, which fires in no particular order then. (Timers that were
-/// cancelled count, as long as they have their place in the bucket.)
+/// before the rest of the crowd, which fires in no particular order then. (A timer that was moved
+/// to later before the crowd's tick is one of the crowd until its place there comes. Timers that
+/// were cancelled count, as long as they have their place in the bucket.) A coarse bucket is due
+/// when the process was kept from running for longer than such a bucket is wide: a pause of seconds
+/// makes crowds of timers that are few at each tick.
 /// [`Engine::turn`](crate::Engine::turn) and [`Engine::advance`](crate::Engine::advance) go through
 /// a crowd to its end, in order.
 ///

@@ -87,4 +87,6 @@ pub use task::Task;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use task::{Runs, ordinary};
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use waits::{Party, Waiting, wait_for, work_for, works_for, yield_while};
+pub(crate) use waits::{
+    Party, Waiting, wait_for, work_for, work_to_the_end_for, works_for, works_for_any, yield_while,
+};

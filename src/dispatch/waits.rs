@@ -1,9 +1,10 @@
 //! Which threads wait for which, so that no wait is a deadlock.
 //!
 //! *Circles*: an engine ends when its reapers have returned from their tasks, a pool when its
-//! workers have. Such a task may itself wait for the end of another engine or pool. If that one
-//! cannot end before this task returns, directly or through others, all of them would wait for
-//! ever. The wait that would close the circle is refused: it is an error, not a deadlock.
+//! workers have, and a stop joins these threads, with the destructors of their thread-locals. Such
+//! a task or destructor may itself wait for the end of another engine or pool. If that one cannot
+//! end before this task returns, directly or through others, all of them would wait for ever. The
+//! wait that would close the circle is refused: it is an error, not a deadlock.
 //!
 //! Only waits of this crate are known here. A task that waits for another by other means (a
 //! channel, a lock) may still be part of a circle that is not detected.
@@ -20,7 +21,7 @@
 //!
 //! *Tested by*: `tests/races/stop_cycles.rs`, `tests/races/dispatch_inside.rs`, `tests/fork.rs`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::sync::{Arc, Global, Mutex, MutexGuard, Nesting};
 
@@ -66,6 +67,9 @@ pub(crate) trait Post: Send + Sync {
 thread_local! {
     /// The parties whose ends wait for the task that this thread is running.
     static WORKS_FOR: Nesting<Party> = const { Nesting::new() };
+    /// The party whose end waits for the end of this thread, with the destructors of its
+    /// thread-locals.
+    static EMPLOYER: Cell<Option<Party>> = const { Cell::new(None) };
     static POST: RefCell<Option<Arc<dyn Post>>> = const { RefCell::new(None) };
 }
 
@@ -76,15 +80,29 @@ pub(crate) fn work_for<R>(party: Party, f: impl FnOnce() -> R) -> R {
     WORKS_FOR.with(|parties| parties.inside(party, f))
 }
 
+/// Runs `f` as work that `party` waits for when it ends, and so is all that this thread does from
+/// now on: `party` joins it.
+pub(crate) fn work_to_the_end_for<R>(party: Party, f: impl FnOnce() -> R) -> R {
+    EMPLOYER.set(Some(party));
+    f()
+}
+
 /// Whether the end of `party` waits for the task that the calling thread is running.
 pub(crate) fn works_for(party: Party) -> bool {
-    WORKS_FOR.with(|parties| parties.is_inside(&party))
+    EMPLOYER.get() == Some(party) || WORKS_FOR.with(|parties| parties.is_inside(&party))
+}
+
+/// Whether the end of any party waits for the task that the calling thread is running.
+#[inline]
+pub(crate) fn works_for_any() -> bool {
+    EMPLOYER.get().is_some() || !WORKS_FOR.with(Nesting::is_empty)
 }
 
 /// Registers that the calling thread is about to wait for the end of `party`. Returns `None` if
 /// `party` waits for this thread, directly or not.
 pub(crate) fn wait_for(party: Party) -> Option<Waiting> {
-    let waiting = WORKS_FOR.with(Nesting::keys);
+    let mut waiting = WORKS_FOR.with(Nesting::keys);
+    waiting.extend(EMPLOYER.get());
     if waiting.is_empty() {
         return Some(Waiting(None));
     }

@@ -7,10 +7,6 @@
 //! A thread and an alarm are rung wherever the producer stands. A *hook* is the caller's own code:
 //! it must not run while the thread cache is lent, so a later `call_hook` calls it.
 //!
-//! A *movable* sleep need not end at once for a timer that is due later: a producer sets the alarm
-//! to that time, and the reaper sleeps on. One producer at a time sets it; the others ring
-//! meanwhile. Such a sleep takes the system longer than parking, so only long sleeps are movable.
-//!
 //! A doorbell may have several shards, and their reaper sleeps until the first of them needs it.
 //! Who posts something says in which shard, so that a reaper which was rung need not look at all.
 //!
@@ -22,65 +18,34 @@
 //! other side sees: if the producer's, the reaper finds the notice before it parks; if the
 //! reaper's, the producer reads the wake-up time and rings.
 //!
-//! The wake-up time is a promise that somebody keeps already: the reaper publishes its own before
-//! it sleeps, a setter publishes its own *after* it has set the alarm. The word says whether a
-//! setter is under way. If the reaper wakes up meanwhile, it marks the word: the setter's time is
-//! then not published, and until that setter is done nobody else sets the alarm, which it might
-//! overwrite. So a setter that is held up anywhere makes no other timer late.
-//!
 //! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/races/hooks.rs`.
 
+mod alarm;
 mod answering;
 mod hook;
 mod listener;
-mod movable;
 
 use std::time::Duration;
 
-use crate::os::Alarm;
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, AtomicU64, CachePadded, Ordering, Thread, fence, park};
+use crate::sync::{AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
+pub use alarm::{Alarm, SystemAlarm};
 pub use answering::{Answering, Threads};
 pub use hook::{Hook, Turner};
 pub use listener::{Listener, Listening, Rings};
-pub use movable::{Movable, SystemAlarm};
 
 /// Published while the reaper is awake: nothing is due before this, so nobody rings.
 const AWAKE: u64 = 0;
 
-/// From this on, a sleep is long.
-const LONG: Duration = Duration::from_millis(2);
-
-/// In the word with the wake-up time: a producer sets the alarm; it began before the reaper's
-/// present sleep. Ticks are below both.
-const SETTING: u64 = 1 << 62;
-const SETTING_LATE: u64 = 1 << 63;
-const SETTERS: u64 = SETTING | SETTING_LATE;
-
-/// In the same word: the sleep is movable.
-const MOVABLE: u64 = 1 << 61;
-
-/// In the same word: the reaper is awake, and hands over the only timer of its group. Nobody
-/// watches it.
-pub const UNWATCHED: u64 = 1 << 60;
-
-const _: () = assert!(Tick::NEVER.get() < UNWATCHED, "a time leaves room for the marks");
-
 /// A reaper's published wake-up time, and the bell beside it.
 pub struct Doorbell {
-    /// The time, and whether somebody sets the alarm.
     wakes_at: CachePadded<AtomicU64>,
     bell: Bell,
     /// A bit for each shard that asks for a turn. None if the caller drives the shard.
     asks: Box<[AtomicU64]>,
-    /// Calls the watcher, if the shard is watched.
-    call: Option<Arc<Call>>,
 }
-
-/// Calls the watcher, without a lock.
-pub type Call = dyn Fn() + Send + Sync;
 
 /// What a ring wakes.
 pub enum Bell {
@@ -89,10 +54,7 @@ pub enum Bell {
     /// The reaper's thread.
     Thread(Answering),
     /// The reaper's thread, if its sleep has to count the time that the machine is suspended.
-    Alarm(Alarm),
-    /// The reaper's thread, which parks for short sleeps. Others can bring forward the end of its
-    /// long ones.
-    Movable(Answering, Box<dyn Movable>),
+    Alarm(Box<dyn Alarm>),
     /// The caller's own loop, through its callback.
     Hook(Hook),
 }
@@ -113,17 +75,12 @@ impl Doorbell {
         };
         let wakes_at = CachePadded::new(AtomicU64::new(AWAKE));
         let asks = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Doorbell { wakes_at, bell, asks, call: None }
-    }
-
-    /// The same for a shard that is watched: `call` calls the watcher.
-    pub fn watched_by(self, call: Option<Arc<Call>>) -> Doorbell {
-        Doorbell { call, ..self }
+        Doorbell { wakes_at, bell, asks }
     }
 
     /// Sets the thread to wake. Must be called before anything can be scheduled.
     pub fn answered_by(&self, thread: Thread) {
-        if let Bell::Thread(answering) | Bell::Movable(answering, _) = &self.bell {
+        if let Bell::Thread(answering) = &self.bell {
             answering.set(thread);
         }
     }
@@ -131,7 +88,7 @@ impl Doorbell {
     /// The calling thread, which is number `number` of the engine's, has taken the shard over: it
     /// is woken from now on. To be called before it publishes anything.
     pub fn move_to(&self, number: usize) {
-        if let Bell::Thread(answering) | Bell::Movable(answering, _) = &self.bell {
+        if let Bell::Thread(answering) = &self.bell {
             answering.move_to(number);
         }
     }
@@ -179,41 +136,23 @@ impl Doorbell {
     #[inline]
     #[must_use = "a hook waits to be called"]
     pub fn ring_before(&self, due: Tick) -> bool {
-        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`; see the header.
+        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
         // ORDER(DOORBELL): Relaxed - ordered by the fence.
-        let word = self.wakes_at.load(Ordering::Relaxed);
-        if due.get() >= time_of(word) {
+        if due.get() >= self.wakes_at.load(Ordering::Relaxed) {
             return false;
         }
         reached(Event::RangEarlier);
-        if word & UNWATCHED != 0 {
-            reached(Event::WatcherCalled);
-            self.call_watcher();
-            return false;
-        }
-        match &self.bell {
-            Bell::Movable(_, alarm) if word & MOVABLE != 0 => {
-                if !self.bring_forward(&**alarm, word, due) {
-                    alarm.ring();
-                }
-                false
-            }
-            _ => self.ring_but_hooks(),
-        }
+        self.ring_but_hooks()
     }
 
     /// Rings whatever the published time is. A ring that comes before the sleep cuts the sleep
     /// short. A hook is called at once; a hook that this thread is already calling is called once
     /// more after that call.
     pub fn ring(&self) {
-        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`: a thread that has
+        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`: a thread that has
         // just taken the shard over is rung, or sees what this ring is for.
         fence(Ordering::SeqCst);
-        if let Bell::Movable(_, alarm) = &self.bell {
-            // Which sleep it is does not matter then.
-            alarm.ring();
-        }
         if self.ring_but_hooks() {
             self.hook().map(Hook::insist);
         }
@@ -230,11 +169,19 @@ impl Doorbell {
     fn ring_but_hooks(&self) -> bool {
         match &self.bell {
             Bell::None => {}
-            Bell::Thread(answering) | Bell::Movable(answering, _) => answering.unpark(),
+            Bell::Thread(answering) => answering.unpark(),
             Bell::Alarm(alarm) => alarm.ring(),
             Bell::Hook(_) => return true,
         }
         false
+    }
+
+    /// Closes the files of an alarm, which nobody needs any more: the reaper does not sleep again.
+    pub fn close(&self) {
+        match &self.bell {
+            Bell::Alarm(alarm) => alarm.close(),
+            Bell::None | Bell::Thread(_) | Bell::Hook(_) => {}
+        }
     }
 
     fn hook(&self) -> Option<&Hook> {
@@ -246,34 +193,8 @@ impl Doorbell {
 
     /// Publishes the wake-up time. The caller looks for notices *after* this and before it sleeps.
     pub fn publish(&self, wakes_at: Tick) {
-        self.publish_word(wakes_at.get());
-    }
-
-    /// The same for a sleep that lasts `timeout` (`None`: until rung), which is movable if it is
-    /// long.
-    pub fn publish_sleep(&self, wakes_at: Tick, timeout: Option<Duration>) {
-        let is_long = timeout.is_none_or(|timeout| timeout >= LONG);
-        let mark = if is_long && matches!(self.bell, Bell::Movable(..)) { MOVABLE } else { 0 };
-        self.publish_word(wakes_at.get() | mark);
-    }
-
-    /// Publishes that the reaper is awake and hands over the only timer of its group: a thread that
-    /// files another one calls the watcher. The caller looks for notices *after* this.
-    pub fn publish_unwatched(&self) {
-        debug_assert!(self.call.is_some(), "there is no watcher to call");
-        self.publish_word(UNWATCHED | Tick::NEVER.get());
-    }
-
-    #[cold]
-    fn call_watcher(&self) {
-        if let Some(call) = &self.call {
-            call();
-        }
-    }
-
-    fn publish_word(&self, word: u64) {
-        // ORDER(DOORBELL): Relaxed in `show`, SeqCst fence - pairs with the fence in `ring_before`.
-        self.show(word);
+        // ORDER(DOORBELL): Relaxed, SeqCst fence - pairs with the fence in `ring_before`.
+        self.wakes_at.store(wakes_at.get(), Ordering::Relaxed);
         if let Some(hook) = self.hook() {
             hook.count_sleep();
         }
@@ -297,35 +218,23 @@ impl Doorbell {
     /// The wake-up time that was published last. For the holder of the shard's role.
     pub fn wakes_at(&self) -> Tick {
         // ORDER(DOORBELL): Relaxed - the role orders it.
-        Tick::new(time_of(self.wakes_at.load(Ordering::Relaxed)))
+        Tick::new(self.wakes_at.load(Ordering::Relaxed))
     }
 
     /// Publishes that the reaper is awake, so that nobody rings.
     pub fn retract(&self) {
         // (A producer that still reads the old time rings once too often.)
-        self.show(AWAKE);
-    }
-
-    /// Replaces the time in the word, and the mark of a movable sleep. If a setter is under way, it
-    /// is late from now on.
-    fn show(&self, time: u64) {
-        if !matches!(self.bell, Bell::Movable(..)) {
-            // ORDER(DOORBELL): Relaxed - ordered by the callers' fences.
-            return self.wakes_at.store(time, Ordering::Relaxed);
-        }
-        let late = |word| Some(time | if word & SETTERS == 0 { 0 } else { SETTING_LATE });
-        // ORDER(DOORBELL): Relaxed - as above. The update keeps a setter's mark, or sees its end.
-        let _ = self.wakes_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, late);
+        // ORDER(DOORBELL): Relaxed - ordered by the fence of the next publication.
+        self.wakes_at.store(AWAKE, Ordering::Relaxed);
     }
 
     /// Sleeps until rung or until `timeout` has passed (`None`: until rung), as was published. An
-    /// alarm uses `until`, a time of its own clock, instead of `timeout`.
-    pub fn sleep(&self, timeout: Option<Duration>, until: Option<Duration>) {
+    /// alarm goes by `until_ns` instead, which is by the engine's clock.
+    pub fn sleep(&self, timeout: Option<Duration>, until_ns: Option<u64>) {
         match &self.bell {
-            Bell::Alarm(alarm) => alarm.sleep(until),
-            // ORDER(DOORBELL): Relaxed - only this thread changes the mark.
-            Bell::Movable(_, alarm) if self.wakes_at.load(Ordering::Relaxed) & MOVABLE != 0 => {
-                alarm.sleep(timeout);
+            Bell::Alarm(alarm) => {
+                alarm.set(until_ns);
+                alarm.sleep(None);
             }
             _ => park(timeout),
         }
@@ -339,19 +248,13 @@ fn bit(shard: usize) -> u64 {
     1 << (shard % u64::BITS as usize)
 }
 
-/// The time in a doorbell's word.
-#[inline]
-fn time_of(word: u64) -> u64 {
-    word & !(SETTERS | MOVABLE | UNWATCHED)
-}
-
 debug! { impl[] Bell[] {} }
 debug! { impl[] Doorbell[] {} }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::sync::AtomicU32;
+    use crate::sync::{Arc, AtomicU32};
 
     #[test]
     fn it_rings_for_what_is_due_before_the_reaper_wakes_and_for_nothing_while_it_is_awake() {

@@ -1,32 +1,26 @@
 //! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 
 use crate::dispatch::{Batch, Handler, Inline, Party, contained};
-use crate::doorbell::{Answering, Bell, Call, Doorbell, Hook, Listener, SystemAlarm, Threads};
+use crate::doorbell::{Alarm, Answering, Bell, Doorbell, Hook, Listener, SystemAlarm, Threads};
 use crate::error::BuildError;
 use crate::memory::Shared;
-use crate::os::{Alarm, Cpus};
+use crate::os::Cpus;
 use crate::protocol::asymmetric;
-use crate::reaper::{Ending, Group, Observer, Spin, StuckThreads, Watch};
+use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, OnceLock, Weak, thread};
+use crate::sync::{Arc, AtomicUsize, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
 use super::crew::{Crew, Home, Settings};
 use super::deadline::start_after_origin_ns;
-use super::observe::LastLook;
-use super::precise::{self, Both};
+use super::limits::is_exempt;
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
 use super::{Builder, Driver, Engine};
 
-/// An engine of more groups than this takes no file descriptors for its leaders' sleeps: programs
-/// may have few.
-const ALARMS: usize = 64;
-
-/// What a core is made of: that of an engine, or that of its precise timers.
-struct Part {
-    numbers: Numbers,
+/// What a core is made of.
+struct Parts {
     shards: usize,
     /// How many groups its shards form.
     groups: usize,
@@ -39,14 +33,6 @@ struct Part {
     listener: Option<Arc<Listener>>,
     watch: Option<Arc<Watch>>,
     stuck: Arc<StuckThreads>,
-}
-
-/// The numbers of an engine, and of the first shard and the first group of a part.
-#[derive(Clone, Copy)]
-struct Numbers {
-    party: u32,
-    shard: usize,
-    group: usize,
 }
 
 // === impl Builder: building ===
@@ -116,52 +102,49 @@ impl Builder {
         if self.thread_name.contains('\0') {
             return Err(BuildError::ThreadName { name: self.thread_name });
         }
-        self.check_shares()?;
+        self.check_share()?;
         let (groups, reapers) = self.reapers_for(shards)?;
         let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
+        let clock = if self.spin_before.is_some() { clock } else { clock.without_cycles() };
         // SAFETY: only the core that gets this `Shared` uses it, and closes its shards before it is
         // dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
-        let shared = self.limit(shared.with_few(self.exact_below).with_share(self.share));
+        let shared =
+            shared.with_few(self.exact_below).with_share(self.share).with_exempt(is_exempt);
         asymmetric::prepare();
         let threads = has_threads.then(|| self.threads(reapers));
-        // The watch is part of the core, and reaches it when it needs a thread.
-        let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
         let watch = threads.clone().filter(|_| self.has_watcher()).map(|threads| {
-            let home = home.clone();
-            let make =
-                move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
-            Arc::new(Watch::new(self.stuck_after(), threads, make))
+            // The leaders of several groups would have to agree on the alarm.
+            let alarm = if groups == 1 { SystemAlarm::new(&clock).ok() } else { None };
+            let alarm = alarm.map(|alarm| Box::new(alarm) as Box<dyn Alarm>);
+            Arc::new(Watch::new(self.stuck_after(), threads).with_alarm(alarm))
         });
-        let numbers = Numbers { party: number, shard: 0, group: 0 };
         let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
-        let all_shards = shards + usize::from(self.precise.is_some());
-        let listener = (!has_threads).then(|| Arc::new(Listener::new(all_shards)));
-        let part = Part {
-            numbers,
+        let listener = (!has_threads).then(|| Arc::new(Listener::new(shards)));
+        let parts = Parts {
             shards,
             groups,
             geometry,
             scale,
             clock,
             threads: threads.clone(),
-            listener: listener.clone(),
+            listener,
             watch,
             stuck: stuck.clone(),
         };
-        let (mut core, groups) = self.both_cores(part, shared, handler)?;
-        core.listener = listener;
+        let (mut core, groups) = self.core(parts, shared, handler)?;
         core.crew = threads
             .map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into(), stuck));
         let core = Arc::new(core);
-        home.get_or_init(|| Arc::downgrade(&core));
         ENGINES.enter(number, &core);
-        core.precise.iter().for_each(|precise| ENGINES.enter(precise.id(), precise));
         let engine = Engine { inner: Arc::new(Inner::new(core)) };
         if let Some(crew) = &engine.core().crew {
             for group in 0..crew.groups.len() {
                 engine.core().start_leader(crew, group).map_err(BuildError::Thread)?;
+            }
+            if engine.core().watch.is_some() {
+                engine.core().start_watcher(crew).map_err(BuildError::Thread)?;
             }
         }
         Ok(engine)
@@ -175,55 +158,32 @@ impl Builder {
         self
     }
 
-    /// The core of an engine, with that of its precise timers if it has one, and the groups of the
-    /// shards of both.
-    fn both_cores<T: Send + 'static>(
-        &self,
-        part: Part,
-        shared: Shared<T>,
-        handler: Box<dyn Handler<T>>,
-    ) -> Result<(Core<T>, Vec<Home>), BuildError> {
-        if self.precise.is_none() {
-            return self.core(part, shared, handler, None);
-        }
-        let [handler, other] = Both::share(handler);
-        let (precise, its) = self.precise_core(&part, &shared, other)?;
-        let (core, mut groups) = self.core(part, shared, handler, Some(Arc::new(precise)))?;
-        groups.extend(its);
-        Ok((core, groups))
-    }
-
-    /// The core of an engine, or that of its precise timers, and the groups of its shards.
+    /// The core of an engine, and the groups of its shards.
     fn core<T: Send + 'static>(
         &self,
-        part: Part,
+        parts: Parts,
         shared: Shared<T>,
         handler: Box<dyn Handler<T>>,
-        precise: Option<Arc<Core<T>>>,
     ) -> Result<(Core<T>, Vec<Home>), BuildError> {
-        let Part { numbers, geometry, scale, ref clock, ref watch, .. } = part;
-        let Numbers { party, shard: first, .. } = numbers;
+        let Parts { geometry, scale, ref clock, ref watch, .. } = parts;
         let now = scale.floor(clock.now_ns());
         let mut homes = Vec::new();
-        let mut shards = Vec::with_capacity(part.shards);
-        let groups = if part.threads.is_some() { part.groups } else { part.shards };
-        let call = watch.clone().map(|watch| Arc::new(move || _ = watch.call()) as Arc<Call>);
+        let mut shards = Vec::with_capacity(parts.shards);
+        let groups = if parts.threads.is_some() { parts.groups } else { parts.shards };
         for group in 0..groups {
-            let range = part.shards * group / groups..part.shards * (group + 1) / groups;
-            let bell = self.bell(&part, &shared, group)?;
-            let doorbell = Doorbell::for_shards(range.len(), bell).watched_by(call.clone());
-            let doorbell = Arc::new(doorbell);
-            let its = (first + range.start)..(first + range.end);
-            let group = Group::new(doorbell.clone(), range.len(), part.stuck.clone());
-            homes.push(Home { group, shards: its });
+            let range = parts.shards * group / groups..parts.shards * (group + 1) / groups;
+            let bell = self.bell(&parts, group)?;
+            let doorbell = Arc::new(Doorbell::for_shards(range.len(), bell));
+            let group = Group::new(doorbell.clone(), range.len(), parts.stuck.clone());
+            homes.push(Home { group, shards: range.clone() });
             shards.extend(range.enumerate().map(|(place, i)| {
                 let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
                 shard.in_place(place)
             }));
         }
         let observation = self.observation_named();
-        let observers = (0..shards.len()).map(|i| Observer::new(first + i, &observation)).collect();
-        let handler = Owned { party: Party::Engine(party), handler: Some(handler) };
+        let observers = (0..shards.len()).map(|i| Observer::new(i, &observation)).collect();
+        let handler = Owned { party: Party::Engine(shared.engine), handler: Some(handler) };
         let core = Core {
             ending: Ending::new(shards.len(), handler),
             shards: shards.into(),
@@ -233,12 +193,9 @@ impl Builder {
             start_after_origin_ns: start_after_origin_ns(clock),
             scale,
             routed: AtomicUsize::new(0),
-            party,
-            precise,
-            looks: (0..part.shards).map(|_| LastLook::new()).collect(),
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch: watch.clone(),
-            listener: None,
+            listener: parts.listener,
             #[cfg(feature = "inspect")]
             callers: Default::default(),
             crew: None,
@@ -246,51 +203,23 @@ impl Builder {
         Ok((core, homes))
     }
 
-    /// Places for the threads of an engine that so many serve, besides that of precise timers.
+    /// Places for the threads of an engine that so many serve.
     fn threads(&self, reapers: usize) -> Threads {
-        // One that watches and tells when all spare threads serve.
-        let tells = usize::from(self.observation.on_stuck.is_some());
-        let most = reapers + usize::from(self.precise.is_some()) + self.spares_used() + tells;
+        // One watches while all spare threads serve.
+        let watchers = usize::from(self.has_watcher());
+        let most = reapers + self.spares_used() + watchers;
         (0..most).map(|_| OnceLock::new()).collect()
     }
 
-    /// What the crew of an engine keeps to that so many threads serve, besides that of precise
-    /// timers.
+    /// What the crew of an engine keeps to that so many threads serve.
     fn crew_settings(&self, reapers: usize) -> Settings {
         Settings {
             name: self.thread_name.clone(),
-            reapers: reapers + usize::from(self.precise.is_some()),
+            reapers,
             cpus: self.pinned.then(Cpus::allowed),
-            spins: [self.spin(), self.precise.map_or(Spin::NEVER, Spin::adapting)],
+            spin: self.spin(),
             spares: self.spares_used(),
         }
-    }
-
-    /// The core of an engine's precise timers, beside the part that has all others.
-    fn precise_core<T: Send + 'static>(
-        &self,
-        beside: &Part,
-        others: &Shared<T>,
-        handler: Box<dyn Handler<T>>,
-    ) -> Result<(Core<T>, Vec<Home>), BuildError> {
-        let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
-        // SAFETY: as for the engine's own core.
-        let shared = unsafe { Shared::new(number, 1, None) };
-        let shared = shared.with_few(precise::FEW).with_limit_of(others);
-        let tick = self.precise_tick();
-        let part = Part {
-            numbers: Numbers { shard: beside.shards, group: beside.groups, ..beside.numbers },
-            shards: 1,
-            groups: 1,
-            geometry: precise::geometry(),
-            scale: Scale::new(tick).ok_or(BuildError::Tick { tick })?,
-            clock: beside.clock.without_cycles(),
-            threads: beside.threads.clone(),
-            listener: beside.listener.clone(),
-            watch: beside.watch.clone(),
-            stuck: beside.stuck.clone(),
-        };
-        self.core(part, shared, handler, None)
     }
 
     fn shard_count(&self) -> Result<usize, BuildError> {
@@ -311,35 +240,23 @@ impl Builder {
         }
     }
 
-    /// The bell of a group of the part's shards.
-    fn bell<T>(&self, part: &Part, shared: &Shared<T>, group: usize) -> Result<Bell, BuildError> {
-        let answering = |threads| Answering::new(threads, part.numbers.group + group);
-        Ok(match (&part.threads, &self.hook) {
-            (Some(_), _) if part.clock.counts_suspension() => {
-                Bell::Alarm(Alarm::boottime().map_err(BuildError::Alarm)?)
+    /// The bell of a group of shards.
+    fn bell(&self, parts: &Parts, group: usize) -> Result<Bell, BuildError> {
+        Ok(match (&parts.threads, &self.hook) {
+            (Some(_), _) if parts.clock.counts_suspension() => {
+                let alarm = SystemAlarm::new(&parts.clock).map_err(BuildError::Alarm)?;
+                Bell::Alarm(Box::new(alarm))
             }
-            (Some(threads), _) => match self.alarm(part, shared) {
-                Some(alarm) => Bell::Movable(answering(threads), Box::new(alarm)),
-                None => Bell::Thread(answering(threads)),
-            },
+            (Some(threads), _) => Bell::Thread(Answering::new(threads, group)),
             (None, hook) => {
-                let (listener, hook) = (part.listener.clone(), hook.clone());
-                let shard = part.numbers.shard + group;
+                let (listener, hook) = (parts.listener.clone(), hook.clone());
                 // The thread that rings has scheduled a timer and must get its handle, so a panic
                 // ends here.
                 Bell::Hook(Hook::new(move || {
-                    contained(|| listener.iter().for_each(|listener| listener.ring(shard)));
-                    contained(|| hook.iter().for_each(|hook| hook(shard)));
+                    contained(|| listener.iter().for_each(|listener| listener.ring(group)));
+                    contained(|| hook.iter().for_each(|hook| hook(group)));
                 }))
             }
         })
-    }
-
-    /// An alarm for the leader of a group, unless there are too many of them, or the system has
-    /// none. That of precise timers sleeps for short times only.
-    fn alarm<T>(&self, part: &Part, shared: &Shared<T>) -> Option<SystemAlarm> {
-        let may_take = part.groups <= ALARMS && part.numbers.party == shared.engine;
-        let zero = part.clock.monotonic_start().filter(|_| may_take)?;
-        SystemAlarm::new(zero, part.scale, self.spin().margin())
     }
 }

@@ -8,7 +8,7 @@ use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-use super::precise::SPIN_SHARE;
+use super::spin::SPIN_SHARE;
 use super::threads::{SPARES, TAKEOVER};
 
 /// Configures and builds an [`Engine`](super::Engine). A clone builds another engine with the same
@@ -35,7 +35,6 @@ pub struct Builder {
     pub(super) reach: Option<u32>,
     pub(super) shards: Option<usize>,
     pub(super) max_pending: Option<u64>,
-    pub(super) count_sleeps: bool,
     pub(super) exact_below: u64,
     pub(super) thread_name: String,
     pub(super) pinned: bool,
@@ -44,10 +43,9 @@ pub struct Builder {
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
     pub(super) hook: Option<Hook>,
-    pub(super) spin_before: Duration,
+    /// `None`: as long as wake-ups were late before.
+    pub(super) spin_before: Option<Duration>,
     pub(super) spin_share: f64,
-    /// The share of a core for precise timers.
-    pub(super) precise: Option<f64>,
     pub(super) takeover: Option<Duration>,
     pub(super) spares: usize,
     pub(super) share: usize,
@@ -92,7 +90,6 @@ impl Builder {
             reach: None,
             shards: None,
             max_pending: None,
-            count_sleeps: false,
             exact_below: 64,
             thread_name: "tickless".to_owned(),
             pinned: false,
@@ -100,9 +97,8 @@ impl Builder {
             clock: None,
             driver: None,
             hook: None,
-            spin_before: Duration::ZERO,
+            spin_before: Some(Duration::ZERO),
             spin_share: SPIN_SHARE,
-            precise: None,
             takeover: Some(TAKEOVER),
             spares: SPARES,
             share: SHARE,
@@ -148,11 +144,6 @@ impl Builder {
     /// Sets the number of shards: wheels that work independently. Default: one per core; from 1 to
     /// 1024. Each thread schedules on one of them, and [`reapers`](Builder::reapers) says how many
     /// threads serve them.
-    ///
-    /// On Linux each thread that sleeps for some of the shards takes three file descriptors, if
-    /// there are at most 64: a thread that schedules for an earlier time sets the timer by which
-    /// the other wakes up, and need not wake it for that. Without free descriptors, or on another
-    /// system, it does wake it.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
@@ -376,6 +367,6 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, count_sleeps, exact_below, thread_name, pinned,
-    reapers, clock, driver, spin_before, spin_share, precise, takeover, spares, name, observation,
+    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned,
+    reapers, clock, driver, spin_before, spin_share, takeover, spares, name, observation,
 } }

@@ -1,30 +1,29 @@
 //! Who schedules an engine's timers: the places in the source, by samples.
 //!
 //! While somebody wants to know, each thread notes the caller of one in [`EVERY`] of its timers, at
-//! random, so that callers who come in turns are all seen. The sum of an engine's notes is a table
-//! of fixed size. While nobody does, a thread counts down to a sample that it does not take.
+//! random, so that callers who come in turns are all seen. The notes are under a lock that a thread
+//! which schedules only tries. While nobody wants to know, a thread counts down to a sample that it
+//! does not take.
 //!
-//! *Owner*: a thread has its sampler. The table belongs to the core; any thread notes and reads.
+//! *Owner*: a thread has its sampler. The notes belong to the core; any thread notes and reads.
 //!
-//! *Orderings*: numbers that nothing depends on, and addresses of statics.
+//! *Invariant*: noting allocates nothing, since the thread's cache is lent meanwhile.
 //!
 //! *Tested by*: `tests/callers.rs`.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::mem;
 use std::panic::Location;
 use std::ptr;
 
-use crate::sync::{AtomicPtr, AtomicUsize, Counter, OnceLock, Ordering, add_one};
+use crate::sync::{AtomicUsize, Counter, Mutex, Ordering, add_one};
 
 /// On average, one of so many timers is a sample.
 pub(crate) const EVERY: u64 = 64;
 
-/// How many places the table has room for.
+/// How many places there is room for.
 const PLACES: usize = 512;
-
-/// How far from its own place an address is looked for.
-const TRIES: usize = 16;
 
 /// A thread's countdown to its next sample.
 pub(super) struct Sampler {
@@ -38,20 +37,10 @@ pub(super) struct Sampler {
 pub(super) struct Callers {
     /// How many want to know.
     wanted_by: AtomicUsize,
-    /// Made when somebody first does.
-    table: OnceLock<Table>,
-}
-
-struct Table {
-    places: Box<[Place]>,
-    /// Samples of places for which there was no room.
+    /// The samples of each place, in the order of the addresses.
+    places: Mutex<Vec<(&'static Location<'static>, u64)>>,
+    /// Samples whose places were not noted: there was no room, or another thread had the lock.
     others: Counter,
-}
-
-struct Place {
-    /// Null, or the address of a `&'static Location<'static>`.
-    at: AtomicPtr<Location<'static>>,
-    samples: Counter,
 }
 
 /// What was noted so far.
@@ -102,7 +91,7 @@ impl Sampler {
         self.start();
         // ORDER: Relaxed - a flag that orders nothing.
         if callers.wanted_by.load(Ordering::Relaxed) > 0 {
-            callers.table.get().into_iter().for_each(|table| table.note(caller));
+            callers.note(caller);
         }
     }
 }
@@ -112,9 +101,14 @@ impl Sampler {
 impl Callers {
     /// From now on samples are noted, until `unwant` was called as often.
     pub(super) fn want(&self) {
-        self.table.get_or_init(Table::new);
-        // ORDER: Relaxed - a flag that orders nothing.
+        let mut room = Vec::with_capacity(PLACES);
+        let mut places = self.places.lock().expect("nothing panics under this lock");
+        if places.capacity() == 0 {
+            mem::swap(&mut *places, &mut room);
+        }
+        // ORDER: Relaxed - a flag; the lock publishes the room.
         self.wanted_by.fetch_add(1, Ordering::Relaxed);
+        // The lock is released first, then the room is freed that was not needed.
     }
 
     pub(super) fn unwant(&self) {
@@ -122,60 +116,37 @@ impl Callers {
         self.wanted_by.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Adds what was noted to `sum`.
-    pub(super) fn add_to(&self, sum: &mut Noted) {
-        let Some(table) = self.table.get() else { return };
-        // ORDER: Relaxed - a flag that orders nothing.
-        sum.goes_on |= self.wanted_by.load(Ordering::Relaxed) > 0;
-        for place in &table.places {
-            // ORDER: Relaxed - the address of a static, which was there before.
-            let at = place.at.load(Ordering::Relaxed);
-            if at.is_null() {
-                continue;
-            }
-            // SAFETY: only `note` writes the place, and what it writes lives for ever.
-            let at = unsafe { &*at };
-            // ORDER: Relaxed - a number. (One place in the source may have several addresses.)
-            let samples = place.samples.load(Ordering::Relaxed);
-            *sum.samples.entry((at.file(), at.line(), at.column())).or_default() += samples;
-        }
-        // ORDER: Relaxed - a number.
-        sum.others += table.others.load(Ordering::Relaxed);
-    }
-}
-
-// === impl Table ===
-
-impl Table {
-    fn new() -> Table {
-        let place = || Place { at: AtomicPtr::new(ptr::null_mut()), samples: Counter::new(0) };
-        Table { places: (0..PLACES).map(|_| place()).collect(), others: Counter::new(0) }
-    }
-
     fn note(&self, caller: &'static Location<'static>) {
-        let address = ptr::from_ref(caller).cast_mut();
-        let first = (address.addr() / align_of::<Location<'_>>()).wrapping_mul(0x9e37_79b1) >> 7;
-        for n in 0..TRIES {
-            let place = &self.places[(first + n) % PLACES];
-            // ORDER: Relaxed - the address of a static, which was there before.
-            let mut at = place.at.load(Ordering::Relaxed);
-            if at.is_null() {
-                // ORDER: Relaxed - as above.
-                let claim =
-                    place.at.compare_exchange(at, address, Ordering::Relaxed, Ordering::Relaxed);
-                at = claim.err().unwrap_or(address);
-            }
-            if at == address {
-                return add_one(&place.samples);
-            }
+        let Ok(mut places) = self.places.try_lock() else { return add_one(&self.others) };
+        let address = ptr::from_ref(caller);
+        match places.binary_search_by_key(&address, |(place, _)| ptr::from_ref(*place)) {
+            Ok(at) => places[at].1 += 1,
+            Err(at) if places.len() < PLACES => places.insert(at, (caller, 1)),
+            Err(_) => add_one(&self.others),
         }
-        add_one(&self.others);
+    }
+
+    /// What was noted so far.
+    pub(super) fn noted(&self) -> Noted {
+        // ORDER: Relaxed - a flag, and a number.
+        let (wanted_by, others) =
+            (self.wanted_by.load(Ordering::Relaxed), self.others.load(Ordering::Relaxed));
+        let mut noted = Noted { goes_on: wanted_by > 0, others, ..Noted::default() };
+        let mut places = Vec::with_capacity(PLACES);
+        places.extend_from_slice(&self.places.lock().expect("nothing panics under this lock"));
+        for (place, samples) in places {
+            // (One place in the source may have several addresses.)
+            let at = (place.file(), place.line(), place.column());
+            *noted.samples.entry(at).or_default() += samples;
+        }
+        noted
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::OnceLock;
 
     #[track_caller]
     fn here() -> &'static Location<'static> {
@@ -188,9 +159,7 @@ mod tests {
         let places = [here(), here()];
         let mut count = |timers: usize| {
             (0..timers).for_each(|n| sampler.count(&callers, places[n % 2]));
-            let mut noted = Noted::default();
-            callers.add_to(&mut noted);
-            noted.samples.into_values().collect::<Vec<_>>()
+            callers.noted().samples.into_values().collect::<Vec<_>>()
         };
         assert!(count(1_000).is_empty(), "nobody wants to know");
         callers.want();
@@ -202,19 +171,21 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_as_others() {
-        let table = Table::new();
+    fn what_finds_no_room_or_a_busy_lock_is_counted_as_others_and_allocates_nothing() {
+        let callers = Callers::default();
+        callers.want();
         // As callers are, each at an address of its own that is there for good.
         static ALL: OnceLock<Vec<Location<'static>>> = OnceLock::new();
-        let places = ALL.get_or_init(|| vec![*here(); 4 * PLACES]);
-        places.iter().chain(places).for_each(|place| table.note(place));
-        let callers = Callers::default();
-        callers.table.set(table).unwrap_or_else(|_| unreachable!("it is new"));
-        let mut noted = Noted::default();
-        callers.add_to(&mut noted);
+        let all = ALL.get_or_init(|| vec![*here(); 4 * PLACES]);
+        let room = callers.places.lock().unwrap().capacity();
+        all.iter().chain(all).for_each(|place| callers.note(place));
+        let busy = callers.places.lock().unwrap();
+        assert_eq!(busy.capacity(), room);
+        callers.note(&all[0]);
+        drop(busy);
+        let noted = callers.noted();
         assert_eq!(noted.samples.len(), 1, "they are one place in the source");
         let known: u64 = noted.samples.into_values().sum();
-        assert_eq!(known + noted.others, 8 * PLACES as u64);
-        assert!(known >= PLACES as u64 && noted.others >= 6 * PLACES as u64, "{known}");
+        assert_eq!((known, noted.others), (2 * PLACES as u64, 6 * PLACES as u64 + 1));
     }
 }

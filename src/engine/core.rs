@@ -3,7 +3,6 @@
 //! *Owner*: shared by reference count: the engine's clones, its reapers' threads, and each thread
 //! that uses it (one count per thread, not per handle).
 
-use std::iter;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
@@ -17,7 +16,6 @@ use crate::time::{Clock, Scale, Tick, saturating_ns};
 #[cfg(feature = "inspect")]
 use super::callers::Callers;
 use super::crew::Crew;
-use super::observe::LastLook;
 use super::thread_cache::{self, ENGINES};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -44,24 +42,16 @@ pub(super) struct Core<T> {
     pub(super) ending: Ending<T, Owned<T>>,
     /// How many threads began to use the engine.
     pub(super) routed: AtomicUsize,
-    /// The engine's number: that of `shared`, except in the core of precise timers.
-    pub(super) party: u32,
-    /// The core of the engine's precise timers, if it has one. See `precise`.
-    pub(super) precise: Option<Arc<Core<T>>>,
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
-    /// For each shard, when somebody looked for what is overdue.
-    pub(super) looks: Box<[LastLook]>,
     /// Who schedules the timers.
     #[cfg(feature = "inspect")]
     pub(super) callers: Callers,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<Arc<Watch>>,
-    /// The task that serves the shards, if there are no threads. (The core of precise timers has
-    /// none.)
+    /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
-    /// The engine's threads, if it has any. (That of precise timers belongs to the crew of the
-    /// engine's core.)
+    /// The engine's threads, if it has any.
     pub(super) crew: Option<Crew>,
 }
 
@@ -77,41 +67,15 @@ impl<T> Drop for Owned<T> {
 // === impl Core ===
 
 impl<T> Core<T> {
-    /// The core's number, by which its entries and thread caches know it.
+    /// The engine's number, by which its entries and thread caches know it.
     #[inline]
     pub(super) fn id(&self) -> u32 {
         self.shared.engine
     }
 
-    /// This core, and that of the engine's precise timers.
-    pub(super) fn both(&self) -> impl Iterator<Item = &Core<T>> {
-        iter::once(self).chain(self.precise.as_deref())
-    }
-
-    /// The number of the engine's shards, with that of precise timers.
-    pub(super) fn all_shards(&self) -> usize {
-        self.both().map(|core| core.shards.len()).sum()
-    }
-
-    /// The core that a shard of the engine belongs to, and the shard's number there: that of
-    /// precise timers is the last. `None`: there is no such shard.
-    #[inline]
-    pub(super) fn find(&self, shard: usize) -> Option<(&Core<T>, usize)> {
-        if shard < self.shards.len() {
-            return Some((self, shard));
-        }
-        let precise = self.precise.as_deref().filter(|_| shard == self.shards.len())?;
-        Some((precise, 0))
-    }
-
-    /// The same for a shard that exists.
-    pub(super) fn part(&self, shard: usize) -> (&Core<T>, usize) {
-        self.find(shard).expect("an engine knows its shards")
-    }
-
     /// The engine, as a party whose end waits for threads.
     pub(super) fn party(&self) -> Party {
-        Party::Engine(self.party)
+        Party::Engine(self.id())
     }
 
     /// Whether the engine belongs to a process that this one was forked from.
@@ -157,22 +121,15 @@ impl<T> Core<T> {
 
     /// Stops without waiting, and returns the payloads that were pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
-        // Both flags come first: no task begins on one side while the other is being closed.
-        let begun: Vec<(&Core<T>, bool)> =
-            self.both().map(|core| (core, core.ending.begin())).collect();
-        let mut pending = Vec::new();
-        for (core, is_first) in begun {
-            pending.append(&mut core.ending.close(is_first, &core.shards, &core.shared));
-        }
+        let is_first = self.ending.begin();
+        let pending = self.ending.close(is_first, &self.shards, &self.shared);
         self.crew.iter().for_each(Crew::end);
         // A thread that begins to watch after this finds that it is over.
         self.watch.iter().for_each(|watch| _ = watch.call());
         thread_cache::count_stop();
-        for core in self.both() {
-            for observer in &*core.observers {
-                // Nothing that is still due will be handed over.
-                observer.caught_up(core.clock.now_ns());
-            }
+        for observer in &*self.observers {
+            // Nothing that is still due will be handed over.
+            observer.caught_up(self.clock.now_ns());
         }
         pending
     }
@@ -183,17 +140,18 @@ impl<T> Core<T> {
     /// # Safety
     /// The last `Engine` is gone, and the engine was stopped.
     pub(super) unsafe fn dismantle(&self) {
-        for core in self.both() {
-            ENGINES.leave(core.id());
-            for shard in &core.shards {
-                let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-                // SAFETY: a thread without an `Engine` files by the core's number, as a reader, or
-                // not at all. A thread that still has a role finds the shard closed, under this
-                // lock, and looks no further.
-                unsafe { shard.dismantle(&mut owner) };
-            }
-            core.shared.dismantle();
+        ENGINES.leave(self.id());
+        for shard in &self.shards {
+            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+            // SAFETY: a thread without an `Engine` files by the core's number, as a reader, or not
+            // at all. A thread that still has a role finds the shard closed, under this lock, and
+            // looks no further.
+            unsafe { shard.dismantle(&mut owner) };
+            drop(owner);
+            shard.doorbell().close();
         }
+        self.watch.iter().for_each(|watch| watch.close());
+        self.shared.dismantle();
     }
 
     /// Returns the reaper of shard `index`, for the holder of its role, and what it has in hand.
@@ -213,7 +171,7 @@ impl<T> Core<T> {
             observer: &self.observers[index],
             stopping: self.ending.flag(),
             watch: self.watch.as_deref(),
-            part: None,
+            leads: false,
         };
         (reaper, in_hand)
     }

@@ -7,14 +7,15 @@
 //!
 //! One thread is the *watcher* (`watching.rs`): it sleeps until a reaper might be stuck in a task.
 //! If one is, the watcher takes the shard over, and the lead if the stuck thread had it, and
-//! another thread watches. A thread that comes back from its task and finds that it has lost its
-//! shard is not needed any more.
+//! another thread watches. That thread is there before the watcher takes anything over: a watcher
+//! that cannot get a thread goes on watching, tells of the task, and tries again. A thread that
+//! comes back from its task and finds that it has lost its shard is not needed any more.
 //!
 //! *Owner*: each thread of the crew; reapers call the watcher.
 //!
-//! *Invariants*: one thread at a time is the watcher, and one leads a group. A duty that is given
-//! is taken by a thread that waits, or by one that was made for it. What the lock guards is not
-//! touched by threads that schedule, cancel or reset.
+//! *Invariants*: one thread at a time is the watcher, and there is always one if the engine has a
+//! watch; one leads a group. A duty that is given is taken by a thread that waits, or by one that
+//! was made for it. What the lock guards is not touched by threads that schedule, cancel or reset.
 //!
 //! *Orderings*: TAKEOVER, LEAD; everything else is behind the lock.
 //!
@@ -25,10 +26,10 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use crate::dispatch::work_for;
+use crate::dispatch::{Progress, work_to_the_end_for};
 use crate::doorbell::Threads;
 use crate::os::Cpus;
-use crate::reaper::{self, Begin, Group, NEVER_NS, Spin, StuckTask, StuckThreads};
+use crate::reaper::{self, Begin, Group, Spin, StuckTask, StuckThreads};
 use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
 
 use super::core::{Core, Role};
@@ -39,7 +40,7 @@ pub(super) struct Crew {
     settings: Settings,
     /// Whom doorbells wake.
     threads: Threads,
-    /// The groups of the engine's shards. That of precise timers is the last.
+    /// The groups of the engine's shards.
     pub(super) groups: Box<[Home]>,
     /// The threads that have lost their shard, and have not come back.
     stuck: Arc<StuckThreads>,
@@ -55,8 +56,8 @@ pub(super) struct Settings {
     pub(super) reapers: usize,
     /// The CPUs for the leaders, if they are pinned.
     pub(super) cpus: Option<Cpus>,
-    /// How leaders wait: those of all groups, and that of precise timers.
-    pub(super) spins: [Spin; 2],
+    /// How leaders wait.
+    pub(super) spin: Spin,
     /// From how many tasks that are stuck shards are taken over. Others are only told of.
     pub(super) spares: usize,
 }
@@ -72,18 +73,16 @@ pub(super) struct Home {
 pub(super) struct State {
     /// Threads that were made.
     made: usize,
-    /// Threads that wait for a duty.
+    /// Threads that wait for a duty, or were made to do so.
     idle: usize,
     /// Threads that serve a group, also those that are stuck: they have lost their shard.
     pub(super) serving: usize,
     /// Duties that were given, and that no thread has taken yet.
     duties: VecDeque<Duty>,
-    /// A thread watches, or is to.
-    pub(super) has_watcher: bool,
-    /// There was no thread to spare for it: the next one that is not needed elsewhere watches.
-    lacks_watcher: bool,
     /// Tasks that are stuck, and of which nobody was told yet.
     pub(super) untold: Vec<StuckTask>,
+    /// For each shard, the payload at which its reaper is stuck, if somebody was told of that.
+    pub(super) told: Vec<Option<Progress>>,
     is_over: bool,
     handles: Vec<JoinHandle<()>>,
 }
@@ -106,13 +105,19 @@ impl Crew {
         stuck: Arc<StuckThreads>,
     ) -> Crew {
         debug_assert!(threads.len() >= groups.len(), "each group has a leader");
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        Crew { settings, threads, groups, stuck, state, changed }
+        let shards = groups.last().map_or(0, |home| home.shards.end);
+        let state = Mutex::new(State { told: vec![None; shards], ..State::default() });
+        Crew { settings, threads, groups, stuck, state, changed: Condvar::new() }
     }
 
     /// Whether another shard may be taken over from a task that is stuck.
     pub(super) fn may_take_over(&self) -> bool {
         self.stuck.iter().count() < self.settings.spares
+    }
+
+    /// Whether tasks may be taken over, but no further one at the moment.
+    pub(super) fn lacks_spares(&self) -> bool {
+        self.settings.spares > 0 && !self.may_take_over()
     }
 
     /// Ends it: from now on threads that have nothing to do return, and so does the watcher when it
@@ -131,36 +136,27 @@ impl Crew {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Pins the calling thread, the leader of this group, if leaders are pinned. That of precise
-    /// timers is not.
-    fn pin<T>(&self, engine: &Core<T>, group: usize) -> io::Result<()> {
-        match &self.settings.cpus {
-            Some(cpus) if self.groups[group].shards.start < engine.shards.len() => {
-                cpus.pin_to(group)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// How the leader of a group waits.
-    fn spin<T>(&self, engine: &Core<T>, group: usize) -> Spin {
-        let is_precise = self.groups[group].shards.start >= engine.shards.len();
-        self.settings.spins[usize::from(is_precise)].clone()
+    /// Pins the calling thread, the leader of this group, if leaders are pinned.
+    fn pin(&self, group: usize) -> io::Result<()> {
+        self.settings.cpus.as_ref().map_or(Ok(()), |cpus| cpus.pin_to(group))
     }
 
     /// Waits for a duty. `None`: the engine stops.
     fn wait_for_duty(&self) -> Option<Duty> {
         let mut state = self.lock();
         while !state.is_over && state.duties.is_empty() {
-            if mem::take(&mut state.lacks_watcher) {
-                state.has_watcher = true;
-                return Some(Duty::Watch);
-            }
             state.idle += 1;
             state = wait(&self.changed, &self.state, state);
             state.idle -= 1;
         }
         if state.is_over { None } else { state.duties.pop_front() }
+    }
+
+    /// Gives a duty to a thread that waits.
+    pub(super) fn give_to_idle(&self, state: &mut State, duty: Duty) {
+        debug_assert!(state.idle > state.duties.len(), "nobody waits");
+        state.duties.push_back(duty);
+        self.changed.notify_one();
     }
 
     /// Whether another thread may serve beside those that do.
@@ -202,7 +198,7 @@ impl<T: Send + 'static> Core<T> {
         let (report, pinning) = mpsc::sync_channel(1);
         let mut state = crew.lock();
         state.serving += 1;
-        let number = self.start(crew, &mut state, Duty::Lead(group), move |outcome| {
+        let number = self.start(crew, &mut state, Some(Duty::Lead(group)), move |outcome| {
             // The builder waits for this message, so there is a receiver.
             let _ = report.send(outcome);
         })?;
@@ -211,13 +207,18 @@ impl<T: Send + 'static> Core<T> {
         pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))
     }
 
-    /// Makes a thread for a duty, and returns its number. It tells `tell` whether it could be
-    /// pinned, if it has to be, and does nothing if not.
+    /// Starts the watcher.
+    pub(super) fn start_watcher(self: &Arc<Core<T>>, crew: &Crew) -> io::Result<()> {
+        self.start(crew, &mut crew.lock(), Some(Duty::Watch), |_| ()).map(drop)
+    }
+
+    /// Makes a thread for a duty, or one that waits for duties, and returns its number. It tells
+    /// `tell` whether it could be pinned, if it has to be, and does nothing if not.
     fn start(
         self: &Arc<Core<T>>,
         crew: &Crew,
         state: &mut State,
-        duty: Duty,
+        duty: Option<Duty>,
         tell: impl FnOnce(io::Result<()>) + Send + 'static,
     ) -> io::Result<usize> {
         let (core, number) = (self.clone(), state.made);
@@ -227,8 +228,8 @@ impl<T: Send + 'static> Core<T> {
             // Before a doorbell or a call may need it: the thread answers neither yet.
             crew.threads[number].set(thread::current()).expect("a thread is made once");
             let outcome = match duty {
-                Duty::Lead(group) => crew.pin(&core, group),
-                Duty::Watch => Ok(()),
+                Some(Duty::Lead(group)) => crew.pin(group),
+                Some(Duty::Watch) | None => Ok(()),
             };
             let may_run = outcome.is_ok();
             tell(outcome);
@@ -237,6 +238,7 @@ impl<T: Send + 'static> Core<T> {
             }
         })?;
         state.made += 1;
+        state.idle += usize::from(duty.is_none());
         state.handles.push(thread);
         Ok(number)
     }
@@ -248,37 +250,29 @@ impl<T: Send + 'static> Core<T> {
             return false;
         }
         if state.idle > state.duties.len() {
-            state.duties.push_back(duty);
-            crew.changed.notify_one();
+            crew.give_to_idle(state, duty);
             return true;
         }
         let may_make = state.made < crew.threads.len();
-        may_make && self.start(crew, state, duty, |_| ()).is_ok()
+        may_make && self.start(crew, state, Some(duty), |_| ()).is_ok()
     }
 
-    /// Makes a thread the watcher, unless there is one.
-    pub(super) fn make_watcher(self: &Arc<Core<T>>) {
-        if let Some(crew) = &self.crew {
-            self.ensure_watcher(crew, &mut crew.lock());
+    /// Sees to it that a thread waits for a duty. `false`: as for `give`.
+    pub(super) fn have_idle(self: &Arc<Core<T>>, crew: &Crew, state: &mut State) -> bool {
+        if state.is_over || state.idle > state.duties.len() {
+            return !state.is_over;
         }
-    }
-
-    pub(super) fn ensure_watcher(self: &Arc<Core<T>>, crew: &Crew, state: &mut State) {
-        if state.has_watcher {
-            return;
-        }
-        state.has_watcher = self.give(crew, state, Duty::Watch);
-        state.lacks_watcher = !state.has_watcher && state.made == crew.threads.len();
-        if let (false, false, Some(watch)) = (state.has_watcher, state.lacks_watcher, &self.watch) {
-            // The system has no memory for it: the next reaper tries again.
-            watch.publish(NEVER_NS);
-        }
+        let may_make = state.made < crew.threads.len();
+        may_make && self.start(crew, state, None, |_| ()).is_ok()
     }
 
     /// What a thread of the crew does: its first duty, and then whatever comes.
-    fn work(self: &Arc<Core<T>>, crew: &Crew, number: usize, first: Duty) {
-        work_for(self.party(), || {
-            let mut duty = Some(first);
+    fn work(self: &Arc<Core<T>>, crew: &Crew, number: usize, first: Option<Duty>) {
+        work_to_the_end_for(self.party(), || {
+            let mut duty = first.or_else(|| {
+                crew.lock().idle -= 1;
+                crew.wait_for_duty()
+            });
             while let Some(now) = duty {
                 match now {
                     Duty::Lead(group) => self.lead(crew, number, group),
@@ -304,9 +298,9 @@ impl<T: Send + 'static> Core<T> {
         begin: Begin<Role<'_, T>>,
     ) {
         // As good as it was before: the system may refuse.
-        let _ = crew.pin(self, group);
+        let _ = crew.pin(group);
         let station = Station::new(self, crew, group, number);
-        reaper::serve(&station, begin, crew.spin(self, group));
+        reaper::serve(&station, begin, crew.settings.spin.clone());
         crew.lock().serving -= 1;
     }
 }

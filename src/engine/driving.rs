@@ -124,11 +124,8 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`turn`](Engine::turn).
     pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
-        self.core().may_turn()?;
-        match self.core().find(shard) {
-            Some((core, index)) => core.turn(Turner::Thread, index, max_fired),
-            None => Err(TurnError::NoSuchShard { shard, shards: self.shards() }),
-        }
+        self.core().may_turn_shard(shard)?;
+        self.core().turn(Turner::Thread, shard, max_fired)
     }
 
     /// Takes a shard over from a turn that is busy with a task, on another thread, and runs a turn
@@ -173,19 +170,17 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// [`takeover`]: crate::Builder::takeover
     pub fn take_over(&self, shard: usize) -> Result<Option<Turn>, TurnError> {
-        self.core().may_turn()?;
-        let Some((part, index)) = self.core().find(shard) else {
-            return Err(TurnError::NoSuchShard { shard, shards: self.shards() });
-        };
-        if part.is_stopping() {
+        let core = self.core();
+        core.may_turn_shard(shard)?;
+        if core.is_stopping() {
             return Err(TurnError::Stopped);
         }
-        let seen = part.ending.progress(index);
-        let Some(role) = seen.and_then(|seen| part.ending.take_over(index, seen, || ())) else {
+        let seen = core.ending.progress(shard);
+        let Some(role) = seen.and_then(|seen| core.ending.take_over(shard, seen, || ())) else {
             return Ok(None);
         };
         let succeed = |reaper: &Reaper<'_, T>| reaper.succeed();
-        part.turn_in(Turner::Thread, index, role, usize::MAX, succeed).map(Some)
+        core.turn_in(Turner::Thread, shard, role, usize::MAX, succeed).map(Some)
     }
 }
 
@@ -205,6 +200,13 @@ impl<T: Send + 'static> Core<T> {
             return Err(TurnError::InsideTask);
         }
         Ok(())
+    }
+
+    /// The same, and whether there is such a shard.
+    fn may_turn_shard(&self, shard: usize) -> Result<(), TurnError> {
+        self.may_turn()?;
+        let shards = self.shards.len();
+        if shard < shards { Ok(()) } else { Err(TurnError::NoSuchShard { shard, shards }) }
     }
 
     /// Runs one turn, and publishes when the shard needs the next.
@@ -232,6 +234,7 @@ impl<T: Send + 'static> Core<T> {
         max_fired: usize,
         begin: impl FnOnce(&Reaper<'_, T>),
     ) -> Result<Turn, TurnError> {
+        self.clock.look_again();
         let now = self.now();
         let shard = &self.shards[index];
         let doorbell = shard.doorbell();

@@ -132,7 +132,7 @@ impl<T: Send + 'static> DrivingTask<T> {
         let listening = listener.listen().ok_or(TurnError::Driven)?;
         // Nothing is known of the shards yet.
         let unknown = || Served { is_rung: false, turn: Turn { fired: 0, more: true, next: None } };
-        let shards = iter::repeat_with(unknown).take(core.all_shards()).collect();
+        let shards = iter::repeat_with(unknown).take(core.shards.len()).collect();
         Ok(Some(DrivingTask { engine, listening, shards, first: 0, until: None }))
     }
 
@@ -206,15 +206,14 @@ impl<T: Send + 'static> DrivingTask<T> {
         let (mut left, mut more, mut soonest) = (AT_ONCE, false, None);
         for shard in (self.first..self.shards.len()).chain(0..self.first) {
             let served = &mut self.shards[shard];
-            let (part, index) = core.part(shard);
             if mem::take(&mut served.is_rung) && !served.turn.more {
-                match part.look_ahead(index) {
+                match core.look_ahead(shard) {
                     Some(turn) => served.turn = turn,
                     None => served.turn.more = true,
                 }
             }
             if served.turn.more && left > 0 {
-                served.turn = part.turn(Turner::Task, index, left)?;
+                served.turn = core.turn(Turner::Task, shard, left)?;
                 left -= served.turn.fired;
                 if left == 0 {
                     self.first = (shard + 1) % self.shards.len();

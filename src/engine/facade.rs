@@ -34,7 +34,9 @@ use super::{Builder, Handle, When};
 ///
 /// Clones are cheap and share the engine. When the last clone is dropped, the engine stops and
 /// drops all pending payloads; a panic in a payload's destructor is caught. To get the payloads
-/// back, call [`stop`](Engine::stop).
+/// back, call [`stop`](Engine::stop). A pending payload that owns a clone keeps the engine alive
+/// until it has run or was dropped, like any other clone: an engine whose payloads own the only
+/// clones that are left ends only if they fire or are cancelled.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -252,9 +254,9 @@ impl<T: Send + 'static> Engine<T> {
         self.file(when.into(), payload.into_payload(), false).map(drop)
     }
 
-    /// Binds the calling thread to `shard`: from now on, its timers go there, except for precise
-    /// ones. This is for threads that each drive one shard. Other threads are spread over the
-    /// shards, and their timers may also take the seats of cancelled timers on any of them.
+    /// Binds the calling thread to `shard`: from now on, its timers go there. This is for threads
+    /// that each drive one shard. Other threads are spread over the shards, and their timers may
+    /// also take the seats of cancelled timers on any of them.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -299,7 +301,7 @@ impl<T: Send + 'static> Engine<T> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
         let payload = ManuallyDrop::new(payload);
-        let Some(mut cache) = thread_cache::of(self.number_for(when)) else {
+        let Some(mut cache) = thread_cache::of(self.number()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
         let now_ns = cache.now_ns();

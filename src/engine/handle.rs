@@ -64,7 +64,8 @@ pub enum State {
     /// The timer waits for its deadline.
     Pending,
     /// A reaper has collected the payload, which is too late for the handle. The payload was handed
-    /// over, or is about to be, unless a stop comes first and returns it.
+    /// over, or is about to be, unless a stop comes first and returns it. Until then,
+    /// [`Engine::len`](crate::Engine::len) and [`Stats`](crate::Stats) count it as pending.
     Fired,
     /// The engine stopped first. The stop returned the payload, or left it in the handle: see
     /// [`Handle::reset`].
@@ -144,7 +145,7 @@ impl<T: Send + 'static> Handle<T> {
         self.take_of_kind::<false>()
     }
 
-    /// As [`take`](Handle::take), for the timer of a sleep, which may be exempt from the limit.
+    /// As [`take`](Handle::take), for the timer of a sleep, which is exempt from the limit.
     pub(crate) fn take_from_sleep(self) -> Option<T> {
         self.take_of_kind::<true>()
     }

@@ -5,10 +5,9 @@
 //! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
 //!   time of a timer as callers give it.
 //! - `ambient` is the engine of code that names none: entered, the thread's, the process's.
-//! - `precise` has the settings for waiting in user space, and the core of precise timers.
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
-//! - `threads` has the settings for the engine's threads; `crew` has the threads; `station` is how
-//!   one of them reaches the shards that it serves, and `watching` what the watcher does.
+//! - `threads` and `spin` have the settings for the engine's threads; `crew` has the threads;
+//!   `station` is how one of them reaches the shards that it serves, and `watching` is the watcher.
 //! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
 //!   clocks by hand; `stopping` ends an engine.
 //! - `remote` is a weak engine id; `deadline` is when a sleep is due.
@@ -31,8 +30,8 @@ mod facade;
 mod handle;
 mod limits;
 mod observe;
-mod precise;
 mod remote;
+mod spin;
 mod station;
 mod stopping;
 mod thread_cache;
@@ -62,8 +61,6 @@ pub use observe::{Metrics, MetricsPublisher};
 pub(crate) use remote::{Computed, EngineRef};
 pub use stopping::Stopped;
 pub(crate) use thread_cache::Registry;
-#[cfg(feature = "keyed")]
-pub(crate) use ticks::DueTick;
 pub use virtual_time::Driven;
 pub use waitable::Waitable;
 pub use when::When;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Task, works_for, works_for_any};
 use crate::entry::Exchange;
 use crate::error::{ResetError, ScheduleError};
 #[cfg(feature = "test-util")]
@@ -14,6 +14,7 @@ use crate::time::{Clock, Scale, Tick};
 
 #[cfg(feature = "test-util")]
 use super::core::Core;
+use super::crew::Crew;
 use super::deadline::Deadline;
 use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
 use super::when::Start;
@@ -52,13 +53,7 @@ impl<T: Send + 'static> EngineRef<T> {
         self.number
     }
 
-    /// The engine, or the side of it that has its precise timers, whichever a timer for `when`
-    /// belongs to.
-    pub(crate) fn for_when(engine: &Engine<T>, when: When) -> EngineRef<T> {
-        EngineRef::numbered(engine.number_for(when))
-    }
-
-    /// Schedules `payload` as the engine itself does, on the side of it that `when` belongs to.
+    /// Schedules `payload` as the engine itself does.
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone; the payload comes back in the error.
@@ -69,18 +64,10 @@ impl<T: Send + 'static> EngineRef<T> {
         when: When,
         payload: T,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        let side = if when.is_precise { self.precise_side() } else { self };
-        let Some(mut cache) = side.lent() else { return Err(ScheduleError::stopped(payload)) };
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(payload)) };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
         file::<_, false>(cache, Computed { deadline, now_ns }, payload)
-    }
-
-    /// The side of the engine that has its precise timers, if it has one and is not gone.
-    #[cold]
-    fn precise_side(self) -> EngineRef<T> {
-        let number = self.lent().and_then(|cache| Some(cache.core.precise.as_ref()?.id()));
-        EngineRef { number: number.unwrap_or(self.number), ..self }
     }
 
     /// Whether the engine belongs to a process that this one was forked from: the timers that it
@@ -106,6 +93,21 @@ impl EngineRef {
     /// Returns the time that the engine's clock shows. `None`: the engine is gone.
     pub(crate) fn now(self) -> Option<Instant> {
         Some(self.lent()?.core.instant_now())
+    }
+
+    /// Whether the calling thread must not wait for a timer of the engine: it runs one of the
+    /// engine's tasks, and no thread is to spare that would take its shard over.
+    #[inline]
+    pub(crate) fn must_not_wait(self) -> bool {
+        works_for_any() && self.lacks_spares()
+    }
+
+    #[inline(never)]
+    fn lacks_spares(self) -> bool {
+        self.lent().is_some_and(|cache| {
+            let lacks_spares = || cache.core.crew.as_ref().is_some_and(Crew::lacks_spares);
+            works_for(cache.core.party()) && lacks_spares()
+        })
     }
 
     /// Returns the length of a tick. `None`: the engine is gone.
@@ -211,7 +213,7 @@ impl EngineRef {
     /// Moves a timer of this engine if one CAS can: see [`Handle::postpone`].
     pub(crate) fn postpone(self, handle: &mut Handle, tick: Tick) -> bool {
         let Some(mut cache) = self.lent() else { return false };
-        let is_moved = handle.postpone(tick);
+        let is_moved = handle.postpone(&cache.core.shared, tick);
         if is_moved {
             cache.producer.count_reset();
         }
@@ -248,7 +250,8 @@ impl EngineRef {
         if let Some(mut cache) = self.lent() {
             let due_ns = cache.core.due_ns(*deadline);
             *deadline = cache.core.quick(*deadline, due_ns);
-            if handle.postpone(cache.core.scale.ceil(due_ns)) {
+            let tick = cache.core.scale.ceil(due_ns);
+            if handle.postpone(&cache.core.shared, tick) {
                 cache.producer.count_reset();
                 return Ok(());
             }

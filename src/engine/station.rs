@@ -3,8 +3,8 @@
 //! *Owner*: the thread.
 
 use crate::dispatch::InHand;
-use crate::reaper::{Group, Part, Reaper, Serve};
-use crate::sync::Arc;
+use crate::reaper::{Group, Reaper, Serve, Watch};
+use crate::sync::{Arc, Ordering, fence};
 use crate::time::{Clock, Scale};
 
 use super::core::{Core, Role};
@@ -16,9 +16,7 @@ pub(super) struct Station<'a, T> {
     crew: &'a Crew,
     /// The group's number.
     group: usize,
-    /// The core of its shards.
-    core: &'a Core<T>,
-    /// The number of its first shard there.
+    /// The number of its first shard.
     first: usize,
     number: usize,
 }
@@ -33,8 +31,8 @@ impl<'a, T> Station<'a, T> {
         group: usize,
         number: usize,
     ) -> Station<'a, T> {
-        let (core, first) = engine.part(crew.groups[group].shards.start);
-        Station { engine, crew, group, core, first, number }
+        let first = crew.groups[group].shards.start;
+        Station { engine, crew, group, first, number }
     }
 }
 
@@ -47,23 +45,27 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
     }
 
     fn clock(&self) -> &Clock {
-        &self.core.clock
+        &self.engine.clock
     }
 
     fn scale(&self) -> Scale {
-        self.core.scale
+        self.engine.scale
     }
 
     fn number(&self) -> usize {
         self.number
     }
 
+    fn watch(&self) -> Option<&Watch> {
+        self.engine.watch.as_deref()
+    }
+
     fn is_stopping(&self) -> bool {
-        self.core.is_stopping()
+        self.engine.is_stopping()
     }
 
     fn take(&self, index: usize) -> Option<Role<'a, T>> {
-        self.core.ending.try_take(self.first + index)
+        self.engine.ending.try_take(self.first + index)
     }
 
     fn run<R>(
@@ -72,9 +74,15 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         role: &mut Role<'a, T>,
         f: impl FnOnce(&Reaper<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
-        let part = Part::new(self.group(), index, self.number);
-        let (reaper, in_hand) = self.core.reaper(self.first + index, role);
-        f(&Reaper { part: Some(part), ..reaper }, in_hand)
+        let (reaper, in_hand) = self.engine.reaper(self.first + index, role);
+        f(&reaper, in_hand)
+    }
+
+    fn came_back(&self) {
+        // ORDER(TAKEOVER): SeqCst fence - pairs with that of `Watch::publish`: a watcher that does
+        // not see that this thread is back is called.
+        fence(Ordering::SeqCst);
+        self.engine.watch.iter().for_each(|watch| _ = watch.call());
     }
 
     fn find_leader(&self) -> bool {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
-use crate::sync::{Arc, AtomicBool, Ordering, thread};
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 use super::Engine;
 use super::core::Core;
@@ -44,8 +44,9 @@ pub(super) struct Inner<T: Send + 'static> {
 pub struct Stopped<T> {
     /// The payloads that were pending and will not run.
     pub returned: Vec<T>,
-    /// How many shards were still in use when the time was over: they run a task, or their thread
-    /// has not ended yet. If zero, the engine has stopped altogether, and has dropped its handler.
+    /// How many shards still ran a task when the time was over, or were about to drop the handler.
+    /// If zero, no task runs, and the handler was dropped. The engine's threads end then, but the
+    /// destructors of their thread-locals may still run: [`stop`](Engine::stop) waits for them too.
     pub running: usize,
 }
 
@@ -58,7 +59,9 @@ impl<T: Send + 'static> Engine<T> {
     /// due and not yet taken come back with the rest. Scheduling is refused from some moment of the
     /// call on, not the same one for all threads: a call that runs meanwhile may succeed after
     /// another one was refused, and the stop then returns its payload. The stop waits for the tasks
-    /// that are running. When it returns, the engine has dropped its handler.
+    /// that are running. When it returns, the engine has dropped its handler, and its threads have
+    /// ended, with the destructors of their thread-locals. (Of several stops at a time, one waits
+    /// for the threads' ends.)
     ///
     /// The timers of [sleeps](crate::future) have payloads of the engine's own. They are not
     /// returned: the sleeps end, before the stop waits for running tasks, of which one may await a
@@ -90,9 +93,11 @@ impl<T: Send + 'static> Engine<T> {
     /// how many shards were still in use then.
     ///
     /// The engine is stopped in either case: no further task begins. If a task is still running,
-    /// the rest of its batch is returned by the next call of this or of `stop`; without such a call
-    /// it is dropped after that task. The handler is dropped after the last task. Once a limit was
-    /// exceeded, dropping the engine does not wait either.
+    /// the rest of its batch is returned by the first call of this or of `stop` after that task;
+    /// without such a call it is dropped with the last clone of the engine, or after the task if
+    /// that is later. So if payloads own clones of the engine, make such a call, or neither is ever
+    /// dropped. The handler is dropped after the last task. Once a limit was exceeded, dropping the
+    /// engine does not wait either.
     ///
     /// If its caller drives the engine, the handler may be dropped on the calling thread: this call
     /// then takes as long as that does, whatever the limit.
@@ -149,10 +154,8 @@ impl<T: Send + 'static> Inner<T> {
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
         let mut returned = end_sleeps(self.core.stop());
         let is_over = self.wait(deadline);
-        let both = || self.core.both();
-        both().for_each(|core| returned.append(&mut end_sleeps(core.ending.claim())));
-        let roles_left = || both().map(|core| core.ending.roles_left()).sum();
-        let running = if is_over { 0 } else { roles_left() };
+        returned.append(&mut end_sleeps(self.core.ending.claim()));
+        let running = if is_over { 0 } else { self.core.ending.roles_left() };
         Ok(Stopped { returned, running })
     }
 
@@ -160,7 +163,7 @@ impl<T: Send + 'static> Inner<T> {
     /// that was done by `deadline`.
     fn wait(&self, deadline: Option<Instant>) -> bool {
         yield_while(|| {
-            let is_over = self.core.both().all(|core| core.ending.wait(deadline));
+            let is_over = self.core.ending.wait(deadline);
             if !is_over {
                 // ORDER: Relaxed - the last clone is dropped after all that was done with the
                 // engine.
@@ -172,14 +175,11 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    /// Joins the threads, which are about to return. The calling thread may be one of them, if a
-    /// value that a task left in its thread-locals calls this while the thread ends: it is left
-    /// out. Only one of several stoppers joins, because another may be running on a thread that is
-    /// being joined.
+    /// Joins the threads, which are about to return, and may still run the destructors of their
+    /// thread-locals. The calling thread is none of them, since those work for the engine to the
+    /// end. Only one of several stoppers joins.
     fn join(&self) {
-        let threads = self.core.crew.iter().flat_map(Crew::take_handles);
-        let here = thread::current().id();
-        for thread in threads.filter(|thread| thread.thread().id() != here) {
+        for thread in self.core.crew.iter().flat_map(Crew::take_handles) {
             thread.join().expect("a reaper does not panic");
         }
     }
@@ -211,10 +211,10 @@ impl<T: Send + 'static> Drop for Inner<T> {
         }
         // If this did not wait, the threads that still run a task drop the payloads that they
         // leave.
-        self.core.both().for_each(|core| drop_each(core.ending.abandon()));
+        drop_each(self.core.ending.abandon());
         // SAFETY: this was the last clone of the engine, and the engine is stopped.
         unsafe { self.core.dismantle() };
         // It would keep the core, with its open files, until the thread uses another engine.
-        self.core.both().for_each(|core| thread_cache::let_go(core.id()));
+        thread_cache::let_go(self.core.id());
     }
 }

@@ -27,8 +27,7 @@ impl Builder {
 
     /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
     /// CPU that the process may use. Default: no. If the system does not pin threads, `build`
-    /// returns [`BuildError::Thread`] ([which systems do](crate::docs::systems)). The thread for
-    /// [precise](Builder::precise) timers is never pinned.
+    /// returns [`BuildError::Thread`] ([which systems do](crate::docs::systems)).
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
@@ -51,8 +50,7 @@ impl Builder {
     /// threads as shards, tasks of different shards never wait for each other.
     ///
     /// More threads than shards are of no use, and the numbers are lowered to that of the shards.
-    /// [Pinned](Builder::pinned) threads are one per shard. [Precise](Builder::precise) timers have
-    /// a thread of their own besides.
+    /// [Pinned](Builder::pinned) threads are one per shard.
     ///
     /// ```
     /// use std::time::Duration;
@@ -112,12 +110,19 @@ impl Builder {
     /// the system does not let run for so long, may end after a later one. Without takeovers, the
     /// tasks of one shard never overlap.
     ///
-    /// A task that is the only timer of its [group](Builder::reapers) is left alone until another
-    /// one is scheduled there. Otherwise a stuck task is noticed after this time to one and a half
-    /// times this time, or two and a half if it is not the first of its batch. Threads are made
-    /// when they are first needed, and end with the engine. One of them wakes up once per this
-    /// time, at most, while timers fire, and not at all while none do. If all
-    /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
+    /// A stuck task is noticed after this time to one and a half times this time, or two and a half
+    /// if it is not the first of its batch.
+    ///
+    /// One thread, which [`build`](Builder::build) makes, looks for such tasks. It wakes up once
+    /// per this time, at most, while timers fire, and not at all while none do. On Linux it takes
+    /// three file descriptors, if the engine has one [group](Builder::reapers) and descriptors are
+    /// free: then timers that are few and quick do not wake it. It makes other threads when they
+    /// are first needed; they end with the engine. If all [`spares`](Builder::spares) are busy,
+    /// further shards are not taken over until one returns. If the system refuses a thread or a
+    /// fence, the shard is taken over once it does not. The engine tries again, and looks for the
+    /// next task of the same batch, when the task has been stuck for twice as long, or after a
+    /// second if that is less.
+    ///
     /// An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).
     ///
@@ -150,11 +155,10 @@ impl Builder {
     /// [`Engine::overdue`](crate::Engine::overdue) shows which ones are stuck at the moment.
     ///
     /// With takeovers, another thread has the shard by then, if there is a [spare
-    /// one](Builder::spares). The thread that looks for stuck tasks makes the call, and looks for
-    /// no others until it returns; so the callback must return soon. Its panics are caught. As with
-    /// takeovers, a task that is the only timer of its group is left alone. An engine that its
-    /// caller drives never makes the call. For each slow task after it has returned, see
-    /// [`on_slow_task`](Builder::on_slow_task).
+    /// one](Builder::spares) and the system does not refuse it. The thread that looks for stuck
+    /// tasks makes the call, and looks for no others until it returns; so the callback must return
+    /// soon. Its panics are caught. An engine that its caller drives never makes the call. For each
+    /// slow task after it has returned, see [`on_slow_task`](Builder::on_slow_task).
     pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.observation.on_stuck = Some(Arc::new(callback));
         self

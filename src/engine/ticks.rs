@@ -1,11 +1,11 @@
-//! Deadlines in ticks of the engine or of its precise timers, and moves that touch only the timer's
-//! word: for doors that move a timer while they hold a lock, when no foreign code may run and no
-//! thread may be waited for.
+//! Deadlines in ticks, and moves that touch only the timer's word: for doors that move a timer
+//! while they hold a lock, when no foreign code may run and no thread may be waited for.
 
 #[cfg(feature = "keyed")]
 use std::time::Instant;
 
 use crate::entry::Reset;
+use crate::memory::Shared;
 use crate::sync::prefetch_to_write;
 use crate::time::Tick;
 
@@ -13,25 +13,16 @@ use super::Handle;
 #[cfg(feature = "keyed")]
 use super::{Engine, When};
 
-/// The tick at which a timer is due, and the number of the core whose ticks these are.
-#[cfg(feature = "keyed")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DueTick {
-    tick: Tick,
-    core: u32,
-}
-
 // === impl Engine ===
 
 #[cfg(feature = "keyed")]
 impl<T: Send + 'static> Engine<T> {
-    /// Returns when a timer that is not precise is due `when`, as `schedule` computes it, and the
-    /// time by the thread's clock at which that was computed. `None`: the engine is another
-    /// process's.
-    pub(crate) fn due_of(&self, when: When) -> Option<(DueTick, u64)> {
+    /// Returns when a timer is due `when`, as `schedule` computes it, and the time by the thread's
+    /// clock at which that was computed. `None`: the engine is another process's.
+    pub(crate) fn due_of(&self, when: When) -> Option<(Tick, u64)> {
         let mut cache = self.cache()?;
         let now_ns = cache.now_ns();
-        Some((DueTick { tick: when.tick(&cache.core, now_ns), core: self.number() }, now_ns))
+        Some((when.tick(&cache.core, now_ns), now_ns))
     }
 
     /// Returns the time by the thread's clock, which is never behind the engine's clock.
@@ -46,24 +37,19 @@ impl<T: Send + 'static> Engine<T> {
     /// time by the thread's clock: only if that has reached it, the engine's clock is read, because
     /// the thread's may be ahead. Calls no foreign code.
     #[inline]
-    pub(crate) fn has_reached(&self, due: DueTick, watch_ns: u64) -> bool {
-        let core = match self.core().id() == due.core {
-            true => Some(&**self.core()),
-            false => self.core().precise.as_deref(),
-        };
-        let due_ns = core.and_then(|core| core.scale.start_ns(due.tick));
+    pub(crate) fn has_reached(&self, due: Tick, watch_ns: u64) -> bool {
+        let due_ns = self.core().scale.start_ns(due);
         due_ns.is_some_and(|due_ns| due_ns <= watch_ns && due_ns <= self.clock().now_ns())
     }
 
     /// Returns when a timer of this engine is due. `None`: never.
-    pub(crate) fn instant_of(&self, due: DueTick) -> Option<Instant> {
-        let core = self.core().both().find(|core| core.id() == due.core)?;
-        core.instant_of(due.tick)
+    pub(crate) fn instant_of(&self, due: Tick) -> Option<Instant> {
+        self.core().instant_of(due)
     }
 
-    /// Whether a timer of this engine is precise.
-    pub(crate) fn has_precise(&self, handle: &Handle<T>) -> bool {
-        handle.as_entry().engine() != self.number()
+    /// Moves a timer of this engine if one CAS can: see [`Handle::postpone`].
+    pub(crate) fn postpone(&self, handle: &mut Handle<T>, tick: Tick) -> bool {
+        handle.postpone(&self.core().shared, tick)
     }
 
     /// Counts a timer that [`Handle::postpone`] has moved.
@@ -90,18 +76,13 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Handle ===
 
 impl<T: Send + 'static> Handle<T> {
-    /// Moves the timer if one CAS on its word can: it is pending, and `deadline` is not before its
-    /// bucket opens. Calls no foreign code, allocates nothing, and leaves it to the caller to
-    /// count the move.
-    pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
+    /// Moves the timer if one CAS on its word can: see
+    /// [`Entry::reset`](crate::entry::Entry::reset). Its engine has this `shared`. Calls no foreign
+    /// code, allocates nothing, and leaves it to the caller to count the move.
+    pub(crate) fn postpone(&mut self, shared: &Shared<T>, deadline: Tick) -> bool {
+        let is_crowded = |opens| shared.is_crowded(opens);
         // SAFETY: this is the handle.
-        matches!(unsafe { self.as_entry().reset(deadline) }, Reset::Moved)
-    }
-
-    /// The same, if the timer's core is the one whose ticks `due` has.
-    #[cfg(feature = "keyed")]
-    pub(crate) fn postpone_to(&mut self, due: DueTick) -> bool {
-        self.as_entry().engine() == due.core && self.postpone(due.tick)
+        matches!(unsafe { self.as_entry().reset(deadline, is_crowded) }, Reset::Moved)
     }
 
     /// Starts to load the timer's entry into the processor's cache, to write it.
@@ -112,7 +93,7 @@ impl<T: Send + 'static> Handle<T> {
 
     /// When the timer is due, or was.
     #[cfg(feature = "keyed")]
-    pub(crate) fn due(&self) -> DueTick {
-        DueTick { tick: self.as_entry().word().deadline(), core: self.as_entry().engine() }
+    pub(crate) fn due(&self) -> Tick {
+        self.as_entry().word().deadline()
     }
 }

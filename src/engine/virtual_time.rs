@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::doorbell::Turner;
 use crate::error::TurnError;
+use crate::shard::Shard;
 use crate::time::{Clock, ManualClock, Tick, saturating_ns};
 
 use super::core::Core;
@@ -242,8 +243,7 @@ impl<T: Send + 'static> Core<T> {
 
     /// Returns when the next timer is due. `None`: none is pending that will ever be due.
     fn earliest_ns(&self) -> Result<Option<u64>, TurnError> {
-        self.first_ns(|core, index| {
-            let shard = &core.shards[index];
+        self.first_ns(|shard| {
             let owner = shard.owner().lock().expect("nothing panics under this lock");
             if owner.is_closed() { Err(TurnError::Stopped) } else { Ok(shard.earliest(&owner)) }
         })
@@ -252,17 +252,13 @@ impl<T: Send + 'static> Core<T> {
     /// Returns the earliest of the times that `of` returns for the shards.
     fn first_ns(
         &self,
-        of: impl Fn(&Core<T>, usize) -> Result<Tick, TurnError>,
+        of: impl Fn(&Shard<T>) -> Result<Tick, TurnError>,
     ) -> Result<Option<u64>, TurnError> {
-        let mut first_ns = None;
-        for core in self.both() {
-            let mut first = Tick::NEVER;
-            for shard in 0..core.shards.len() {
-                first = first.min(of(core, shard)?);
-            }
-            first_ns = first_ns.into_iter().chain(core.scale.start_ns(first)).min();
+        let mut first = Tick::NEVER;
+        for shard in &self.shards {
+            first = first.min(of(shard)?);
         }
-        Ok(first_ns)
+        Ok(self.scale.start_ns(first))
     }
 }
 
@@ -279,12 +275,10 @@ impl<T: Send + 'static> Drivable for Core<T> {
         let mut all_fired = 0;
         loop {
             let mut again = false;
-            for core in self.both() {
-                for shard in 0..core.shards.len() {
-                    let turn = core.turn(Turner::Thread, shard, usize::MAX)?;
-                    all_fired += turn.fired;
-                    again |= turn.more || turn.fired > 0;
-                }
+            for shard in 0..self.shards.len() {
+                let turn = self.turn(Turner::Thread, shard, usize::MAX)?;
+                all_fired += turn.fired;
+                again |= turn.more || turn.fired > 0;
             }
             if !again {
                 return Ok(all_fired);
@@ -293,8 +287,7 @@ impl<T: Send + 'static> Drivable for Core<T> {
     }
 
     fn next_opening_ns(&self) -> Result<Option<u64>, TurnError> {
-        self.first_ns(|core, index| {
-            let shard = &core.shards[index];
+        self.first_ns(|shard| {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             if owner.is_closed() {
                 return Err(TurnError::Stopped);

@@ -34,7 +34,6 @@ use super::core::Core;
 pub struct When {
     pub(super) start: Start,
     pub(super) slack: Duration,
-    pub(super) is_precise: bool,
 }
 
 /// The earliest time at which the timer is due.
@@ -55,14 +54,14 @@ impl When {
     /// represent it never fires.
     #[inline(always)]
     pub const fn after(delay: Duration) -> When {
-        When { start: Start::After(delay), slack: Duration::ZERO, is_precise: false }
+        When { start: Start::After(delay), slack: Duration::ZERO }
     }
 
     /// The timer is due at `deadline`, by the engine's clock ([`Engine::now`](crate::Engine::now)).
     /// A point in time that has passed is due at once.
     #[inline(always)]
     pub const fn at(deadline: Instant) -> When {
-        When { start: Start::At(deadline), slack: Duration::ZERO, is_precise: false }
+        When { start: Start::At(deadline), slack: Duration::ZERO }
     }
 
     /// The timer is due at a time of the system's clock. A time that has passed is due at once.
@@ -109,39 +108,6 @@ impl When {
     #[inline(always)]
     pub const fn slack(self, slack: Duration) -> When {
         When { slack, ..self }
-    }
-
-    /// The timer is precise: it fires microseconds after its deadline, not when the next tick
-    /// begins and a thread has woken up. This is for pacing and load generators, at some thousand
-    /// timers per second.
-    ///
-    /// It takes an engine that was built for it:
-    /// [`Builder::precise`](crate::Builder::precise), which says what it costs. On any other
-    /// engine this makes no difference, and the timer fires at the engine's ticks.
-    ///
-    /// A timer is precise or not from the time it is scheduled on: a reset leaves it as it is,
-    /// whether the new time says `precise` or not. All runs of a periodic are precise if
-    /// [its first](crate::periodic::Schedule::starting) is. Everything else about the timer is as
-    /// with any other.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Engine, When};
-    ///
-    /// let engine = Engine::builder().precise(0.2).build()?;
-    /// let next_packet = When::after(Duration::from_micros(1500)).precise();
-    /// engine.schedule_detached(next_packet, || println!("send it"))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(always)]
-    pub const fn precise(self) -> When {
-        When { is_precise: true, ..self }
-    }
-
-    /// As it is, for a timer that is precise or not.
-    #[cfg(feature = "keyed")]
-    pub(crate) const fn of_class(self, is_precise: bool) -> When {
-        When { is_precise, ..self }
     }
 
     /// The tick at which a timer that is filed at `now_ns` is due.

@@ -9,7 +9,8 @@
 //! last one back has the whole block and frees it, unless the block is *listed*. Then the owner of
 //! the list has it: it takes the free entries for new timers, or finds it whole and frees it.
 //!
-//! *Invariant*: an entry is given back only when no reader can see it any more.
+//! *Invariant*: a block is freed only when no reader can see one of its entries any more. An entry
+//! that was given back may serve the next timer at once, under a reader's eyes.
 //!
 //! *Orderings*: BLOCK.
 //!
@@ -179,7 +180,7 @@ impl<T> Block<T> {
     /// listed if the caller has a list for it.
     ///
     /// # Safety
-    /// The caller alone has these entries and gives them up. No reader sees them.
+    /// The caller alone has these entries and gives them up.
     #[inline]
     pub unsafe fn give(self, bits: u64, has_list: bool) -> Given {
         // SAFETY: the header stays while somebody has one of its entries.
@@ -209,6 +210,17 @@ impl<T> Block<T> {
                 Err(now) => free = now,
             }
         }
+    }
+
+    /// Makes a whole block a listed one.
+    ///
+    /// # Safety
+    /// The caller has the whole of it, and puts it on its list.
+    pub unsafe fn list(self) {
+        // SAFETY: the caller has it.
+        let this = unsafe { self.header.as_ref() };
+        // ORDER(BLOCK): Relaxed - its own; who takes it off the list has the list after us.
+        this.free.fetch_or(LISTED, Ordering::Relaxed);
     }
 
     /// Takes the free entries of a block that is off its list. It is not listed any more.
@@ -259,7 +271,7 @@ impl<T> Block<T> {
     /// Gives the memory back to the allocator.
     ///
     /// # Safety
-    /// The caller has the whole of it.
+    /// The caller has the whole of it, and no reader sees it.
     pub unsafe fn free(self) {
         // SAFETY: the caller has it.
         let this = unsafe { self.header.as_ref() };

@@ -19,8 +19,9 @@ use super::{Entry, Phase, Word};
 pub enum Reset {
     /// The timer is due at the new time and at no other.
     Moved,
-    /// The new time lies before the bucket opens: the timer needs a fresh entry.
-    TooEarly,
+    /// The new time lies before the bucket opens, or the bucket is open with a crowd in it: the
+    /// timer needs another entry.
+    Elsewhere,
     /// Too late: the timer fired, or its engine stopped.
     Gone,
 }
@@ -85,19 +86,21 @@ impl<T> Entry<T> {
         Some((unsafe { self.take_payload() }, opens))
     }
 
-    /// Moves the deadline, if the entry's bucket opens early enough.
+    /// Moves the deadline, if the entry's bucket opens early enough and is not open with a crowd in
+    /// it, as `is_crowded` tells of the time at which it opens.
     ///
     /// # Safety
     /// The caller has the handle.
     #[inline]
-    pub unsafe fn reset(&self, deadline: Tick) -> Reset {
+    pub unsafe fn reset(&self, deadline: Tick, is_crowded: impl Fn(Tick) -> bool) -> Reset {
         loop {
             let word = self.word();
             if !word.is_waiting() {
                 return Reset::Gone;
             }
-            if deadline < self.filed().expiration {
-                return Reset::TooEarly;
+            let opens = self.filed().expiration;
+            if deadline < opens || is_crowded(opens) {
+                return Reset::Elsewhere;
             }
             if self.cas(word, word.with_deadline(deadline)) {
                 return Reset::Moved;

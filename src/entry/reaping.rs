@@ -123,7 +123,7 @@ mod tests {
         on_both_sides(9, |entry| {
             let before = entry.word();
             // SAFETY: the story has both sides here and below.
-            assert_eq!(unsafe { entry.reset(Tick::new(70)) }, Reset::Moved);
+            assert_eq!(unsafe { entry.reset(Tick::new(70), |_| false) }, Reset::Moved);
             // SAFETY: as above.
             assert!(unsafe { entry.end(before, Phase::Fired, || ()) }.is_none());
             // SAFETY: as above.

@@ -1,16 +1,15 @@
 //! Reclamation: memory goes back to the allocator after every reader that might see it has left.
 //!
 //! This is the only file that names the epoch crate. Entries are *reused* at once, because link
-//! and state are atomic and readers touch nothing else. Only freeing memory waits for the epoch,
-//! in whole batches.
+//! and state are atomic and readers touch nothing else. Only freeing blocks waits for the epoch.
 //!
 //! The collector is our own. A collector runs deferred calls inside any later call to it. A
 //! collector shared with other crates would run their destructors inside our calls, and their pins
 //! would hold our memory back.
 //!
-//! Waiting batches are freed in proportion to what is added ([`after_readers`]), when a [`Reader`]
-//! is dropped, and by the reapers while nothing is due ([`collect`]). A thread that is suspended
-//! inside one of these calls holds the waiting batches back until one of them is called again.
+//! A batch is freed by the thread that leaves it here ([`after_readers`]), unless a reader is in
+//! the way; then by the [`Reader`] that goes last, or by a reaper while nothing is due
+//! ([`collect`]).
 //!
 //! *Owner*: any thread.
 //!
@@ -37,9 +36,9 @@
 //! - *from a link that the owner writes between entries in its hand*: the owner holds N, which is
 //!   retired later. The link's Release shows the reader no older link of N.
 //!
-//! An entry that is taken into a hand is safe for the same reason: its owner retires it later. An
-//! entry that is unlinked from the middle of a list goes to the epoch and is not pushed again; the
-//! link that led to it is overwritten before its retirement, as a head is.
+//! An entry that is taken into a hand is safe for the same reason: its owner retires it later. The
+//! link that led to an entry that is unlinked from the middle of a list is overwritten before that
+//! entry's retirement, as a head is.
 //!
 //! The fence adds no cost per entry, and none to producers.
 //!
@@ -90,29 +89,35 @@ pub fn read() -> Reader {
     Reader { guard: Some(pin()) }
 }
 
-/// Runs `free` once every current [`Reader`] is gone: at once, or later on some thread. Also frees
-/// some of the batches that waited before: more than this call adds, unless a reader is in the way.
+/// Runs `free` once every current [`Reader`] is gone: before this returns, if there is none, or
+/// later on some thread. Also frees some of the batches that waited before.
 ///
 /// # Safety
 /// Readers that start from now on cannot reach what `free` frees. `free` may run on any thread at
 /// any later time, even after everything that it does not own is gone. It runs no user code and
 /// does not panic.
 pub unsafe fn after_readers<F: FnOnce()>(free: F) {
-    let guard = pin();
-    // SAFETY: passed on to the caller.
-    unsafe { leave(&guard, free) };
-    flush(&guard);
+    let mut free = Some(free);
+    with_handle(|handle| {
+        let guard = handle.pin();
+        let free = free.take().expect("it is called once");
+        // SAFETY: passed on to the caller.
+        unsafe { leave(&guard, free) };
+        flush(&guard);
+        drop(guard);
+        collect_some(handle);
+    });
 }
 
 /// Frees a few waiting batches, unless readers are in the way. Returns `true` if it did and more
 /// are waiting.
 #[inline]
 pub fn collect() -> bool {
-    waiting() > 0 && collect_some()
+    waiting() > 0 && with_handle(collect_some)
 }
 
-fn collect_some() -> bool {
-    (0..ATTEMPTS).any(|_| attempt()) && waiting() > 0
+fn collect_some(handle: &LocalHandle) -> bool {
+    (0..ATTEMPTS).any(|_| waiting() > 0 && attempt(handle)) && waiting() > 0
 }
 
 /// How many batches wait for readers to leave, or for a thread to collect them.
@@ -140,8 +145,8 @@ unsafe fn leave<F: FnOnce()>(guard: &Guard, call: F) {
 }
 
 /// Frees some of the waiting batches. Returns `false` if it freed none.
-fn attempt() -> bool {
-    let guard = pin();
+fn attempt(handle: &LocalHandle) -> bool {
+    let guard = handle.pin();
     // For each bag that it empties, the collector leaves a node of its own queue in the thread's
     // bag. If there are several, the bag is worth another collection.
     if FREED.get() > FREED_BEFORE.get() + 1 {
@@ -161,8 +166,13 @@ fn flush(guard: &Guard) -> bool {
 }
 
 fn pin() -> Guard {
-    // A thread that is ending no longer has a handle; the guard keeps this one alive.
-    HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| collector().register().pin())
+    // A guard keeps its handle alive.
+    with_handle(LocalHandle::pin)
+}
+
+/// Calls `f` with the thread's handle. A thread that is ending no longer has one: it takes another.
+fn with_handle<R>(mut f: impl FnMut(&LocalHandle) -> R) -> R {
+    HANDLE.try_with(&mut f).unwrap_or_else(|_| f(&collector().register()))
 }
 
 #[cfg(not(crossbeam_loom))]

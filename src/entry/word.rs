@@ -133,6 +133,12 @@ impl Word {
         Word(self.0 & !VERSION | self.next_version())
     }
 
+    /// Whether it is the same filing of the same entry: it was neither re-filed nor reused.
+    #[inline]
+    pub fn is_as_filed(self, then: Word) -> bool {
+        (self.0 ^ then.0) & VERSION == 0
+    }
+
     /// The list has let go.
     #[inline]
     pub fn unlisted(self) -> Word {

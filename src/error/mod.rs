@@ -196,7 +196,8 @@ pub enum ResetError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopError {
-    /// A task of the engine made the call: stopping would wait for that very task.
+    /// A task of the engine made the call, or a destructor of a thread-local on one of its threads:
+    /// stopping would wait for that very task or thread.
     InsideTask,
     /// A task of another engine or pool made the call, and a task of this engine waits for the end
     /// of that one, directly or through others: none of them would ever return.

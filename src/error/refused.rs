@@ -59,6 +59,11 @@ pub enum ScheduleReason {
     Full,
     /// The engine has stopped.
     Stopped,
+    /// Only for what awaits a timer, such as a [`Sleep`](crate::future::Sleep): the calling thread
+    /// runs a task of the engine, and as many tasks as the engine has [spare
+    /// threads](crate::Builder::spares) are stuck already. If this one waited too, no thread might
+    /// be left to fire the timer.
+    Circular,
 }
 
 // SAFETY: a shared reference gives no access to the payload, so sharing it between threads shares
@@ -128,6 +133,7 @@ impl<T> ScheduleError<T> {
 display! { ScheduleReason {
     Full => "as many timers as allowed are pending",
     Stopped => "the engine has stopped",
+    Circular => "all spare threads of the engine wait, and this is one of its tasks",
 } }
 
 impl Error for ScheduleReason {}

@@ -15,7 +15,7 @@ use super::{OnRefusal, PolicySleep, Sleep};
 /// Clones are cheap and share the engine, which lives as long as one of them. When hyper moves a
 /// deadline, the engine moves the timer and allocates nothing.
 ///
-/// If the engine has stopped or is full, hyper cannot be told. By default a deadline that it then
+/// If the engine has stopped, hyper cannot be told. By default a deadline that it then
 /// waits for counts as passed, so the connection ends: see [`OnRefusal`], and
 /// [`on_refusal`](HyperTimer::on_refusal) for other ways. Let the engine outlive the connections.
 ///

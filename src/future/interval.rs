@@ -139,16 +139,14 @@ impl Engine {
     }
 
     /// As [`interval_at`](crate::interval_at), on this engine. `start` is a delay from this call,
-    /// an [`Instant`] by the engine's clock, or a [`When`]. If it is [precise](When::precise), so
-    /// are all ticks.
+    /// an [`Instant`] by the engine's clock, or a [`When`].
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::{Engine, When};
+    /// use tickless::Engine;
     ///
     /// let engine = Engine::builder().precise(0.2).build()?;
-    /// let at_once = When::after(Duration::ZERO).precise();
-    /// let mut pace = engine.interval_at(at_once, Duration::from_micros(300));
+    /// let mut pace = engine.interval_at(Duration::ZERO, Duration::from_micros(300));
     /// pollster::block_on(async {
     ///     for _ in 0..3 {
     ///         pace.tick().await;
@@ -182,8 +180,7 @@ impl Interval {
     /// Cancel safe: if the future is dropped before it returns, the tick is not lost.
     ///
     /// # Panics
-    /// If the engine has stopped or is full. [`try_tick`](Interval::try_tick) returns an error
-    /// instead.
+    /// If the engine has stopped. [`try_tick`](Interval::try_tick) returns an error instead.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -201,7 +198,7 @@ impl Interval {
     /// As [`tick`](Interval::tick), but returns an error instead of panicking.
     ///
     /// # Errors
-    /// The engine is full or has stopped.
+    /// The engine has stopped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -222,7 +219,7 @@ impl Interval {
     /// Polls for the next tick, as [`try_tick`](Interval::try_tick) does.
     ///
     /// # Errors
-    /// The engine is full or has stopped.
+    /// The engine has stopped.
     pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, SleepError>> {
         if let Err(error) = ready!(self.sleep.poll_elapsed(cx)) {
             return Poll::Ready(Err(error));
@@ -280,17 +277,12 @@ impl Interval {
     }
 }
 
-/// Yields the time at which each tick was due. Ends when the engine has stopped; panics if it is
-/// full.
+/// Yields the time at which each tick was due. Ends when the engine has stopped.
 impl Stream for Interval {
     type Item = Instant;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
-        match ready!(self.poll_try_tick(cx)) {
-            Ok(due) => Poll::Ready(Some(due)),
-            Err(SleepError::Stopped) => Poll::Ready(None),
-            Err(error) => panic!("an interval cannot tick: {error}"),
-        }
+        self.poll_try_tick(cx).map(Result::ok)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

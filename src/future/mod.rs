@@ -62,13 +62,18 @@
 //! - a [`Timeout`] ends with an [`Elapsed`] that says so ([`Elapsed::cause`]);
 //! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return
 //!   an error instead;
-//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full;
-//! - so does a [`DelayQueue`] with pending items, and [`DelayQueue::try_expired`] returns an error;
+//! - an [`Interval`] ends as a stream, and so does a [`DelayQueue`] with pending items, while
+//!   [`DelayQueue::try_expired`] returns an error;
 //! - inside code that cannot hear of an error, a sleep has a policy ([`OnRefusal`]).
 //!
-//! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so an
-//! engine is only full for them if [`count_sleeps`](crate::Builder::count_sleeps) says that they
-//! do. None of them keeps its engine alive.
+//! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so no
+//! engine is full for them. None of them keeps its engine alive.
+//!
+//! A task *of the engine itself* that awaits one, by a `block_on`, keeps its thread from firing
+//! timers. A spare thread takes its place ([`takeover`](crate::Builder::takeover)), as long as
+//! there is one. If none is left, the wait ends as with an engine that is full, and the error is
+//! [`Circular`](crate::ScheduleReason::Circular), since all of them might wait for ever. Without
+//! takeovers, no task may await a timer of its own engine.
 //!
 //! # Cancel safety
 //!

@@ -24,7 +24,7 @@ use super::{OnRefusal, PolicySleep};
 /// Clones are cheap and share the engine, which lives as long as one of them, and so as long as an
 /// endpoint or connection that was made with it.
 ///
-/// If the engine has stopped or is full, quinn cannot be told. By default a timer then elapses at
+/// If the engine has stopped, quinn cannot be told. By default a timer then elapses at
 /// once; quinn finds by the clock that nothing is due yet, and asks again. So connections continue
 /// and end in time, but each keeps an executor busy until then. See [`OnRefusal`], and
 /// [`on_refusal`](QuinnRuntime::on_refusal) for other ways. Let the engine outlive the endpoints.

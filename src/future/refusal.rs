@@ -14,15 +14,15 @@ use crate::engine::When;
 
 use super::{Sleep, SleepError};
 
-/// What a sleep does if its engine refuses it, because the engine has stopped or is full.
+/// What a sleep does if its engine refuses it, because the engine has stopped.
 ///
 /// It is for sleeps inside code that cannot be told of an error. [`Sleep::on_refusal`] makes one,
 /// and the timers for hyper and quinn make all of theirs with a policy.
 ///
 /// The default is [`Elapse`](OnRefusal::Elapse): a limit that cannot be timed counts as passed. So
 /// nothing waits for ever, and nothing runs without its limit, as with a
-/// [`Timeout`](super::Timeout). A server that loses its engine, or whose engine is full of the
-/// timers of an attacker, closes connections; it does not keep them without a limit.
+/// [`Timeout`](super::Timeout). A server that loses its engine closes connections; it does not keep
+/// them without a limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,7 +61,7 @@ pub enum OnRefusal {
 /// use tickless::Engine;
 /// use tickless::future::{OnRefusal, PolicySleep};
 ///
-/// let engine = Engine::builder().max_pending(1).count_sleeps(true).build()?;
+/// let engine = Engine::new()?;
 /// let soon = Duration::from_millis(2);
 /// let mut sleep: PolicySleep = engine.sleep(soon).on_refusal(OnRefusal::Panic);
 /// pollster::block_on(&mut sleep);
@@ -88,8 +88,8 @@ enum Early {
 // === impl Sleep: policies ===
 
 impl Sleep {
-    /// Turns the sleep into one that does what `policy` says if the engine has stopped or is full,
-    /// where awaiting this one panics.
+    /// Turns the sleep into one that does what `policy` says if the engine has stopped, where
+    /// awaiting this one panics.
     ///
     /// ```
     /// use std::time::Duration;

@@ -84,6 +84,9 @@ impl Timer {
     }
 
     /// A poll that finds no timer: schedules one.
+    ///
+    /// # Errors
+    /// The engine is full or has stopped, or the thread must not wait for it.
     #[inline]
     pub(super) fn schedule(
         &mut self,
@@ -91,6 +94,9 @@ impl Timer {
         computed: Computed,
         waker: &Waker,
     ) -> Poll<Result<(), SleepError>> {
+        if engine.must_not_wait() {
+            return Poll::Ready(Err(SleepError::Circular));
+        }
         let (ringer, id) = Ringer::task(waker);
         match engine.schedule_sleep(computed, ringer) {
             Ok(handle) => {
@@ -110,7 +116,7 @@ impl Timer {
     /// timer's state after that.
     ///
     /// # Errors
-    /// The engine is that of the parent process.
+    /// The engine is that of the parent process, or the thread must not wait for it.
     #[inline]
     pub(super) fn wait_on(
         &mut self,
@@ -119,6 +125,9 @@ impl Timer {
     ) -> Result<State, SleepError> {
         if engine.is_inherited() {
             return Err(SleepError::Stopped);
+        }
+        if engine.must_not_wait() {
+            return Err(SleepError::Circular);
         }
         // The timer was pending after this waker came to be here, so the one in its ringer still
         // exists, and no other waker has the same identity.

@@ -54,7 +54,7 @@ use super::ringer::Timer;
 /// ```
 ///
 /// # Panics
-/// Awaiting it panics if the engine has stopped or is full: it cannot be ready, since the deadline
+/// Awaiting it panics if the engine has stopped: it cannot be ready, since the deadline
 /// has not passed, and must not wait for ever. [`wait`](Sleep::wait) and
 /// [`poll_elapsed`](Sleep::poll_elapsed) return an error instead.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
@@ -68,8 +68,8 @@ pub struct Sleep {
     timer: Timer,
 }
 
-/// Why an engine cannot tell when a deadline has passed: it did not take the timer, or it stopped
-/// meanwhile. If the engine is full, polling again retries.
+/// Why an engine cannot tell when a deadline has passed: it has stopped. (An engine is never full
+/// for a sleep.)
 ///
 /// Awaiting a [`Sleep`] or a tick panics with it.
 /// [`Sleep::poll_elapsed`](Sleep::poll_elapsed), [`Sleep::wait`](Sleep::wait) and
@@ -131,10 +131,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 impl Engine {
     /// As [`sleep`](crate::sleep), on this engine: for a [`Duration`] from this call, until an
-    /// [`Instant`] by the engine's clock, or for a [`When`], which may be precise.
+    /// [`Instant`] by the engine's clock, or for a [`When`].
     pub fn sleep(&self, when: impl Into<When>) -> Sleep {
         let when = when.into();
-        Sleep::on(EngineRef::for_when(self, when), when)
+        Sleep::on(EngineRef::new(self), when)
     }
 
     /// As [`sleep_until`](crate::sleep_until), on this engine. `deadline` is by the engine's clock.
@@ -191,8 +191,8 @@ impl Sleep {
     /// As polling the future, but returns an error instead of panicking.
     ///
     /// # Errors
-    /// The engine is full or has stopped. If it is full, the next poll tries again, but the task is
-    /// not woken when there is room.
+    /// The engine has stopped, or the task is one of the engine's own and [must not
+    /// wait](SleepError::Circular).
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         if self.has_elapsed {
             return Poll::Ready(Ok(()));
@@ -215,7 +215,7 @@ impl Sleep {
     /// As awaiting the sleep, but returns an error instead of panicking. Cancel safe.
     ///
     /// # Errors
-    /// The engine is full or has stopped.
+    /// The engine has stopped.
     pub async fn wait(&mut self) -> Result<(), SleepError> {
         poll_fn(|cx| self.poll_elapsed(cx)).await
     }

@@ -41,7 +41,7 @@ pub struct Timeout<F> {
 
 /// The error of a [`Timeout`]: the deadline came before the future was ready.
 ///
-/// If the engine cannot time a timeout (because it is full or has stopped), the timeout ends with
+/// If the engine cannot time a timeout (because it has stopped), the timeout ends with
 /// this error at once, so that the future does not run without a limit. [`cause`](Elapsed::cause)
 /// tells the two cases apart.
 ///
@@ -101,9 +101,9 @@ pub trait FutureExt: IntoFuture + Sized {
 /// Limits `future` to `delay`, counted from this call, on the [ambient engine](Engine::enter).
 ///
 /// # Errors
-/// The timeout returns [`Elapsed`] if the deadline comes first. If the engine is full or has
-/// stopped, it cannot time the deadline, and the timeout returns [`Elapsed`] at once:
-/// [`Elapsed::cause`] says which.
+/// The timeout returns [`Elapsed`] if the deadline comes first. If the engine has stopped,
+/// it cannot time the deadline, and the timeout returns [`Elapsed`] at once: [`Elapsed::cause`]
+/// says which.
 ///
 /// ```
 /// use std::future::{pending, ready};
@@ -150,7 +150,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 impl Engine {
     /// As [`timeout`](crate::timeout), on this engine. `when` is a delay from this call, an
-    /// [`Instant`] by the engine's clock, or a [`When`], which may be precise.
+    /// [`Instant`] by the engine's clock, or a [`When`].
     pub fn timeout<F: IntoFuture>(
         &self,
         when: impl Into<When>,
@@ -227,10 +227,10 @@ impl Elapsed {
     /// use tickless::Engine;
     /// use tickless::future::SleepError;
     ///
-    /// let engine = Engine::builder().max_pending(1).count_sleeps(true).build()?;
-    /// let _takes_the_room = engine.schedule(Duration::from_secs(60), || ())?;
+    /// let engine = Engine::new()?;
+    /// engine.stop()?;
     /// let answer = pollster::block_on(engine.timeout(Duration::from_secs(5), pending::<()>()));
-    /// assert_eq!(answer.unwrap_err().cause(), Some(SleepError::Full));
+    /// assert_eq!(answer.unwrap_err().cause(), Some(SleepError::Stopped));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cause(&self) -> Option<SleepError> {

@@ -84,7 +84,7 @@ pub struct ResponseFuture<F> {
 /// fn status(error: &TimeoutError) -> u16 {
 ///     match error {
 ///         TimeoutError::Elapsed => 504,
-///         TimeoutError::Refused(SleepError::Full) => 503,
+///         TimeoutError::Refused(SleepError::Stopped) => 503,
 ///         _ => 500,
 ///     }
 /// }
@@ -95,8 +95,8 @@ pub struct ResponseFuture<F> {
 pub enum TimeoutError {
     /// The limit has passed.
     Elapsed,
-    /// The engine could not time the limit, since it has stopped or is full. The response is given
-    /// up, so that it does not run without a limit.
+    /// The engine could not time the limit, since it has stopped. The response is given up, so that
+    /// it does not run without a limit.
     Refused(SleepError),
     /// The service failed, within the limit. Its error can be [downcast](Error#method.downcast_ref)
     /// to the service's own type.

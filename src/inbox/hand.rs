@@ -345,10 +345,25 @@ impl<N: Linked> Hand<N> {
                 }
             }
         }
+        // SAFETY: passed on to the caller.
+        unsafe { self.read_moving(visit) };
+    }
+
+    /// Calls `visit` with the moving node, if there is one.
+    ///
+    /// # Safety
+    /// As [`Hand::read`].
+    pub unsafe fn read_moving(&self, mut visit: impl FnMut(Option<u64>, NonNull<N>) -> bool) {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`.
         if let Some(node) = NonNull::new(self.moving.load(Ordering::Acquire)) {
             visit(None, node);
         }
+    }
+
+    /// A number that changes when a wide hand is filled. For a reader.
+    pub fn filled(&self) -> u64 {
+        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `step`.
+        self.begun.load(Ordering::Acquire)
     }
 
     /// Records how far the hand has been gone through. Returns `true` if no node is on its way out

@@ -56,6 +56,11 @@ impl<N: Linked> Lanes<N> {
         self.lanes[lane].drop_first(node, next)
     }
 
+    /// The first node of a lane, for a reader under a guard.
+    pub fn first(&self, lane: usize) -> *mut N {
+        self.lanes[lane].first()
+    }
+
     /// Each lane's first node, for a reader under a guard.
     pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
         self.lanes.iter().map(Stack::first)

@@ -80,10 +80,15 @@ impl<N: Linked> OwnLanes<N> {
         is_first
     }
 
+    /// The first node of a lane, for a reader under a guard.
+    pub fn first(&self, lane: usize) -> *mut N {
+        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
+        self.heads[lane].load(Ordering::Acquire)
+    }
+
     /// Each lane's first node, for a reader under a guard.
     pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
-        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
-        self.heads.iter().map(|head| head.load(Ordering::Acquire))
+        (0..self.heads.len()).map(|lane| self.first(lane))
     }
 }
 

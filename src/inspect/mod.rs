@@ -26,8 +26,8 @@
 //! the least lateness. `at_most_ns` is an upper bound, at most 6.25 % too high, and `timers` is how
 //! many timers were that late and not less. In `/callers.json`, `sampled` says whether samples are
 //! taken now, and `every` how many timers one sample stands for. `callers` is an array, from the
-//! most samples: `file`, `line`, `column`, `samples`. `others` are the samples of places for which
-//! there was no room: there is room for some 500.
+//! most samples: `file`, `line`, `column`, `samples`. `others` are the samples whose places
+//! were not noted: there is room for some 500, and two threads do not note at the same moment.
 //!
 //! # What it costs
 //! One thread, which sleeps until somebody asks. The engine's threads and timers do no work for it,

@@ -230,24 +230,24 @@ where
             let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
             let postpone = |waiting: &mut Waiting<K, T>| {
                 let seen = look(waiting, now_ns)?;
-                if waiting.timer.postpone_to(due) {
+                if waiting.timer.postpone(engine, due) {
                     return Some((seen, None));
                 }
-                let is_precise = waiting.timer.is_precise(engine);
                 let generation = waiting.node.own().generations.issue();
-                Some((seen, Some((waiting.node.twin().clone(), generation, is_precise))))
+                Some((seen, Some((waiting.node.twin().clone(), generation))))
             };
             let found = self.find_by(hash, key, postpone).flatten();
             let (seen, anew) = found.ok_or(ResetError::Absent)?;
-            let Some((node, generation, is_precise)) = anew else {
+            let Some((node, generation)) = anew else {
                 engine.count_reset();
                 return Ok(seen);
             };
-            // The new time is earlier, or the engine has taken the timer out and its task has not
-            // started, or it is precise. Schedule another timer, whose ticket then counts instead.
+            // The new time is earlier, or the timer is in a crowd, or the engine has taken the
+            // timer out and its task has not started. Schedule another timer, whose ticket then
+            // counts instead.
             reached(Event::KeyMoved);
             let ticket = Ticket::new(node.clone(), generation, self.count());
-            let mut timer = match ticket.schedule(engine, when.of_class(is_precise)) {
+            let mut timer = match ticket.schedule(engine, when) {
                 Ok(timer) => timer.into_handle(),
                 Err(error) if error.is_full() => return Err(ResetError::Full),
                 Err(_) => return Err(ResetError::Stopped),

@@ -22,12 +22,13 @@
 use std::marker::PhantomData;
 
 use crate::dispatch::{Panics, Runs, Task};
-use crate::engine::{Cancel, CancelOnDrop, DueTick, Engine, Handle, When};
+use crate::engine::{Cancel, CancelOnDrop, Engine, Handle, When};
 use crate::error::ScheduleError;
 use crate::protocol::gate::Gate;
 use crate::protocol::generations::Generations;
 use crate::protocol::twin::{Main, Twin};
 use crate::sync::{Arc, CountShard, thread};
+use crate::time::Tick;
 
 use super::running::working_on;
 use super::table::Table;
@@ -217,20 +218,15 @@ impl<K, T: Waits<K>> Drop for Ticket<K, T> {
 // === impl Timer ===
 
 impl<K, T: Waits<K>> Timer<K, T> {
-    /// As [`Handle::postpone_to`].
+    /// As [`Engine::postpone`].
     #[inline]
-    pub(super) fn postpone_to(&mut self, due: DueTick) -> bool {
-        self.handle.postpone_to(due)
+    pub(super) fn postpone(&mut self, engine: &Engine, due: Tick) -> bool {
+        engine.postpone(&mut self.handle, due)
     }
 
     /// When it is due.
-    pub(super) fn due(&self) -> DueTick {
+    pub(super) fn due(&self) -> Tick {
         self.handle.due()
-    }
-
-    /// Whether it is one of the engine's precise timers.
-    pub(super) fn is_precise(&self, engine: &Engine) -> bool {
-        engine.has_precise(&self.handle)
     }
 
     /// Starts to load the engine's entry.

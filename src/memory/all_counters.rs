@@ -16,7 +16,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/counters.rs`.
 
-use std::array;
 use std::ptr;
 
 use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
@@ -282,11 +281,6 @@ debug! { impl[] AllCounters[] { pending = |this| this.pending() } }
 // === impl Sums ===
 
 impl Sums {
-    /// The sums of these writers and others.
-    pub fn plus(self, other: Sums) -> Sums {
-        Sums { sums: array::from_fn(|i| self.sums[i].wrapping_add(other.sums[i])) }
-    }
-
     /// The sum of one count.
     pub fn get(&self, count: Count) -> u64 {
         self.sums[count as usize]

@@ -2,8 +2,10 @@
 //!
 //! New memory comes from the allocator in blocks. When half of a block was given back, the block is
 //! listed here, and the next thread that needs memory takes what is free of it. So a block that one
-//! long timer holds back serves others, and there is at most twice the memory that timers need. A
-//! block that is whole again goes back to the allocator.
+//! long timer holds back serves others. A block that is whole again goes back to the allocator,
+//! once no reader can see it. While a reader stands still, so that what was freed waits for it,
+//! whole blocks stay in the list and serve new timers: memory does not grow by what nobody may
+//! free.
 //!
 //! *Owner*: any thread. Nobody waits: a thread that finds the list locked takes a new block, or
 //! gives back without the list. Then the next thread that gives something back to the block lists
@@ -13,7 +15,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/block.rs`, `tests/alloc.rs`.
 
-use crate::entry::{Block, Given, List};
+use crate::entry::{self, Block, Given, List, after_readers};
 use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};
 
 use super::shared::Memory;
@@ -23,6 +25,9 @@ const LOOKS: usize = 64;
 
 /// New entries that a thread takes at least, however few a block has.
 const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
+
+/// While so many batches wait for readers, no block is freed.
+const MOST_WAITING: u64 = 16;
 
 /// The blocks of an engine.
 pub struct Blocks<T> {
@@ -98,11 +103,11 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Gives entries back to their blocks.
+    /// Gives entries back to their blocks. `entries` is empty afterwards.
     ///
     /// # Safety
-    /// No reader sees the entries. (A `Memory` is the only holder of its entry.)
-    pub unsafe fn give(&self, entries: Vec<Memory<T>>) {
+    /// They are entries of this engine. (A `Memory` is the only holder of its entry.)
+    pub unsafe fn give(&self, entries: &mut Vec<Memory<T>>) {
         let (mut listed, mut whole) = (self.try_list(), Vec::new());
         // SAFETY: passed on to the caller.
         if !unsafe { give(entries, listed.as_deref_mut(), &mut whole) } {
@@ -118,6 +123,9 @@ impl<T> Blocks<T> {
     pub fn trim(&self) -> bool {
         // ORDER: Relaxed - as in `give`; only who has the list writes the second.
         if !self.has_missed.load(Ordering::Relaxed) && !self.is_looking.load(Ordering::Relaxed) {
+            return false;
+        }
+        if have_to_stay() {
             return false;
         }
         let Some(mut listed) = self.try_list() else { return false };
@@ -166,17 +174,22 @@ impl<T> Drop for Blocks<T> {
 
 debug! { impl[T] Blocks[T] { engine, capacity, listed = |this| this.listed() } }
 
-/// Gives entries back to their blocks, and adds the blocks that are whole then to `whole`. Without
-/// the list, no block is listed; returns `false` if one has become whole that is in the list.
+/// Whether blocks that are whole stay in the list, because a reader stands still.
+fn have_to_stay() -> bool {
+    entry::waiting() >= MOST_WAITING
+}
+
+/// Gives entries back to their blocks, and adds the blocks that are to be freed to `whole`. Without
+/// the list, no block is listed. Returns `false` if one that is whole stays in the list.
 ///
 /// # Safety
 /// As [`Blocks::give`].
 unsafe fn give<T>(
-    entries: Vec<Memory<T>>,
+    entries: &mut Vec<Memory<T>>,
     mut listed: Option<&mut Listed<T>>,
     whole: &mut Vec<Block<T>>,
 ) -> bool {
-    let mut is_done = true;
+    let (mut is_done, stays) = (true, have_to_stay());
     // SAFETY: a `Memory` keeps its entry, here and below.
     let block_of = |memory: &Memory<T>| unsafe { Block::of(memory.0) };
     entries.iter().for_each(|memory| block_of(memory).prefetch());
@@ -188,6 +201,15 @@ unsafe fn give<T>(
         // SAFETY: they are given up here; the rest is passed on to the caller.
         match (unsafe { block.give(bits, listed.is_some()) }, &mut listed) {
             (Given::Kept, _) => {}
+            (Given::Whole, Some(listed)) if stays => {
+                // SAFETY: it was given back whole, and is listed now.
+                unsafe {
+                    block.list();
+                    listed.list.push(block);
+                }
+                is_done = false;
+            }
+            (Given::WholeInList, Some(_)) if stays => is_done = false,
             (Given::Whole, _) => whole.push(block),
             // SAFETY: it has just become listed.
             (Given::Listed, Some(listed)) => unsafe { listed.list.push(block) },
@@ -200,16 +222,20 @@ unsafe fn give<T>(
             (Given::Listed, None) => unreachable!("no block is listed without the list"),
         }
     }
+    entries.clear();
     is_done
 }
 
-/// Gives whole blocks back to the allocator.
+/// Gives whole blocks back to the allocator, once no reader can see their entries.
 fn free<T>(whole: Vec<Block<T>>) {
-    for block in whole {
-        // SAFETY: it was found whole, so nobody else has it, and no reader sees an entry that was
-        // given back.
-        unsafe { block.free() };
+    if whole.is_empty() {
+        return;
     }
+    // SAFETY: they were found whole, so nobody else has them.
+    let free = move || whole.into_iter().for_each(|block| unsafe { block.free() });
+    // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all that it
+    // touches, and freeing memory without a payload is fine on any thread and runs no user code.
+    unsafe { after_readers(free) };
 }
 
 // === impl Listed ===

@@ -13,6 +13,7 @@
 //!
 //! *Owner*: one thread, which is the producer of every seat in it (SEAT).
 
+use std::iter;
 use std::mem;
 use std::ptr::NonNull;
 
@@ -95,7 +96,7 @@ impl<T> Cache<T> {
     #[inline]
     pub(crate) fn pick(&mut self, shared: &Shared<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
         match self.kept.last() {
-            Some(last) if last.opens <= deadline => {
+            Some(last) if last.opens <= deadline && !shared.is_crowded(last.opens) => {
                 self.is_used = true;
                 self.kept.pop().map(|seat| seat.entry)
             }
@@ -112,10 +113,23 @@ impl<T> Cache<T> {
         if self.kept.is_empty() && !self.refill(shared) {
             return None;
         }
+        self.leave_crowds(shared);
         self.is_used = true;
         reached(Event::SeatSearched);
         let at = self.kept.iter().rposition(|seat| seat.opens <= deadline)?;
         Some(self.kept.swap_remove(at).entry)
+    }
+
+    /// Lets go of the seats in crowds, which serve nobody. No sweep need be asked for: the owners
+    /// of their shards come by.
+    fn leave_crowds(&mut self, shared: &Shared<T>) {
+        let Cache { kept, free_list, counters, .. } = self;
+        let in_crowds = iter::from_fn(|| {
+            let at = kept.iter().rposition(|seat| shared.is_crowded(seat.opens))?;
+            reached(Event::SeatInCrowd);
+            Some(kept.swap_remove(at))
+        });
+        let _ = let_go(in_crowds, shared, free_list, counters);
     }
 
     /// Keeps a seat if that takes no check.
@@ -240,19 +254,19 @@ fn give_away<T>(
         return false;
     }
     reached(Event::SeatsLetGo);
-    let has_left_dead = let_go(seats, shared, free_list, counters);
+    let has_left_dead = let_go(seats.drain(..), shared, free_list, counters);
     // The number of magazines that this thread let go of, more or less.
     let nth = counters.get(Count::Dead) / SEATS as u64;
     let Some(mut surplus) = shared.surplus_seats(home, nth) else { return has_left_dead };
     reached(Event::SeatsSurplus);
-    let has_left_more = let_go(&mut surplus, shared, free_list, counters);
+    let has_left_more = let_go(surplus.drain(..), shared, free_list, counters);
     shared.seats.keep_empty(home, surplus);
     has_left_dead || has_left_more
 }
 
 /// Lets go of seats; returns whether that left dead entries.
 fn let_go<T>(
-    seats: &mut Magazine<Seat<T>>,
+    seats: impl Iterator<Item = Seat<T>>,
     shared: &Shared<T>,
     free_list: &mut FreeList<T>,
     counters: &Counters,
@@ -260,7 +274,7 @@ fn let_go<T>(
     let mut shard = None;
     // Published a run at a time: the seats of a thread are mostly of one shard.
     let mut run = 0;
-    for Seat { entry, .. } in seats.drain(..) {
+    for Seat { entry, .. } in seats {
         // SAFETY: this thread keeps the seat, so the entry is there.
         let this = unsafe { entry.as_ref() };
         let home = this.shard();

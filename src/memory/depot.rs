@@ -185,6 +185,11 @@ impl<I> Depots<I> {
         self.at(home).fetch(magazine) || self.common.fetch(magazine)
     }
 
+    /// As [`Depot::magazines`], in all.
+    pub fn magazines(&self) -> usize {
+        self.each().map(Depot::magazines).sum()
+    }
+
     /// As [`Depot::drain`], of all.
     pub fn drain(&self) -> impl Iterator<Item = I> {
         self.each().flat_map(Depot::drain)

@@ -2,8 +2,7 @@
 //!
 //! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot of the
 //! shard in which the thread schedules, or of which it is the owner: what fires there is for those
-//! who schedule there. If no depot has room, it goes back to its blocks, a magazine at a time and
-//! after all readers.
+//! who schedule there. If no depot has room, it goes back to its blocks, a magazine at a time.
 
 use std::mem;
 use std::ptr::NonNull;
@@ -84,11 +83,6 @@ impl<T> FreeList<T> {
         give_away(shared, self.home, &mut self.spare);
     }
 
-    /// An empty magazine.
-    pub(crate) fn magazine(&self, shared: &Shared<T>) -> Magazine<Memory<T>> {
-        shared.memory.magazine(self.home)
-    }
-
     #[cold]
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
@@ -119,6 +113,6 @@ impl<T> FreeList<T> {
 fn give_away<T>(shared: &Shared<T>, home: u32, magazine: &mut Magazine<Memory<T>>) {
     if !magazine.is_empty() && !shared.memory.leave(home, magazine) {
         reached(Event::MemoryReleased);
-        shared.release(mem::replace(magazine, shared.memory.magazine(home)));
+        shared.release(magazine);
     }
 }

@@ -1,44 +1,38 @@
 //! The limit on the timers that are pending, and which of them it counts.
 //!
-//! *Owner*: any thread. The shards of an engine and its precise side share one limit.
+//! *Owner*: any thread. The shards of an engine share one limit.
 //!
 //! *Invariant*: a timer that was admitted and counted is discharged once, by who ends it. Both look
 //! at the same payload, or know of what kind it is, so they agree whether it counts.
 //!
 //! *Tested by*: `tests/limits.rs`, `tests/limits_of_sleeps.rs`; model `crowd`.
 
-use crate::sync::{Arc, AtomicU64, CachePadded, Ordering};
+use crate::sync::{AtomicU64, CachePadded, Ordering};
 
 /// How many timers may be pending.
 pub(super) struct Limit<T> {
     most: u64,
     /// How many are, of those that count.
-    pending: Arc<CachePadded<AtomicU64>>,
-    /// Whether a payload is of the kind that does not count, if there is such a kind.
-    is_exempt: Option<fn(&T) -> bool>,
+    pending: CachePadded<AtomicU64>,
+    /// Whether a timer with this payload does not count.
+    is_exempt: fn(&T) -> bool,
 }
 
 // === impl Limit ===
 
 impl<T> Limit<T> {
     pub(super) fn new(most: u64) -> Limit<T> {
-        Limit { most, pending: Arc::default(), is_exempt: None }
+        Limit { most, pending: CachePadded::default(), is_exempt: |_| false }
     }
 
     /// From now on, does not count payloads for which `is_exempt` returns `true`. Before the first
     /// use.
     pub(super) fn exempt(&mut self, is_exempt: fn(&T) -> bool) {
-        self.is_exempt = Some(is_exempt);
-    }
-
-    /// Whether timers of the exempt kind count all the same.
-    #[inline]
-    pub(super) fn counts_all(&self) -> bool {
-        self.is_exempt.is_none()
+        self.is_exempt = is_exempt;
     }
 
     pub(super) fn counts(&self, payload: &T) -> bool {
-        self.is_exempt.is_none_or(|is_exempt| !is_exempt(payload))
+        !(self.is_exempt)(payload)
     }
 
     /// Makes room for a timer that counts, if there is any.
@@ -59,12 +53,5 @@ impl<T> Limit<T> {
         // ORDER: Relaxed - as in `admit`.
         let before = self.pending.fetch_sub(n, Ordering::Relaxed);
         debug_assert!(before >= n, "{n} of {before} were discharged");
-    }
-}
-
-impl<T> Clone for Limit<T> {
-    fn clone(&self) -> Limit<T> {
-        let Limit { most, pending, is_exempt } = self;
-        Limit { most: *most, pending: pending.clone(), is_exempt: *is_exempt }
     }
 }

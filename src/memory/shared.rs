@@ -4,13 +4,14 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, AtomicBool, IS_CHECKED, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, IS_CHECKED, Ordering};
+use crate::time::Tick;
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::blocks::Blocks;
 use super::cache::{SEATS, Seat};
-use super::depot::{Depots, Magazine, Room, magazine_of};
+use super::depot::{Depots, Magazine, Room};
 use super::free_list::MAGAZINE;
 use super::limit::Limit;
 
@@ -38,12 +39,14 @@ pub struct Shared<T> {
     pub all_counters: AllCounters,
     pub(crate) seats: Depots<Seat<T>>,
     pub(crate) memory: Depots<Memory<T>>,
-    pub(super) blocks: Arc<Blocks<T>>,
+    pub(super) blocks: Blocks<T>,
     pub(super) balance: Balance,
     /// Fewer timers than this are few; and whether so few were pending when a writer published
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
+    /// See [`Shared::is_crowded`].
+    crowded: AtomicU64,
     /// How many entries of a crowded bucket come before others: see `shard/parked.rs`.
     pub(crate) share: usize,
     limit: Option<Limit<T>>,
@@ -62,7 +65,8 @@ unsafe impl<T: Send> Send for Memory<T> {}
 pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     // SAFETY: the closure runs when every reader that could have seen the entry is gone.
     let free = move || unsafe { Entry::free(entry) };
-    // SAFETY: as in `Shared::release`.
+    // SAFETY: the entry is in no list, so no new reader finds it; freeing memory without a payload
+    // is fine on any thread and runs no user code.
     unsafe { after_readers(free) };
 }
 
@@ -84,10 +88,11 @@ impl<T> Shared<T> {
             all_counters: AllCounters::new(),
             seats: Depots::new(shards, MOST_SEAT_MAGAZINES, SEATS),
             memory: Depots::new(shards, MEMORY_MAGAZINES, MAGAZINE),
-            blocks: Arc::new(Blocks::new(engine)),
+            blocks: Blocks::new(engine),
             balance: Balance::new(shards),
             few: 0,
             has_few: AtomicBool::new(false),
+            crowded: AtomicU64::new(0),
             share: if IS_CHECKED { 1 } else { SHARE },
             limit: max_pending.map(Limit::new),
         }
@@ -104,13 +109,6 @@ impl<T> Shared<T> {
     /// that a turn does not finish is one.
     pub fn with_share(mut self, share: usize) -> Shared<T> {
         self.share = share;
-        self
-    }
-
-    /// Makes the limit on pending timers that of `other`: both count together. Before the first
-    /// use.
-    pub fn with_limit_of(mut self, other: &Shared<T>) -> Shared<T> {
-        self.limit.clone_from(&other.limit);
         self
     }
 
@@ -138,6 +136,24 @@ impl<T> Shared<T> {
         }
     }
 
+    /// Whether a bucket that opens at `opens` may be open, with a crowd in it: the owner of a shard
+    /// has paused in one that opened then or later. An entry in there serves no later timer, which
+    /// would wait for the crowd.
+    #[inline]
+    pub fn is_crowded(&self, opens: Tick) -> bool {
+        // ORDER: Relaxed - with a stale value, the timer has joined the crowd just before the owner
+        // paused.
+        opens.get() <= self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an owner has paused in a bucket that opened at `opened`.
+    pub(crate) fn note_crowd(&self, opened: Tick) {
+        if !self.is_crowded(opened) {
+            // ORDER: Relaxed - as in `is_crowded`.
+            self.crowded.fetch_max(opened.get(), Ordering::Relaxed);
+        }
+    }
+
     /// Leaves seats to the threads of shard `home`, or to all, unless the depots are full.
     pub(super) fn leave_seats(&self, home: u32, seats: &mut Magazine<Seat<T>>) -> bool {
         self.seats.leave_within(home, seats, self.room_for_seats(LIVING_PER_SEAT))
@@ -158,6 +174,14 @@ impl<T> Shared<T> {
         Room { own, common: for_all.max(LEAST_SEAT_MAGAZINES * shards) }
     }
 
+    /// How many entries are filed at most, while no thread is inside a call. O(shards + writers).
+    pub fn most_filed(&self) -> u64 {
+        // The seats of each thread are in its cache and in its outbox.
+        let caches = 2 * self.all_counters.writers();
+        let seats = (self.seats.magazines() as u64 + caches) * SEATS as u64;
+        self.all_counters.pending() + self.all_counters.dead() + seats
+    }
+
     /// Gives the contents of the depots back to the allocator, after the engine has ended.
     pub fn dismantle(&self) {
         let mut free: Vec<_> = self.memory.close().collect();
@@ -167,20 +191,15 @@ impl<T> Shared<T> {
                 free.push(Memory(entry));
             }
         }
-        self.release(magazine_of(free));
+        self.release(&mut free);
         self.blocks.close();
     }
 
-    /// Gives entries that nobody holds back to their blocks, once no reader can see them. (A
-    /// `Memory` is the only holder of its entry.)
-    pub(crate) fn release(&self, entries: Magazine<Memory<T>>) {
-        let blocks = self.blocks.clone();
-        // SAFETY: the closure runs when every reader that could have seen the entries is gone.
-        let give = move || unsafe { blocks.give(entries.into_inner()) };
-        // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all
-        // that it touches, and freeing memory without a payload is fine on any thread and runs no
-        // user code.
-        unsafe { after_readers(give) };
+    /// Gives entries that nobody holds back to their blocks. (A `Memory` is the only holder of its
+    /// entry.)
+    pub(crate) fn release(&self, entries: &mut Vec<Memory<T>>) {
+        // SAFETY: what is used with this value is used with no other (`Shared::new`).
+        unsafe { self.blocks.give(entries) };
     }
 
     /// Gives memory of blocks that are not needed back to the allocator. To be called in an idle
@@ -196,12 +215,10 @@ impl<T> Shared<T> {
         self.limit.is_some()
     }
 
-    /// Makes room for a timer, if the limit allows. `EXEMPT`: it is of the kind that the limit may
-    /// not count.
+    /// Makes room for a timer, if the limit allows. `EXEMPT`: the limit does not count it.
     #[inline]
     pub(crate) fn admit<const EXEMPT: bool>(&self) -> bool {
-        let Some(limit) = &self.limit else { return true };
-        let is_admitted = EXEMPT && !limit.counts_all() || limit.admit();
+        let is_admitted = EXEMPT || self.limit.as_ref().is_none_or(Limit::admit);
         if !is_admitted {
             reached(Event::LimitReached);
         }
@@ -211,9 +228,7 @@ impl<T> Shared<T> {
     /// Releases the room of one such timer that has ended.
     #[inline]
     pub(crate) fn discharge_kind<const EXEMPT: bool>(&self) {
-        if let Some(limit) = self.limit.as_ref().filter(|limit| !EXEMPT || limit.counts_all()) {
-            limit.discharge(1);
-        }
+        self.discharge(!EXEMPT);
     }
 
     /// Whether there is a limit that counts a timer with this payload.
@@ -232,16 +247,12 @@ impl<T> Shared<T> {
 
     /// Releases the room of timers that have ended.
     #[inline]
-    pub fn discharge_all<'a>(&self, payloads: impl ExactSizeIterator<Item = &'a T>)
+    pub fn discharge_all<'a>(&self, payloads: impl Iterator<Item = &'a T>)
     where
         T: 'a,
     {
         let Some(limit) = &self.limit else { return };
-        let counted = match limit.counts_all() {
-            true => payloads.len(),
-            false => payloads.filter(|payload| limit.counts(payload)).count(),
-        };
-        limit.discharge(counted as u64);
+        limit.discharge(payloads.filter(|payload| limit.counts(payload)).count() as u64);
     }
 }
 

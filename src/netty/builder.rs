@@ -41,12 +41,11 @@ const TICKS_PER_WHEEL: u32 = 512;
 
 impl Builder {
     /// A builder with the defaults: a tick of 100 ms and 512 ticks per wheel, as in Netty; one
-    /// shard, no limit, the system's clock, and tasks that run on the timer's thread.
+    /// shard, no limit, the system's clock, and tasks that run on the timer's thread, one after
+    /// another.
     pub fn new() -> Builder {
-        let builder = Builder {
-            engine: engine::Builder::new().shards(1).thread_name("hashed-wheel"),
-            dispatcher: None,
-        };
+        let engine = engine::Builder::new().shards(1).takeover(None).thread_name("hashed-wheel");
+        let builder = Builder { engine, dispatcher: None };
         builder.tick_duration(TICK).ticks_per_wheel(TICKS_PER_WHEEL)
     }
 
@@ -165,6 +164,15 @@ impl Builder {
     /// wheels. With more than one wheel, tasks run concurrently and in no common order.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.engine = self.engine.shards(shards);
+        self
+    }
+
+    /// Sets how long a task may keep the timer's thread. After that, another thread goes on with
+    /// the other timeouts, and *two tasks may run at the same time*: see
+    /// [`takeover`](crate::Builder::takeover). Default: none, so that tasks run one after another,
+    /// as in Netty, and a slow task delays all others.
+    pub fn takeover(mut self, after: impl Into<Option<Duration>>) -> Builder {
+        self.engine = self.engine.takeover(after);
         self
     }
 

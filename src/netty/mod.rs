@@ -35,7 +35,7 @@
 //! - The timer starts with [`start`](HashedWheelTimer::start) or its first timeout, and ends with
 //!   [`stop`](HashedWheelTimer::stop), which cancels the waiting timeouts and returns them.
 //! - Tasks run on the timer's thread, one after another, unless a [dispatcher](Builder::dispatcher)
-//!   runs them elsewhere.
+//!   runs them elsewhere, or [takeovers](Builder::takeover) were asked for.
 //!
 //! # Different from Netty
 //!

@@ -189,7 +189,8 @@ impl Timeout {
     ///
     /// When this returns, the timeout's place in the wheel is free, it is no longer counted, the
     /// timer has dropped its reference to the task, and [`TimerTask::cancelled`] was called, on
-    /// this thread.
+    /// this thread. (A timeout that is due may have been collected to run. Then it is counted, and
+    /// the reference stays, until the timer's thread comes to it.)
     ///
     /// Two compare-and-swaps besides the callback; never waits. O(1).
     ///
@@ -214,8 +215,8 @@ impl Timeout {
         // SAFETY: this thread won, and no other takes the handle (see the file's invariants).
         let handle = self.inner.handle.with_mut(|cell| unsafe { (*cell).take() });
         if let Some(handle) = handle {
-            // If this is too late, the engine no longer counts the timer, and the receiver of the
-            // timeout finds it cancelled.
+            // If this is too late, the receiver of the timeout finds it cancelled. Until then, the
+            // engine counts it.
             handle.cancel();
         }
         self.inner.task.cancelled(self);

@@ -146,9 +146,9 @@ impl HashedWheelTimer {
         }
     }
 
-    /// How many timeouts are waiting: created, and neither expired nor cancelled. Timeouts that the
-    /// timer's thread has taken out to run are not included. Exact when no thread is inside a call.
-    /// O(threads that have used the timer).
+    /// How many timeouts are waiting: created, and neither expired nor cancelled. Those that are
+    /// due count until the timer's thread comes to them, also if they were cancelled after it had
+    /// collected them. Exact when no thread is inside a call. O(threads that have used the timer).
     pub fn pending_timeouts(&self) -> usize {
         self.door.engine.len()
     }

@@ -14,8 +14,8 @@
 //!
 //! *Owner*: one thread sleeps; any thread rings; who sets it, the caller decides.
 //!
-//! *Orderings*: DOORBELL. It takes the place of the thread's parking, and works like it: the
-//! counter keeps a ring that comes before the sleep, which then ends at once. The system orders
+//! *Orderings*: DOORBELL, TAKEOVER. It takes the place of the thread's parking, and works like it:
+//! the counter keeps a ring that comes before the sleep, which then ends at once. The system orders
 //! what came before a ring before what comes after the sleep that the ring ends.
 //!
 //! *Tested by*: the unit tests below, `tests/boottime.rs`,

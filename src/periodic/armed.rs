@@ -117,8 +117,8 @@ unsafe impl<B: Body> Sync for Armed<B> {}
 // === impl Armed ===
 
 impl<B: Body> Armed<B> {
-    /// Arms a new thing for a time on the engine's clock, with timers of `id`, which is the engine
-    /// or its precise side. The error returns the body.
+    /// Arms a new thing for a time on the engine's clock, with timers of `id`, which is the engine.
+    /// The error returns the body.
     pub(super) fn start(
         engine: &Engine,
         id: EngineRef,

@@ -106,8 +106,8 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
                 sleep.reset(pause);
                 if let Err(error) = sleep.wait().await {
                     let end = match error {
-                        ScheduleReason::Full => End::Full,
-                        _ => End::Stopped,
+                        ScheduleReason::Stopped => End::Stopped,
+                        _ => End::Full,
                     };
                     return Outcome::Ended { end, attempts };
                 }

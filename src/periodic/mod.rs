@@ -39,7 +39,9 @@
 //! - Each ends once: by itself, by being cancelled, with its engine, or because the engine is full
 //!   when the next timer is to be armed. [`End`] says which. What its closures captured is dropped
 //!   then, even if handles are kept.
-//! - None keeps its engine alive. When the engine stops, they end; their tasks are among those that
+//! - None keeps its engine alive. When the engine stops, they end. (A retry whose [`Attempt`] is
+//!   under way has no timer, and hears of it when the attempt is answered, dropped or out of
+//!   [time](Retry::attempt_timeout).) Their tasks are among those that
 //!   [`Engine::stop`](crate::Engine::stop) returns, and each such task keeps its closures until it
 //!   is dropped.
 //! - They allocate when they are started, and not for the runs that follow.

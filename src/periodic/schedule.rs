@@ -172,9 +172,8 @@ impl Schedule {
     /// Sets the time of the first run: a [`Duration`] from the start or an [`Instant`]. The other
     /// runs follow from there as the schedule says. With a [slack](When::slack), the first run is
     /// due at the time within the slack that costs the engine least, and the others count from that
-    /// time. If `when` is [precise](When::precise), all runs are. If the time has passed, or the
-    /// delay is zero, the run is due at once, on the engine's thread. Default: as if there had been
-    /// a run at the start.
+    /// time. If the time has passed, or the delay is zero, the run is due at once, on the engine's
+    /// thread. Default: as if there had been a run at the start.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -232,7 +231,7 @@ impl Schedule {
             return Err(Refused::new(StartReason::ZeroPeriod, task));
         }
         let clock = engine.clock();
-        let id = first.map_or(EngineRef::new(engine), |when| EngineRef::for_when(engine, when));
+        let id = EngineRef::new(engine);
         let first_ns = match first {
             None => plan.next(clock.now_ns(), clock).map(|(next_ns, _)| next_ns),
             Some(when) => Some(id.due_ns(when)),

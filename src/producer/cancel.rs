@@ -61,8 +61,7 @@ pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T
 }
 
 /// Cancels the timer of a handle and takes its payload, even if it is stranded. Returns `None` if
-/// the timer fired or its engine returned it. `EXEMPT`: the payload is of the kind that the limit
-/// may not count.
+/// the timer fired or its engine returned it. `EXEMPT`: the limit does not count the payload.
 ///
 /// # Safety
 /// As [`cancel`].

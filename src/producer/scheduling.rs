@@ -78,7 +78,7 @@ impl<T> Producer<T> {
     /// whether work was deferred: none if the timer got a seat.
     ///
     /// `PINS`: only the registry and this thread keep the engine, which may end meanwhile (see
-    /// `shard/close.rs`). `EXEMPT`: the payload is of the kind that the limit may not count.
+    /// `shard/close.rs`). `EXEMPT`: the limit does not count the payload.
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
@@ -146,14 +146,14 @@ impl<T> Producer<T> {
         now: impl FnOnce() -> Tick,
     ) -> Moved<T> {
         // SAFETY: the caller has the handle.
-        match unsafe { entry.as_ref().reset(deadline) } {
+        match unsafe { entry.as_ref().reset(deadline, |opens| shared.is_crowded(opens)) } {
             Reset::Moved => {
                 self.cache.counters.add(Count::Reset, 1);
                 Moved::Here
             }
             Reset::Gone => Moved::Gone,
             // SAFETY: the caller has the handle.
-            Reset::TooEarly => unsafe { self.refile(shared, shard, entry, deadline, now) },
+            Reset::Elsewhere => unsafe { self.refile(shared, shard, entry, deadline, now) },
         }
     }
 
@@ -284,7 +284,7 @@ impl<T> Producer<T> {
         self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
-    /// Resets to a time before the bucket opens: moves the payload to another entry.
+    /// Resets to a time before the bucket opens, or in a crowd: moves the payload to another entry.
     ///
     /// # Safety
     /// As `reset`.
@@ -304,7 +304,7 @@ impl<T> Producer<T> {
         };
         // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
-        // The new entry is filed before the old seat is kept, which opens too late for it anyway.
+        // The new entry is filed before the old seat is kept, which does not serve it anyway.
         let (fresh, is_seat) = self.claim(shared, deadline);
         let counts = shared.counts(&payload);
         // SAFETY: as in `schedule`.

@@ -9,9 +9,11 @@
 //! - [`latch`]: between the thread that ends something and those that wait for that (LATCH).
 //! - [`revocable`]: between the thread that begins a task and the one that cancels it (REVOKE).
 //! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
+//! - [`closable`]: between threads that use a value and the one that takes it away (CLOSABLE).
 //! - [`asymmetric`]: fences for a side that is frequent and a side that is rare (TAKEOVER).
 
 pub mod asymmetric;
+pub mod closable;
 pub mod ends;
 pub mod gate;
 pub mod generations;

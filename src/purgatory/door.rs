@@ -20,8 +20,9 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// as it waits.)
 ///
 /// *Threads.* Callbacks run on the thread whose call decided the end: the thread that checks or
-/// forces, or the engine's reaper if the timeout came. The reaper runs them one after another, so
-/// they should be short, like every task of an engine. If the decision comes while another thread
+/// forces, or the engine's reaper if the timeout came. They should be short, like every task of an
+/// engine: others wait for them, up to the engine's [`takeover`](crate::Builder::takeover), after
+/// which they may overlap. If the decision comes while another thread
 /// tries or registers the operation, the callbacks run on that thread when its try is over. So
 /// `try_complete_else_watch` and `check_and_complete` may also run `on_expire`.
 ///
@@ -85,13 +86,15 @@ where
     K: Hash + Eq + Send + 'static,
     O: Operation,
 {
-    /// Creates a purgatory with an engine of its own, with default settings. The types of keys and
-    /// operations are inferred from the first registration.
+    /// Creates a purgatory with an engine of its own, which has default settings, but one thread
+    /// and no takeovers: operations expire one after another. The types of keys and operations are
+    /// inferred from the first registration.
     ///
     /// # Errors
-    /// The engine's threads could not be started.
+    /// The engine's thread could not be started.
     pub fn new() -> Result<Purgatory<K, O>, BuildError> {
-        Ok(Purgatory::with_engine(&Engine::new()?))
+        let engine = Engine::builder().takeover(None).reapers(1, 1).build()?;
+        Ok(Purgatory::with_engine(&engine))
     }
 
     /// Creates a purgatory whose timers are on `engine`, which may also serve others. The tick, the
@@ -237,7 +240,7 @@ where
             hold.give_up();
             return Ok(Arrival::Delayed(Delayed::new(node)));
         }
-        let engine = EngineRef::for_when(engine, timeout);
+        let engine = EngineRef::new(engine);
         let due_ns = engine.due_ns(timeout);
         let expiry = Expiry { node: Some(node.clone()), due_ns, engine };
         match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {

@@ -70,7 +70,8 @@ pub struct Stats {
     pub watched: usize,
     /// The number of keys under which an operation waits.
     pub keys: usize,
-    /// Operations that completed, by themselves or by force.
+    /// Operations that completed after they had begun to wait, by themselves or by force. (One that
+    /// completes at its registration, before it waits under a key, does not count.)
     pub completed: u64,
     /// Operations that timed out.
     pub expired: u64,

@@ -66,16 +66,6 @@ struct Turns {
     server: Hint,
 }
 
-/// A thread's part in a group, for a turn that it runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
-    group: &'a Group,
-    /// The place in the group of the shard whose turn it is.
-    index: usize,
-    /// The thread's number among those of the engine.
-    number: usize,
-}
-
 // === impl Group ===
 
 impl Group {
@@ -219,36 +209,5 @@ impl Group {
         let takes_ns = self.turns[index].takes_ns.load(Ordering::Relaxed);
         let least_ns = if self.stuck() > 0 { STUCK_NS } else { 0 };
         Some(takes_ns.max(least_ns)).filter(|&takes_ns| takes_ns > patience_ns)
-    }
-}
-
-// === impl Part ===
-
-impl<'a> Part<'a> {
-    /// The part of thread `number` in a turn of shard `index` of a group.
-    pub fn new(group: &'a Group, index: usize, number: usize) -> Part<'a> {
-        Part { group, index, number }
-    }
-
-    /// Whether no other shard of the group needs a turn before somebody schedules there.
-    pub(super) fn is_alone(&self) -> bool {
-        let is_idle = |index| self.group.next(index) == Some(Tick::NEVER);
-        (0..self.group.shards()).all(|index| index == self.index || is_idle(index))
-    }
-
-    /// Whether any shard of the group asks for a turn.
-    pub(super) fn is_asked(&self) -> bool {
-        self.group.doorbell.asked().next().is_some()
-    }
-
-    /// Gives the doorbell to `f`, if the thread has lent the lead and can reclaim it. Returns
-    /// whether it could.
-    pub(super) fn with_doorbell(&self, f: impl FnOnce(&Doorbell)) -> bool {
-        let leads = self.group.lead.reclaim(self.number);
-        if leads {
-            f(&self.group.doorbell);
-            self.group.lead.lend(self.number);
-        }
-        leads
     }
 }

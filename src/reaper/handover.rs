@@ -9,8 +9,7 @@ use crate::sync::{Counter, add_alone};
 use super::{Reaper, events};
 
 /// Gives at most `at_most` of the payloads in hand to the handler, and counts what happens. (Only
-/// the holder of the role writes these counts.) `is_alone`: no other timer of the group is pending.
-/// Returns how many have fired.
+/// the holder of the role writes these counts.) Returns how many have fired.
 ///
 /// After a panic the handler gets the payloads that it had not taken yet. If it panicked before it
 /// took any, the first payload is dropped, so that the batch gets shorter each time.
@@ -22,7 +21,6 @@ pub(super) fn hand_over<T>(
     in_hand: &mut InHand<T>,
     counters: &Counters,
     at_most: usize,
-    is_alone: bool,
 ) -> usize {
     let now_ns = reaper.clock.now_ns();
     record_lateness(reaper, in_hand, now_ns);
@@ -32,10 +30,8 @@ pub(super) fn hand_over<T>(
     let mut stopwatch = reaper.observer.stopwatch();
     let fired = counters.counter(Count::Fired);
     let line = in_hand.open(at_most, now_ns);
-    match (reaper.watch, &reaper.part) {
-        (Some(watch), Some(part)) if is_alone => watch.begun_alone(now_ns, part),
-        (Some(watch), _) => watch.begun(now_ns),
-        (None, _) => {}
+    if let Some(watch) = reaper.watch {
+        watch.begun(now_ns, reaper.leads);
     }
     let panicked = hand_all_over(reaper, line, fired, stopwatch.as_mut());
     let slow = stopwatch.map_or(0, |stopwatch| stopwatch.slow());

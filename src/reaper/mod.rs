@@ -24,7 +24,7 @@ mod turn;
 mod watch;
 
 pub use ending::{Ending, Turns};
-pub use group::{Group, Part};
+pub use group::Group;
 pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
 pub use lead::Lead;
 pub use observer::{Observation, Observer};
@@ -33,6 +33,6 @@ pub use spin::Spin;
 pub use stuck::{OnStuck, StuckTask, StuckThreads};
 pub use thread::{Begin, Serve, serve};
 pub use turn::{Reaper, Report};
-pub use watch::{Found, NEVER_NS, Watch};
+pub use watch::{Found, NEVER_NS, Watch, again_after_ns};
 
 use watch::Look;

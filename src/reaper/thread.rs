@@ -21,7 +21,7 @@ use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
 
 use super::spin::Wait;
-use super::{Group, Reaper, Report, Spin};
+use super::{Group, NEVER_NS, Reaper, Report, Spin, Watch};
 
 /// The bounds of the leader's patience, which is half a tick otherwise. Passing the lead on takes
 /// some ten microseconds.
@@ -48,6 +48,9 @@ pub trait Serve {
     /// The thread's number among those of the engine.
     fn number(&self) -> usize;
 
+    /// The watch over tasks, if the engine has one.
+    fn watch(&self) -> Option<&Watch>;
+
     /// Whether the engine is stopping.
     fn is_stopping(&self) -> bool;
 
@@ -62,6 +65,9 @@ pub trait Serve {
         role: &mut Self::Role,
         f: impl FnOnce(&Reaper<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
     ) -> R;
+
+    /// The thread has lost a shard, and is back from its task.
+    fn came_back(&self);
 
     /// Makes another thread lead. The caller has given the lead up. `false`: there is no thread to
     /// spare.
@@ -112,7 +118,7 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
             server.pass_lead_on();
         }
         // What was in hand is handed over whatever happens meanwhile.
-        server.turn(index, role, |reaper| reaper.succeed());
+        server.turn(index, role, this.clock().now_ns(), |reaper| reaper.succeed());
     }
     let mut slept_until = None;
     while !this.is_stopping() {
@@ -153,7 +159,7 @@ impl<S: Serve> Server<'_, S> {
                 reached(Event::RoleBusy);
                 continue;
             };
-            self.turn(index, role, |_| ());
+            self.turn(index, role, now_ns, |_| ());
             has_worked = true;
             let end_ns = self.this.clock().now_ns().max(now_ns);
             group.took(index, end_ns - now_ns);
@@ -178,23 +184,26 @@ impl<S: Serve> Server<'_, S> {
         (0..group.shards()).any(|other| other != index && group.needs_turn(other, end))
     }
 
-    /// Runs a turn of shard `index`, whose role is `role`, and calls `begin` before. A thread that
-    /// does not lead goes on until nothing is left to do there.
+    /// Runs a turn of shard `index`, whose role is `role`, at `now_ns`, and calls `begin` before. A
+    /// thread that does not lead goes on until nothing is left to do there.
     fn turn(
         &mut self,
         index: usize,
         mut role: S::Role,
+        now_ns: u64,
         begin: impl FnOnce(&Reaper<'_, S::Payload>),
     ) {
         let (this, group, leads) = (self.this, self.this.group(), self.leads);
         if leads {
+            this.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
             group.lead().lend(this.number());
         }
         let woken = mem::take(&mut self.woken);
         group.begin(index, this.number());
         let report = this.run(index, &mut role, |reaper, in_hand| {
+            let reaper = &Reaper { leads, ..*reaper };
             begin(reaper);
-            turns(reaper, in_hand, woken, leads)
+            turns(reaper, in_hand, woken)
         });
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
@@ -210,6 +219,7 @@ impl<S: Serve> Server<'_, S> {
         }
         if report.is_some_and(|report| report.taken_over) {
             group.end_stuck(this.number());
+            this.came_back();
             self.is_replaced = true;
         }
     }
@@ -256,15 +266,16 @@ impl<S: Serve> Server<'_, S> {
             spin_loop();
             return None;
         }
-        group.doorbell().publish_sleep(next, timeout);
+        this.watch().iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
+        group.doorbell().publish(next);
         if group.earliest() < next || self.is_called() {
             reached(Event::SleepCalledOff);
             group.doorbell().retract();
             spin_loop();
             return None;
         }
-        let until = ends_ns.and_then(|ns| this.clock().boottime_at(ns));
-        group.doorbell().sleep(timeout, until);
+        group.doorbell().sleep(timeout, ends_ns);
+        this.clock().look_again();
         self.woken += 1;
         ends_ns
     }
@@ -277,17 +288,12 @@ impl<S: Serve> Server<'_, S> {
 
 /// Runs a turn. A thread that does not lead runs further ones while the shard has more to do at
 /// once; one that leads has to look after the other shards.
-fn turns<T>(
-    reaper: &Reaper<'_, T>,
-    in_hand: &mut InHand<T>,
-    woken: u64,
-    leads: bool,
-) -> Option<Report> {
+fn turns<T>(reaper: &Reaper<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
     let now = || reaper.scale.floor(reaper.clock.now_ns());
     let owner = reaper.lock();
     owner.count(Count::WokeUp, woken);
     let mut report = reaper.turn_of(owner, in_hand, now(), SHARE)?;
-    while !leads && report.busy && !report.taken_over && !reaper.is_stopping() {
+    while !reaper.leads && report.busy && !report.taken_over && !reaper.is_stopping() {
         report = reaper.turn_of(reaper.lock(), in_hand, now(), SHARE)?;
     }
     Some(report)

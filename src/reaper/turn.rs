@@ -20,7 +20,6 @@
 //! *Orderings*: BUCKET-ARM, through the shard's steps.
 
 use crate::dispatch::{Handler, InHand};
-use crate::doorbell::Doorbell;
 use crate::entry;
 use crate::memory::{Count, Counters, Shared};
 use crate::shard::{BATCH, Owner, Shard};
@@ -28,7 +27,7 @@ use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Observer, Part, Watch, handover};
+use super::{Observer, Watch, handover};
 
 /// A shard and everything else that its turns need.
 pub struct Reaper<'a, T> {
@@ -48,8 +47,8 @@ pub struct Reaper<'a, T> {
     pub stopping: &'a AtomicBool,
     /// The watch over its tasks, if there is one.
     pub watch: Option<&'a Watch>,
-    /// The part of the thread in its group, unless the caller drives the engine.
-    pub part: Option<Part<'a>>,
+    /// Whether the thread leads a group, and has lent the lead for the turn.
+    pub leads: bool,
 }
 
 /// What a turn did, and when the next one is needed.
@@ -244,15 +243,12 @@ impl<'a, T> Reaper<'a, T> {
         before: usize,
         due: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
-        let is_alone = due == 1
-            && !owner.has_open()
-            && owner.next_opening() == Tick::NEVER
-            && self.part.as_ref().is_some_and(Part::is_alone);
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         in_hand.fill(owner.batch(), opened);
+        self.shard.publish_first(&owner);
         let counters = self.counters(&owner);
         drop(owner);
-        let fired = before + self.pass_on(in_hand, counters, usize::MAX, before, is_alone)?;
+        let fired = before + self.pass_on(in_hand, counters, usize::MAX, before)?;
         let mut owner = self.lock();
         if due == BATCH && !owner.is_closed() {
             self.shard.work_a_share(&mut owner, self.shared);
@@ -271,7 +267,7 @@ impl<'a, T> Reaper<'a, T> {
         reached(Event::RestHanded);
         let counters = self.counters(&owner);
         drop(owner);
-        let fired = self.pass_on(in_hand, counters, max_fired, 0, false)?;
+        let fired = self.pass_on(in_hand, counters, max_fired, 0)?;
         self.end_hand_over(self.lock(), in_hand, fired)
     }
 
@@ -282,16 +278,12 @@ impl<'a, T> Reaper<'a, T> {
         counters: &Counters,
         at_most: usize,
         before: usize,
-        is_alone: bool,
     ) -> Result<usize, Cut> {
-        let fired = handover::hand_over(self, in_hand, counters, at_most, is_alone);
+        let fired = handover::hand_over(self, in_hand, counters, at_most);
         if in_hand.close().is_err() {
             reached(Event::TakenOver);
             self.shared.end_counting(counters, self.shard.index());
             return Err(Cut::TakenOver(before + fired));
-        }
-        if let Some(part) = self.part.as_ref().filter(|_| is_alone) {
-            part.with_doorbell(Doorbell::retract);
         }
         Ok(fired)
     }

@@ -5,17 +5,19 @@
 //! hands over is not watched, and while reapers are quick the watcher wakes up now and then: at
 //! most once per time that a task may take, and not at all while no timer fires.
 //!
-//! A reaper that hands over the only timer of its group holds nobody up. It calls nobody, and marks
-//! its doorbell instead: a thread that schedules on the group meanwhile calls the watcher.
+//! If the engine has one group and the system has alarms, nobody is called while the engine is
+//! idle. The leader sets the watcher's alarm before a turn, if the watcher would look too late, and
+//! takes it back before a sleep that lasts longer: two system calls for each turn of an idle
+//! engine. While reapers are busy, the alarm goes off and the watcher looks; then it looks again
+//! after the next of their wake-ups, so that they need neither set the alarm nor call it. If
+//! nothing was handed over since it looked before, it sleeps until the alarm or a call. The word
+//! for this is a hint, on which nobody relies: who begins a hand-over goes by what the watcher has
+//! published, whichever that is.
 //!
-//! A watcher that finds reapers idle looks again after the next of their wake-ups, so that they
-//! need not call it. But a lone timer does not call it anyway: so if all that fired since it looked
-//! before were lone timers, it sleeps until it is called. The word for this is a hint, on which
-//! nobody relies: who begins a hand-over goes by the time that the watcher has published, whichever
-//! that is.
-//!
-//! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. Only reapers
-//! make one.
+//! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. The alarm is
+//! the leader's: it sets it, and takes it back, while it keeps the lead and has not lent it. In a
+//! turn for which it has lent the lead it may rely on the alarm, and nobody else may. (A thread
+//! that takes the lead has taken over what the leader had in hand.)
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the line
 //! of what it has in hand, fence, read the time. Watcher: publish the time, fence, look at the
@@ -23,21 +25,28 @@
 //! it sleeps, or the reaper finds the time. In the same way a new watcher finds the line of a
 //! reaper that has called the one before.
 //!
-//! *Tested by*: `loom-tests/tests/takeover.rs`.
+//! With the alarm it is the same. The leader marks the alarm, then sets it. A watcher that wakes
+//! up, for whatever reason, takes the mark off, fences, looks at the lines. A leader that has
+//! opened its line and fenced relies on the alarm if the mark is there: whoever takes the mark off
+//! looks after that. If the mark is gone, the alarm may have gone off, so it calls. A mark that was
+//! taken off while the alarm was being set costs a call, and a wake-up for nothing.
+//!
+//! *Tested by*: the unit tests below, `loom-tests/tests/takeover.rs`, `tests/races/stuck.rs`.
 
 use std::time::Duration;
 
 use crate::dispatch::Progress;
-use crate::doorbell::{Doorbell, Threads};
+use crate::doorbell::{Alarm, Threads};
 use crate::sync::events::{Event, reached};
 use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence,
+    AtomicBool, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, fence, park,
 };
-
-use super::Part;
 
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
+
+/// The most between two looks at a holder that does not go on, unless a task may take longer.
+const MOST_NS: u64 = 1_000_000_000;
 
 /// In place of the number of the watcher.
 const NOBODY: usize = usize::MAX;
@@ -50,15 +59,17 @@ pub struct Watch {
     /// The watcher's number among the threads.
     watcher: AtomicUsize,
     threads: Threads,
-    /// Makes a watcher, unless one is being made.
-    make: Box<dyn Fn() + Send + Sync>,
+    /// The watcher sleeps by this, if there is one; otherwise it parks.
+    alarm: Option<Box<dyn Alarm>>,
 }
 
 /// The watcher's next look.
 struct NextLook {
     at_ns: AtomicU64,
-    /// A hand-over that is watched has begun since the watcher asked last.
+    /// A hand-over has begun since the watcher asked last.
     is_wanted: AtomicBool,
+    /// The mark: when the alarm goes off. Zero: it is not set, or the watcher looks after that.
+    alarm_ns: AtomicU64,
 }
 
 /// What was seen of one shard's holder.
@@ -66,6 +77,8 @@ struct NextLook {
 pub(super) struct Look {
     seen: Option<Progress>,
     since_ns: u64,
+    /// Since when the holder waits for others, if it does.
+    patient_ns: Option<u64>,
 }
 
 /// What a look at a shard says.
@@ -82,71 +95,114 @@ pub enum Found {
 // === impl Watch ===
 
 impl Watch {
-    /// A watch over tasks that may take as long as `after`, by one of `threads`. There is no
-    /// watcher yet; `make` makes one.
-    pub fn new(
-        after: Duration,
-        threads: Threads,
-        make: impl Fn() + Send + Sync + 'static,
-    ) -> Watch {
+    /// A watch over tasks that may take as long as `after`, by one of `threads`, which is about to
+    /// begin.
+    pub fn new(after: Duration, threads: Threads) -> Watch {
         Watch {
             after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
             next: CachePadded::new(NextLook {
                 at_ns: AtomicU64::new(NEVER_NS),
                 is_wanted: AtomicBool::new(false),
+                alarm_ns: AtomicU64::new(0),
             }),
             watcher: AtomicUsize::new(NOBODY),
             threads,
-            make: Box::new(make),
+            alarm: None,
+        }
+    }
+
+    /// The same, with an alarm for the leader of the engine's only group.
+    pub fn with_alarm(self, alarm: Option<Box<dyn Alarm>>) -> Watch {
+        Watch { alarm, ..self }
+    }
+
+    /// Closes the files of the alarm, which nobody needs any more.
+    pub fn close(&self) {
+        self.alarm.iter().for_each(|alarm| alarm.close());
+    }
+
+    /// When somebody has to look at the latest at a hand-over that begins at `now_ns`.
+    fn latest_ns(&self, now_ns: u64) -> u64 {
+        now_ns + self.after_ns + self.after_ns / 2
+    }
+
+    /// Makes sure that the watcher looks soon if a hand-over begins in a turn at `now_ns`. For the
+    /// leader, before it lends the lead.
+    #[inline]
+    pub fn set_alarm(&self, now_ns: u64) {
+        let Some(alarm) = &self.alarm else { return };
+        // ORDER(TAKEOVER): Relaxed, all - `begun` decides.
+        let looks_ns = self.next.at_ns.load(Ordering::Relaxed);
+        let is_set = self.next.alarm_ns.load(Ordering::Relaxed) != 0;
+        let has_watcher = || self.watcher.load(Ordering::Relaxed) != NOBODY;
+        let latest_ns = self.latest_ns(now_ns);
+        if looks_ns > latest_ns && !is_set && has_watcher() {
+            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);
+            alarm.set(Some(latest_ns));
+            reached(Event::AlarmSet);
+        }
+    }
+
+    /// Takes the alarm back if it would go off before the leader wakes up at `wakes_ns`. For the
+    /// leader, which has the lead, and hands nothing over until it wakes up.
+    #[inline]
+    pub fn take_alarm_back(&self, wakes_ns: u64) {
+        let Some(alarm) = &self.alarm else { return };
+        // ORDER(TAKEOVER): Relaxed, both - the leader's own mark, or the watcher has taken it off.
+        let alarm_ns = self.next.alarm_ns.load(Ordering::Relaxed);
+        if alarm_ns != 0 && alarm_ns < wakes_ns {
+            self.next.alarm_ns.store(0, Ordering::Relaxed);
+            alarm.set(None);
+            reached(Event::AlarmTakenBack);
         }
     }
 
     /// A reaper has begun to hand over at `now_ns`: makes sure that the watcher looks soon.
+    /// `leads`: the thread has lent the lead.
     #[inline]
-    pub fn begun(&self, now_ns: u64) {
+    pub fn begun(&self, now_ns: u64, leads: bool) {
         // ORDER: Relaxed, both - a hint, as the header says.
         if !self.next.is_wanted.load(Ordering::Relaxed) {
             self.next.is_wanted.store(true, Ordering::Relaxed);
         }
         // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
-        // ORDER(TAKEOVER): Relaxed - ordered by the fence.
-        if self.next.at_ns.load(Ordering::Relaxed) > now_ns + self.after_ns + self.after_ns / 2 {
-            self.call_watcher();
+        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.
+        if self.next.at_ns.load(Ordering::Relaxed) > self.latest_ns(now_ns)
+            && !(leads && self.next.alarm_ns.load(Ordering::Relaxed) != 0)
+        {
+            reached(Event::WatcherCalled);
+            self.call();
         }
     }
 
-    /// Whether a hand-over that is watched has begun since this was asked last. For the watcher.
+    /// Whether a hand-over has begun since this was asked last. For the watcher.
     pub fn was_wanted(&self) -> bool {
         // ORDER: Relaxed - a hint, as the header says.
         self.next.is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// The same for a reaper that hands over the only timer of its group. The caller retracts what
-    /// the doorbell shows when the hand-over is over, unless another thread leads then.
-    pub fn begun_alone(&self, now_ns: u64, part: &Part<'_>) {
-        let is_shown = part.with_doorbell(Doorbell::publish_unwatched);
-        // ORDER(TAKEOVER): Relaxed - ordered by the fence of the doorbell.
-        let has_watcher = self.watcher.load(Ordering::Relaxed) != NOBODY;
-        if !is_shown || part.is_asked() || !has_watcher {
-            self.begun(now_ns);
-        }
-    }
-
+    /// Ends the watcher's sleep. Returns `false` if there is none yet: it looks before it sleeps.
+    /// The caller has fenced after what it calls for.
     #[cold]
-    fn call_watcher(&self) {
-        if !self.call() {
-            (self.make)();
-        }
-    }
-
-    /// Ends the watcher's sleep. Returns `false` if there is none; then the next one looks before
-    /// it sleeps. The caller has fenced after what it calls for.
     pub fn call(&self) -> bool {
         // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
         // with the Release in `begin`: the thread is in its place.
         let thread = self.threads.get(self.watcher.load(Ordering::Acquire)).and_then(OnceLock::get);
-        thread.map(Thread::unpark).is_some()
+        match &self.alarm {
+            // (A ring is kept for the next sleep, whichever watcher it is.)
+            Some(alarm) => alarm.ring(),
+            None => thread.iter().for_each(|thread| thread.unpark()),
+        }
+        thread.is_some()
+    }
+
+    /// The watcher sleeps until called, until the alarm goes off or until `timeout` has passed.
+    pub fn sleep(&self, timeout: Option<Duration>) {
+        match &self.alarm {
+            Some(alarm) => alarm.sleep(timeout),
+            None => park(timeout),
+        }
     }
 
     /// Thread `number` watches from now on. To be called before it publishes.
@@ -156,7 +212,8 @@ impl Watch {
         self.watcher.store(number, Ordering::Release);
     }
 
-    /// Nobody watches until another watcher begins, and reapers do not call for one.
+    /// The calling thread watches no longer; another one is about to begin. Nobody calls until that
+    /// one has published.
     pub fn end(&self) {
         // ORDER(TAKEOVER): Relaxed - the next watcher looks before it sleeps.
         self.watcher.store(NOBODY, Ordering::Relaxed);
@@ -167,6 +224,7 @@ impl Watch {
     /// sleeps.
     pub fn publish(&self, looks_at_ns: u64) {
         // ORDER(TAKEOVER): Relaxed, SeqCst fence - pairs with the one in `begun`.
+        self.next.alarm_ns.store(0, Ordering::Relaxed);
         self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -174,11 +232,19 @@ impl Watch {
 
 debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 
+/// After what time a holder is looked at again that has not gone on for `stuck_ns`, and that is
+/// left alone. A task may take as long as `after_ns`.
+pub fn again_after_ns(stuck_ns: u64, after_ns: u64) -> u64 {
+    stuck_ns.clamp(after_ns, after_ns.max(MOST_NS))
+}
+
 // === impl Look ===
 
 impl Look {
     /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began
-    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`.
+    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`. One
+    /// that waits is looked at again when it has done so for twice as long, but not after more than
+    /// a second.
     pub(super) fn at(
         &mut self,
         progress: Option<(Progress, Option<u64>)>,
@@ -187,12 +253,17 @@ impl Look {
     ) -> Found {
         let (seen, begun_ns) = match progress {
             Some((seen, Some(begun_ns))) => (seen, begun_ns),
-            None | Some((_, None)) => {
+            None => {
+                *self = Look::default();
+                return Found::Idle;
+            }
+            Some((_, None)) => {
                 self.seen = None;
-                let again_ns = now_ns.saturating_add(after_ns);
-                return if progress.is_some() { Found::Busy(again_ns) } else { Found::Idle };
+                let patient_ns = now_ns.saturating_sub(*self.patient_ns.get_or_insert(now_ns));
+                return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
             }
         };
+        self.patient_ns = None;
         if self.seen != Some(seen) {
             self.seen = Some(seen);
             self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
@@ -210,7 +281,72 @@ impl Look {
 mod tests {
     use super::*;
     use crate::dispatch::InHand;
+    use crate::sync::Arc;
     use crate::time::Tick;
+
+    /// Notes what is done to it.
+    #[derive(Default)]
+    struct Noted {
+        set_to: AtomicU64,
+        sets: AtomicUsize,
+        rings: AtomicUsize,
+    }
+
+    impl Alarm for Arc<Noted> {
+        fn set(&self, at_ns: Option<u64>) {
+            self.set_to.store(at_ns.unwrap_or(0), Ordering::Relaxed);
+            self.sets.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn ring(&self) {
+            self.rings.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn sleep(&self, _: Option<Duration>) {}
+    }
+
+    impl Noted {
+        fn is(&self, set_to: u64, sets: usize, rings: usize) -> bool {
+            let [counted, rung] = [&self.sets, &self.rings].map(|it| it.load(Ordering::Relaxed));
+            (self.set_to.load(Ordering::Relaxed), counted, rung) == (set_to, sets, rings)
+        }
+    }
+
+    #[test]
+    fn on_an_idle_engine_the_leader_sets_the_alarm_and_takes_it_back_and_calls_nobody() {
+        let alarm = Arc::new(Noted::default());
+        let threads: Threads = [const { OnceLock::new() }; 1].into();
+        let watch = Watch::new(Duration::from_nanos(100), threads, || ());
+        let watch = watch.with_alarm(Some(Box::new(alarm.clone())));
+        watch.set_alarm(1000);
+        assert!(alarm.is(0, 0, 0), "there is no watcher, so `begun` makes one");
+        watch.begin(0);
+        watch.publish(NEVER_NS);
+        watch.set_alarm(1000);
+        watch.begun(1000, true);
+        assert!(alarm.is(1150, 1, 0));
+        // It stays if the leader comes back before it goes off.
+        watch.take_alarm_back(1150);
+        watch.set_alarm(1100);
+        watch.begun(1100, true);
+        assert!(alarm.is(1150, 1, 0));
+        watch.take_alarm_back(1151);
+        assert!(alarm.is(0, 2, 0));
+        watch.take_alarm_back(NEVER_NS);
+        assert!(alarm.is(0, 2, 0), "once is enough");
+        // Another thread does not rely on it, nor does the leader after a look.
+        watch.set_alarm(2000);
+        watch.begun(2000, false);
+        assert!(alarm.is(2150, 3, 1));
+        watch.publish(NEVER_NS);
+        watch.begun(2000, true);
+        assert!(alarm.is(2150, 3, 2));
+        // While the watcher looks soon by itself, nobody does anything.
+        watch.publish(3000);
+        watch.set_alarm(2900);
+        watch.begun(2900, true);
+        assert!(alarm.is(2150, 3, 2));
+    }
 
     #[test]
     fn a_reaper_is_stuck_once_it_was_seen_in_one_place_for_as_long_as_a_task_may_take() {
@@ -248,9 +384,14 @@ mod tests {
         let progress = || line.progress().map(|seen| (seen, line.since_ns()));
         line.waits(None);
         assert_eq!(look.at(progress(), 300, 10), Found::Busy(310));
+        assert_eq!(look.at(progress(), 320, 10), Found::Busy(340), "for twice as long");
+        let late_ns = 300 + 9 * MOST_NS;
+        assert_eq!(look.at(progress(), late_ns, 10), Found::Busy(late_ns + MOST_NS));
         line.waits(Some(305));
         assert_eq!(look.at(progress(), 310, 10), Found::Busy(315));
         assert!(matches!(look.at(progress(), 315, 10), Found::Stuck(_, 305)));
+        line.waits(None);
+        assert_eq!(look.at(progress(), 400, 10), Found::Busy(410), "counted anew");
         other.close().unwrap();
     }
 }

@@ -118,6 +118,14 @@ impl<T> Bucket<T> {
         hand.take_and_close(&self.lanes, &self.own)
     }
 
+    /// The first entry of list number `list`, for a reader under a guard.
+    pub fn first(&self, list: usize) -> *mut Entry<T> {
+        match list.checked_sub(LANES) {
+            None => self.lanes.first(list),
+            Some(lane) => self.own.first(lane),
+        }
+    }
+
     /// Each list's first entry, for a reader under a guard.
     pub fn firsts(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
         self.lanes.firsts().chain(self.own.firsts())

@@ -99,6 +99,7 @@ impl<T> Shard<T> {
             owner.put_away(open);
         } else {
             reached(Event::FlushPaused);
+            shared.note_crowd(open.began.unwrap_or(open.place.expiration));
             owner.due = Some(open);
         }
         is_done
@@ -187,7 +188,7 @@ impl<T> Shard<T> {
                 }
                 reached(Event::EndLost);
             } else {
-                let next = self.place_from(shared, deadline, place.expiration);
+                let next = self.place_from(shared, deadline, place.expiration, place.level);
                 // SAFETY: the owner holds it; `word` is pending.
                 if unsafe { this.refile(word, next) } {
                     owner.counters.add(Count::Cascaded, 1);

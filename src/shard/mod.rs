@@ -73,6 +73,9 @@ pub struct Shard<T> {
     place: usize,
     // What follows is on lines of its own, because all threads that file read what is above.
     sweep: CachePadded<AtomicBool>,
+    /// When the first bucket opens that the owner has not opened, as it was when the owner last let
+    /// go of its lock. For those who look what is overdue.
+    first: AtomicU64,
     /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
     owner: CachePadded<Mutex<Owner<T>>>,
@@ -99,6 +102,7 @@ impl<T> Shard<T> {
             doorbell: doorbell.into(),
             place: 0,
             sweep: CachePadded::new(AtomicBool::new(false)),
+            first: AtomicU64::new(Tick::NEVER.get()),
             owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &hands))),
             hands,
         }
@@ -142,14 +146,16 @@ impl<T> Shard<T> {
     /// clock.
     #[inline]
     pub fn place(&self, shared: &Shared<T>, deadline: Tick, now: Tick) -> Place {
-        self.place_from(shared, deadline, now.max(self.clock()))
+        self.place_from(shared, deadline, now.max(self.clock()), u8::MAX)
     }
 
-    /// Where a timer for `deadline` is filed, seen from `from`.
+    /// Where a timer for `deadline` is filed that comes out of a bucket of this level, seen from
+    /// `from`. If it goes up, it was moved: it will be moved again before it is due, and its own
+    /// deadline would only wake the reaper.
     #[inline]
-    fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick) -> Place {
+    fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick, level: u8) -> Place {
         let place = self.wheel.geometry().place(deadline, from);
-        match place.level > 1 && shared.has_few() {
+        match place.level > 1 && place.level < level && shared.has_few() {
             true => self.place_of_few(deadline, place),
             false => place,
         }
@@ -243,8 +249,9 @@ impl<T> Shard<T> {
         begins
     }
 
-    /// Publishes what the owner has counted.
+    /// Publishes what the owner has counted, and what it has opened.
     pub fn publish(&self, owner: &Owner<T>, shared: &Shared<T>) {
+        self.publish_first(owner);
         shared.publish_owner(&owner.counters, self.index);
     }
 

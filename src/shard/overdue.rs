@@ -1,61 +1,84 @@
 //! What is overdue: since when timers of a shard have been due that still wait in it.
 //!
-//! *Owner*: any thread. It tries to get the shard's lock for a moment, and changes nothing.
+//! It reads as the scan does, and what the owner publishes: so nobody waits for a thread that
+//! looks.
 //!
-//! *Tested by*: `tests/races/overdue.rs`.
+//! *Owner*: any thread, under a guard.
+//!
+//! *Orderings*: BUCKET-READ.
+//!
+//! *Tested by*: `tests/races/overdue.rs`, `shard/tests.rs`.
 
-use crate::sync::{MutexGuard, thread};
-use crate::time::Tick;
+use crate::entry::read;
+use crate::sync::Ordering;
+use crate::time::{Place, Tick};
 
-use super::{Owner, Shard};
+use super::rounds::place_of;
+use super::{Bucket, Owner, Pending, Shard};
 
-/// How often it tries to get the lock, with a pause after each time. A reaper that fires a backlog
-/// releases it for each batch.
-const TRIES: usize = 16;
-
-/// How many entries it looks at: it delays the reaper meanwhile.
-const LOOKS: usize = 4096;
+/// How many entries it looks at in the buckets, and how many in the hands: at first at half of
+/// them, then at half of what is left, and so on.
+const LOOKS: u64 = 8192;
 
 impl<T> Shard<T> {
     /// The deadline of the timer that has been due for longest at `now` and still waits in the
     /// shard. If more than 4096 entries are where something may be due, it may be one that has been
-    /// due for less long, or `None`. `None` as well if the reaper is busy in its shard throughout,
-    /// or the shard is closed.
+    /// due for less long, or `None`. `None` as well if the shard is closed. While the shard's owner
+    /// turns, it may miss what the owner is about to fire.
     ///
-    /// O(armed buckets), and 4096 entries if some are due. The caller takes care that it does not
-    /// look again and again: meanwhile the reaper waits.
+    /// O(buckets that should have opened), and twice 8192 entries. Nobody waits for the caller.
     pub fn oldest_due(&self, now: Tick) -> Option<Tick> {
-        let owner = self.try_owner()?;
-        if owner.closed || !self.has_notices() && !self.is_due(&owner, now) {
-            return None;
+        let (reader, mut oldest) = (read(), Tick::NEVER);
+        // Buckets first, then hands: in the order in which entries move.
+        let mut left = LOOKS;
+        for (place, bucket) in self.unopened(now) {
+            let (of, mut some) = (place_of(place.level, place.slot), left.div_ceil(2));
+            left -= some;
+            let note = |found: Pending| oldest = oldest.min(found.deadline);
+            self.read_bucket(&reader, bucket, of, &mut some, note);
+            left += some;
         }
-        // Mostly, what opens first has the oldest. (A timer that was scheduled for a time in the
-        // past is older than its bucket.)
-        let mut places: Vec<_> = self.places(&owner).filter(|&(opens, _)| opens <= now).collect();
-        places.sort_by_key(|&(opens, _)| opens);
-        let places = places.iter().map(|(_, among)| self.deadlines(&owner, among));
-        let mut places: Vec<_> = places.collect();
-        let (mut oldest, mut looks) = (Tick::NEVER, LOOKS);
-        // At first half of the looks that are left, so that each place has some.
-        for share in [2, 1] {
-            for deadlines in &mut places {
-                for deadline in deadlines.take(looks.div_ceil(share)) {
-                    looks -= 1;
-                    oldest = oldest.min(deadline.unwrap_or(Tick::NEVER));
-                }
+        left = LOOKS;
+        for hand in self.hands.iter() {
+            let mut some = left.div_ceil(2);
+            left -= some;
+            // SAFETY: the reader is the guard.
+            unsafe {
+                hand.read(&mut some, |of, entry| {
+                    let note = |found: Pending| oldest = oldest.min(found.deadline);
+                    // What is put aside together opens together.
+                    let may_be_due = hand.is_wide() || entry.as_ref().filed().expiration <= now;
+                    self.see(of, entry, note).is_some() && may_be_due
+                });
             }
+            left += some;
         }
         (oldest <= now).then_some(oldest)
     }
 
-    /// The shard's lock, unless another thread keeps it.
-    fn try_owner(&self) -> Option<MutexGuard<'_, Owner<T>>> {
-        for _ in 0..TRIES {
-            match self.owner.try_lock() {
-                Ok(owner) => return Some(owner),
-                Err(_) => thread::yield_now(),
-            }
-        }
-        None
+    /// Publishes when the first bucket opens that the owner has not opened.
+    pub fn publish_first(&self, owner: &Owner<T>) {
+        // ORDER: Relaxed - a reader of a stale value looks into too many buckets, or is early.
+        self.first.store(owner.next_opening().get(), Ordering::Relaxed);
+    }
+
+    /// The buckets that should have opened by `now`, have not, and are not empty, in that order.
+    fn unopened(&self, now: Tick) -> Vec<(Place, &Bucket<T>)> {
+        // ORDER: Relaxed - as in `publish_first`.
+        let known = Tick::new(self.first.load(Ordering::Relaxed));
+        // What the owner does not know of yet opens after its last turn, or then.
+        let from = if self.has_notices() { known.min(self.clock()) } else { known };
+        let geometry = self.wheel.geometry();
+        let places = (1..=geometry.levels()).flat_map(|level| {
+            let width = geometry.width(level);
+            let numbers = from.get().div_ceil(width)..=now.get() / width;
+            let place = move |number| geometry.place_on(Tick::new(number * width), level);
+            numbers.take(geometry.slots() as usize).map(place)
+        });
+        let filled = places.filter_map(|place| Some((place, self.wheel.get(place)?)));
+        let mut filled: Vec<_> =
+            filled.filter(|(_, bucket)| bucket.firsts().any(|first| !first.is_null())).collect();
+        filled.sort_by_key(|(place, _)| place.expiration);
+        filled
     }
 }

@@ -8,8 +8,7 @@ use std::ptr::{self, NonNull};
 use crate::dispatch::Payloads;
 use crate::entry::Entry;
 use crate::inbox::{At, Hand};
-use crate::memory::depot::Magazine;
-use crate::memory::{Count, Counters, FreeList, Memory, Shared};
+use crate::memory::{Count, Counters, FreeList, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
@@ -44,8 +43,6 @@ pub struct Owner<T> {
     pub(super) cascades_from: Tick,
     /// The sweep under way.
     pub(super) sweep: Option<Box<Sweep<T>>>,
-    /// What the sweep unlinked and has not given back yet.
-    pub(super) swept: Magazine<Memory<T>>,
     pub(super) free_list: FreeList<T>,
     pub(super) counters: Arc<Counters>,
     /// Payloads that are due and not yet handed over.
@@ -90,7 +87,6 @@ impl<T> Owner<T> {
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
             cascades_from: Tick::ZERO,
             sweep: None,
-            swept: shared.memory.magazine(index),
             closed: false,
             free_list: FreeList::new(shared, index),
             counters: shared.all_counters.claim(),
@@ -247,6 +243,7 @@ impl<T> Shard<T> {
                 reached(Event::NoticeForNothing);
             }
         }
+        self.publish_first(owner);
     }
 
     /// Pushes an entry that the owner holds into the bucket that it was re-filed to.

@@ -12,6 +12,11 @@
 //! *Owner*: the shard's owner. A parked hand belongs to the shard, as the open one does: the next
 //! holder of the role goes on with it, and a stop takes the payloads out.
 //!
+//! A timer that is scheduled or moved after the owner has paused in a bucket is never filed in its
+//! hand: its seats serve no other timers, and what is moved leaves it (`Shared::is_crowded`). A
+//! timer that was moved to later before its bucket opened, or before the first pause, is one of the
+//! crowd: it is re-filed when its place comes.
+//!
 //! *Invariants*: each entry in a parked hand was in its bucket when that opened, is held by its
 //! list bit, and is covered by being here. Timers leave the order of ticks only behind a bucket
 //! whose first share did not suffice. A bucket that goes on counts as opened at the present: what

@@ -3,7 +3,7 @@
 //! *Owner*: any thread, while it has the shard's lock: only the owner unlinks entries, so what is
 //! found here stays where it is. Producers may push more meanwhile.
 //!
-//! *Tested by*: `tests/races/overdue.rs`, `tests/virtual_time.rs`.
+//! *Tested by*: `tests/virtual_time.rs`.
 
 use std::iter;
 use std::ptr::NonNull;
@@ -17,7 +17,7 @@ use super::owner::Open;
 use super::{Owner, Shard};
 
 /// A bucket or a hand.
-pub(super) enum Among<'a, T> {
+enum Among<'a, T> {
     Bucket(Place),
     Hand(&'a Hand<Entry<T>>),
 }
@@ -42,10 +42,7 @@ impl<T> Shard<T> {
     }
 
     /// The buckets and hands that may have entries; and when they open, or have opened.
-    pub(super) fn places<'a>(
-        &'a self,
-        owner: &'a Owner<T>,
-    ) -> impl Iterator<Item = (Tick, Among<'a, T>)> {
+    fn places<'a>(&'a self, owner: &'a Owner<T>) -> impl Iterator<Item = (Tick, Among<'a, T>)> {
         let armed = self.unread().chain(owner.heap.iter());
         let armed = armed.map(|place| (place.expiration, Among::Bucket(place)));
         let rounds = owner.rounds.places().filter_map(|place| {
@@ -61,7 +58,7 @@ impl<T> Shard<T> {
     }
 
     /// An item for each entry of a place: when its timer is due, or `None` if it is not pending.
-    pub(super) fn deadlines<'a>(
+    fn deadlines<'a>(
         &'a self,
         _owner: &'a Owner<T>,
         among: &Among<'a, T>,

@@ -8,15 +8,25 @@
 //! an entry that is missing from its bucket because that was opened is found in a hand. A re-filed
 //! entry moves the other way, from a hand into a bucket, and may be missed. So the scan makes
 //! another pass until nothing left a hand during a pass. The number of passes is bounded, because a
-//! timer is re-filed at most once on each level (`looks`). Duplicates are found by their address.
+//! timer is re-filed at most once on each level (`looks`). A further pass reads of each list what
+//! was pushed since, and of the hands those that were filled since. Duplicates are found by their
+//! address.
+//!
+//! An entry that was swept out of a list may serve another timer while the reader stands on it, and
+//! lead the reader away. Then its word has another version, and the reader begins with the list
+//! again. (Where a reader stands still while that entry is reused 64 times, for the same deadline
+//! in the end, it may miss what comes after it in the list.)
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `tests/races/scan.rs`, `loom-tests/tests/bucket_read.rs`.
+//! *Tested by*: `tests/races/scan.rs`, `loom-tests/tests/bucket_read.rs`, `shard/scan/tests.rs`.
 
-use std::ptr::NonNull;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ptr::{self, NonNull};
 
-use crate::entry::{Entry, Linked, Phase, Reader};
+use crate::entry::{Entry, Linked, Phase, Reader, Word};
+use crate::inbox::CHAINS;
 use crate::sync::Ordering;
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
@@ -35,8 +45,46 @@ pub struct Pending {
     pub shard: u32,
 }
 
-/// What a scan found, and where.
-type Found<T> = (*const Entry<T>, Pending);
+/// What a scan has found so far.
+struct Scan<T> {
+    found: Vec<Found<T>>,
+    /// The first entry of each list when it was read last, by bucket and list.
+    firsts: HashMap<(u64, usize), Mark<T>>,
+    /// How often each hand was filled when it was read last.
+    filled: Vec<u64>,
+    /// The number of the pass.
+    pass: u8,
+    /// Whether a timer may have been found twice.
+    may_repeat: bool,
+}
+
+// === impl Scan ===
+
+impl<T> Scan<T> {
+    fn begin() -> Scan<T> {
+        let (found, firsts, filled) = (Vec::new(), HashMap::new(), Vec::new());
+        Scan { found, firsts, filled, pass: 0, may_repeat: false }
+    }
+}
+
+/// A timer, and where it was found.
+struct Found<T> {
+    entry: *const Entry<T>,
+    deadline: Tick,
+    level: u8,
+    pass: u8,
+}
+
+// === impl Found ===
+
+impl<T> Found<T> {
+    fn new(entry: *const Entry<T>, at: Pending, pass: u8) -> Found<T> {
+        Found { entry, deadline: at.deadline, level: at.level, pass }
+    }
+}
+
+/// An entry in a list, as the reader saw it.
+type Mark<T> = (*const Entry<T>, Word);
 
 impl<T> Shard<T> {
     /// Calls `f` for each pending timer. Makes at most `looks` passes. Each pass follows at most
@@ -45,12 +93,11 @@ impl<T> Shard<T> {
     /// Weakly consistent: a timer is seen exactly once if it is pending from before the scan until
     /// after it, is not reset, and is not re-filed in every pass. A timer that comes, goes or is
     /// reset meanwhile may be seen once, twice or not at all.
-    pub fn scan(&self, reader: &Reader, steps: u64, looks: u32, f: impl FnMut(Pending)) {
-        let mut found: Vec<Found<T>> = Vec::new();
+    pub fn scan(&self, reader: &Reader, steps: u64, looks: u32, mut f: impl FnMut(Pending)) {
+        let mut scan = Scan::begin();
         let mut before = (looks > 1).then(|| self.progress()).flatten();
-        let mut may_repeat = false;
         for left in (0..looks).rev() {
-            may_repeat |= self.look(reader, steps, &mut found);
+            self.look(reader, steps, left > 0, &mut scan);
             if left == 0 {
                 break;
             }
@@ -59,15 +106,20 @@ impl<T> Shard<T> {
                 break;
             }
             reached(Event::ScanAgain);
-            (before, may_repeat) = (after, true);
+            before = after;
+            scan.pass += 1;
+            scan.may_repeat = true;
         }
-        if may_repeat {
+        let mut found = scan.found;
+        if scan.may_repeat {
             // The last pass has its current place.
-            found.reverse();
-            found.sort_by_key(|&(entry, _)| entry);
-            found.dedup_by_key(|&mut (entry, _)| entry);
+            found.sort_unstable_by_key(|found| (found.entry, Reverse(found.pass)));
+            found.dedup_by_key(|found| found.entry);
         }
-        found.into_iter().map(|(_, pending)| pending).for_each(f);
+        let shard = self.index;
+        found
+            .into_iter()
+            .for_each(|Found { deadline, level, .. }| f(Pending { deadline, level, shard }));
     }
 
     /// How many passes show every timer that is pending throughout: it is re-filed at most once on
@@ -82,62 +134,136 @@ impl<T> Shard<T> {
         self.hands.iter().all(|hand| hand.note(&mut progress)).then_some(progress)
     }
 
-    /// Makes one pass. Returns `true` if an entry was in a hand: it may have been seen in its
-    /// bucket before.
-    fn look(&self, reader: &Reader, steps: u64, found: &mut Vec<Found<T>>) -> bool {
-        let mut left = steps;
-        for (level, slot, bucket) in self.wheel.existing() {
-            self.read_bucket(reader, bucket, place_of(level, slot), &mut left, |it| found.push(it));
-        }
-        let in_buckets = found.len();
-        left = steps;
-        for hand in self.hands.iter() {
-            let see = |of, entry| self.see(of, entry, |it| found.push(it));
-            // SAFETY: the reader is the guard.
-            unsafe { hand.read(&mut left, see) };
-        }
-        found.len() > in_buckets
+    /// Makes one pass. `goes_on`: there may be another one.
+    fn look(&self, reader: &Reader, steps: u64, goes_on: bool, scan: &mut Scan<T>) {
+        self.look_into_buckets(reader, steps, goes_on, scan);
+        let in_buckets = scan.found.len();
+        self.look_into_hands(reader, steps, scan);
+        // It may have been seen in its bucket before.
+        scan.may_repeat |= scan.found.len() > in_buckets;
     }
 
-    fn read_bucket(
-        &self,
-        _reader: &Reader,
-        bucket: &Bucket<T>,
-        of: u64,
-        left: &mut u64,
-        mut f: impl FnMut(Found<T>),
-    ) {
-        for first in bucket.firsts() {
-            let mut next = first;
-            while let Some(entry) = NonNull::new(next).filter(|_| *left > 0) {
-                *left -= 1;
-                if !self.see(Some(of), entry, &mut f) {
-                    break;
-                }
-                // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
-                // `Stack::push`: the node behind it is visible.
-                // SAFETY: it was reached from a bucket under the reader's guard, so it is not
-                // given back to the allocator before the guard is gone.
-                next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
+    fn look_into_buckets(&self, reader: &Reader, mut left: u64, goes_on: bool, scan: &mut Scan<T>) {
+        let lists = self.wheel.existing().flat_map(|(level, slot, bucket)| {
+            (0..CHAINS).map(move |list| (place_of(level, slot), (bucket, list)))
+        });
+        for (of, list) in lists {
+            let key = (of, list.1);
+            let (known, pass, mut first) = (scan.firsts.get(&key).copied(), scan.pass, None);
+            let note = |entry, word, at: Option<Pending>| {
+                first.get_or_insert((entry, word));
+                scan.found.extend(at.map(|at| Found::new(entry, at, pass)));
+            };
+            scan.may_repeat |= self.read_list(reader, list, of, &mut left, known, note);
+            if let Some(first) = first.filter(|_| goes_on) {
+                scan.firsts.insert(key, first);
             }
         }
     }
 
-    /// Looks at an entry that was reached under a guard. Returns `false` if it was reached from the
-    /// place `of` and is no longer filed there.
-    fn see(&self, of: Option<u64>, entry: NonNull<Entry<T>>, f: impl FnOnce(Found<T>)) -> bool {
+    fn look_into_hands(&self, _reader: &Reader, mut left: u64, scan: &mut Scan<T>) {
+        let Scan { found, filled, pass, .. } = scan;
+        for (number, hand) in self.hands.iter().enumerate() {
+            let see = |of, entry: NonNull<Entry<T>>| {
+                let note = |at| found.push(Found::new(entry.as_ptr(), at, *pass));
+                self.see(of, entry, note).is_some()
+            };
+            let now = hand.filled();
+            // What a wide hand had at the last pass was seen, and no more comes unless it is filled
+            // anew.
+            let is_known = hand.is_wide() && filled.get(number) == Some(&now);
+            // SAFETY: the reader is the guard.
+            unsafe {
+                match is_known {
+                    true => hand.read_moving(see),
+                    false => hand.read(&mut left, see),
+                }
+            }
+            filled.resize(filled.len().max(number + 1), 0);
+            filled[number] = now;
+        }
+    }
+
+    /// Reads the lists of a bucket: calls `f` for each pending timer.
+    pub(super) fn read_bucket(
+        &self,
+        reader: &Reader,
+        bucket: &Bucket<T>,
+        of: u64,
+        left: &mut u64,
+        mut f: impl FnMut(Pending),
+    ) {
+        for list in 0..CHAINS {
+            let note = |_, _, found: Option<Pending>| found.into_iter().for_each(&mut f);
+            self.read_list(reader, (bucket, list), of, left, None, note);
+        }
+    }
+
+    /// Reads a list of a bucket down to the entry `known`, if that is still there, and otherwise to
+    /// its end. Calls `f` for each entry, with its timer, if that is pending. Returns `true` if it
+    /// was led away and has begun again: it may have seen a timer twice.
+    fn read_list(
+        &self,
+        _reader: &Reader,
+        (bucket, list): (&Bucket<T>, usize),
+        of: u64,
+        left: &mut u64,
+        mut known: Option<Mark<T>>,
+        mut f: impl FnMut(*const Entry<T>, Word, Option<Pending>),
+    ) -> bool {
+        let mut next = bucket.first(list);
+        let mut has_begun_again = false;
+        while let Some(entry) = NonNull::new(next).filter(|_| *left > 0) {
+            *left -= 1;
+            let mut found = None;
+            let word = self.see(Some(of), entry, |at| found = Some(at));
+            // SAFETY: it was reached from a bucket under the reader's guard, so it is not given
+            // back to the allocator before the guard is gone.
+            let this = unsafe { entry.as_ref() };
+            if let Some(word) = word {
+                let is_known = known.is_some_and(|(at, then)| {
+                    ptr::eq(at, entry.as_ptr()) && then.is_as_filed(word)
+                });
+                if is_known {
+                    break;
+                }
+                f(entry.as_ptr(), word, found);
+                // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
+                // `Stack::push`: the node behind it is visible; and if it was written for another
+                // timer, so is that timer's version, below.
+                next = this.next().load(Ordering::Acquire);
+                if this.word().is_as_filed(word) {
+                    continue;
+                }
+            }
+            reached(Event::ScanLedAway);
+            (next, known, has_begun_again) = (bucket.first(list), None, true);
+        }
+        has_begun_again
+    }
+
+    /// Looks at an entry that was reached under a guard. Returns its word, or `None` if it was
+    /// reached from the place `of` and is no longer filed there.
+    pub(super) fn see(
+        &self,
+        of: Option<u64>,
+        entry: NonNull<Entry<T>>,
+        f: impl FnOnce(Pending),
+    ) -> Option<Word> {
         // SAFETY: it was reached under the caller's guard; all that is read of it here is atomic.
         let this = unsafe { entry.as_ref() };
         let (word, filed) = (this.word(), this.filed_and_before());
         let level = filed.level.max(1);
         let place = self.wheel.geometry().place_on(filed.expiration, level);
         if of.is_some_and(|of| place_of(place.level, place.slot) != of) {
-            return false;
+            return None;
         }
         if word.phase() == Phase::Pending && word.in_list() && this.shard() == self.index {
-            let deadline = word.deadline();
-            f((entry.as_ptr(), Pending { deadline, level, shard: self.index }));
+            f(Pending { deadline: word.deadline(), level, shard: self.index });
         }
-        true
+        Some(word)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

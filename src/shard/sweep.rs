@@ -10,20 +10,19 @@
 //! of seats while too many are dead sweeps a little itself, because the reaper may be inside a task
 //! for any length of time.
 //!
-//! *Invariant*: an entry that a sweep unlinks is given back through the epoch, and its link does
-//! not change until then: a reader that stands on it gets to the end of the list.
+//! *Invariant*: a reader that stands on an entry that a sweep has unlinked, and that serves the
+//! next timer already, finds that its word has changed, and begins with the list again (`scan`).
 //!
 //! *Orderings*: BUCKET-READ, SEAT, RELEASE.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/races/scan.rs`.
 
 use std::array;
-use std::mem;
 use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase};
 use crate::inbox::{CHAINS, Hand, next_of};
-use crate::memory::{Count, MAGAZINE, Memory, SEATS, Shared};
+use crate::memory::{SEATS, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
@@ -158,7 +157,6 @@ impl<T> Shard<T> {
                 break;
             }
         }
-        owner.release_swept(shared);
         if !is_all {
             reached(Event::SweepPaused);
             owner.sweep = Some(sweep);
@@ -220,7 +218,8 @@ impl<T> Shard<T> {
             // SAFETY: the owner holds it; nobody else holds a dead entry, so it stays dead.
             let mine = unsafe { this.unlink(word) };
             debug_assert_eq!(mine, Some(true), "the dead stay dead");
-            owner.bury_swept(shared, entry);
+            // SAFETY: the list has let go of it, and nobody kept it.
+            unsafe { owner.bury(shared, entry) };
         } else {
             if is_dead {
                 reached(Event::SweepPassed);
@@ -249,24 +248,6 @@ impl<T> Shard<T> {
             }
             (Spot::Round(_), Some(hand)) => hand.drop_first(list.number, list.next, next),
             (Spot::Round(_), None) => false,
-        }
-    }
-}
-
-impl<T> Owner<T> {
-    /// Takes the memory of a dead entry on which readers may still stand.
-    fn bury_swept(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
-        self.counters.add(Count::Buried, 1);
-        self.swept.push(Memory(entry));
-        if self.swept.len() == MAGAZINE {
-            self.release_swept(shared);
-        }
-    }
-
-    /// Gives swept entries back to the allocator once no reader stands on them.
-    fn release_swept(&mut self, shared: &Shared<T>) {
-        if !self.swept.is_empty() {
-            shared.release(mem::replace(&mut self.swept, self.free_list.magazine(shared)));
         }
     }
 }

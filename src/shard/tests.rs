@@ -95,3 +95,37 @@ fn a_scan_follows_no_more_links_than_it_may() {
         assert_eq!(count, seen, "in {steps} steps");
     }
 }
+
+/// Nobody who looks needs the lock, and nobody waits for who looks.
+#[test]
+fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
+    let mut bench = Bench::new(Geometry::default(), Bell::None);
+    let due = |bench: &Bench<()>, now| bench.shard.oldest_due(Tick::new(now)).map(Tick::get);
+    for deadline in [7, 40, 1000, 5000] {
+        bench.schedule([deadline, 0], (), false);
+    }
+    // The owner has not read the notices.
+    assert_eq!([6, 7, 6000].map(|now| due(&bench, now)), [None, Some(7), Some(7)]);
+    let turn = |bench: &Bench<()>, now, room| {
+        let owner = &mut *bench.shard.owner().lock().unwrap();
+        bench.shard.read_notices(owner);
+        let now = bench.shard.begin(Tick::new(now));
+        while owner.batch().len() < room && bench.shard.open_due(owner, now) {
+            bench.shard.flush(owner, &bench.shared, room);
+        }
+        bench.shard.publish(owner, &bench.shared);
+        owner.batch().clear();
+    };
+    turn(&bench, 8, 9);
+    assert_eq!([39, 40, 6000].map(|now| due(&bench, now)), [None, Some(40), Some(40)]);
+    // Stops behind the first, at a time at which three are due.
+    turn(&bench, 6000, 1);
+    let owner = bench.shard.owner().lock().unwrap();
+    assert_eq!(due(&bench, 6000), Some(1000));
+    drop(owner);
+    turn(&bench, 6000, 9);
+    assert_eq!(due(&bench, 6000), None);
+    // For a time that has passed.
+    bench.schedule([10, 0], (), false);
+    assert_eq!(due(&bench, 6000), Some(10));
+}

@@ -39,6 +39,8 @@ events! {
     LetGoLost: "the CAS that lets go of a handle or a seat failed",
     LimitReached: "a timer was refused because of the limit",
     // What a thread keeps.
+    ScanLedAway: "a reader of a list was led away, and began with it again",
+    SeatInCrowd: "a seat was let go because it is in a crowd",
     SeatSearched: "a seat was searched among the others, because the last one opens too late",
     SeatsSwapped: "a thread went on with the seats of its outbox",
     SeatsFetched: "a thread fetched seats that another one had left",
@@ -102,14 +104,13 @@ events! {
     RoleAwaitedEnd: "a role ended for which a thread waited",
     // The doorbell.
     RangEarlier: "a timer was due before its reaper would wake up",
-    BroughtForward: "a thread set the alarm of a sleeping reaper",
-    SetterBusy: "it rang instead, because another thread set the alarm",
-    SetterLate: "the reaper woke up while a thread set its alarm",
-    WatcherCalled: "a thread called the watcher, because a lone timer was handed over",
     HookInside: "a hook was rung inside its own call",
     HookAgain: "a hook was called again, because it had been rung inside",
     SleepCalledOff: "a reaper did not sleep, because it was called meanwhile",
     // Takeovers and the lead.
+    WatcherCalled: "a reaper called the watcher",
+    AlarmSet: "a leader set the watcher's alarm",
+    AlarmTakenBack: "a leader took it back before a longer sleep",
     Stuck: "a watcher found a task that is stuck",
     TookOver: "a shard was taken over",
     TakeOverLate: "a takeover came too late",

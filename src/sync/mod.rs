@@ -30,8 +30,8 @@ pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
 pub use ::std::sync::OnceLock;
 pub use ::std::sync::{Arc, PoisonError, Weak};
 
-/// A number to be reported, on which no thread bases a decision. Left out of the models, which it
-/// would only make larger.
+/// A number on whose order with other accesses nothing depends: a statistic, an estimate, or a flag
+/// that takes effect whenever it is seen. Left out of the models, which it would only make larger.
 #[cfg(not(coherence))]
 pub use ::std::sync::atomic::AtomicU64 as Counter;
 

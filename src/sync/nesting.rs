@@ -46,6 +46,12 @@ impl<K> Nesting<K> {
         f(&frame.key)
     }
 
+    /// Whether the thread is inside no call.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.innermost.get().is_null()
+    }
+
     /// Whether the thread is inside a call for `key`.
     pub fn is_inside(&self, key: &K) -> bool
     where
@@ -107,7 +113,7 @@ mod tests {
             });
             assert!(nesting.is_inside(&1) && !nesting.is_inside(&2));
         });
-        assert!(!nesting.is_inside(&1));
+        assert!(!nesting.is_inside(&1) && nesting.is_empty());
     }
 
     #[test]

@@ -75,8 +75,9 @@ impl Clock {
     /// interrupted just then). A timer may be later by as much.
     ///
     /// If the system finds the counter faulty while the program runs, it switches to another clock.
-    /// The engine notices this some seconds later, and does not read the counter again. Until then
-    /// a timer may be early by the error of the counter. [`Clock::instant`] has no such interval.
+    /// The engine notices this when it wakes up some seconds later or is turned, and does not read
+    /// the counter again. Until then a timer may be early by the error of the counter.
+    /// [`Clock::instant`] has no such interval.
     pub fn system() -> Clock {
         let mut clock = Clock::instant();
         // Both are read close together: a gap between them makes the counter's rate look high.
@@ -149,7 +150,7 @@ impl Clock {
     }
 
     /// The same clock, read from the system each time: see [`Clock::instant`].
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines have precise timers"))]
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines are precise"))]
     pub(crate) fn without_cycles(&self) -> Clock {
         Clock { start_cycles: None, ..self.clone() }
     }
@@ -164,17 +165,12 @@ impl Clock {
         }
     }
 
-    /// What `CLOCK_BOOTTIME` shows `ns` after this clock was made, if it counts suspended time.
-    pub(crate) fn boottime_at(&self, ns: u64) -> Option<Duration> {
-        self.boot_start.map(|start| start.saturating_add(Duration::from_nanos(ns)))
-    }
-
-    /// What the system's monotonic clock showed when this clock was made, or up to some hundred
-    /// nanoseconds more. `None`: this is another clock, or the system has no such reading.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines set alarms"))]
-    pub(crate) fn monotonic_start(&self) -> Option<Duration> {
+    /// What the system's clock that this one follows showed when this one was made, or up to some
+    /// hundred nanoseconds more: `CLOCK_BOOTTIME` if it counts suspended time, else the monotonic
+    /// clock. `None`: this one is moved by hand, or the system has no such reading.
+    pub(crate) fn system_start(&self) -> Option<Duration> {
         if self.manual.is_some() || self.boot_start.is_some() {
-            return None;
+            return self.boot_start;
         }
         // The reading after the other one is too late by the time between the two, which is
         // shortest where the thread was not interrupted.
@@ -185,6 +181,15 @@ impl Clock {
             Some((after.saturating_sub(before), after.saturating_sub(elapsed)))
         };
         iter::repeat_with(read).take(8).flatten().min().map(|(_, start)| start)
+    }
+
+    /// Asks the system now and then whether it still keeps time by the cycle counter, if threads
+    /// may carry the clock on by it. Not for threads that schedule: it may open a file.
+    #[inline]
+    pub(crate) fn look_again(&self) {
+        if self.start_cycles.is_some() {
+            cycles::look_again();
+        }
     }
 
     /// The cycle counter at the start or a little later, if threads may carry the clock on by it.
@@ -366,14 +371,14 @@ mod tests {
         assert!(clock.instant_at(now_ns / 2).unwrap() <= Instant::now());
         assert_eq!(clock.ns_at(before.checked_sub(asleep * 2).unwrap_or(before)), 0);
         assert!(clock.ns_at(before) <= clock.now_ns());
-        assert_eq!(clock.boottime_at(0), clock.boot_start);
+        assert_eq!(clock.system_start(), clock.boot_start);
     }
 
     #[test]
     fn no_other_clock_counts_suspended_time() {
         let hand = ManualClock::new();
         for clock in [Clock::system(), Clock::instant(), Clock::manual(&hand)] {
-            assert!(!clock.counts_suspension() && clock.boottime_at(5).is_none());
+            assert!(!clock.counts_suspension() && clock.boot_start.is_none());
         }
         assert_eq!(Clock::boottime().is_ok(), cfg!(all(target_os = "linux", not(elsewhere))));
     }

@@ -2,14 +2,14 @@
 //!
 //! *Tested by*: the unit tests below, and those of `time/thread_clock.rs`, which uses it.
 
-pub(super) use counter::{glance, keep_time, peek, read, still_keep_time};
+pub(super) use counter::{glance, keep_time, look_again, peek, read, still_keep_time};
 
 /// Linux on x86-64: the time stamp counter.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(elsewhere, loom, shuttle, miri))))]
 mod counter {
     use std::arch::x86_64::{__rdtscp, _rdtsc};
     use std::fs::File;
-    use std::io::{self, Read};
+    use std::io::{self, ErrorKind, Read};
 
     use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -22,25 +22,34 @@ mod counter {
     const GIVEN: u32 = 1;
     const WITHDRAWN: u32 = 2;
 
-    /// Whether the counter is trusted. Trust that was withdrawn is never given again.
+    /// Whether the counter is trusted. Trust that was withdrawn is never given again. Where the
+    /// system does not say (`None`: no file can be opened, for example), things stay as they are.
     struct Trust {
         state: AtomicU32,
         asked_cycles: AtomicU64,
     }
 
     /// Whether the system itself keeps time by this counter: the counter then runs at one rate, on
-    /// all processors alike, or the system's own clock would not. Asks the system now and then.
+    /// all processors alike, or the system's own clock would not. Asks the system now and then, for
+    /// which it opens a file.
     pub(in super::super) fn keep_time() -> bool {
-        // SAFETY: this is called only after trust was given, so the instruction exists.
-        let count = || unsafe { read() };
-        TRUST.is_given_at_first(|| can_be_read() && is_clock_source())
-            && TRUST.is_still_given(count(), is_clock_source)
+        TRUST.is_given_at_first(|| Some(can_be_read()? && is_clock_source()?));
+        look_again();
+        TRUST.is_given()
     }
 
-    /// Whether the system still does so, as far as is known when the counter shows `now_cycles`.
+    /// Asks the system again, if nobody has for a while: opens a file then.
+    pub(in super::super) fn look_again() {
+        if TRUST.is_given() {
+            // SAFETY: trust was given, so the instruction exists.
+            TRUST.look_again(unsafe { read() }, is_clock_source);
+        }
+    }
+
+    /// Whether the system still does so, as far as is known.
     #[inline]
-    pub(in super::super) fn still_keep_time(now_cycles: u64) -> bool {
-        TRUST.is_still_given(now_cycles, is_clock_source)
+    pub(in super::super) fn still_keep_time() -> bool {
+        TRUST.is_given()
     }
 
     /// Reads the counter; returns zero unless the counter is trusted.
@@ -90,10 +99,11 @@ mod counter {
         }
 
         /// Asks the system if nobody has yet.
-        fn is_given_at_first(&self, ask: impl FnOnce() -> bool) -> bool {
+        fn is_given_at_first(&self, ask: impl FnOnce() -> Option<bool>) -> bool {
             // ORDER: Relaxed - as in `is_given`.
-            if self.state.load(Ordering::Relaxed) == UNASKED {
-                let answer = if ask() { GIVEN } else { WITHDRAWN };
+            let is_unasked = self.state.load(Ordering::Relaxed) == UNASKED;
+            if let Some(is_it) = is_unasked.then(ask).flatten() {
+                let answer = if is_it { GIVEN } else { WITHDRAWN };
                 // ORDER: Relaxed - as in `is_given`.
                 let (old, order) = (UNASKED, Ordering::Relaxed);
                 _ = self.state.compare_exchange(old, answer, order, order);
@@ -102,39 +112,44 @@ mod counter {
         }
 
         /// Asks the system if nobody has for a while; one of several threads does.
-        #[inline]
-        fn is_still_given(&self, now_cycles: u64, ask: impl FnOnce() -> bool) -> bool {
+        fn look_again(&self, now_cycles: u64, ask: impl FnOnce() -> Option<bool>) {
             // ORDER: Relaxed - it only decides who asks.
             let asked = self.asked_cycles.load(Ordering::Relaxed);
-            if now_cycles.wrapping_sub(asked) >= ASK_CYCLES && self.is_given() {
+            if now_cycles.wrapping_sub(asked) >= ASK_CYCLES {
                 self.ask_again(asked, now_cycles, ask);
             }
-            self.is_given()
         }
 
         #[cold]
-        fn ask_again(&self, asked: u64, now_cycles: u64, ask: impl FnOnce() -> bool) {
+        fn ask_again(&self, asked: u64, now_cycles: u64, ask: impl FnOnce() -> Option<bool>) {
             // ORDER: Relaxed - it only decides who asks.
             let order = (Ordering::Relaxed, Ordering::Relaxed);
             let asks = self.asked_cycles.compare_exchange(asked, now_cycles, order.0, order.1);
-            if asks.is_ok() && !ask() {
+            if asks.is_ok() && ask() == Some(false) {
                 // ORDER: Relaxed - as in `is_given`.
                 self.state.store(WITHDRAWN, Ordering::Relaxed);
             }
         }
     }
 
-    /// Whether the system's clock is the counter. Does not allocate: any thread may be the one that
-    /// asks, wherever it reads the time.
-    fn is_clock_source() -> bool {
-        let mut name = [0; 16];
-        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        let length = File::open(path).and_then(|mut file| file.read(&mut name));
-        length.is_ok_and(|length| name[..length].trim_ascii() == b"tsc")
+    /// Whether the system's clock is the counter.
+    fn is_clock_source() -> Option<bool> {
+        let name =
+            known(begins("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
+        Some(name?.is_some_and(|name| name.trim() == "tsc"))
     }
 
-    fn can_be_read() -> bool {
-        begins("/proc/cpuinfo").is_ok_and(|info| is_steady(&info))
+    fn can_be_read() -> Option<bool> {
+        Some(known(begins("/proc/cpuinfo"))?.is_some_and(|info| is_steady(&info)))
+    }
+
+    /// What a file says; `Some(None)`: there is none. `None`: it cannot be read at the moment.
+    fn known(text: io::Result<String>) -> Option<Option<String>> {
+        match text {
+            Ok(text) => Some(Some(text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Some(None),
+            Err(_) => None,
+        }
     }
 
     /// Whether the first processor has the instruction `rdtscp` (older ones have only `rdtsc`), and
@@ -166,27 +181,48 @@ mod counter {
         #[test]
         fn a_system_that_turns_away_from_the_counter_is_noticed_and_for_good() {
             let (trust, start) = (Trust::new(), 7 << 40);
-            assert!(!trust.is_given() && !trust.is_still_given(start, || unreachable!()));
-            assert!(trust.is_given_at_first(|| true));
+            let is_given_after = |cycles, answer: fn() -> Option<bool>| {
+                trust.look_again(start + cycles, answer);
+                trust.is_given()
+            };
+            assert!(!trust.is_given());
+            assert!(trust.is_given_at_first(|| Some(true)));
             assert!(trust.is_given_at_first(|| unreachable!("it was asked")));
-            assert!(trust.is_still_given(start, || true));
-            assert!(trust.is_still_given(start + ASK_CYCLES - 1, || unreachable!("too soon")));
-            assert!(trust.is_still_given(start + ASK_CYCLES, || true));
-            assert!(!trust.is_still_given(start + 2 * ASK_CYCLES, || false));
-            assert!(!trust.is_still_given(start + 3 * ASK_CYCLES, || unreachable!("it is over")));
+            assert!(is_given_after(0, || Some(true)));
+            assert!(is_given_after(ASK_CYCLES - 1, || unreachable!("too soon")));
+            assert!(is_given_after(ASK_CYCLES, || Some(true)));
+            assert!(!is_given_after(2 * ASK_CYCLES, || Some(false)));
             assert!(!trust.is_given_at_first(|| unreachable!("it is over")));
             // After the counter was set back, the system is asked again.
             let trust = Trust::new();
-            assert!(trust.is_given_at_first(|| true) && trust.is_still_given(start, || true));
-            assert!(!trust.is_still_given(start - 1, || false));
+            assert!(trust.is_given_at_first(|| Some(true)));
+            trust.look_again(start, || Some(true));
+            trust.look_again(start - 1, || Some(false));
+            assert!(!trust.is_given());
         }
 
         #[test]
         fn a_system_without_the_counter_is_asked_once() {
             let trust = Trust::new();
-            assert!(!trust.is_given_at_first(|| false));
+            assert!(!trust.is_given_at_first(|| Some(false)));
             assert!(!trust.is_given_at_first(|| unreachable!("it was asked")));
-            assert!(!trust.is_still_given(7 << 40, || unreachable!("it was asked")));
+        }
+
+        #[test]
+        fn a_system_that_does_not_say_leaves_things_as_they_are_and_is_asked_again() {
+            let refused = |error: ErrorKind| known(Err(io::Error::from(error)));
+            assert_eq!(known(Ok("tsc".to_owned())), Some(Some("tsc".to_owned())));
+            assert_eq!(refused(ErrorKind::NotFound), Some(None));
+            assert_eq!(refused(ErrorKind::PermissionDenied), None);
+            // No more files can be opened.
+            assert_eq!(known(Err(io::Error::from_raw_os_error(24))), None);
+            let trust = Trust::new();
+            assert!(!trust.is_given_at_first(|| None));
+            assert!(trust.is_given_at_first(|| Some(true)));
+            trust.look_again(7 << 40, || None);
+            assert!(trust.is_given());
+            trust.look_again(8 << 40, || Some(false));
+            assert!(!trust.is_given());
         }
     }
 }
@@ -203,8 +239,11 @@ mod counter {
         false
     }
 
+    /// There is nothing to ask.
+    pub(in super::super) fn look_again() {}
+
     /// Always `false`.
-    pub(in super::super) fn still_keep_time(_now_cycles: u64) -> bool {
+    pub(in super::super) fn still_keep_time() -> bool {
         false
     }
 

@@ -16,9 +16,10 @@
 //!   moved, the machine slept);
 //! - each setting is compared with the last one, and a thread clock that went slow is not used
 //!   again;
-//! - a setting notices, a few seconds late at most, that the system has turned away from the
-//!   counter, and no thread clock is used from then on. Until then a thread clock can be behind by
-//!   what the counter missed since the setting.
+//! - reapers ask the system now and then whether it has turned away from the counter (it takes a
+//!   file, which a thread that schedules never opens). The next setting finds out, and no thread
+//!   clock is used from then on. Until then a thread clock can be behind by what the counter missed
+//!   since the setting.
 //!
 //! Where the system does not keep time by the counter, a thread clock reads the engine's clock.
 //!
@@ -141,7 +142,7 @@ impl ThreadClock {
         }
         // SAFETY: the thread clock was set, so the counter kept time.
         let reading = unsafe { Reading::of(clock) };
-        if cycles::still_keep_time(reading.after_cycles) {
+        if cycles::still_keep_time() {
             self.hold_against(&reading);
         } else {
             self.end();
@@ -175,7 +176,7 @@ impl ThreadClock {
         };
         // SAFETY: a clock has a count to start from only if the counter kept time.
         let reading = unsafe { Reading::of(clock) };
-        if cycles::still_keep_time(reading.after_cycles) {
+        if cycles::still_keep_time() {
             self.learn(start_cycles, &reading);
         } else {
             self.end();

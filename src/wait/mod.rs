@@ -28,6 +28,14 @@
 //!
 //! A timer that does not use this pays nothing for it.
 //!
+//! # Panics
+//!
+//! A task that panics has ended when its stack is unwound. What it panicked with
+//! ([`std::panic::panic_any`]) is no longer the task's: whoever catches the panic has it, and may
+//! drop it after the waiter has returned. For an engine's tasks that is the engine, which shows it
+//! to [`on_panic`](crate::Builder::on_panic) first. So do not panic with what has to be dropped by
+//! then.
+//!
 //! # Payloads of your own
 //!
 //! [`pair`] makes the two ends for a value of any type: a [`Guarded`] value, which goes into the

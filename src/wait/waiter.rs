@@ -31,7 +31,8 @@ pub struct Waiter<V: Send + 'static = Task> {
 pub enum Ended {
     /// It never ran, and never will. What it captured is dropped.
     Cancelled,
-    /// It has run, and has returned or panicked. What it captured is dropped.
+    /// It has run, and has returned or panicked. What it captured is dropped, but for [a value that
+    /// it panicked with](super#panics).
     Finished,
 }
 
@@ -61,7 +62,8 @@ pub enum Stage {
     Due,
     /// It is running, or is being dropped.
     Running,
-    /// It has run, and has returned or panicked. What it captured is dropped.
+    /// It has run, and has returned or panicked. What it captured is dropped, but for [a value that
+    /// it panicked with](super#panics).
     Finished,
     /// It was cancelled, or dropped before it ran. What it captured is dropped.
     Cancelled,

@@ -105,19 +105,22 @@ impl Keeper {
     }
 
     /// Moves a timer. Returns `false` if it does not wait.
-    pub(super) fn reset(&self, number: u64, time: SystemTime) -> bool {
+    pub(super) fn reset(self: &Arc<Self>, number: u64, time: SystemTime) -> bool {
         self.changing(|table| table.reset(number, time))
     }
 
-    /// Changes the table, and rings if another time comes first then.
-    fn changing<R>(&self, change: impl FnOnce(&mut Table) -> R) -> R {
+    /// Changes the table, and makes the thread look if another time comes first then. By hand there
+    /// is no thread, and this looks itself.
+    fn changing<R>(self: &Arc<Self>, change: impl FnOnce(&mut Table) -> R) -> R {
         let mut table = self.table();
         let before = table.first();
         let result = change(&mut table);
         let is_earlier = table.first().is_some_and(|first| before.is_none_or(|it| first < it));
         drop(table);
-        if is_earlier {
-            self.ring();
+        match self.by_hand {
+            Some(_) if is_earlier => _ = self.look(),
+            None if is_earlier => self.ring(),
+            _ => {}
         }
         result
     }
@@ -171,7 +174,7 @@ impl Keeper {
         }
     }
 
-    fn repeat(&self, number: u64, due: SystemTime, mut repeat: Box<Repeat>, runs: bool) {
+    fn repeat(self: &Arc<Self>, number: u64, due: SystemTime, mut repeat: Box<Repeat>, runs: bool) {
         let mut panics = Panics::none();
         if runs {
             panics.run(|| (repeat.task)(due));

@@ -57,7 +57,9 @@ pub use timer::WallTimer;
 ///
 /// It does not keep its engine alive. If the engine has stopped, nothing runs any more: what
 /// becomes due stays here, until [`stop`](WallTimers::stop) returns it. If the engine is full, what
-/// is due waits until there is room. Dropping this cancels all its timers, and ends its thread.
+/// is due waits until there is room. Dropping this cancels all its timers, and ends its thread. (A
+/// task that owns it, by an `Arc` for example, keeps it until that task has run or was cancelled;
+/// one that repeats keeps it for ever.)
 ///
 /// In a child made by `fork` it must not be used. Dropping the child's copy does nothing.
 pub struct WallTimers {
@@ -103,7 +105,8 @@ impl WallTimers {
     }
 
     /// Sets a clock that is set by hand, forward or back, and hands what is due to the engine.
-    /// Returns how many timers that were.
+    /// Returns how many timers that were. (One that is scheduled or moved to a time that has passed
+    /// is handed over there.)
     ///
     /// # Panics
     /// The clock is the system's.

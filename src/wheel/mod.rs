@@ -1,14 +1,16 @@
-//! The wheel: levels of buckets. They are made in segments, each when an entry first needs it.
+//! The wheel: levels of buckets. They are made in segments, each when an entry first needs it, and
+//! so are the tables of segments, one for a level. So what walks over a wheel, its end too, costs
+//! what its levels in use have.
 //!
 //! The shard defines what a bucket is; the wheel finds it.
 //!
 //! *Owner*: any thread looks up and creates; the shard's owner closes.
 //!
-//! *Invariants*: while the wheel lives, only `dismantle` removes a segment. After `close`, a
-//! segment that does not exist never will. A thread that needs a bucket makes at most [`SEGMENT`]
-//! of them, however many slots a level has: no producer waits for a million.
+//! *Invariants*: while the wheel lives, only `dismantle` removes a table, with its segments. After
+//! `close`, a table or a segment that does not exist never will. A thread that needs a bucket makes
+//! at most [`SEGMENT`] of them, however many slots a level has: no producer waits for a million.
 //!
-//! *Orderings*: STOP (the table of segments is closed too), DISMANTLE.
+//! *Orderings*: STOP (the tables are closed too), DISMANTLE.
 //!
 //! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/segments.rs`.
 
@@ -21,12 +23,14 @@ use crate::time::{Geometry, Place};
 /// Buckets in a segment; fewer in the last of a level. By default a level is one segment.
 pub const SEGMENT: u32 = if IS_CHECKED { 2 } else { 64 };
 
-/// A table of levels, each a ring of buckets `B`.
+/// The segments of a level: their first buckets. Null: not needed yet; [`never`]: not to be made.
+type Table<B> = [AtomicPtr<B>];
+
+/// Levels, each a ring of buckets `B`.
 pub struct Wheel<B> {
     geometry: Geometry,
-    /// First buckets of the segments, level by level; null: not needed yet; [`never`]: not to be
-    /// made.
-    segments: Box<[AtomicPtr<B>]>,
+    /// For each level the first item of its [`Table`]; null and [`never`] as there.
+    levels: Box<[AtomicPtr<AtomicPtr<B>>]>,
     /// Segments of a level.
     per_level: usize,
     make: fn(level: u8, slot: u32) -> B,
@@ -36,14 +40,14 @@ pub struct Wheel<B> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoBucket;
 
-/// In place of a segment that will never exist: an address where no bucket can be.
+/// In place of a table or segment that will never exist: an address where none can be.
 fn never<B>() -> *mut B {
     ptr::without_provenance_mut(1)
 }
 
-/// Whether this is the address of a bucket, and neither of the two marks.
+/// Whether this is the address of a table or of a segment, and neither of the two marks.
 #[inline]
-fn is_bucket<B>(first: *mut B) -> bool {
+fn is_made<B>(first: *mut B) -> bool {
     first.addr() > never::<B>().addr()
 }
 
@@ -56,12 +60,11 @@ unsafe impl<B: Send + Sync> Sync for Wheel<B> {}
 // === impl Wheel ===
 
 impl<B> Wheel<B> {
-    /// A wheel without buckets, which are made by `make`. O(levels * slots / [`SEGMENT`]).
+    /// A wheel without buckets, which are made by `make`. O(levels).
     pub fn new(geometry: Geometry, make: fn(level: u8, slot: u32) -> B) -> Wheel<B> {
         let per_level = geometry.slots().div_ceil(SEGMENT) as usize;
-        let all = per_level * usize::from(geometry.levels());
-        let segments = (0..all).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-        Wheel { geometry, segments, per_level, make }
+        let levels = (0..geometry.levels()).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        Wheel { geometry, levels, per_level, make }
     }
 
     /// The arithmetic that entries are filed by.
@@ -92,27 +95,29 @@ impl<B> Wheel<B> {
     #[inline]
     pub fn get(&self, place: Place) -> Option<&B> {
         assert!(place.slot < self.geometry.slots(), "a ring has no more slots");
-        // ORDER(STOP, DISMANTLE): Acquire - pairs with the CAS in `make_segment`: the buckets are
-        // made; and with the swap in `dismantle`: we find its mark, or its epoch waits for us.
-        let first = self.segments[self.segment_of(place.level, place.slot)].load(Ordering::Acquire);
+        let segment = &self.table(place.level)?[(place.slot / SEGMENT) as usize];
+        // ORDER(STOP): Acquire - pairs with the CAS in `make_segment`: the buckets are made.
+        let first = segment.load(Ordering::Acquire);
         // SAFETY: a pointer in the table that is none of the marks is to the first bucket of a
-        // segment, which lives until the wheel is dropped or dismantled. The slot is below the
-        // geometry's, so the bucket is in the segment, also if that is the last of its level.
-        is_bucket(first).then(|| unsafe { &*first.add((place.slot % SEGMENT) as usize) })
+        // segment, which lives as long as the table. The slot is below the geometry's, so the
+        // bucket is in the segment, also if that is the last of its level.
+        is_made(first).then(|| unsafe { &*first.add((place.slot % SEGMENT) as usize) })
     }
 
     /// The buckets that exist, with level and slot, from the lowest level on. A segment that does
-    /// not exist costs one load.
+    /// not exist costs one load, and a level without any costs one.
     pub fn existing(&self) -> impl Iterator<Item = (u8, u32, &B)> {
         self.existing_from(1, 0)
     }
 
     /// As [`Wheel::existing`], from a place on; the slot may be one beyond the last.
     pub fn existing_from(&self, level: u8, slot: u32) -> impl Iterator<Item = (u8, u32, &B)> {
-        let begin = self.segment_of(level, slot);
-        let segments = (begin..self.segments.len()).filter_map(|at| {
-            let (level, first) = self.place_of(at);
-            Some((level, first, self.segment(at)?))
+        let tables = (level..=self.geometry.levels()).filter_map(|at| Some((at, self.table(at)?)));
+        let segments = tables.flat_map(move |(at, table)| {
+            let begin = if at == level { slot / SEGMENT } else { 0 };
+            (begin..table.len() as u32).filter_map(move |segment| {
+                Some((at, segment * SEGMENT, self.segment(table, segment)?))
+            })
         });
         let buckets = segments.flat_map(|(level, first, buckets)| {
             (first..).zip(buckets).map(move |(slot, bucket)| (level, slot, bucket))
@@ -120,55 +125,92 @@ impl<B> Wheel<B> {
         buckets.skip_while(move |&(l, s, _)| (l, s) < (level, slot))
     }
 
-    /// Makes sure that no more segments are made.
+    /// Makes sure that no more segments are made. O(levels), and O(segments) for each level in use.
     pub fn close(&self) {
-        for segment in &self.segments {
-            // ORDER(STOP): AcqRel - a thread that finds the mark makes no segment; a segment that
-            // was made before is visible to us, and we close its buckets next.
+        for (at, level) in (1..).zip(&self.levels) {
+            // ORDER(STOP): AcqRel, here and below - a thread that finds the mark makes nothing;
+            // what was made before is visible to us, and we close its buckets next.
             let (none, mark) = (ptr::null_mut(), never());
-            let _ = segment.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);
+            let _ = level.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);
+            for segment in self.table(at).unwrap_or_default() {
+                let (none, mark) = (ptr::null_mut(), never());
+                let _ = segment.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);
+            }
         }
     }
 
-    /// Frees the memory of all segments, once no reader can see them.
+    /// Frees the memory of all levels, once no reader can see them.
     ///
     /// # Safety
     /// The wheel is closed. Only readers use a bucket, and each of them has been a reader since
     /// before it looked the bucket up.
     pub unsafe fn dismantle(&self) {
-        for at in 0..self.segments.len() {
-            // SAFETY: the box waits for the readers that looked a bucket up before.
-            if let Some(made) = unsafe { self.take(at) } {
+        for level in &self.levels {
+            // SAFETY: it is freed when the readers are gone that looked a bucket up before.
+            if let Some(made) = unsafe { self.take(level) } {
                 // SAFETY: new readers find the mark. Buckets may be dropped on any thread: they are
                 // closed, so they hold nothing that belongs to anybody.
-                unsafe { after_readers(move || free_slice(made)) };
+                unsafe { after_readers(move || made.free()) };
             }
         }
     }
 
-    /// Takes a segment out of the table, if it exists, and leaves the mark that it never will.
+    /// Takes the table out of a level, if it exists, and leaves the mark that it never will.
     ///
     /// # Safety
-    /// The box is dropped when nobody uses the buckets any more.
-    unsafe fn take(&self, at: usize) -> Option<Box<[B]>> {
-        // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for threads that find
-        // the mark: they do nothing else with it.
-        let first = self.segments[at].swap(never(), Ordering::AcqRel);
-        let made = ptr::slice_from_raw_parts_mut(first, self.len_of(at));
-        // SAFETY: as in `segment`; the swap made it ours alone.
-        is_bucket(first).then(|| unsafe { Box::from_raw(made) })
+    /// It is freed when nobody uses its buckets any more.
+    unsafe fn take(&self, level: &AtomicPtr<AtomicPtr<B>>) -> Option<Made<B>> {
+        // ORDER(DISMANTLE): AcqRel - Acquire: the table is made. Release, for threads that find the
+        // mark: they do nothing else with it.
+        let table = level.swap(never(), Ordering::AcqRel);
+        let made = ptr::slice_from_raw_parts_mut(table, self.per_level);
+        // SAFETY: as in `table`; the swap made it ours alone.
+        let table = is_made(table).then(|| unsafe { Box::from_raw(made) })?;
+        Some(Made { table, slots: self.geometry.slots() })
+    }
+
+    /// The table of a level, if it exists.
+    #[inline]
+    fn table(&self, level: u8) -> Option<&Table<B>> {
+        // ORDER(STOP, DISMANTLE): Acquire - pairs with the CAS in `make_table`: the table is made;
+        // and with the swap in `take`: we find its mark, or its epoch waits for us.
+        let table = self.levels[usize::from(level) - 1].load(Ordering::Acquire);
+        // SAFETY: what is none of the marks is a boxed table of that length, which lives until the
+        // wheel is dropped or dismantled.
+        is_made(table).then(|| unsafe { std::slice::from_raw_parts(table, self.per_level) })
+    }
+
+    /// The table of a level. Makes it if it does not exist.
+    #[inline(never)]
+    fn make_table(&self, level: u8) -> Option<&Table<B>> {
+        let segments = (0..self.per_level).map(|_| AtomicPtr::new(ptr::null_mut()));
+        let made = Box::into_raw(segments.collect::<Box<Table<B>>>());
+        // ORDER(STOP): AcqRel - as in `make_segment`.
+        let done = self.levels[usize::from(level) - 1].compare_exchange(
+            ptr::null_mut(),
+            made.cast::<AtomicPtr<B>>(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if done.is_err() {
+            // SAFETY: it came from `into_raw` and nobody else has seen it.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        self.table(level)
     }
 
     #[cold]
     #[inline(never)]
     fn make_segment(&self, place: Place) -> Result<&B, NoBucket> {
-        let at = self.segment_of(place.level, place.slot);
-        let (level, first) = self.place_of(at);
-        let slots = first..first + self.len_of(at) as u32;
-        let made = Box::into_raw(slots.map(|slot| (self.make)(level, slot)).collect::<Box<[B]>>());
+        let table = self.table(place.level).or_else(|| self.make_table(place.level));
+        let at = place.slot / SEGMENT;
+        let segment = &table.ok_or(NoBucket)?[at as usize];
+        let slots = at * SEGMENT..at * SEGMENT + len_of(self.geometry.slots(), at) as u32;
+        let make = |slot| (self.make)(place.level, slot);
+        let made = Box::into_raw(slots.map(make).collect::<Box<[B]>>());
         // ORDER(STOP): AcqRel - Release publishes the buckets; Acquire: if another thread was
         // faster, its buckets are visible to us.
-        let done = self.segments[at].compare_exchange(
+        let done = segment.compare_exchange(
             ptr::null_mut(),
             made.cast::<B>(),
             Ordering::AcqRel,
@@ -181,39 +223,57 @@ impl<B> Wheel<B> {
         self.get(place).ok_or(NoBucket)
     }
 
-    /// The segment of a place.
-    #[inline]
-    fn segment_of(&self, level: u8, slot: u32) -> usize {
-        (usize::from(level) - 1) * self.per_level + (slot / SEGMENT) as usize
-    }
-
-    /// Level and slot of a segment's first bucket.
-    fn place_of(&self, segment: usize) -> (u8, u32) {
-        let (level, at) = (segment / self.per_level, segment % self.per_level);
-        (level as u8 + 1, at as u32 * SEGMENT)
-    }
-
-    /// How many buckets a segment has.
-    fn len_of(&self, segment: usize) -> usize {
-        let (_, first) = self.place_of(segment);
-        (self.geometry.slots() - first).min(SEGMENT) as usize
-    }
-
     /// A segment, if it exists.
-    fn segment(&self, at: usize) -> Option<&[B]> {
+    fn segment(&self, table: &Table<B>, at: u32) -> Option<&[B]> {
         // ORDER(STOP): Acquire - as in `get`.
-        let first = self.segments[at].load(Ordering::Acquire);
+        let first = table[at as usize].load(Ordering::Acquire);
+        let len = len_of(self.geometry.slots(), at);
         // SAFETY: as in `get`: a boxed segment of that length, which lives as long as the wheel.
-        is_bucket(first).then(|| unsafe { std::slice::from_raw_parts(first, self.len_of(at)) })
+        is_made(first).then(|| unsafe { std::slice::from_raw_parts(first, len) })
     }
+}
+
+/// How many buckets segment number `at` of a level with so many slots has.
+fn len_of(slots: u32, at: u32) -> usize {
+    (slots - at * SEGMENT).min(SEGMENT) as usize
 }
 
 impl<B> Drop for Wheel<B> {
     fn drop(&mut self) {
-        for at in 0..self.segments.len() {
+        for level in &self.levels {
             // SAFETY: the wheel is going, so nobody borrows a bucket.
-            drop(unsafe { self.take(at) });
+            if let Some(made) = unsafe { self.take(level) } {
+                made.free();
+            }
         }
+    }
+}
+
+/// A table that was taken out of its wheel.
+struct Made<B> {
+    table: Box<Table<B>>,
+    slots: u32,
+}
+
+// SAFETY: it owns the buckets that its table points to.
+unsafe impl<B: Send> Send for Made<B> {}
+
+// === impl Made ===
+
+impl<B> Made<B> {
+    /// Frees the table and its segments.
+    fn free(self) {
+        for (at, segment) in (0..).zip(&self.table) {
+            // ORDER(DISMANTLE): Acquire - pairs with the CAS in `make_segment`: the buckets are
+            // made.
+            let first = segment.load(Ordering::Acquire);
+            let made = ptr::slice_from_raw_parts_mut(first, len_of(self.slots, at));
+            if is_made(first) {
+                // SAFETY: a boxed segment of that length, which nobody else sees any more.
+                free_slice(unsafe { Box::from_raw(made) });
+            }
+        }
+        free_slice(self.table);
     }
 }
 
@@ -233,7 +293,11 @@ mod tests {
     }
 
     fn segments(wheel: &Wheel<(u8, u32)>) -> usize {
-        (0..wheel.segments.len()).filter(|&at| wheel.segment(at).is_some()).count()
+        let tables = (1..=wheel.geometry.levels()).filter_map(|level| wheel.table(level));
+        let made = |table: &Table<_>| {
+            (0..).zip(table).filter(|&(at, _)| wheel.segment(table, at).is_some()).count()
+        };
+        tables.map(made).sum()
     }
 
     #[test]
@@ -283,6 +347,22 @@ mod tests {
         let wheel = wheel(3);
         wheel.bucket(place(1, 2)).unwrap();
         let _ = wheel.get(place(1, 3));
+    }
+
+    /// So its end costs what the levels in use have, however many there could be.
+    #[test]
+    fn a_level_that_was_never_used_has_no_table_also_when_the_wheel_is_closed() {
+        let wheel = Wheel::new(Geometry::new(1 << 20, 2).unwrap(), |level, slot| (level, slot));
+        wheel.bucket(place(3, 77)).unwrap();
+        let tables = || (1..=wheel.geometry.levels()).filter(|&level| wheel.table(level).is_some());
+        assert!(wheel.geometry.levels() > 20 && tables().eq([3]));
+        wheel.close();
+        assert!(tables().eq([3]));
+        assert_eq!(wheel.bucket(place(4, 0)), Err(NoBucket));
+        // SAFETY: nobody uses a bucket.
+        unsafe { wheel.dismantle() };
+        assert!(wheel.get(place(3, 77)).is_none() && tables().count() == 0);
+        assert_eq!(wheel.bucket(place(3, 77)), Err(NoBucket));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, client, server};
 use hyper_util::rt::TokioIo;
 use tickless::future::{HyperTimer, OnRefusal};
-use tickless::{Engine, Handle, ManualClock};
+use tickless::{Engine, ManualClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -112,48 +112,43 @@ fn a_client_that_does_not_finish_its_headers_is_shut_out() {
     });
 }
 
-/// Two engines that take no timer: one that has stopped, and one that is full.
-fn refusing() -> [(Engine, Option<Handle>); 2] {
+/// An engine that takes no timer: it has stopped.
+fn refusing() -> Engine {
     let stopped = Engine::new().unwrap();
     stopped.stop().unwrap();
-    let full = Engine::builder().max_pending(1).count_sleeps(true).build().unwrap();
-    let takes_the_room = full.schedule(HOUR, || ()).unwrap();
-    [(stopped, None), (full, Some(takes_the_room))]
+    stopped
 }
 
 #[test]
 fn without_an_engine_a_connection_ends_at_its_first_limit() {
     on_tokio(async {
-        for (engine, _room) in refusing() {
-            let (address, serving) = serve_one(HyperTimer::new(&engine), HOUR).await;
-            let _stream = begin_to_ask(address).await;
-            let error = serving.await.expect("no panic").unwrap_err();
-            assert!(error.is_timeout(), "{error}");
-        }
+        let engine = refusing();
+        let (address, serving) = serve_one(HyperTimer::new(&engine), HOUR).await;
+        let _stream = begin_to_ask(address).await;
+        let error = serving.await.expect("no panic").unwrap_err();
+        assert!(error.is_timeout(), "{error}");
     });
 }
 
 #[test]
 fn or_it_has_no_limits_and_serves() {
     on_tokio(async {
-        for (engine, _room) in refusing() {
-            let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Never);
-            let (address, serving) = serve_one(timer, HOUR).await;
-            ask(address).await;
-            serving.await.expect("no panic").unwrap();
-        }
+        let engine = refusing();
+        let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Never);
+        let (address, serving) = serve_one(timer, HOUR).await;
+        ask(address).await;
+        serving.await.expect("no panic").unwrap();
     });
 }
 
 #[test]
 fn or_its_task_panics() {
     on_tokio(async {
-        for (engine, _room) in refusing() {
-            let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Panic);
-            let (address, serving) = serve_one(timer, HOUR).await;
-            let _stream = begin_to_ask(address).await;
-            assert!(serving.await.unwrap_err().is_panic());
-        }
+        let engine = refusing();
+        let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Panic);
+        let (address, serving) = serve_one(timer, HOUR).await;
+        let _stream = begin_to_ask(address).await;
+        assert!(serving.await.unwrap_err().is_panic());
     });
 }
 

@@ -2,8 +2,8 @@
 //! outlive each other.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -324,4 +324,41 @@ fn a_task_that_is_dispatched_elsewhere_may_stop_its_timer() {
     worker.join().unwrap();
     assert_eq!(returned.get(), Some(&vec![waiting]));
     assert_eq!(timer.worker_state(), WorkerState::Shutdown);
+}
+
+#[test]
+fn tasks_that_are_due_at_once_run_one_after_another_however_long_they_take() {
+    let timer = threaded().build().unwrap();
+    let [running, most] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let (end, ended) = mpsc::channel();
+    for _ in 0..8 {
+        let (running, most, end) = (running.clone(), most.clone(), end.clone());
+        let task = move |_: &Timeout| {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::sleep(20 * TICK);
+            running.fetch_sub(1, Ordering::SeqCst);
+            end.send(()).unwrap();
+        };
+        timer.new_timeout(task, 5 * TICK).unwrap();
+    }
+    (0..8).for_each(|_| ended.recv_timeout(PATIENCE).unwrap());
+    timer.stop().unwrap();
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn with_takeovers_a_task_may_wait_for_one_that_is_due_with_it() {
+    let timer = threaded().takeover(TICK).build().unwrap();
+    let both = Arc::new(Barrier::new(2));
+    let (end, ended) = mpsc::channel();
+    for _ in 0..2 {
+        let (both, end) = (both.clone(), end.clone());
+        let task = move |_: &Timeout| {
+            both.wait();
+            end.send(()).unwrap();
+        };
+        timer.new_timeout(task, 5 * TICK).unwrap();
+    }
+    (0..2).for_each(|_| ended.recv_timeout(PATIENCE).unwrap());
+    timer.stop().unwrap();
 }

@@ -165,21 +165,6 @@ fn a_stopped_engine_has_nothing_overdue() {
     assert_eq!(engine.overdue(), Overdue::default());
 }
 
-#[test]
-fn overdue_precise_timers_are_overdue() {
-    let engine = without_takeovers().precise(0.1).build().unwrap();
-    let (release, released) = mpsc::channel::<()>();
-    let precise = tickless::When::from(MS).precise();
-    engine.schedule_detached(precise, move || _ = released.recv()).unwrap();
-    let overdue = wait_for(&engine, |overdue| overdue.stuck.len() == 1);
-    assert_eq!(overdue.stuck[0].shard, 2);
-    let precise = tickless::When::from(MS).precise();
-    engine.schedule_detached(precise, || ()).unwrap();
-    wait_for(&engine, |overdue| overdue.oldest >= MS * 3);
-    drop(release);
-    engine.stop().unwrap();
-}
-
 /// Connections whose idle timers were moved lie in front of a timer that is due.
 #[test]
 fn a_timer_is_overdue_also_behind_many_that_were_moved() {

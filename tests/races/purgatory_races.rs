@@ -401,3 +401,23 @@ fn a_stop_that_races_with_registrations_leaves_each_returned_completed_or_refuse
     }
     assert!(refused > 0 && cancelled > 0, "the stop came in the middle: {refused}, {cancelled}");
 }
+
+#[test]
+fn callbacks_of_a_purgatory_with_an_engine_of_its_own_run_one_after_another() {
+    let purgatory = Keyed::new().unwrap();
+    let [running, most, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+    for key in 0..8 {
+        let (running, most, ended) = (running.clone(), most.clone(), ended.clone());
+        let op = Op::with(move |_: &Op, call: Call| {
+            if call == Call::Expire {
+                most.fetch_max(running.fetch_add(1, Relaxed) + 1, Relaxed);
+                thread::sleep(Duration::from_millis(20));
+                running.fetch_sub(1, Relaxed);
+                ended.fetch_add(1, Relaxed);
+            }
+        });
+        purgatory.try_complete_else_watch(op, [key], Duration::from_millis(5)).unwrap();
+    }
+    wait_until("all expire", || ended.load(Relaxed) == 8);
+    assert_eq!(most.load(Relaxed), 1);
+}

@@ -1,6 +1,7 @@
 //! Tasks that wait for the end of each other's engines and pools: the thread that would close the
 //! circle is told, all others get to the end.
 
+use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -129,4 +130,61 @@ fn a_task_on_a_pool_stops_the_engine_that_feeds_it() {
     engine.schedule_detached(Duration::from_secs(3600), || ()).unwrap();
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     assert_eq!(answers.recv_timeout(PATIENCE).expect("it is stuck"), Ok(1));
+}
+
+/// Does something when the thread ends that has it in a thread-local.
+struct AtTheEnd(Option<Box<dyn FnOnce()>>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        self.0.take().expect("it is dropped once")();
+    }
+}
+
+thread_local! {
+    static AT_THE_END: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+}
+
+fn at_the_end(f: impl FnOnce() + 'static) {
+    AT_THE_END.set(Some(AtTheEnd(Some(Box::new(f)))));
+}
+
+#[test]
+fn threads_whose_locals_stop_what_the_other_works_for_end_as_well() {
+    let engine = Engine::builder().shards(1).takeover(None).build().unwrap();
+    let pool = Pool::builder(Full::Block).threads(1).build().unwrap();
+    let barrier = Arc::new(Barrier::new(2));
+    let (answer, answers) = channel();
+    let (set, is_set) = channel();
+    let of_engine = {
+        let (barrier, answer, set, pool) =
+            (barrier.clone(), answer.clone(), set.clone(), pool.clone());
+        move || {
+            at_the_end(move || {
+                barrier.wait();
+                answer.send(pool.shutdown() == Err(ShutdownError::Circular)).unwrap();
+            });
+            set.send(()).unwrap();
+        }
+    };
+    let of_pool = {
+        let engine = engine.clone();
+        move || {
+            at_the_end(move || {
+                barrier.wait();
+                answer.send(engine.stop().err() == Some(StopError::Circular)).unwrap();
+            });
+            set.send(()).unwrap();
+        }
+    };
+    engine.schedule_detached(Duration::ZERO, of_engine).unwrap();
+    pool.submit(Task::new(of_pool)).unwrap();
+    (0..2).for_each(|_| is_set.recv_timeout(PATIENCE).unwrap());
+    // It does not wait for the thread's locals.
+    assert_eq!(engine.stop_within(PATIENCE).unwrap().running, 0);
+    let (done, is_done) = channel();
+    std::thread::spawn(move || done.send(pool.shutdown()).unwrap());
+    let told = [(); 2].map(|()| answers.recv_timeout(PATIENCE).expect("they are stuck"));
+    assert_eq!(told.iter().filter(|&&is_told| is_told).count(), 1, "{told:?}");
+    assert_eq!(is_done.recv_timeout(PATIENCE), Ok(Ok(())));
 }

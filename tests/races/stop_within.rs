@@ -1,5 +1,6 @@
 //! Stops with a limit of time: what is stuck is told, nothing else is waited for, nothing is lost.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -66,6 +67,39 @@ fn only_shards_that_run_a_task_count_as_running() {
     slow.release();
     assert_eq!(engine.stop_within(PATIENCE).unwrap().running, 0);
     caller.join().unwrap();
+}
+
+/// A thread-local that stays until it is told to go, and tells that it has gone.
+struct Staying(Receiver<()>, Sender<()>);
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        self.0.recv().unwrap();
+        self.1.send(()).unwrap();
+    }
+}
+
+thread_local! {
+    static STAYING: RefCell<Option<Staying>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_thread_in_its_last_destructors_runs_no_task_and_a_stop_without_a_limit_waits_for_it() {
+    let engine = engine(1);
+    let ((leave, may_leave), (go, gone)) = (channel(), channel());
+    let staying = Staying(may_leave, go);
+    let (begin, begun) = channel();
+    let task = move || {
+        STAYING.set(Some(staying));
+        begin.send(()).unwrap();
+    };
+    engine.schedule_detached(SHORT, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(engine.stop_within(PATIENCE).unwrap().running, 0);
+    assert!(gone.try_recv().is_err(), "it cannot have ended");
+    leave.send(()).unwrap();
+    engine.stop().unwrap();
+    assert!(gone.try_recv().is_ok(), "the stop did not wait for the thread");
 }
 
 /// A payload that tells when it is dropped.

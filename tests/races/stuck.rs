@@ -50,6 +50,30 @@ fn a_task_that_is_stuck_is_reported_while_it_is() {
     engine.stop().unwrap();
 }
 
+/// By the watcher's alarm, if the engine has one group of shards; or the watcher is called.
+#[test]
+fn a_task_that_is_stuck_is_reported_though_no_other_timer_is_pending() {
+    let (builder, told) = builder();
+    for builder in [builder.clone(), builder.reapers(2, 2)] {
+        let engine = builder.build().unwrap();
+        // The first makes the watcher. It is idle when the others begin.
+        for _ in 0..4 {
+            let (release, released) = mpsc::channel::<()>();
+            let before = Instant::now();
+            engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
+            let mut tasks = iter::repeat_with(|| told.recv_timeout(PATIENCE).unwrap());
+            assert!(tasks.any(|task| task.since >= before));
+            drop(release);
+            engine.schedule_detached(MS * 5, || ()).unwrap();
+            while !engine.is_empty() {
+                assert!(before.elapsed() < PATIENCE, "{}", engine.stats());
+                thread::sleep(MS);
+            }
+        }
+        engine.stop().unwrap();
+    }
+}
+
 #[test]
 fn as_long_as_tasks_are_stuck_they_are_counted() {
     let (builder, told) = builder();
@@ -143,6 +167,36 @@ fn a_task_is_not_stuck_since_before_it_began() {
     assert_eq!(task.shard, 1);
     let early = before.saturating_duration_since(task.since);
     assert_eq!(early, Duration::ZERO, "it is said to have run before it was scheduled");
+}
+
+#[test]
+fn a_task_that_was_told_of_and_is_taken_over_later_is_not_told_of_again() {
+    let (builder, told) = builder();
+    let engine = builder.shards(1).spares(1).build().unwrap();
+    let next = || told.recv_timeout(PATIENCE).unwrap();
+    // The first one is taken over, and the second one only when the first one is back. When the
+    // third one is told of, the second one would have been.
+    let first = get_stuck(&engine, 0);
+    let mut tasks = vec![next()];
+    let second = get_stuck(&engine, 0);
+    tasks.push(next());
+    drop(first);
+    while engine.stats().takeovers < 2 {
+        thread::sleep(MS);
+    }
+    let third = get_stuck(&engine, 0);
+    while engine.overdue().stuck.len() < 2 {
+        thread::sleep(MS);
+    }
+    tasks.push(next());
+    drop((second, third));
+    engine.stop().unwrap();
+    tasks.extend(told.try_iter());
+    tasks.sort_by_key(|task| (task.since, task.thread.clone()));
+    let is_twice = tasks
+        .windows(2)
+        .any(|two| (two[0].since, &two[0].thread) == (two[1].since, &two[1].thread));
+    assert!(!is_twice, "{tasks:#?}");
 }
 
 #[test]

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use std::{iter, panic, thread};
 
 use tickless::dispatch::{Full, Pool};
+use tickless::future::SleepError;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
 
+use crate::parking::block_on;
 use crate::patience::PATIENCE;
 use crate::planned::{Planned, quietly};
 
@@ -157,8 +159,8 @@ fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
     let engine = builder(1).build_with_handler(handler).unwrap();
     engine.schedule_detached(Duration::ZERO, 0).unwrap();
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(0));
-    until(|| engine.stats().takeovers >= 1);
     engine.schedule_detached(Duration::from_secs(3600), 9).unwrap();
+    until(|| engine.stats().takeovers >= 1);
     let stopped = engine.stop_within(MS).unwrap();
     assert_eq!(stopped.returned, [9]);
     assert!(stopped.running > 0);
@@ -191,6 +193,25 @@ fn with_all_spare_threads_stuck_the_rest_waits_until_one_returns() {
     engine.stop().unwrap();
 }
 
+/// Each of them would keep a thread, of which one has to be left to fire what they wait for.
+#[test]
+fn tasks_that_sleep_on_their_own_engine_do_not_use_up_its_threads() {
+    for (shards, spares) in [(1, 2), (2, 2), (1, 16)] {
+        let engine = builder(shards).spares(spares).build().unwrap();
+        let (sender, results) = mpsc::channel();
+        for _ in 0..3 * spares {
+            let (mut sleep, sender) = (engine.sleep(MS * 50), sender.clone());
+            let task = move || sender.send(block_on(sleep.wait())).unwrap();
+            engine.schedule_detached(MS, task).unwrap();
+        }
+        let next = || results.recv_timeout(PATIENCE).expect("the tasks wait for each other");
+        let results: Vec<_> = (0..3 * spares).map(|_| next()).collect();
+        let is_known = |result| matches!(result, &Ok(()) | &Err(SleepError::Circular));
+        assert!(results.iter().all(is_known), "{results:?}");
+        engine.stop().unwrap();
+    }
+}
+
 #[test]
 fn without_takeovers_the_tasks_of_a_shard_do_not_overlap() {
     let engine = Engine::builder().shards(1).takeover(None).build().unwrap();
@@ -220,7 +241,10 @@ fn what_a_task_counts_after_it_lost_its_shard_counts() {
     };
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
+    // A task that holds nobody up is left alone.
+    let other = engine.schedule(Duration::from_secs(3600), || ()).unwrap();
     until(|| engine.stats().takeovers >= 1);
+    assert!(other.cancel());
     thread::sleep(MS * 3);
     drop(release);
     until(|| engine.stats().panicked == 1);

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tickless::{BindError, Driver, Engine, Handle, ManualClock};
+use tickless::{BindError, Driver, Engine, Handle, ManualClock, StopError};
 
 use crate::patience::PATIENCE;
 
@@ -114,17 +114,15 @@ fn at_the_end_of_its_thread(engine: &Engine, deed: impl FnOnce() + Send + 'stati
 }
 
 #[test]
-fn a_thread_of_an_engine_that_ends_may_stop_the_engine() {
+fn a_thread_of_an_engine_that_ends_is_told_that_it_cannot_wait_for_the_engine() {
     let engine = Engine::builder().shards(1).build().unwrap();
-    let (stopped, is_stopped) = mpsc::channel();
-    let (same, by_thread) = (engine.clone(), stopped.clone());
-    at_the_end_of_its_thread(&engine, move || {
-        by_thread.send(same.stop().map(|left| left.len())).unwrap();
-    });
-    thread::spawn(move || stopped.send(engine.stop().map(|left| left.len())));
-    for _ in 0..2 {
-        assert_eq!(is_stopped.recv_timeout(PATIENCE), Ok(Ok(0)), "they wait for each other");
-    }
+    let (refuse, refused) = mpsc::channel();
+    let same = engine.clone();
+    at_the_end_of_its_thread(&engine, move || refuse.send(same.stop().err()).unwrap());
+    let (stop, stopped) = mpsc::channel();
+    thread::spawn(move || stop.send(engine.stop().map(|left| left.len())));
+    assert_eq!(refused.recv_timeout(PATIENCE), Ok(Some(StopError::InsideTask)));
+    assert_eq!(stopped.recv_timeout(PATIENCE), Ok(Ok(0)), "they wait for each other");
 }
 
 #[test]

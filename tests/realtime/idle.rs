@@ -61,36 +61,14 @@ fn assert_nothing_stirs(engine: &Engine, name: &str) {
     assert_eq!((engine.stats().wake_ups, sleeps_of(name)), settled, "a reaper woke up");
 }
 
-/// The thread that schedules sets the time at which the reaper wakes up, and does not wake it.
+/// Whatever else is pending: the reaper sets the watcher's alarm for each task, and takes it back.
 #[test]
-#[cfg(all(target_os = "linux", not(elsewhere)))]
-fn a_timer_that_is_alone_wakes_its_reaper_once() {
-    let builder = Engine::builder().shards(1).thread_name("rpr-alone");
-    // Under ThreadSanitizer a task may take long enough to lose its shard, and idle threads poll.
-    let builder = if cfg!(tsan) { builder.takeover(None) } else { builder };
-    let engine = builder.build().unwrap();
-    let (sender, receiver) = mpsc::channel();
-    for ms in [5, 40, 100, 2, 70] {
-        // Unless this thread is suspended until the timer is due, or the reaper in the task.
-        succeeds_at_last(&format!("one wake-up for a timer of {ms} ms"), || {
-            assert_nothing_stirs(&engine, "rpr-alone");
-            let before = engine.stats().wake_ups;
-            let sender = sender.clone();
-            engine.schedule_detached(MS * ms, move || sender.send(()).unwrap()).unwrap();
-            receiver.recv_timeout(PATIENCE).unwrap();
-            assert_nothing_stirs(&engine, "rpr-alone");
-            engine.stats().wake_ups - before == 1
-        });
-    }
-}
-
-/// A timer that is alone holds nobody up, so nobody has to look whether its task is stuck.
-#[test]
-#[cfg(all(target_os = "linux", not(tsan)))]
-fn timers_that_are_alone_do_not_wake_the_watcher() {
+#[cfg(all(target_os = "linux", not(any(tsan, elsewhere))))]
+fn quick_tasks_on_an_idle_engine_do_not_wake_the_watcher() {
     let builder = Engine::builder().shards(1).thread_name("rpr-lone").takeover(Some(MS * 100));
     let engine = builder.build().unwrap();
     let (sender, receiver) = mpsc::channel();
+    let _far = engine.schedule(HOUR, || ()).unwrap();
     let fire = |tasks: &[Duration]| {
         // The hand-over before is over, so nobody finds the reaper with a task.
         while sleeps_of("rpr-lone-0").is_none() {
@@ -107,9 +85,8 @@ fn timers_that_are_alone_do_not_wake_the_watcher() {
         }
         tasks.iter().for_each(|_| receiver.recv_timeout(PATIENCE).unwrap());
     };
-    // Two at once are watched. The watcher finds the reaper busy with them, then it finds the first
-    // lone timer pending, then it finds that only a lone one has fired.
-    for tasks in [&[MS * 10; 2][..], &[Duration::ZERO], &[Duration::ZERO]] {
+    // The first makes the watcher, which looks until it finds that nothing was handed over.
+    for tasks in [&[MS * 10; 2][..], &[Duration::ZERO], &[Duration::ZERO], &[Duration::ZERO]] {
         fire(tasks);
     }
     let woken = sleeps_of("rpr-lone-1");
@@ -144,16 +121,18 @@ fn an_engine_with_nothing_in_it_sleeps_whatever_its_tick() {
 
 /// A reaper that may wait in user space waits there only shortly before a timer is due.
 #[test]
-fn an_engine_with_precise_timers_and_waits_in_user_space_sleeps_while_all_are_far() {
-    let builder = Engine::builder().shards(1).thread_name("rpr-spin").precise(1.0);
-    let engine = builder.spin_before(MS * 50).spin_share(1.0).build().unwrap();
-    assert_nothing_stirs(&engine, "rpr-spin");
-    for n in 0..200 {
-        engine.schedule_detached(When::after(HOUR + MS * n).precise(), || ()).unwrap();
-        engine.schedule_detached(HOUR + MS * n, || ()).unwrap();
+fn an_engine_that_waits_in_user_space_sleeps_while_all_are_far() {
+    let builder = Engine::builder().shards(1).thread_name("rpr-spin");
+    let spinning = builder.clone().spin_before(MS * 50).spin_share(1.0);
+    for builder in [builder.precise(1.0), spinning] {
+        let engine = builder.build().unwrap();
+        assert_nothing_stirs(&engine, "rpr-spin");
+        for n in 0..200 {
+            engine.schedule_detached(HOUR + MS * n, || ()).unwrap();
+        }
+        assert_nothing_stirs(&engine, "rpr-spin");
+        assert_eq!(engine.stop().unwrap().len(), 200);
     }
-    assert_nothing_stirs(&engine, "rpr-spin");
-    assert_eq!(engine.stop().unwrap().len(), 400);
 }
 
 #[test]
@@ -173,4 +152,48 @@ fn what_was_cancelled_wakes_nobody_before_its_bucket_opens() {
         assert!(engine.schedule(HOUR, || ()).unwrap().cancel());
     }
     assert_nothing_stirs(&engine, "rpr-cancel");
+}
+
+/// How often the threads of an engine wake up in two seconds while one of them stands still.
+#[cfg(target_os = "linux")]
+fn wake_ups_beside_a_thread_that_stands_still(name: &str) -> u64 {
+    let asleep = || loop {
+        if let Some(sleeps) = sleeps_of(name) {
+            return sleeps;
+        }
+    };
+    let before = asleep();
+    thread::sleep(Duration::from_secs(2));
+    asleep() - before
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_task_that_is_stuck_and_was_told_of_is_looked_at_ever_more_seldom() {
+    let (tell, told) = mpsc::channel();
+    let builder = Engine::builder().shards(1).takeover(None).thread_name("rpr-stuck");
+    let engine = builder.on_stuck(move |_| tell.send(()).unwrap()).build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
+    engine.schedule_detached(MS, || ()).unwrap();
+    told.recv_timeout(PATIENCE).unwrap();
+    let wake_ups = wake_ups_beside_a_thread_that_stands_still("rpr-stuck");
+    assert!(wake_ups <= 20, "{wake_ups} wake-ups");
+    drop(release);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_reaper_that_waits_for_room_is_looked_at_ever_more_seldom() {
+    let (sender, receiver) = crossbeam_channel::bounded::<u32>(1);
+    let builder = Engine::builder().shards(1).thread_name("rpr-full");
+    let handler = tickless::dispatch::Channel::blocking(sender);
+    let engine = builder.build_with_handler(handler).unwrap();
+    (0..3).for_each(|n| engine.schedule_detached(MS, n).unwrap());
+    while receiver.is_empty() {
+        thread::yield_now();
+    }
+    let wake_ups = wake_ups_beside_a_thread_that_stands_still("rpr-full");
+    assert!(wake_ups <= 30, "{wake_ups} wake-ups");
+    drop(receiver);
 }

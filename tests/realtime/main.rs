@@ -27,6 +27,9 @@ mod patience;
 mod polling;
 #[path = "../common/random.rs"]
 mod random;
+#[cfg(all(target_os = "linux", not(elsewhere)))]
+#[path = "../common/refuse.rs"]
+mod refuse;
 #[path = "../common/slow.rs"]
 mod slow;
 #[path = "../common/threads.rs"]
@@ -44,5 +47,7 @@ mod groups;
 mod idle;
 mod known_races;
 mod netty_faults;
+#[cfg(all(target_os = "linux", not(elsewhere)))]
+mod refused;
 mod stuck;
 mod takeover;

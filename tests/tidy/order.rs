@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 24] = [
+const HANDSHAKES: [&str; 25] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -16,6 +16,7 @@ const HANDSHAKES: [&str; 24] = [
     "BLOCK",
     "DEPOT",
     "BUCKET-READ",
+    "CLOSABLE",
     "PUBLISHED",
     "STOP",
     "SWEEP",

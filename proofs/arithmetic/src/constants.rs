@@ -1,6 +1,5 @@
 //! The constants that the formulas take from the code.
 
-use tickless::doorbell::UNWATCHED;
 use tickless::entry::{DEADLINE_SHIFT, LEVEL_BITS, VERSION_BITS, VERSION_SHIFT};
 use tickless::memory::SEATS;
 use tickless::memory::balance::DEAD_AT_LEAST;
@@ -25,7 +24,6 @@ pub(crate) fn print(lines: &mut Lines) {
     lines.constant("VERSION_BITS", VERSION_BITS);
     lines.constant("DEADLINE_SHIFT", DEADLINE_SHIFT);
     lines.constant("LEVEL_BITS", LEVEL_BITS);
-    lines.constant("UNWATCHED", UNWATCHED);
     lines.constant("LASTS_NS", thread_clock::LASTS_NS);
     lines.constant("RATE_BITS", thread_clock::RATE_BITS);
     lines.constant("RATE_LEAST", *thread_clock::RATES.start());

@@ -6,10 +6,8 @@
 //! *Tested by*: `tests/races/dispatch_pool.rs`, `tests/races/dispatch_ends.rs`,
 //! `tests/races/dispatch_inside.rs`.
 
-use std::cell::Cell;
-
 use crate::dispatch::waits::{Post, serve};
-use crate::dispatch::{Party, contained, work_for};
+use crate::dispatch::{Party, contained, work_to_the_end_for, works_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
 use super::queue::{Done, Queue};
@@ -23,8 +21,6 @@ pub(super) struct Crew<T> {
 }
 
 thread_local! {
-    /// The number of the pool that the thread is a worker of, until the thread ends.
-    static EMPLOYER: Cell<u64> = const { Cell::new(0) };
     /// The pools whose payloads the thread is running inline, where it handed them over.
     static HELPING: Nesting<u64> = const { Nesting::new() };
 }
@@ -41,14 +37,13 @@ impl<T: Send + 'static> Crew<T> {
 
     /// Runs payloads on a worker's thread until the queue is closed and empty.
     pub(super) fn serve(self: Arc<Crew<T>>) {
-        EMPLOYER.set(self.number);
         let take_all = || {
             let mut before = None;
             while let Some(payload) = self.queue.take(before) {
                 before = Some(self.run(payload));
             }
         };
-        work_for(self.party(), || serve(self.clone(), take_all));
+        work_to_the_end_for(self.party(), || serve(self.clone(), take_all));
         // This may be the last reference: it drops the captures of `work`, which may panic.
         contained(|| drop(self));
     }
@@ -61,7 +56,7 @@ impl<T: Send + 'static> Crew<T> {
 
     /// Whether the calling thread is one of the pool's workers or runs one of its tasks.
     pub(super) fn is_inside(&self) -> bool {
-        EMPLOYER.get() == self.number || HELPING.with(|helping| helping.is_inside(&self.number))
+        works_for(self.party()) || HELPING.with(|helping| helping.is_inside(&self.number))
     }
 
     /// The party that the workers work for.

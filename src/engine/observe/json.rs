@@ -27,7 +27,7 @@ use super::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stat
 /// engine.schedule_detached(Duration::from_millis(5), || ())?;
 /// let snapshot = engine.snapshot();
 /// let listing: Listing<'_> = snapshot.listing();
-/// let json = r#"[{"due_in_ns":5000000,"level":1,"shard":0,"precise":false}]"#;
+/// let json = r#"[{"due_in_ns":5000000,"level":1,"shard":0}]"#;
 /// assert_eq!(serde_json::to_string(&listing)?, json);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -112,7 +112,6 @@ impl Serialize for Listed<'_> {
             "due_in_ns": timer.deadline.map(|deadline| distance_ns(from, deadline)),
             "level": timer.level,
             "shard": timer.shard,
-            "precise": timer.precise,
         })
     }
 }

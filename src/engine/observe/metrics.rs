@@ -242,9 +242,8 @@ impl<T: Send + 'static> Engine<T> {
     /// installed now. Make one and keep it: if there are several, each records every lateness.
     pub fn metrics(&self) -> Metrics {
         let core = self.core().clone();
-        let all = core.both().map(|core| &core.observers);
-        let each = all.flat_map(|all| (0..all.len()).map(|i| Watched(all.clone(), i)));
-        let observers = each.collect();
+        let all = &core.observers;
+        let observers = (0..all.len()).map(|i| Watched(all.clone(), i)).collect();
         Metrics::of(Monitor::new(move || Stats::of(&core)), observers)
     }
 }

@@ -32,7 +32,6 @@ use crate::shard::{Counted, Violation};
 pub use json::Listing;
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
-pub(super) use overdue::LastLook;
 pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
@@ -43,9 +42,11 @@ pub(crate) use window::Window;
 
 impl<T: Send + 'static> Engine<T> {
     /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
-    /// when no thread is inside a call. O(threads that use the engine at a time).
+    /// when no thread is inside a call. A timer that is due counts until it is handed over: while a
+    /// task runs, those behind it in its batch are still pending, though their handles say
+    /// [`State::Fired`](crate::State::Fired). O(threads that use the engine at a time).
     pub fn len(&self) -> usize {
-        self.core().both().map(|core| core.shared.all_counters.pending() as usize).sum()
+        self.core().shared.all_counters.pending() as usize
     }
 
     /// Whether no timer is pending: as exact as [`len`](Engine::len), at the same cost.
@@ -58,11 +59,9 @@ impl<T: Send + 'static> Engine<T> {
         self.core().instant_now()
     }
 
-    /// Returns the number of shards. Shards are numbered from zero. With
-    /// [`Builder::precise`](crate::Builder::precise) there is one more, the last, which has the
-    /// precise timers.
+    /// Returns the number of shards. Shards are numbered from zero.
     pub fn shards(&self) -> usize {
-        self.core().all_shards()
+        self.core().shards.len()
     }
 
     /// Returns what the engine has counted so far, and what is [overdue](Engine::overdue). Waits
@@ -97,7 +96,8 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// The snapshot is weakly consistent. A timer that is pending throughout and is not reset
     /// meanwhile is in it once. A timer that is scheduled, ends or is reset meanwhile may be in it,
-    /// not in it, or in it twice.
+    /// not in it, or in it twice. One that a reaper has collected is not in it, though
+    /// [`len`](Engine::len) counts it until it is handed over.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -130,7 +130,7 @@ impl<T: Send + 'static> Engine<T> {
         let core = self.core();
         assert!(!works_for(core.party()), "a task cannot check its own engine");
         assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
-        core.both().try_for_each(Core::check)
+        core.check()
     }
 }
 
@@ -155,6 +155,12 @@ impl<T: Send + 'static> Core<T> {
             let counted = self.shared.all_counters.pending();
             Violation::unless_equal("pending timers", sum.pending, counted)?;
             Violation::unless_equal("dead entries", sum.dead, self.shared.all_counters.dead())?;
+            let (filed, most) = (sum.pending + sum.kept + sum.dead, self.shared.most_filed());
+            Violation::unless_equal(
+                "entries filed beyond the most",
+                filed.saturating_sub(most),
+                0,
+            )?;
             Violation::unless_equal("living timers", sum.pending, self.shared.balanced_living())?;
         }
         Ok(())

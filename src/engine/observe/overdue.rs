@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::engine::core::Core;
 use crate::reaper::{Found, StuckTask};
-use crate::sync::{Counter, Ordering, thread};
+use crate::sync::thread;
 
 /// The timers that are overdue when [`Engine::overdue`](crate::Engine::overdue) is called, and the
 /// tasks that are stuck.
@@ -41,23 +41,6 @@ pub struct Overdue {
     pub stuck: Vec<StuckTask>,
 }
 
-/// What the last look into a shard has found. A shard that a thread serves is not looked into all
-/// the time, since its reaper would wait.
-#[derive(Debug)]
-pub(in crate::engine) struct LastLook {
-    /// When it was begun.
-    at_ns: Counter,
-    /// Since when a timer is due, or [`NONE_NS`].
-    since_ns: Counter,
-    /// Which look has found that: when it was begun.
-    found_at_ns: Counter,
-}
-
-const NONE_NS: u64 = u64::MAX;
-
-/// Between two looks into one shard.
-const LOOK_EVERY_NS: u64 = 1_000_000;
-
 /// How often a look gives way to another thread that looks into the same shard, which takes less
 /// than a microsecond unless the system suspends that thread. There is an end, since that thread
 /// does not exist in the child of a fork.
@@ -85,20 +68,19 @@ impl<T> Core<T> {
     ) -> (Duration, usize) {
         let lost = self.crew.iter().flat_map(|crew| crew.stuck().iter());
         lost.for_each(|(number, shard, since_ns)| stuck(shard, Some(number), since_ns));
-        let ages = (0..self.all_shards()).filter_map(|shard| self.age_in(shard, &mut stuck));
+        let ages = (0..self.shards.len()).filter_map(|shard| self.age_in(shard, &mut stuck));
         ages.fold((Duration::ZERO, 0), |(oldest, shards), age| (oldest.max(age), shards + 1))
     }
 
     /// The age of the oldest timer that is due in a shard of the engine; `stuck` as above.
     fn age_in(
         &self,
-        number: usize,
+        index: usize,
         stuck: impl FnOnce(usize, Option<usize>, u64),
     ) -> Option<Duration> {
-        let (core, index) = self.part(number);
-        let server = || self.crew.as_ref().map(|crew| crew.server(number));
+        let server = || self.crew.as_ref().map(|crew| crew.server(index));
         let before = server();
-        let try_look = || core.ending.try_look(index, &core.clock, core.stuck_after_ns);
+        let try_look = || self.ending.try_look(index, &self.clock, self.stuck_after_ns);
         let mut looked = try_look();
         for _ in 0..MAX_YIELDS {
             if looked.is_some() {
@@ -109,79 +91,13 @@ impl<T> Core<T> {
         }
         let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
         match found {
-            Found::Stuck(_, since_ns) if server() == before => stuck(number, before, since_ns),
+            Found::Stuck(_, since_ns) if server() == before => stuck(index, before, since_ns),
             _ => {}
         }
-        let now_ns = core.clock.now_ns();
-        let look = || {
-            let oldest = core.shards[index].oldest_due(core.scale.floor(now_ns));
-            oldest.and_then(|oldest| core.scale.start_ns(oldest))
-        };
-        let filed_ns = match self.crew {
-            Some(_) => core.looks[index].or_look(now_ns, look),
-            None => look(),
-        };
+        let now_ns = self.clock.now_ns();
+        let oldest = self.shards[index].oldest_due(self.scale.floor(now_ns));
+        let filed_ns = oldest.and_then(|oldest| self.scale.start_ns(oldest));
         let since_ns = filed_ns.into_iter().chain(in_hand_ns).min()?;
         Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
-    }
-}
-
-// === impl LastLook ===
-
-impl LastLook {
-    /// None was taken yet.
-    pub(in crate::engine) fn new() -> LastLook {
-        let [at_ns, since_ns, found_at_ns] = [0, NONE_NS, 0].map(Counter::new);
-        LastLook { at_ns, since_ns, found_at_ns }
-    }
-
-    /// What the last look has found, or this one, if it is time for one at `now_ns`. `None` as well
-    /// while another thread looks.
-    fn or_look(&self, now_ns: u64, look: impl FnOnce() -> Option<u64>) -> Option<u64> {
-        // ORDER: Relaxed - the CAS decides who looks; the numbers are for those who look on.
-        let at_ns = self.at_ns.load(Ordering::Relaxed);
-        if now_ns >= at_ns.saturating_add(LOOK_EVERY_NS) {
-            // ORDER: Relaxed - as above.
-            let begun =
-                self.at_ns.compare_exchange(at_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed);
-            begun.ok()?;
-            let found = look();
-            // ORDER: Relaxed, then Release - pairs with the Acquire below: what it has found.
-            self.since_ns.store(found.unwrap_or(NONE_NS), Ordering::Relaxed);
-            self.found_at_ns.store(now_ns, Ordering::Release);
-            return found;
-        }
-        // ORDER: Acquire - pairs with the Release above. (What an older look has found may be long
-        // over.)
-        let is_found = self.found_at_ns.load(Ordering::Acquire) == at_ns;
-        // ORDER: Relaxed - ordered by the load before it.
-        let since_ns = self.since_ns.load(Ordering::Relaxed);
-        (is_found && since_ns != NONE_NS).then_some(since_ns)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn never() -> Option<u64> {
-        unreachable!("it is not time")
-    }
-
-    #[test]
-    fn a_look_counts_for_a_while_and_an_old_one_never() {
-        let last = LastLook::new();
-        assert_eq!(last.or_look(LOOK_EVERY_NS, || Some(7)), Some(7));
-        assert_eq!(last.or_look(2 * LOOK_EVERY_NS - 1, never), Some(7));
-        let later = 1_000 * LOOK_EVERY_NS;
-        let meanwhile = || {
-            assert_eq!(last.or_look(later, never), None, "the first one looks");
-            assert_eq!(last.or_look(later - 1, never), None, "its clock was read before");
-            Some(9)
-        };
-        assert_eq!(last.or_look(later, meanwhile), Some(9));
-        assert_eq!(last.or_look(later, never), Some(9));
-        assert_eq!(last.or_look(2 * later, || None), None);
-        assert_eq!(last.or_look(2 * later, never), None);
     }
 }

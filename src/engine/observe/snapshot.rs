@@ -44,16 +44,9 @@ use super::stats::table;
 pub struct Snapshot {
     timers: Vec<PendingTimer>,
     taken_at: Instant,
-    /// The wheels' shape; then that of the precise timers' wheel, if there is one.
-    shapes: Vec<Shape>,
-    shards: usize,
-}
-
-/// The shape of a wheel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Shape {
     scale: Scale,
     geometry: Geometry,
+    shards: usize,
 }
 
 /// A timer that was pending.
@@ -78,9 +71,6 @@ pub struct PendingTimer {
     pub level: u8,
     /// The shard that serves it.
     pub shard: usize,
-    /// Whether it is [precise](crate::When::precise): its level is one of another wheel, whose
-    /// buckets are narrower.
-    pub precise: bool,
 }
 
 /// How many timers are on a level of the wheel: [`Snapshot::by_level`].
@@ -161,27 +151,21 @@ const DUE_TIMES: usize = SPANS_MS.len() + 3;
 impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
         let taken_at = core.instant_now();
-        let (mut timers, mut shapes, mut shards) = (Vec::new(), Vec::new(), 0);
-        for (core, precise) in core.both().zip([false, true]) {
-            // A chain that changes under the reader may lead it on for ever: it stops after this
-            // many steps.
-            let all_counters = &core.shared.all_counters;
-            let steps = 2 * (all_counters.pending() + all_counters.dead()) + (1 << 16);
-            for shard in &core.shards {
-                shard.scan(reader, steps, shard.looks(), |found| {
-                    timers.push(PendingTimer {
-                        deadline: core.instant_of(found.deadline),
-                        level: found.level,
-                        shard: shards + found.shard as usize,
-                        precise,
-                    });
+        let mut timers = Vec::new();
+        // A chain that changes under the reader may lead it on for ever: it stops after this many
+        // steps.
+        let steps = 2 * core.shared.most_filed() + (1 << 16);
+        for shard in &core.shards {
+            shard.scan(reader, steps, shard.looks(), |found| {
+                timers.push(PendingTimer {
+                    deadline: core.instant_of(found.deadline),
+                    level: found.level,
+                    shard: found.shard as usize,
                 });
-            }
-            shards += core.shards.len();
-            let geometry = *core.shards[0].wheel().geometry();
-            shapes.push(Shape { scale: core.scale, geometry });
+            });
         }
-        Snapshot { timers, taken_at, shapes, shards }
+        let geometry = *core.shards[0].wheel().geometry();
+        Snapshot { timers, taken_at, scale: core.scale, geometry, shards: core.shards.len() }
     }
 
     /// Iterates over the timers, in no particular order.
@@ -204,18 +188,12 @@ impl Snapshot {
         self.taken_at
     }
 
-    /// Returns how many timers are on each level of the wheel that has any, from the lowest. The
-    /// levels of the precise timers' wheel come last. O(n).
+    /// Returns how many timers are on each level of the wheel that has any, from the lowest. O(n).
     pub fn by_level(&self) -> Vec<LevelCount> {
-        let mut counts = Vec::new();
-        for (shape, precise) in self.shapes.iter().zip([false, true]) {
-            let mut timers = vec![0; usize::from(shape.geometry.levels())];
-            let of_this = self.iter().filter(|timer| timer.precise == precise);
-            of_this.for_each(|timer| timers[usize::from(timer.level) - 1] += 1);
-            let count = |(level, timers)| LevelCount { level, width: shape.width(level), timers };
-            counts.extend((1..).zip(timers).filter(|&(_, timers)| timers > 0).map(count));
-        }
-        counts
+        let mut timers = vec![0; usize::from(self.geometry.levels())];
+        self.iter().for_each(|timer| timers[usize::from(timer.level) - 1] += 1);
+        let count = |(level, timers)| LevelCount { level, width: self.width(level), timers };
+        (1..).zip(timers).filter(|&(_, timers)| timers > 0).map(count).collect()
     }
 
     /// Returns how many timers are due how soon, from the soonest. The result always has all twelve
@@ -247,9 +225,8 @@ impl Snapshot {
         let is_over = |&span_ms: &u64| Duration::from_millis(span_ms) <= left;
         if left.is_zero() { 0 } else { 1 + SPANS_MS.partition_point(is_over) }
     }
-}
 
-impl Shape {
+    /// How wide the buckets of a level are.
     fn width(&self, level: u8) -> Duration {
         let ns = u128::from(self.geometry.width(level)) * u128::from(self.scale.tick_ns());
         let secs = u64::try_from(ns / 1_000_000_000);

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::engine::core::Core;
-use crate::memory::{Count, Sums};
+use crate::memory::Count;
 use crate::reaper::{Lateness, Observer};
 
 /// What an engine has counted since it was built.
@@ -66,7 +66,7 @@ pub struct Stats {
     pub fired: u64,
     /// Payloads returned because the engine stopped.
     pub returned: u64,
-    /// Timers pending.
+    /// Timers pending: those that wait, and those that are due and were not handed over yet.
     pub pending: u64,
     /// Timers moved to a lower level of their wheel.
     pub cascaded: u64,
@@ -101,11 +101,9 @@ pub struct Stats {
 
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
-        let sums = core.both().map(|core| core.shared.all_counters.sums());
-        let sums = sums.reduce(Sums::plus).expect("there is one core at least");
+        let sums = core.shared.all_counters.sums();
         let mut stuck = 0;
         let (overdue, _) = core.backlog(|_, _, _| stuck += 1);
-        let observers = || core.both().flat_map(|core| &*core.observers);
         Stats {
             scheduled: sums.scheduled(),
             seated: sums.get(Count::Seated),
@@ -122,9 +120,9 @@ impl Stats {
             takeovers: sums.get(Count::TakenOver),
             stuck,
             overdue,
-            saturated: observers().filter(|observer| observer.is_saturated()).count(),
+            saturated: core.observers.iter().filter(|observer| observer.is_saturated()).count(),
             wake_ups: sums.get(Count::WokeUp),
-            lateness: Lateness::of(observers().map(Observer::lateness)),
+            lateness: Lateness::of(core.observers.iter().map(Observer::lateness)),
         }
     }
 }

@@ -84,8 +84,7 @@ impl<T: Send + 'static> Window for Glass<T> {
     fn latenesses(&self) -> Option<BTreeMap<Duration, u64>> {
         self.look(|core| {
             let mut latenesses = BTreeMap::new();
-            let observers = core.both().flat_map(|core| &*core.observers);
-            for lateness in observers.map(Observer::lateness) {
+            for lateness in core.observers.iter().map(Observer::lateness) {
                 let count = |late, timers| *latenesses.entry(late).or_default() += timers;
                 lateness.tell_new(&mut Seen::nothing(), count);
             }
@@ -94,16 +93,12 @@ impl<T: Send + 'static> Window for Glass<T> {
     }
 
     fn callers(&self) -> Option<Noted> {
-        self.look(|core| {
-            let mut noted = Noted::default();
-            core.both().for_each(|core| core.callers.add_to(&mut noted));
-            noted
-        })
+        self.look(|core| core.callers.noted())
     }
 
     fn want_callers(&self, wants: bool) {
         let want = |core: &Core<T>| if wants { core.callers.want() } else { core.callers.unwant() };
         // If the engine is gone, there is nothing to know.
-        let _ = self.look(|core| core.both().for_each(want));
+        let _ = self.look(want);
     }
 }

@@ -42,9 +42,11 @@ impl Alarm {
     pub(super) fn poll(&mut self, tick: Tick, waker: &Waker) -> Poll<Result<(), SleepError>> {
         if let Some(handle) = self.timer.handle_mut().filter(|_| tick != self.tick) {
             debug_assert!(tick > self.tick, "an earlier item has moved the timer");
-            // If it has fired, what was due then is gone: a look at the clock finds that.
             if self.engine.postpone(handle, tick) {
                 self.tick = tick;
+            } else {
+                // It has fired, and what was due then is gone; or it is in a crowd.
+                self.cancel();
             }
         }
         let state = match self.timer.state() {
@@ -66,7 +68,7 @@ impl Alarm {
         let Some(computed) = self.engine.compute_tick(tick) else { return self.ring() };
         self.tick = tick;
         if !self.engine.postpone(handle, tick) {
-            // It has fired, or its bucket opens later than that.
+            // It has fired, or its entry serves no such time.
             self.timer.reschedule(self.engine, computed);
         }
     }

@@ -196,8 +196,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Inserts an item that is due at `when`: a [`Duration`] from this call, an [`Instant`] by the
-    /// engine's clock, or a [`When`], which may have a slack. (Items are not
-    /// [precise](When::precise).) Returns its key.
+    /// engine's clock, or a [`When`], which may have a slack. Returns its key.
     ///
     /// If the delay is too long to represent, or the engine is gone, the item never comes out, but
     /// can be removed and reset. An item whose deadline has passed is due at once; the

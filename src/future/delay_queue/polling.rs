@@ -38,8 +38,7 @@ impl<T> DelayQueue<T> {
     /// Cancel safe: if the future is dropped before it returns, no item is lost.
     ///
     /// # Panics
-    /// If items are pending and the engine has stopped or is full. [`try_expired`] returns an error
-    /// instead.
+    /// If items are pending and the engine has stopped. [`try_expired`] returns an error instead.
     ///
     /// [`try_expired`]: Self::try_expired
     pub async fn expired(&mut self) -> Option<Expired<T>> {
@@ -59,9 +58,8 @@ impl<T> DelayQueue<T> {
     /// As [`expired`](Self::expired), but returns an error instead of panicking.
     ///
     /// # Errors
-    /// Items are pending, none is due, and the engine is full or has stopped. They stay in the
-    /// queue. Polling again returns those that have become due since, and retries if the engine was
-    /// full.
+    /// Items are pending, none is due, and the engine has stopped. They stay in the queue. Polling
+    /// again returns those that have become due since.
     ///
     /// ```
     /// use std::time::Duration;
@@ -215,15 +213,11 @@ impl<T> DelayQueue<T> {
 }
 
 /// Yields the items whose deadlines have passed. Ends when the queue is empty, or when the engine
-/// has stopped and no item is due; panics if the engine is full.
+/// has stopped and no item is due.
 impl<T> Stream for DelayQueue<T> {
     type Item = Expired<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        match ready!(self.poll_try_expired(cx)) {
-            Ok(expired) => Poll::Ready(expired),
-            Err(SleepError::Stopped) => Poll::Ready(None),
-            Err(error) => panic!("a delay queue cannot wait: {error}"),
-        }
+        self.poll_try_expired(cx).map(|expired| expired.ok().flatten())
     }
 }

@@ -1,15 +1,13 @@
 //! tickless where reapers wait in user space: with precise timers, and with `spin_before`.
 
-use std::pin::Pin;
 use std::time::Duration;
 
-use tickless::{Engine, Handle, When};
+use tickless::{Engine, Handle};
 
 use super::tickless_closures::{level_widths, report};
-use super::{Contender, Producer, Setup};
+use super::{Contender, Setup};
 use crate::error::BenchError;
 use crate::record::Extra;
-use crate::sink;
 use crate::workload::Workload;
 
 /// The share of a core for precise timers.
@@ -18,9 +16,6 @@ const SHARE: f64 = 0.25;
 /// An engine of precise timers.
 #[derive(Debug)]
 pub(crate) struct Precise(Engine);
-
-/// One thread's side of it.
-pub(crate) struct PreciseProducer(Engine);
 
 /// An engine whose reapers wait in user space for the next tick, as much as they like.
 #[derive(Debug)]
@@ -31,7 +26,7 @@ impl Contender for Precise {
     const ABOUT: &'static str = "this crate: precise timers, a quarter of a core for waiting";
 
     type Timer = Option<Handle>;
-    type Producer = PreciseProducer;
+    type Producer = Engine;
 
     fn lacks(workload: Workload) -> Option<&'static str> {
         let is_for_few = matches!(workload, Workload::Precise | Workload::Single);
@@ -43,28 +38,12 @@ impl Contender for Precise {
         built.map(Precise).map_err(BenchError::setup(Self::NAME))
     }
 
-    fn producer(&self) -> PreciseProducer {
-        PreciseProducer(self.0.clone())
+    fn producer(&self) -> Engine {
+        self.0.clone()
     }
 
     fn report(&self, extra: &mut Extra) {
         report(&self.0.stats(), extra);
-    }
-}
-
-impl Producer for PreciseProducer {
-    type Timer = Option<Handle>;
-
-    #[inline]
-    fn schedule(&mut self, timer: Pin<&mut Option<Handle>>, delay: Duration, token: u64) {
-        let when = When::after(delay).precise();
-        let handle = self.0.schedule(when, move || sink::fire(token));
-        *timer.get_mut() = Some(handle.expect("the engine runs and has no limit"));
-    }
-
-    #[inline]
-    fn cancel(&mut self, timer: Pin<&mut Option<Handle>>) -> bool {
-        timer.get_mut().take().is_some_and(Handle::cancel)
     }
 }
 

@@ -67,12 +67,6 @@ const TESTS: &[Test] = &[
     ("races::a_turn_in_a_snapshot", races::a_turn_in_a_snapshot, &["ScanAgain"]),
     ("races::a_stop_in_a_schedule", races::a_stop_in_a_schedule, &["NoticeRefused"]),
     ("races::a_call_before_a_sleep", races::a_call_before_a_sleep, &["SleepCalledOff"]),
-    (
-        "races::a_schedule_while_the_alarm_is_set",
-        races::a_schedule_while_the_alarm_is_set,
-        &["SetterBusy", "SetterLate"],
-    ),
-    ("races::a_lone_timer_is_followed", races::a_lone_timer_is_followed, &["WatcherCalled"]),
     ("races::a_leader_while_a_turn_ends", races::a_leader_while_a_turn_ends, &["RoleBusy"]),
 ];
 

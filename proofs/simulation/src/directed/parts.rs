@@ -52,7 +52,7 @@ pub(super) fn a_shard_is_closed_in_a_reset() {
         observer: &Observer::default(),
         stopping: &AtomicBool::new(false),
         watch: None,
-        part: None,
+        leads: false,
     };
     assert!(reaper.turn(&mut InHand::new(), Tick::new(9), usize::MAX).is_none());
     assert!(!reaper.stopping.load(Ordering::Relaxed));

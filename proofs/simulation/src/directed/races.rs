@@ -252,34 +252,6 @@ pub(super) fn a_call_before_a_sleep() {
     });
 }
 
-/// While a thread sets the alarm of a sleeping reaper, another one is to set it to an earlier time,
-/// for which the reaper wakes up.
-pub(super) fn a_schedule_while_the_alarm_is_set() {
-    until_reached_in_rounds(&["SetterBusy", "SetterLate"], |n, patience| {
-        let engine = engine();
-        // It sleeps then.
-        thread::sleep(patience);
-        let other = engine.clone();
-        let call = move || fire(&other).recv().expect("the timer fires");
-        meanwhile::arrange(n, || (), call);
-        engine.schedule_detached(FAR / 2, || ()).expect("there is no limit");
-        meanwhile::end();
-    });
-}
-
-/// The task of a lone timer schedules the next one.
-pub(super) fn a_lone_timer_is_followed() {
-    let engine = Engine::builder().shards(1).build().expect("the configuration is valid");
-    until_reached(&["WatcherCalled"], || {
-        let (followed, is_followed) = mpsc::channel();
-        let other = engine.clone();
-        let task = move || _ = followed.send(fire(&other));
-        engine.schedule_detached(NS, task).expect("there is no limit");
-        let is_fired = is_followed.recv().expect("the timer fires");
-        is_fired.recv().expect("the next one fires");
-    });
-}
-
 /// A thread has let another one lead, because its own shard takes long. The leader comes to that
 /// shard when the turn has just ended, and its role is not free yet.
 pub(super) fn a_leader_while_a_turn_ends() {
