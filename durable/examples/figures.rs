@@ -157,6 +157,7 @@ fn put(number: u64) -> Op {
         first_due_ms: due_ms,
         attempt: 1,
         crashes: 0,
+        tried: false,
         key: None,
         payload,
     }))
@@ -262,6 +263,7 @@ fn backlog() -> Result<()> {
                 first_due_ms: due(number).due_ms,
                 attempt: 1,
                 crashes: 0,
+                tried: false,
                 key: None,
                 payload: payload(number).into(),
             };

@@ -36,12 +36,14 @@ pub fn all<S: Store, O: FnMut() -> Result<S, StoreError>>(place: impl Fn() -> O)
     a_batch_is_applied_in_order(place());
     each_change_tells_what_it_took_out(place());
     a_key_has_one_timer(place());
+    a_timer_is_added_only_where_there_is_none_with_its_key(place());
     a_timer_that_was_moved_is_found_by_its_number(place());
     what_is_gone_does_not_move(place());
     a_timer_is_written_anew_where_it_is(place());
     dead_letters_are_kept_apart(place());
     a_dead_letter_is_a_timer_again(place());
     a_batch_without_a_change_is_no_error(place());
+    what_is_there_is_counted_and_found(place());
     many_timers_are_not_mixed_up(place());
 }
 
@@ -95,6 +97,33 @@ pub fn sessions_are_counted_across_openings<S: Store>(
     assert_eq!((store.begin().unwrap(), store.begin().unwrap()), (4, 5));
 }
 
+/// A session that is reported is on the disk, also where writing fails. [`all`] does not run this,
+/// because it takes somebody who can have the store's writes fail: `fails` does so from then on, or
+/// no longer.
+///
+/// # Panics
+/// A session was reported, and the next opening reports it again.
+pub fn a_session_that_cannot_be_written_is_not_reported<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+    mut fails: impl FnMut(bool),
+) {
+    let mut store = open(&mut opens);
+    let mut last = store.begin().expect("a session begins");
+    for _ in 0..3 {
+        fails(true);
+        let told = store.begin();
+        fails(false);
+        drop(store);
+        store = open(&mut opens);
+        let next = store.begin().expect("a session begins");
+        let last_told = told.as_ref().map_or(last, |session| *session);
+        assert!(next > last_told, "{told:?} was told, and the next one is {next}");
+        // A session that was not reported may have begun all the same.
+        assert!(next <= last + 2, "after {last}, {told:?} and {next}");
+        last = next;
+    }
+}
+
 /// All parts of a record survive, whatever bytes they have.
 pub fn timers_come_back_as_they_were<S: Store>(mut opens: impl FnMut() -> Result<S, StoreError>) {
     let records = [
@@ -103,7 +132,7 @@ pub fn timers_come_back_as_they_were<S: Store>(mut opens: impl FnMut() -> Result
         Record { key: Some([].into()), ..record(3, 3) },
         Record { key: Some([0, 0xff, b'\''].into()), attempt: u32::MAX, ..record(4, 4) },
         Record { first_due_ms: 0, attempt: 7, crashes: u32::MAX, ..record(5, LAST) },
-        Record { first_due_ms: LAST, ..record(LAST, 6) },
+        Record { first_due_ms: LAST, tried: true, ..record(LAST, 6) },
     ];
     let batch: Vec<Op> = records.iter().map(put).collect();
     commit(&mut open(&mut opens), &batch);
@@ -213,6 +242,26 @@ pub fn a_key_has_one_timer<S: Store>(mut opens: impl FnMut() -> Result<S, StoreE
     assert_eq!(commit(&mut store, &[Op::CancelKey(key_of("a")), put(&a1)]), [None, None]);
     assert_eq!(commit(&mut store, &[Op::CancelKey(key_of(""))]), [Some(empty.position)]);
     assert_eq!(all_timers(&mut store), [b, none, a1]);
+}
+
+/// Of a timer with the same key, the place is told, and it stays.
+pub fn a_timer_is_added_only_where_there_is_none_with_its_key<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+) {
+    let new = |record: &Record| Op::PutNew(Arc::new(record.clone()));
+    let (first, second, third) = (keyed(9, 1, "k"), keyed(5, 2, "k"), keyed(7, 3, "l"));
+    let mut store = open(&mut opens);
+    let batch = [new(&first), new(&second), new(&third)];
+    assert_eq!(commit(&mut store, &batch), [None, Some(first.position), None]);
+    drop(store);
+    let mut store = open(&mut opens);
+    assert_eq!(commit(&mut store, &[new(&second)]), [Some(first.position)]);
+    assert_eq!(all_timers(&mut store), [third.clone(), first.clone()]);
+    // In order with other changes of the same batch.
+    let batch = [Op::CancelKey(key_of("k")), new(&second), put(&first), new(&second)];
+    let (first_at, second_at) = (Some(first.position), Some(second.position));
+    assert_eq!(commit(&mut store, &batch), [first_at, None, second_at, first_at]);
+    assert_eq!(all_timers(&mut store), [third, first]);
 }
 
 /// The number of a timer that is tried again finds it, after another opening too.
@@ -348,6 +397,34 @@ pub fn a_batch_without_a_change_is_no_error<S: Store>(
     commit(&mut store, &[put(&first)]);
     assert_eq!(commit(&mut store, &[Op::Remove(Position::LAST)]), [None]);
     assert_eq!(all_timers(&mut store), [first]);
+}
+
+/// A timer is found by its number wherever it is, and what there is is counted.
+pub fn what_is_there_is_counted_and_found<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+) {
+    let mut store = open(&mut opens);
+    let contents = store.contents().expect("it is counted");
+    assert_eq!((contents.timers, contents.first_due, contents.dead_letters), (0, None, 0));
+    let (first, second, third) = (keyed(10, 1, "k"), record(20, 2), record(5, 3));
+    assert_eq!(store.get(first.id()).unwrap(), None);
+    let position = Position { due_ms: 30, number: 1 };
+    let moved = Record { position, attempt: 2, tried: true, ..first.clone() };
+    let letter = Arc::new(DeadLetter::new(third.clone(), "why"));
+    commit(&mut store, &[put(&first), put(&second), put(&third)]);
+    let away = Op::Move { from: first.position, to: Arc::new(moved.clone()) };
+    commit(&mut store, &[away, Op::Bury { from: third.position, letter }]);
+    drop(store);
+    let mut store = open(&mut opens);
+    let contents = store.contents().expect("it is counted");
+    assert_eq!((contents.timers, contents.dead_letters), (2, 1));
+    assert_eq!(contents.first_due, Some(second.due()));
+    assert_eq!(store.get(first.id()).unwrap(), Some(moved));
+    assert_eq!(store.get(second.id()).unwrap(), Some(second.clone()));
+    assert_eq!(store.get(third.id()).unwrap(), None, "a letter is no timer");
+    for stranger in [Position { due_ms: 11, number: 1 }, Position { due_ms: 30, number: 1 }] {
+        assert_eq!(store.get(TimerId::of(stranger)).unwrap(), None);
+    }
 }
 
 /// Some thousands of changes in batches, compared with a sorted map.

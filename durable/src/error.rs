@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub enum StoreErrorKind {
     /// What is stored is damaged, or is not what this crate has written. Nothing was changed.
     Corrupt,
-    /// A later version of this crate has written what is stored.
+    /// Another version of this crate has written what is stored.
     Version,
     /// There is no room: the disk is full, or a limit on the file's size is reached.
     Full,

@@ -11,13 +11,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Calls it, and returns what it returns, or the text with which it has panicked.
 pub(crate) fn call<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     // The callers use nothing that the body has left half done.
-    catch_unwind(AssertUnwindSafe(body)).map_err(|panic| {
-        let text = text(&*panic).to_owned();
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            std::mem::forget(again);
-        }
-        text
-    })
+    catch_unwind(AssertUnwindSafe(body)).map_err(text_of)
+}
+
+/// The text with which something has panicked.
+pub(crate) fn text_of(panic: Box<dyn Any + Send>) -> String {
+    let text = text(&*panic).to_owned();
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+    text
 }
 
 fn text(panic: &(dyn Any + Send)) -> &str {

@@ -32,10 +32,10 @@ pub use record::{DeadLetter, Key, Record};
 #[doc(hidden)]
 pub use service::ByHand;
 pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats};
+#[doc(inline)]
+pub use store::{Contents, Op, RedbOptions, RedbStore, Store};
 #[cfg(feature = "sqlite")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
 #[doc(inline)]
-pub use store::SqliteStore;
-#[doc(inline)]
-pub use store::{Op, RedbOptions, RedbStore, Store};
+pub use store::{SqliteOptions, SqliteStore};
 pub use tickless::periodic::{Backoff, Jitter};

@@ -59,6 +59,25 @@ impl Position {
     /// After every timer.
     pub const LAST: Position = Position { due_ms: u64::MAX, number: u64::MAX };
 
+    /// The position of the timer with this number if it is due at that time.
+    pub fn at(time: SystemTime, number: u64) -> Position {
+        Position { due_ms: ms_at_or_after(time), number }
+    }
+
+    /// The position before all timers that are due at that time or later.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tickless_durable::Position;
+    ///
+    /// let at = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
+    /// assert!(Position::before_all_at(at) < Position { due_ms: 5000, number: 0 });
+    /// assert!(Position::before_all_at(at) > Position { due_ms: 4999, number: 7 });
+    /// ```
+    pub fn before_all_at(time: SystemTime) -> Position {
+        Position { due_ms: ms_at_or_after(time), number: 0 }.before()
+    }
+
     /// The position as a key.
     pub const fn to_bytes(self) -> [u8; 16] {
         (((self.due_ms as u128) << 64) | self.number as u128).to_be_bytes()

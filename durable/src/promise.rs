@@ -121,6 +121,11 @@ impl<T: Clone> Reply<T> {
         self.shared.state().value.clone()
     }
 
+    /// It is about this new timer.
+    pub(crate) fn about(self, id: TimerId) -> Reply<T> {
+        Reply { number: Some(id.first_position().number), ..self }
+    }
+
     fn hurry(&self) {
         if self.shared.state().value.is_none()
             && let Some(core) = self.core.upgrade()
@@ -161,8 +166,7 @@ impl<T> std::fmt::Debug for Reply<T> {
 
 impl Ticket {
     pub(crate) fn new(id: TimerId, reply: Reply<()>) -> Ticket {
-        let number = Some(id.first_position().number);
-        Ticket { id, reply: Reply { number, ..reply } }
+        Ticket { id, reply: reply.about(id) }
     }
 
     /// The timer's number, by which it can be cancelled, also after a restart.

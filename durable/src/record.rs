@@ -1,8 +1,8 @@
 //! What a store keeps of a timer, and how that is written.
 //!
-//! A record is one value: a byte with the version, then the attempt, the crashes, when the timer
-//! was first due, the key and the payload, and a checksum over all of it and over its position. A
-//! store with columns may keep the parts apart instead.
+//! A record is one value: a byte with the version, then the attempt, the crashes, whether it was
+//! tried, when the timer was first due, the key and the payload, and a checksum over all of it and
+//! over its position. A store with columns may keep the parts apart instead.
 //!
 //! *Tested by*: here, and in every store by the conformance suite.
 
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::{Position, TimerId, time_of};
+use crate::position::{Position, TimerId, ms_at_or_after, time_of};
 
 /// What the layout of a record is called in its first byte.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The key of a timer.
 pub type Key = Arc<[u8]>;
@@ -30,6 +30,8 @@ pub struct Record {
     /// How many attempts in a row may have been cut off by the end of their process: each was
     /// noted before it began, and nothing became of it. See [`crashes`](crate::Builder::crashes).
     pub crashes: u32,
+    /// Whether a handler may have had it before. Unlike the two counters, this is never taken back.
+    pub tried: bool,
     /// The key under which it can be replaced and cancelled. Of the timers of a store, one at most
     /// has a given key.
     pub key: Option<Key>,
@@ -53,12 +55,22 @@ impl Record {
     /// A new timer.
     pub(crate) fn new(position: Position, key: Option<Key>, payload: Arc<[u8]>) -> Record {
         let first_due_ms = position.due_ms;
-        Record { position, first_due_ms, attempt: 1, crashes: 0, key, payload }
+        Record { position, first_due_ms, attempt: 1, crashes: 0, tried: false, key, payload }
+    }
+
+    /// How long its key and its payload are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + self.key.as_ref().map_or(0, |key| key.len())
     }
 
     /// The timer's number for callers.
     pub fn id(&self) -> TimerId {
         TimerId::of(Position { due_ms: self.first_due_ms, number: self.position.number })
+    }
+
+    /// When the timer is due next. A time that the system cannot represent is its earliest.
+    pub fn due(&self) -> SystemTime {
+        time_of(self.position.due_ms).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// When the timer was first due. A time that the system cannot represent is its earliest.
@@ -99,13 +111,23 @@ impl DeadLetter {
         DeadLetter { record, error: error.into() }
     }
 
+    /// A record that cannot be read, with the bytes that stand in its place.
+    pub(crate) fn unreadable(record: Record, error: &StoreError) -> DeadLetter {
+        DeadLetter::new(Record { tried: true, ..record }, error.to_string())
+    }
+
     /// The timer's number.
     pub fn id(&self) -> TimerId {
         self.record.id()
     }
 
-    /// The timer that is made of this letter again. It has no key, which another may have by now.
-    pub(crate) fn revived(&self, due_ms: u64) -> Record {
+    /// The timer that is made of this letter again, for an [`Op::Revive`](crate::Op::Revive). It
+    /// has no key, which another may have by now.
+    pub fn revived(&self, at: SystemTime) -> Record {
+        self.revived_ms(ms_at_or_after(at))
+    }
+
+    pub(crate) fn revived_ms(&self, due_ms: u64) -> Record {
         let position = Position { due_ms, number: self.record.position.number };
         Record { position, attempt: 1, crashes: 0, key: None, ..self.record.clone() }
     }
@@ -137,6 +159,7 @@ fn encode(record: &Record, error: Option<&str>) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend(record.attempt.to_le_bytes());
     bytes.extend(record.crashes.to_le_bytes());
+    bytes.push(record.tried.into());
     bytes.extend(record.first_due_ms.to_le_bytes());
     put(&mut bytes, record.key.as_deref());
     put(&mut bytes, Some(&record.payload));
@@ -157,6 +180,10 @@ fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), 
                 format!("the record at {position:?} has version {later}, later than {VERSION}"),
             ));
         }
+        Some(&1) => {
+            let message = format!("the record at {position:?} has version 1, before any release");
+            return Err(StoreError::new(StoreErrorKind::Version, message));
+        }
         _ => return Err(wrong("it has no version")),
     }
     if checksum(position, body) != u32::from_le_bytes(*sum) {
@@ -166,6 +193,7 @@ fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), 
     let parts = (|| {
         let attempt = u32::from_le_bytes(take(&mut rest)?);
         let crashes = u32::from_le_bytes(take(&mut rest)?);
+        let [tried @ (0 | 1)] = take(&mut rest)? else { return None };
         let first_due_ms = u64::from_le_bytes(take(&mut rest)?);
         let key = take_part(&mut rest)?.map(Key::from);
         let payload = take_part(&mut rest)??.into();
@@ -173,7 +201,8 @@ fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), 
             Some(error) => Some(String::from_utf8(error.to_vec()).ok()?),
             None => None,
         };
-        Some((Record { position, first_due_ms, attempt, crashes, key, payload }, error))
+        let tried = tried == 1;
+        Some((Record { position, first_due_ms, attempt, crashes, tried, key, payload }, error))
     })();
     parts.filter(|_| rest.is_empty()).ok_or_else(|| wrong("its parts do not fit"))
 }
@@ -227,17 +256,20 @@ mod tests {
     fn records() -> impl Strategy<Value = Record> {
         let key = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20));
         let payload = proptest::collection::vec(any::<u8>(), 0..40);
-        (any::<(u64, u64, u64, u32, u32)>(), key, payload).prop_map(|(numbers, key, payload)| {
-            let (due_ms, number, first_due_ms, attempt, crashes) = numbers;
-            Record {
-                position: Position { due_ms, number },
-                first_due_ms,
-                attempt,
-                crashes,
-                key: key.map(Key::from),
-                payload: payload.into(),
-            }
-        })
+        (any::<(u64, u64, u64, u32, u32, bool)>(), key, payload).prop_map(
+            |(numbers, key, payload)| {
+                let (due_ms, number, first_due_ms, attempt, crashes, tried) = numbers;
+                Record {
+                    position: Position { due_ms, number },
+                    first_due_ms,
+                    attempt,
+                    crashes,
+                    tried,
+                    key: key.map(Key::from),
+                    payload: payload.into(),
+                }
+            },
+        )
     }
 
     proptest! {

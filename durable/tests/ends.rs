@@ -85,6 +85,44 @@ fn a_timer_that_was_missed_for_less_than_the_threshold_is_not_skipped() {
     assert_eq!(fired.recv().unwrap().0, "0");
 }
 
+/// A timer that has failed, is a dead letter, and is made a timer again.
+#[test]
+fn a_timer_that_was_revived_may_be_a_repeat_and_was_not_missed() {
+    let disk = Disk::default();
+    let (sender, fired) = mpsc::channel();
+    let handler = move |firing: &Firing<String>| {
+        sender.send(firing.may_be_repeat()).unwrap();
+        Err("on purpose")
+    };
+    let timers = builder().attempts(1).open(disk.open(), handler).unwrap();
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    assert_eq!(fired.recv(), Ok(false));
+    let letter = loop {
+        if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
+            break letter.clone();
+        }
+        thread::yield_now();
+    };
+    assert!(timers.revive(&letter, now()).wait().unwrap());
+    assert_eq!(fired.recv(), Ok(true), "a handler has had it");
+    let letter = loop {
+        if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
+            break letter.clone();
+        }
+        thread::yield_now();
+    };
+    timers.stop().unwrap();
+    // It waits again when the service opens, long after its time.
+    let mut record = letter.record.clone();
+    record.attempt = 1;
+    let from = record.position;
+    record.position.due_ms = 1;
+    disk.change(&[tickless_durable::Op::Revive { from, to: record.into() }]);
+    let (timers, fired) = sending(&disk, builder().misfire(Misfire::Skip));
+    assert_eq!(fired.recv().unwrap(), (text("a"), 1), "it was tried, so it was not missed");
+    timers.stop().unwrap();
+}
+
 #[test]
 fn timers_that_were_missed_can_be_spread_over_a_time() {
     // A service knows the time to the millisecond, so its opening can seem to be earlier than this.
@@ -263,6 +301,40 @@ fn a_stop_with_a_limit_leaves_the_handler_behind_and_its_timer_in_the_store() {
     let timers = builder().open(disk.open(), handler).unwrap();
     assert_eq!(fired.recv(), Ok(true));
     timers.stop().unwrap();
+}
+
+#[test]
+fn a_stop_with_a_limit_ends_one_that_waits_already() {
+    let disk = Disk::default();
+    let (timers, begun, release) = gated(&disk, builder().workers(1));
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    begun.recv().unwrap();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| timers.stop());
+        while !matches!(timers.cancel_key("none").try_get(), Some(Err(Error::Stopped))) {
+            thread::yield_now();
+        }
+        assert_eq!(timers.stop_within(Duration::from_millis(1)).unwrap(), 1);
+        waits.join().unwrap().unwrap();
+    });
+    assert_eq!(disk.timers().len(), 1, "it comes again");
+    drop(release);
+}
+
+#[test]
+fn a_handler_that_runs_for_longer_than_it_may_is_told_and_not_waited_for() {
+    let disk = Disk::default();
+    let limit = Duration::from_millis(1);
+    let (timers, begun, release) = gated(&disk, builder().workers(2).handler_limit(limit));
+    assert_eq!(timers.stats().stuck, 0);
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    begun.recv().unwrap();
+    while timers.stats().stuck == 0 {
+        thread::yield_now();
+    }
+    timers.stop().unwrap();
+    assert_eq!((timers.stats().stuck, disk.timers().len()), (1, 1));
+    drop(release);
 }
 
 #[test]

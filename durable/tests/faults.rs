@@ -10,8 +10,8 @@ use std::time::SystemTime;
 
 use common::Open;
 use tickless_durable::{
-    Durable, Error, Firing, Op, Position, Record, ScheduleError, ScheduleReason, StopError, Store,
-    StoreErrorKind,
+    Durable, Error, Firing, Op, Position, Record, RedbOptions, ScheduleError, ScheduleReason,
+    StopError, Store, StoreErrorKind,
 };
 
 fn record(number: u64) -> Record {
@@ -21,6 +21,7 @@ fn record(number: u64) -> Record {
         first_due_ms: position.due_ms,
         attempt: 1,
         crashes: 0,
+        tried: false,
         key: number.is_multiple_of(4).then(|| format!("key {number}").into_bytes().into()),
         payload: vec![number as u8; 100].into(),
     }
@@ -73,6 +74,9 @@ fn a_file_that_is_something_else_is_refused_and_left_alone() {
     });
 }
 
+/// At how many lengths a file is cut off.
+const PARTS: usize = 80;
+
 #[test]
 fn a_file_that_was_cut_off_is_refused_and_left_alone() {
     on_each(|name, open, path| {
@@ -81,24 +85,96 @@ fn a_file_that_was_cut_off_is_refused_and_left_alone() {
         assert_eq!(read_all(open, path).unwrap(), records);
         let whole = if fs::read(path).unwrap() == whole { whole } else { fs::read(path).unwrap() };
         let mut refused = 0;
-        for part in 1..40 {
-            let cut = &whole[..whole.len() * part / 40 - part % 2];
+        for part in 1..PARTS {
+            let cut = &whole[..whole.len() * part / PARTS - part % 2];
             fs::write(path, cut).unwrap();
             match read_all(open, path) {
-                Ok(read) => assert_eq!(read, records, "{name}, cut at {part}/40"),
+                Ok(read) => assert_eq!(read, records, "{name}, cut at {part}/{PARTS}"),
                 Err(kind) => {
                     refused += 1;
-                    assert_eq!(kind, StoreErrorKind::Corrupt, "{name}, cut at {part}/40");
+                    assert_eq!(kind, StoreErrorKind::Corrupt, "{name}, cut at {part}/{PARTS}");
                     assert_untouched(name, path, cut);
                 }
             }
         }
-        assert!(refused > 20, "{name} was content {} times", 39 - refused);
+        assert_eq!(refused, PARTS - 1, "{name} was content with a part");
     });
 }
 
 /// How often a file is damaged.
-const ROUNDS: usize = 80;
+const ROUNDS: usize = 240;
+
+/// What a damaged file comes to: all timers, each of which is found by its key, or an error.
+#[track_caller]
+fn assert_all_or_corrupt(open: Open, path: &Path, records: &[Record], what: &str) -> bool {
+    let found = open(path).and_then(|mut store| {
+        let read = store.scan(None, usize::MAX)?;
+        let keyed: Vec<&Record> = records.iter().filter(|record| record.key.is_some()).collect();
+        let cancel = |record: &&Record| Op::CancelKey(record.key.clone().unwrap());
+        let cancelled = store.commit(&keyed.iter().map(cancel).collect::<Vec<_>>())?;
+        let places: Vec<_> = keyed.iter().map(|record| Some(record.position)).collect();
+        Ok((read, cancelled == places))
+    });
+    match found {
+        Ok((read, all_by_key)) => {
+            assert!(read == records, "{what}: {} of {} timers", read.len(), records.len());
+            assert!(all_by_key, "{what}: some are not found by their keys");
+            false
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{what}: {error:?}");
+            true
+        }
+    }
+}
+
+/// A disk that has written a page to another's place, or not at all.
+#[test]
+fn a_page_in_the_place_of_another_or_of_an_earlier_time_is_noticed() {
+    const PAGE: usize = 4096;
+    on_each(|name, open, path| {
+        let (earlier, records) = {
+            let records = filled(open, path);
+            drop(open(path).unwrap());
+            let earlier = fs::read(path).unwrap();
+            // Some are due later, so that places and records differ.
+            let mut store = open(path).unwrap();
+            let mut moved = records.clone();
+            let mut batch = Vec::new();
+            for record in moved.iter_mut().step_by(3) {
+                let from = record.position;
+                (record.position.due_ms, record.attempt, record.tried) = (from.due_ms + 9, 2, true);
+                batch.push(Op::Move { from, to: Arc::new(record.clone()) });
+            }
+            store.commit(&batch).unwrap();
+            moved.sort_by_key(|record| record.position);
+            (earlier, moved)
+        };
+        drop(open(path).unwrap());
+        let whole = fs::read(path).unwrap();
+        let pages = whole.len() / PAGE;
+        let (mut random, mut refused, mut damaged) = (11_u64, 0, 0);
+        for round in 0..ROUNDS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let to = 1 + (random >> 16) as usize % (pages - 1);
+            let from = 1 + (random >> 40) as usize % (pages - 1);
+            let source = if round % 2 == 0 { &whole } else { &earlier };
+            let from = if round % 2 == 0 { from } else { to };
+            let Some(page) = source.get(from * PAGE..(from + 1) * PAGE) else { continue };
+            let mut bytes = whole.clone();
+            bytes[to * PAGE..(to + 1) * PAGE].copy_from_slice(page);
+            if bytes == whole {
+                continue;
+            }
+            damaged += 1;
+            fs::write(path, &bytes).unwrap();
+            let what = format!("{name}: page {from} at {to}, round {round}");
+            refused += u32::from(assert_all_or_corrupt(open, path, &records, &what));
+        }
+        println!("{name}: {refused} of {damaged} were refused, the others did no harm");
+        assert!(refused > 10, "{name} noticed damage only {refused} times");
+    });
+}
 
 #[test]
 fn damage_anywhere_is_noticed_or_does_no_harm() {
@@ -122,18 +198,74 @@ fn damage_anywhere_is_noticed_or_does_no_harm() {
                 continue;
             }
             fs::write(path, &damaged).unwrap();
-            match read_all(open, path) {
-                Ok(read) => assert!(read == records, "{name}: other timers, damaged at {at}"),
-                Err(kind) => {
-                    refused += 1;
-                    assert_eq!(kind, StoreErrorKind::Corrupt, "{name}, damaged at {at}");
-                }
-            }
+            let what = format!("{name}, damaged at {at}");
+            refused += usize::from(assert_all_or_corrupt(open, path, &records, &what));
         }
         println!(
             "{name}: {refused} of {ROUNDS} kinds of damage were refused, the others did no harm"
         );
         assert!(refused > ROUNDS / 10, "{name} noticed damage only {refused} times");
+    });
+}
+
+/// redb panics where damage of a file that it has open misleads it, also when it closes the file.
+#[test]
+#[cfg(unix)]
+fn a_file_of_redb_that_is_damaged_while_it_is_open_is_closed_without_a_panic() {
+    use std::os::unix::fs::FileExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = &directory.path().join("timers");
+    for fill in [0x00, 0x01, 0xff] {
+        let _ = fs::remove_file(path);
+        filled(common::store("redb"), path);
+        let mut store = RedbOptions::new().cache_bytes(0).open(path).unwrap();
+        store.commit(&[Op::Put(Arc::new(record(9000)))]).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        let length = file.metadata().unwrap().len() as usize;
+        file.write_all_at(&vec![fill; length - 4096], 4096).unwrap();
+        let _ = store.begin();
+    }
+}
+
+/// The others fire, and what cannot be read is a dead letter with the bytes that are there.
+#[test]
+fn a_record_that_cannot_be_read_stops_no_other() {
+    on_each(|name, open, path| {
+        let records = filled(open, path);
+        drop(open(path).unwrap());
+        let mut bytes = fs::read(path).unwrap();
+        // The payload of one that has no key, and of one that has.
+        for number in [7, 8] {
+            let payload = &records[number - 1].payload[..];
+            let at = bytes.windows(payload.len()).position(|window| window == payload);
+            bytes[at.unwrap() + 50] ^= 1;
+        }
+        fs::write(path, bytes).unwrap();
+        let (fired, count) = std::sync::mpsc::channel();
+        let handler = move |firing: &Firing<Vec<u8>>| fired.send(firing.payload()[0]);
+        // A page of redb's has a checksum, too, which is not to refuse the whole file here.
+        let timers = match name {
+            "redb" => {
+                let store = RedbOptions::new().check(false).open(path).unwrap();
+                Durable::builder().open(store, handler).unwrap()
+            }
+            _ => Durable::builder().open(open(path).unwrap(), handler).unwrap(),
+        };
+        let all = count.iter().take(records.len() - 2).count();
+        assert_eq!(all, records.len() - 2, "{name}");
+        let letters = timers.dead_letters(None, 9).wait().unwrap();
+        assert_eq!(timers.stats().buried, 2, "{name}");
+        timers.stop().unwrap();
+        let dead: Vec<_> = letters.iter().map(|letter| letter.record.position).collect();
+        assert_eq!(dead, [records[6].position, records[7].position], "{name}");
+        for letter in &letters {
+            assert!(letter.error.contains("checksum"), "{name}: {}", letter.error);
+            let payload = &letter.record.payload;
+            let number = letter.record.position.number as u8;
+            let same = payload.iter().filter(|byte| **byte == number).count();
+            assert!(same >= 99, "{name}: its bytes are kept");
+        }
+        assert_eq!(read_all(open, path), Ok(Vec::new()), "{name}");
     });
 }
 
@@ -168,6 +300,7 @@ fn child() {
     let (open, path) = (common::store(name), Path::new(path));
     match what {
         "fill" => fill_the_disk(name, path),
+        "begin" => begin_without_room(open, path),
         "in use" => {
             let error = open(path).err().expect("another process has it open");
             assert_eq!(error.kind(), StoreErrorKind::InUse, "{error:?}");
@@ -224,6 +357,20 @@ fn fill_the_disk(name: &str, path: &Path) {
     assert!(matches!(refused.reason, ScheduleReason::Store(_)) && refused.payload == [8]);
     assert!(matches!(timers.stop(), Err(StopError::Store(_))));
     println!("\n@durable {durable}");
+}
+
+/// Begins sessions while no file may grow.
+#[cfg(unix)]
+fn begin_without_room(open: Open, path: &Path) {
+    // SAFETY: this sets the disposition of a signal to "ignore", which runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let (_, most) = rlimit::Resource::FSIZE.get().unwrap();
+    let fails = |is_failing| {
+        let limit = if is_failing { 4096 } else { most };
+        rlimit::Resource::FSIZE.set(limit, most).unwrap();
+    };
+    let open = || open(path);
+    tickless_durable::conformance::a_session_that_cannot_be_written_is_not_reported(open, fails);
 }
 
 #[cfg(unix)]
@@ -312,6 +459,14 @@ fn a_full_disk_fails_the_service_and_keeps_what_was_durable() {
             read.len()
         );
         assert!(durable > 500, "{name}: the disk was full after {durable} timers");
+    });
+}
+
+#[test]
+#[cfg(unix)]
+fn a_session_for_which_there_is_no_room_is_not_reported() {
+    on_each(|name, _, path| {
+        run_child(&format!("begin|{name}|{}", path.display()), false);
     });
 }
 

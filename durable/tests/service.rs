@@ -15,7 +15,9 @@ use std::time::{Duration, SystemTime};
 use common::{HOUR, builder, gated, now, sending, text};
 use limit::LIMIT;
 use tickless_durable::store::Disk;
-use tickless_durable::{Cancelled, Error, Firing, OpenError, ScheduleReason, StopError};
+use tickless_durable::{
+    Cancelled, Error, Firing, OpenError, Position, ScheduleReason, StopError, TimerId,
+};
 
 // === tickets ===
 
@@ -91,6 +93,26 @@ fn more_than_may_wait_is_refused_with_its_payload() {
     assert!(matches!(refused.reason, ScheduleReason::Busy) && refused.payload == "b");
     kept[0].wait().unwrap();
     timers.schedule(far, text("b")).unwrap().wait().unwrap();
+}
+
+#[test]
+fn more_bytes_than_may_wait_are_refused_with_their_payload() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR).max_unwritten_bytes(1000));
+    let (far, large) = (now() + 2 * HOUR, "x".repeat(600));
+    let schedule = || timers.schedule(far, large.clone());
+    let first = schedule().unwrap();
+    let second = timers.schedule_keyed("x".repeat(400), far, String::new()).unwrap();
+    let refused = schedule().unwrap_err();
+    assert!(matches!(refused.reason, ScheduleReason::Busy) && refused.payload == large);
+    // What is cancelled, replaced or written makes room.
+    timers.cancel(second.id()).wait().unwrap();
+    let (second, replaced) = (schedule().unwrap(), schedule());
+    assert!(replaced.is_err());
+    first.wait().unwrap();
+    second.wait().unwrap();
+    (0..2).for_each(|_| drop(schedule().unwrap()));
+    assert!(schedule().is_err());
 }
 
 // === firing ===
@@ -381,13 +403,12 @@ fn a_waker_may_drop_the_last_one_while_a_handler_waits_for_the_writer() {
 
 #[test]
 fn a_number_of_another_store_is_no_timer_here() {
-    let (here, there) = (Disk::default(), Disk::default());
+    let here = Disk::default();
     let (timers, _fired) = sending(&here, builder().linger(HOUR));
-    let (others, _others_fired) = sending(&there, builder());
     // Not written yet, written, and tried again.
     let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
-    let other = others.schedule(now() + 3 * HOUR, text("b")).unwrap().id();
-    assert_eq!(other.first_position().number, ticket.id().first_position().number);
+    let number = ticket.id().first_position().number;
+    let other = TimerId::of(Position { due_ms: 1, number });
     assert_eq!(timers.cancel(other).wait().unwrap(), Cancelled::NotFound);
     ticket.wait().unwrap();
     assert_eq!(timers.cancel(other).wait().unwrap(), Cancelled::NotFound);

@@ -1,6 +1,13 @@
 //! Every store that comes with the crate does what a store has to.
 
-use tickless_durable::store::Disk;
+use std::fs::OpenOptions;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+use tickless_durable::store::{Disk, Fault};
 use tickless_durable::{RedbOptions, RedbStore, conformance};
 
 #[test]
@@ -35,4 +42,79 @@ fn a_file_of_sqlite_conforms() {
         let directory = tempfile::tempdir().unwrap();
         move || tickless_durable::SqliteStore::open(directory.path().join("timers.sqlite"))
     });
+}
+
+#[test]
+fn a_session_that_the_memory_of_the_tests_forgets_is_not_reported() {
+    for fault in [Fault::Lost, Fault::Kept] {
+        let disk = Disk::default();
+        let fails = |is_failing| {
+            if is_failing {
+                disk.fail_next(fault);
+            }
+        };
+        conformance::a_session_that_cannot_be_written_is_not_reported(|| Ok(disk.open()), fails);
+    }
+}
+
+#[test]
+fn a_session_that_a_file_of_redb_cannot_take_is_not_reported() {
+    // How many writes and syncs work, until all fail.
+    for left in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("timers.redb");
+        drop(RedbStore::open(&path).unwrap());
+        let disk = Arc::new(AtomicU32::new(u32::MAX));
+        let open = || {
+            let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            RedbOptions::new()
+                .open_backend(Failing { file: FileBackend::new(file).unwrap(), left: disk.clone() })
+        };
+        let fails = |is_failing| disk.store(if is_failing { left } else { u32::MAX }, Relaxed);
+        conformance::a_session_that_cannot_be_written_is_not_reported(open, fails);
+    }
+}
+
+/// A file whose writes and syncs fail from some time on.
+#[derive(Debug)]
+struct Failing {
+    file: FileBackend,
+    left: Arc<AtomicU32>,
+}
+
+impl Failing {
+    fn count(&self) -> io::Result<()> {
+        let left = self.left.load(Relaxed);
+        if left == 0 {
+            return Err(io::Error::other("the disk has failed"));
+        }
+        self.left.store(left.saturating_sub(u32::from(left < u32::MAX)), Relaxed);
+        Ok(())
+    }
+}
+
+impl StorageBackend for Failing {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.count().and_then(|()| self.file.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.count().and_then(|()| self.file.sync_data())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.count().and_then(|()| self.file.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
 }

@@ -73,6 +73,7 @@ fn record(due_ms: u64, number: u64) -> Record {
         first_due_ms: due_ms,
         attempt: 1,
         crashes: 0,
+        tried: false,
         key: None,
         payload: number.to_string().into_bytes().into(),
     }

@@ -121,6 +121,7 @@ fn record(number: u64) -> Record {
         first_due_ms: position.due_ms,
         attempt: 1,
         crashes: 0,
+        tried: false,
         key: None,
         payload: vec![number as u8; 60].into(),
     }

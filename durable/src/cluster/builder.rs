@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(feature = "postgres")]
-use ::postgres::{
+use tokio_postgres::{
     Config, NoTls, Socket,
     tls::{MakeTlsConnect, TlsConnect},
 };
@@ -19,13 +19,14 @@ use crate::store::Store;
 use crate::store::nats::{
     client::Nats,
     names::{self, Names},
+    reply::failed as nats_failed,
 };
 #[cfg(feature = "postgres")]
 use crate::store::postgres::{Database, failed, prepare};
 
 use super::clerk::{Clerk, Work};
 use super::clock::SharedClock;
-use super::firing::Firing;
+use super::firing::{Firing, Got};
 use super::held::Held;
 use super::hub::{Hub, Keeping};
 use super::keeper::Keeper;
@@ -35,7 +36,7 @@ use super::nats::Meeting;
 use super::owner::Owner;
 #[cfg(feature = "postgres")]
 use super::postgres::Postgres;
-use super::{Cluster, Inner, Open, State};
+use super::{Cluster, Inner, Observer, Open, State};
 
 /// Configures and starts an instance of a [`Cluster`].
 ///
@@ -233,42 +234,88 @@ impl Builder {
         self,
         handler: impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<Cluster<P>, OpenError> {
-        if !is_named_well(&self.schema) {
-            let message = format!("a schema cannot be called {:?} here", self.schema);
-            return Err(StoreError::new(StoreErrorKind::Denied, message).into());
+        let open = open(self.service.clone(), Arc::new(handler));
+        self.start_with(open)
+    }
+
+    /// Starts the instance with a handler that is asynchronous. Its futures are tasks of `runtime`:
+    /// at most `tasks` at a time for each shard. See
+    /// [`open_async`](service::Builder::open_async).
+    ///
+    /// When a shard's lease is over, its tasks are aborted where they wait next.
+    ///
+    /// # Errors
+    /// As [`start`](Builder::start).
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn start_async<P: Payload, E: Display, F>(
+        self,
+        runtime: &tokio::runtime::Handle,
+        tasks: usize,
+        handler: impl Fn(Firing<'static, P>) -> F + Send + Sync + 'static,
+    ) -> Result<Cluster<P>, OpenError>
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let open = open_async(self.service.clone(), runtime.clone(), tasks, Arc::new(handler));
+        self.start_with(open)
+    }
+
+    /// Connects to a cluster that is there, to see its timers and to change some: as an operator
+    /// does. This is no instance, and takes no shard. It must not be called, nor the result used,
+    /// inside a task of an asynchronous program.
+    ///
+    /// # Errors
+    /// The database cannot be used, or has no such cluster.
+    pub fn observe(self) -> Result<Observer, OpenError> {
+        self.is_named_well()?;
+        let (hub, shards) =
+            self.place.reach(&self.schema, self.shards, self.lease, false, false)?;
+        Ok(Observer { clerking: hub.clerking()?, shards, lease: self.lease })
+    }
+
+    fn is_named_well(&self) -> Result<(), StoreError> {
+        if is_named_well(&self.schema) {
+            return Ok(());
         }
+        let message = format!("a schema cannot be called {:?} here", self.schema);
+        Err(StoreError::new(StoreErrorKind::Denied, message))
+    }
+
+    fn start_with<P: Send + 'static>(self, open: Box<Open<P>>) -> Result<Cluster<P>, OpenError> {
+        self.is_named_well()?;
         let (faults, lease) = (self.faults, self.lease);
         let (place, schema, shards) = (self.place, &self.schema, self.shards);
         let join = move || {
-            let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence)?;
+            let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence, true)?;
             let mut keeping = hub.keeping()?;
-            let instance = keeping.next_session()?;
+            let numbers = Numbers::of_session(keeping.next_session()?)?;
+            let instance = numbers.session();
             let reading = keeping.renew(instance, &[], lease)?.reading.ok_or_else(|| {
                 let message = "the clock that instances share cannot be read";
                 StoreError::new(StoreErrorKind::Io, message)
             })?;
-            Ok::<_, StoreError>((hub, shards, keeping, instance, reading))
+            Ok::<_, OpenError>((hub, shards, keeping, numbers, reading))
         };
         // The client of PostgreSQL panics where asynchronous tasks run, and a program may call this
         // there. In a thread of its own, it does not.
-        let (hub, shards, keeping, instance, reading) = thread::scope(|scope| {
+        let (hub, shards, keeping, numbers, reading) = thread::scope(|scope| {
             let joining = thread::Builder::new().name("durable-start".to_owned());
             let joining = joining.spawn_scoped(scope, join).map_err(OpenError::Thread)?;
-            let joined = joining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            joined.map_err(OpenError::Store)
+            joining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let clock = SharedClock::new(reading, faults.goes_by_own_clock);
         let inner = Arc::new(Inner {
             shards,
             lease: self.lease,
-            instance,
+            instance: numbers.session(),
             clock: Arc::new(clock),
             held: Mutex::new(Held::default()),
             clerk: Clerk::new(),
-            numbers: Mutex::new(Numbers::of_session(instance)?),
+            numbers: Mutex::new(numbers),
             state: Mutex::new(State::default()),
             bell: Condvar::new(),
-            open: open(self.service, Arc::new(handler)),
+            open,
             faults,
             hub,
         });
@@ -277,7 +324,7 @@ impl Builder {
 }
 
 /// Whether a schema can have this name here: it is written without quotes.
-fn is_named_well(schema: &str) -> bool {
+pub(super) fn is_named_well(schema: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     (1..=48).contains(&schema.len())
         && schema.bytes().all(is_plain)
@@ -285,13 +332,14 @@ fn is_named_well(schema: &str) -> bool {
 }
 
 impl Place {
-    /// Makes what is not there, and returns how many shards there are.
+    /// Makes what is not there, if it is to, and returns how many shards there are.
     fn reach(
         self,
         schema: &str,
         shards: Option<u32>,
         lease: Duration,
         ignores_fence: bool,
+        makes: bool,
     ) -> Result<(Arc<dyn Hub>, u32), StoreError> {
         match self {
             #[cfg(feature = "postgres")]
@@ -299,7 +347,7 @@ impl Place {
                 // Two thirds of a lease are left when its renewal is asked for. So a transaction
                 // that its client has left alone is over when the lease is.
                 let database = reach((*config)?, schema, lease * 2 / 3);
-                let shards = prepare(&database, shards)?;
+                let shards = prepare(&database, shards, makes)?;
                 Ok((Arc::new(Postgres { database, ignores_fence }), shards))
             }
             #[cfg(feature = "nats")]
@@ -308,6 +356,10 @@ impl Place {
                 let nats = Nats::connect(&addresses, options)?;
                 let names = Names(schema.to_owned());
                 let starting = nats.patient();
+                if !makes && starting.extent(&names.bucket()).map_err(nats_failed)?.is_none() {
+                    let message = format!("there is no cluster called {schema}");
+                    return Err(StoreError::new(StoreErrorKind::Denied, message));
+                }
                 let shards = names::prepare(&starting, &names, shards, replicas)?;
                 let meeting = Meeting::new(nats, names, shards, lease, directory, ignores_fence);
                 let meeting = meeting.starting(starting);
@@ -324,20 +376,59 @@ fn open<P: Payload, E: Display>(
 ) -> Box<Open<P>> {
     Box::new(move |inner: &Arc<Inner<P>>, lease: &Arc<Lease>, store: Box<dyn Store>| {
         let (handler, shard, fence) = (handler.clone(), lease.taken.shard, lease.taken.fence);
-        // The service is the instance's, which would never end if that were the service's, too.
-        let weak = Arc::downgrade(inner);
-        let waking = Weak::clone(&weak);
-        let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
-        let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
+        let (weak, service) = prepare_service(&service, inner, lease);
         service.open(store, move |firing: &service::Firing<P>| {
             let Some(inner) = weak.upgrade() else {
                 return Err("the instance has ended".to_owned());
             };
             let cluster = Cluster { inner, owner: None };
-            let firing = Firing { firing, shard, fence, cluster };
+            let firing = Firing { firing: Got::Borrowed(firing), shard, fence, cluster };
             handler(&firing).map_err(|error| error.to_string())
         })
     })
+}
+
+/// The same for a handler that is asynchronous.
+#[cfg(feature = "tokio")]
+fn open_async<P: Payload, E: Display, F>(
+    service: service::Builder,
+    runtime: tokio::runtime::Handle,
+    tasks: usize,
+    handler: Arc<impl Fn(Firing<'static, P>) -> F + Send + Sync + 'static>,
+) -> Box<Open<P>>
+where
+    F: Future<Output = Result<(), E>> + Send + 'static,
+{
+    Box::new(move |inner: &Arc<Inner<P>>, lease: &Arc<Lease>, store: Box<dyn Store>| {
+        let (handler, shard, fence) = (handler.clone(), lease.taken.shard, lease.taken.fence);
+        let (weak, service) = prepare_service(&service, inner, lease);
+        service.open_async(store, &runtime, tasks, move |firing: service::Firing<P>| {
+            let begun = weak.upgrade().map(|inner| {
+                let cluster = Cluster { inner, owner: None };
+                handler(Firing { firing: Got::Owned(Box::new(firing)), shard, fence, cluster })
+            });
+            async move {
+                match begun {
+                    Some(begun) => begun.await.map_err(|error| error.to_string()),
+                    None => Err("the instance has ended".to_owned()),
+                }
+            }
+        })
+    })
+}
+
+/// The settings of a shard's service, and the instance for its handler.
+fn prepare_service<P: Send + 'static>(
+    service: &service::Builder,
+    inner: &Arc<Inner<P>>,
+    lease: &Arc<Lease>,
+) -> (Weak<Inner<P>>, service::Builder) {
+    // The service is the instance's, which would never end if that were the service's, too.
+    let weak = Arc::downgrade(inner);
+    let waking = Weak::clone(&weak);
+    let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
+    let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
+    (weak, service)
 }
 
 fn start<P: Send + 'static>(
@@ -352,7 +443,7 @@ fn start<P: Send + 'static>(
         let builder = thread::Builder::new().name("durable-clerk".to_owned());
         threads.clerk = Some(builder.spawn(move || {
             let (hub, lease) = (clerks.hub.clone(), clerks.lease);
-            Work { clerk: &clerks.clerk, hub, lease, clerking: None }.run();
+            Work { clerk: &clerks.clerk, hub, lease, clerking: None, down: None }.run();
         })?);
         let keeper = Keeper { inner: inner.clone(), keeping: Some(keeping) };
         let builder = thread::Builder::new().name("durable-keeper".to_owned());

@@ -20,11 +20,11 @@ use crate::store::Op;
 
 use super::clock::since_start;
 use super::hub::{Clerking, Hub, Taken};
-use super::letters::DeadLetter;
 use super::message::Message;
 
-/// How many changes may wait here.
+/// How many changes may wait here, and how many bytes their keys and payloads may have.
 const MAX: usize = 1_000_000;
+const MAX_BYTES: usize = 256 << 20;
 
 /// How many changes are made in one transaction.
 const BATCH: usize = 1000;
@@ -37,8 +37,9 @@ pub(super) struct Clerk {
 #[derive(Default)]
 struct Desk {
     writes: BTreeMap<u32, Vec<Write>>,
-    reads: Vec<Read>,
+    reads: Vec<Box<dyn Read>>,
     waiting: usize,
+    bytes: usize,
     releases: Vec<Taken>,
     messages: Vec<Message>,
     is_closed: bool,
@@ -54,25 +55,65 @@ struct Write {
 
 pub(super) enum Then {
     Put(Promise<()>),
+    /// If there is none with its key, this timer is there.
+    New(crate::TimerId, Promise<Option<crate::TimerId>>),
     Cancel(Promise<Cancelled>),
     /// A dead letter is gone, and perhaps a timer again.
     Letter(Promise<bool>),
 }
 
-/// A page of dead letters that somebody waits for.
-pub(super) struct Read {
-    pub(super) after: Option<(u32, Position)>,
-    pub(super) limit: usize,
-    pub(super) promise: Promise<Vec<DeadLetter>>,
+/// Something that is looked up, for somebody who waits, without the type of what is found.
+pub(super) trait Read: Send {
+    /// Looks it up. With an error, it can be tried again, or has [failed](Read::fail).
+    fn read(&mut self, clerking: &mut dyn Clerking) -> Result<(), StoreError>;
+
+    fn fail(&mut self, error: &StoreError);
+
     /// When it was asked for, by [`since_start`].
-    pub(super) since: Duration,
+    fn since(&self) -> Duration;
+}
+
+struct Reading<T, F> {
+    promise: Option<Promise<T>>,
+    look: F,
+    since: Duration,
+}
+
+pub(super) fn reading<T: Send + 'static>(
+    promise: Promise<T>,
+    look: impl FnMut(&mut dyn Clerking) -> Result<T, StoreError> + Send + 'static,
+) -> Box<dyn Read> {
+    Box::new(Reading { promise: Some(promise), look, since: since_start() })
+}
+
+impl<T: Send, F> Read for Reading<T, F>
+where
+    F: FnMut(&mut dyn Clerking) -> Result<T, StoreError> + Send,
+{
+    fn read(&mut self, clerking: &mut dyn Clerking) -> Result<(), StoreError> {
+        let found = (self.look)(clerking)?;
+        if let Some(promise) = self.promise.take() {
+            promise.keep(Ok(found));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &StoreError) {
+        if let Some(promise) = self.promise.take() {
+            promise.keep(Err(Error::Store(error.clone())));
+        }
+    }
+
+    fn since(&self) -> Duration {
+        self.since
+    }
 }
 
 /// What is to be tried again.
 #[derive(Default)]
 struct Again {
     writes: Vec<(u32, Vec<Write>)>,
-    reads: Vec<Read>,
+    reads: Vec<Box<dyn Read>>,
 }
 
 /// The thread.
@@ -81,6 +122,8 @@ pub(super) struct Work<'c> {
     pub(super) hub: Arc<dyn Hub>,
     pub(super) lease: Duration,
     pub(super) clerking: Option<Box<dyn Clerking>>,
+    /// Why there is no connection: the rest of what there is to do fails without another try.
+    pub(super) down: Option<StoreError>,
 }
 
 // === impl Clerk ===
@@ -93,7 +136,7 @@ impl Clerk {
     /// Why nothing is taken, if that is so.
     pub(super) fn refusal(&self) -> Option<ScheduleReason> {
         let desk = self.desk();
-        let is_full = desk.waiting >= MAX;
+        let is_full = desk.waiting >= MAX || desk.bytes >= MAX_BYTES;
         let busy = is_full.then_some(ScheduleReason::Busy);
         desk.is_closed.then_some(ScheduleReason::Stopped).or(busy)
     }
@@ -103,14 +146,15 @@ impl Clerk {
         let mut desk = self.desk();
         if !desk.is_closed {
             desk.waiting += 1;
+            desk.bytes += bytes_of(&op);
             desk.writes.entry(shard).or_default().push(Write { op, then, since: since_start() });
             drop(desk);
             self.bell.notify_one();
         }
     }
 
-    /// Reads dead letters. Who waits is told that the clerk has stopped, if so.
-    pub(super) fn read(&self, read: Read) {
+    /// Looks something up. Who waits is told that the clerk has stopped, if so.
+    pub(super) fn read(&self, read: Box<dyn Read>) {
         let mut desk = self.desk();
         if !desk.is_closed {
             desk.reads.push(read);
@@ -154,6 +198,7 @@ impl Clerk {
         // New ones come after them.
         for (shard, mut writes) in again.writes {
             desk.waiting += writes.len();
+            desk.bytes += writes.iter().map(|write| bytes_of(&write.op)).sum::<usize>();
             let later = desk.writes.entry(shard).or_default();
             writes.append(later);
             *later = writes;
@@ -164,6 +209,13 @@ impl Clerk {
         }
         let jobs = std::mem::replace(&mut *desk, Desk { is_closed, ..Desk::default() });
         (!jobs.is_empty()).then_some(jobs)
+    }
+}
+
+fn bytes_of(op: &Op) -> usize {
+    match op {
+        Op::Put(record) | Op::PutNew(record) => record.bytes(),
+        _ => 0,
     }
 }
 
@@ -190,6 +242,7 @@ impl Work<'_> {
         loop {
             let waiting = std::mem::take(&mut again);
             let Some(jobs) = self.clerk.wait(self.lease / 20, waiting) else { return };
+            self.down = None;
             for taken in jobs.releases {
                 // Without it, the lease runs out.
                 let _ = self.connected(|clerking| clerking.release(taken));
@@ -214,17 +267,12 @@ impl Work<'_> {
     }
 
     /// Returns it if it can be tried again.
-    fn read(&mut self, read: Read) -> Option<Read> {
-        let Read { after, limit, .. } = read;
-        match self.connected(|clerking| clerking.letters(after, limit)) {
-            Ok(letters) => {
-                let letter = |(shard, letter)| DeadLetter { shard, letter };
-                read.promise.keep(Ok(letters.into_iter().map(letter).collect()));
-                None
-            }
-            Err(error) if self.is_early(&error, read.since) => Some(read),
+    fn read(&mut self, mut read: Box<dyn Read>) -> Option<Box<dyn Read>> {
+        match self.connected(|clerking| read.read(clerking)) {
+            Ok(()) => None,
+            Err(error) if self.is_early(&error, read.since()) => Some(read),
             Err(error) => {
-                read.promise.keep(Err(Error::Store(error)));
+                read.fail(&error);
                 None
             }
         }
@@ -279,8 +327,12 @@ impl Work<'_> {
         &mut self,
         body: impl FnOnce(&mut dyn Clerking) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        if let Some(error) = &self.down {
+            return Err(error.clone());
+        }
         let kept = self.clerking.take().filter(|clerking| clerking.is_open());
-        let mut clerking = kept.map_or_else(|| self.hub.clerking(), Ok)?;
+        let connected = kept.map_or_else(|| self.hub.clerking(), Ok);
+        let mut clerking = connected.inspect_err(|error| self.down = Some(error.clone()))?;
         let result = body(&mut *clerking);
         self.clerking = Some(clerking);
         result
@@ -293,6 +345,7 @@ impl Then {
     fn keep(self, outcome: Option<Position>) {
         match self {
             Then::Put(promise) => promise.keep(Ok(())),
+            Then::New(id, promise) => promise.keep(Ok(outcome.is_none().then_some(id))),
             Then::Cancel(promise) => {
                 let found = outcome.map_or(Cancelled::NotFound, |_| Cancelled::Cancelled);
                 promise.keep(Ok(found));
@@ -304,6 +357,7 @@ impl Then {
     fn fail(self, error: &StoreError) {
         match self {
             Then::Put(promise) => promise.keep(Err(Error::Store(error.clone()))),
+            Then::New(_, promise) => promise.keep(Err(Error::Store(error.clone()))),
             Then::Cancel(promise) => promise.keep(Err(Error::Store(error.clone()))),
             Then::Letter(promise) => promise.keep(Err(Error::Store(error.clone()))),
         }

@@ -49,7 +49,7 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         }
         Err(error) => {
             if let OpenError::Store(error) = &error {
-                inner.note(error);
+                inner.note(Some(lease.taken.shard), error);
             }
             leave(inner, lease);
         }
@@ -57,13 +57,22 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
 }
 
 pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durable<P>) {
+    if let Some(error) = durable.failure() {
+        inner.note(Some(lease.taken.shard), &error);
+    }
     match lease.may_fire().err().or_else(|| durable.failure()) {
         Some(error) => {
             durable.fail(&error);
             let _ = durable.stop_within(Duration::ZERO);
         }
         // What it could not write has failed by now, and who waits for it was told.
-        None => drop(durable.stop()),
+        None => {
+            if let Some(until) = inner.state().end_by {
+                durable.end_by(until);
+            }
+            let left = durable.stop_and_count().unwrap_or(0);
+            inner.state().left_behind += left;
+        }
     }
     drop(durable);
     leave(inner, lease);

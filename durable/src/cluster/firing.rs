@@ -14,11 +14,32 @@ use super::Inner;
 use super::id::TimerId;
 
 /// A timer that is due, as its handler gets it.
+///
+/// An asynchronous handler gets one that it can keep, `Firing<'static, P>`.
 pub struct Firing<'f, P> {
-    pub(super) firing: &'f service::Firing<P>,
+    pub(super) firing: Got<'f, P>,
     pub(super) shard: u32,
     pub(super) fence: i64,
     pub(super) cluster: Cluster<P>,
+}
+
+/// A handler borrows it, and a task has it.
+pub(super) enum Got<'f, P> {
+    Borrowed(&'f service::Firing<P>),
+    #[cfg(feature = "tokio")]
+    Owned(Box<service::Firing<P>>),
+}
+
+impl<P> std::ops::Deref for Got<'_, P> {
+    type Target = service::Firing<P>;
+
+    fn deref(&self) -> &service::Firing<P> {
+        match self {
+            Got::Borrowed(firing) => firing,
+            #[cfg(feature = "tokio")]
+            Got::Owned(firing) => firing,
+        }
+    }
 }
 
 // === impl Firing ===
@@ -66,7 +87,8 @@ impl<P> Firing<'_, P> {
         self.shard
     }
 
-    /// The fence: a number that is larger each time that an instance takes the shard.
+    /// The fence: a number that is larger each time that an instance takes the shard. After a
+    /// failover to a server that lacks the last takings, too, if its clock is right (PostgreSQL).
     ///
     /// Pass it on with whatever the handler changes elsewhere. What is changed notes the largest
     /// fence of the [`shard`](Firing::shard) that it has seen, and refuses a smaller one: then it

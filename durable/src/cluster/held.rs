@@ -112,6 +112,15 @@ impl<P> Held<P> {
         self.shards.keys().filter_map(|shard| self.open_at(*shard)).collect()
     }
 
+    /// The services of all shards, also of those that are being closed. None is kept open.
+    pub(super) fn services(&self) -> Vec<Durable<P>> {
+        let service = |shard: &Shard<P>| match &shard.stage {
+            Stage::Open(durable) | Stage::Closing(Some(durable)) => Some(durable.unowned()),
+            Stage::Opening(_) | Stage::Closing(None) => None,
+        };
+        self.shards.values().filter_map(service).collect()
+    }
+
     /// Whether this thread runs a handler of one of the services.
     pub(super) fn is_in_handler(&self) -> bool {
         self.shards.values().any(|shard| match &shard.stage {
@@ -139,6 +148,16 @@ impl<P> Held<P> {
         let is_wanted = |shard: &Shard<P>| !matches!(shard.stage, Stage::Closing(_));
         let wanted = self.shards.iter().filter(|(_, shard)| is_wanted(shard));
         wanted.map(|(shard, _)| *shard).collect()
+    }
+
+    /// The shards that are open and have not failed since they read what is first in their lists.
+    pub(super) fn lasting(&self) -> Vec<u32> {
+        let lasts = |shard: &Shard<P>| match &shard.stage {
+            Stage::Open(durable) => durable.failure().is_none() && durable.stats().refills > 0,
+            Stage::Opening(_) | Stage::Closing(_) => false,
+        };
+        let lasting = self.shards.iter().filter(|(_, shard)| lasts(shard));
+        lasting.map(|(shard, _)| *shard).collect()
     }
 
     /// The shards whose services have failed.

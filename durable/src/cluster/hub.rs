@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::record::DeadLetter;
+use crate::record::{DeadLetter, Record};
 use crate::store::{Op, Store};
 
+use super::looking::Shard;
 use super::message::{MOST, Message};
 
 /// Where instances meet.
@@ -44,6 +45,15 @@ pub(super) type Tell = Box<dyn Fn(Message) + Send>;
 pub(super) struct Taken {
     pub(super) shard: u32,
     pub(super) fence: i64,
+}
+
+/// A shard that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taking {
+    pub(super) taken: Taken,
+    /// Until when another instance had it, in milliseconds since 1970 by the hub's clock, as far as
+    /// the hub knows. Zero: none ever had.
+    pub(super) served_ms: u64,
 }
 
 /// What became of a request to renew leases.
@@ -90,7 +100,7 @@ pub(super) trait Keeping: Send {
         held: &[u32],
         most: usize,
         lease: Duration,
-    ) -> Result<Vec<Taken>, StoreError>;
+    ) -> Result<Vec<Taking>, StoreError>;
 
     /// How long the first lease of another instance lasts, if it is not renewed: zero if it is
     /// over.
@@ -143,18 +153,34 @@ pub(super) trait Clerking: Send {
         after: Option<(u32, Position)>,
         limit: usize,
     ) -> Result<Vec<(u32, DeadLetter)>, StoreError>;
+
+    /// The same for timers.
+    fn timers(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, Record)>, StoreError>;
+
+    /// Looks a timer of a shard up.
+    fn get(&mut self, shard: u32, id: crate::TimerId) -> Result<Option<Record>, StoreError>;
+
+    /// What is in all shards.
+    fn contents(&mut self) -> Result<Vec<Shard>, StoreError>;
 }
 
 /// What the holder has to know of these changes.
 pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
     let due = |(op, outcome): (&Op, &Option<Position>)| match op {
         Op::Put(record) => Some(record.position.due_ms),
-        Op::Revive { to, .. } if outcome.is_some() => Some(to.position.due_ms),
+        Op::PutNew(record) if outcome.is_none() => Some(record.position.due_ms),
+        Op::Revive { to, .. } | Op::Move { to, .. } if outcome.is_some() => {
+            Some(to.position.due_ms)
+        }
         _ => None,
     };
     let gone = |(op, outcome): (&Op, &Option<Position>)| match op {
-        // A letter is no timer.
-        Op::Forget(_) | Op::Revive { .. } => None,
+        // A letter is no timer, and what was there already stays.
+        Op::Forget(_) | Op::Revive { .. } | Op::PutNew(_) => None,
         _ => *outcome,
     };
     let first = ops.iter().zip(outcomes).filter_map(due).min();

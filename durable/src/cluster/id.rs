@@ -37,6 +37,49 @@ pub struct Ticket {
     pub(super) ticket: promise::Ticket,
 }
 
+/// A timer on its way to the database, if there is none with its key there:
+/// [`wait`](Entered::wait) until that is decided, or `.await` it.
+///
+/// Dropping it changes nothing.
+#[derive(Debug)]
+#[must_use = "until it is ready, the timer may be lost in a crash"]
+pub struct Entered {
+    pub(super) shard: u32,
+    pub(super) reply: promise::Reply<Option<crate::TimerId>>,
+}
+
+// === impl Entered ===
+
+impl Entered {
+    /// Waits until the timer is durable, and returns its number; or `None`, if there was one with
+    /// its key, which stays as it is.
+    ///
+    /// # Errors
+    /// It is not, and why: as of [`Ticket::wait`].
+    pub fn wait(&self) -> Result<Option<TimerId>, Error> {
+        self.reply.wait().map(|timer| of_shard(self.shard, timer))
+    }
+
+    /// The result, if it is there.
+    pub fn try_get(&self) -> Option<Result<Option<TimerId>, Error>> {
+        let result = self.reply.try_get()?;
+        Some(result.map(|timer| of_shard(self.shard, timer)))
+    }
+}
+
+impl Future for Entered {
+    type Output = Result<Option<TimerId>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let shard = self.shard;
+        Pin::new(&mut self.reply).poll(context).map_ok(|timer| of_shard(shard, timer))
+    }
+}
+
+fn of_shard(shard: u32, timer: Option<crate::TimerId>) -> Option<TimerId> {
+    timer.map(|timer| TimerId { shard, timer })
+}
+
 // === impl TimerId ===
 
 impl TimerId {

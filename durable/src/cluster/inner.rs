@@ -2,17 +2,25 @@
 //!
 //! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use crate::error::StoreError;
-use crate::record::Key;
+use crate::error::{ScheduleReason, StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{Key, Record};
 use crate::service::Durable;
 
 use super::clerk::Clerk;
+use super::clock::since_start;
 use super::held::Held;
 use super::message::Message;
 use super::owner::Instance;
 use super::{Inner, State};
+
+/// The shard of a key: the same on every instance and in every version.
+pub(super) fn shard_of(key: &Key, shards: u32) -> u32 {
+    crc32fast::hash(key) % shards
+}
 
 // === impl Inner ===
 
@@ -26,9 +34,23 @@ impl<P> Inner<P> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shard of a key: the same on every instance and in every version.
     pub(super) fn shard_of(&self, key: &Key) -> u32 {
-        crc32fast::hash(key) % self.shards
+        shard_of(key, self.shards)
+    }
+
+    /// A new timer for a shard of another instance.
+    pub(super) fn record(
+        &self,
+        key: Option<Key>,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Arc<Record>, ScheduleReason> {
+        if let Some(reason) = self.clerk.refusal() {
+            return Err(reason);
+        }
+        let number = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let number = number.ok_or(ScheduleReason::Busy)?;
+        Ok(Arc::new(Record::new(Position { due_ms, number }, key, payload)))
     }
 
     /// A shard for a timer without a key: one that is held here, or else any.
@@ -39,6 +61,14 @@ impl<P> Inner<P> {
 
     pub(super) fn open_at(&self, shard: u32) -> Option<Durable<P>> {
         self.held().open_at(shard)
+    }
+
+    /// An end of this instance waits for handlers until then at most.
+    pub(super) fn end_by(&self, until: Instant) {
+        let mut state = self.state();
+        state.end_by = Some(state.end_by.map_or(until, |before| before.min(until)));
+        drop(state);
+        self.held().services().iter().for_each(|durable| durable.end_by(until));
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -56,8 +86,16 @@ impl<P> Inner<P> {
         std::mem::take(&mut self.state().is_woken)
     }
 
-    pub(super) fn note(&self, error: &StoreError) {
-        self.state().failure = Some(error.clone());
+    /// The connection has failed, or this shard has. Who is fenced off has not failed.
+    pub(super) fn note(&self, shard: Option<u32>, error: &StoreError) {
+        let mut state = self.state();
+        if error.kind() == StoreErrorKind::Fenced {
+            return;
+        }
+        state.troubles.note(shard, error);
+        if let Some(shard) = shard {
+            state.troubles.pause(shard, since_start(), self.lease);
+        }
     }
 }
 

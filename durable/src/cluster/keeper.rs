@@ -28,7 +28,7 @@ use crate::service::Share;
 
 use super::clock::since_start;
 use super::held::News;
-use super::hub::{Keeping, Renewal, Taken};
+use super::hub::{Keeping, Renewal, Taken, Taking};
 use super::lease::{Lease, until};
 use super::message::Message;
 use super::{Inner, closing};
@@ -80,7 +80,7 @@ impl<P: Send + 'static> Keeper<P> {
     /// The connection has failed, and messages with it unless the hub says otherwise.
     fn lose(&self, error: &StoreError) {
         let inner = &self.inner;
-        inner.note(error);
+        inner.note(None, error);
         let lost = if inner.hub.misses_nothing() && !inner.is_stopping() {
             let mut lost = inner.held().failed();
             let leases = inner.held().leases();
@@ -106,8 +106,9 @@ impl<P: Send + 'static> Keeper<P> {
         let wanted = inner.held().wanted();
         let fair = fair.unwrap_or(wanted.len());
         let fair = if inner.faults.ignores_lease { fair.max(wanted.len()) } else { fair };
-        let missing = fair.saturating_sub(wanted.len());
-        let taken = self.take(keeping, missing)?;
+        let paused = self.paused(&wanted);
+        let missing = fair.saturating_sub(wanted.len() + paused.len());
+        let taken = self.take(keeping, missing, &paused)?;
         if missing > 0 {
             self.renew_if_due(keeping, &mut sent)?;
         }
@@ -124,7 +125,21 @@ impl<P: Send + 'static> Keeper<P> {
             first.map(|left| if left.is_zero() { pause } else { left + Duration::from_millis(1) })
         };
         let regular = sent + inner.lease / 3;
-        Ok(next.map_or(regular, |next| regular.min(since_start() + next)))
+        let now = since_start();
+        let pause = inner.state().troubles.first_end(now);
+        Ok(next.map(|next| now + next).into_iter().chain(pause).fold(regular, Duration::min))
+    }
+
+    /// The shards that have failed here and are left alone for a while. The connection works, and
+    /// so do the shards that are read.
+    fn paused(&self, wanted: &[u32]) -> Vec<u32> {
+        let inner = &self.inner;
+        let (now, open) = (since_start(), inner.held().lasting());
+        let mut state = inner.state();
+        state.troubles.clear(None);
+        open.into_iter().for_each(|shard| state.troubles.clear(Some(shard)));
+        state.troubles.tidy(now, inner.lease, wanted);
+        state.troubles.paused(now)
     }
 
     /// Returns when it was asked for.
@@ -183,19 +198,25 @@ impl<P: Send + 'static> Keeper<P> {
     }
 
     /// Takes shards that are free, at most that many, and begins to open them.
-    fn take(&self, keeping: &mut dyn Keeping, most: usize) -> Result<usize, StoreError> {
+    fn take(
+        &self,
+        keeping: &mut dyn Keeping,
+        most: usize,
+        paused: &[u32],
+    ) -> Result<usize, StoreError> {
         let inner = &self.inner;
         if most == 0 {
             return Ok(0);
         }
         let held = inner.held().leases();
-        let held: Vec<u32> = held.iter().map(|lease| lease.taken.shard).collect();
+        let held = held.iter().map(|lease| lease.taken.shard);
+        let held: Vec<u32> = held.chain(paused.iter().copied()).collect();
         let sent = since_start();
         let taken = keeping.take(inner.instance, &held, most, inner.lease)?;
-        for &taken in &taken {
+        for &Taking { taken, served_ms } in &taken {
             let until = until(sent, inner.lease);
             let ignored = inner.faults.ignores_lease;
-            let lease = Arc::new(Lease::new(taken, until, &inner.clock, ignored));
+            let lease = Arc::new(Lease::new(taken, served_ms, until, &inner.clock, ignored));
             inner.held().add(lease.clone());
             let inner = inner.clone();
             closing::apart("opening", move || closing::open(&inner, &lease));

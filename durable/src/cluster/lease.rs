@@ -21,6 +21,8 @@ use super::hub::Taken;
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) taken: Taken,
+    /// Until when another instance had the shard before.
+    served_ms: u64,
     clock: Arc<SharedClock>,
     state: Mutex<State>,
     /// For tests which show that they would notice.
@@ -44,12 +46,13 @@ pub(super) fn until(sent: Duration, lease: Duration) -> Duration {
 impl Lease {
     pub(super) fn new(
         taken: Taken,
+        served_ms: u64,
         until: Duration,
         clock: &Arc<SharedClock>,
         is_ignored: bool,
     ) -> Lease {
         let state = Mutex::new(State { until, is_over: false });
-        Lease { taken, clock: clock.clone(), state, is_ignored }
+        Lease { taken, served_ms, clock: clock.clone(), state, is_ignored }
     }
 
     /// The hub has renewed it.
@@ -86,6 +89,10 @@ impl Share for Lease {
         self.clock.now()
     }
 
+    fn served_ms(&self) -> u64 {
+        self.served_ms
+    }
+
     fn may_fire(&self) -> Result<(), StoreError> {
         if self.is_ignored || self.holds_at(since_start()) { Ok(()) } else { Err(self.over()) }
     }
@@ -101,7 +108,8 @@ mod tests {
         let s = Duration::from_secs;
         let clock =
             Arc::new(SharedClock::new(Reading { sent: s(0), received: s(0), shows_us: 0 }, false));
-        let lease = Lease::new(Taken { shard: 1, fence: 7 }, until(s(100), s(10)), &clock, false);
+        let lease =
+            Lease::new(Taken { shard: 1, fence: 7 }, 0, until(s(100), s(10)), &clock, false);
         assert!(lease.holds_at(s(109)));
         lease.renew(until(s(105), s(10)));
         // An earlier reply that comes later shortens nothing.

@@ -9,13 +9,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::position::ms_at_or_after;
 use crate::promise::{Reply, promise_alone};
 use crate::service::Durable;
 use crate::store::Op;
 
-use super::clerk::{Read, Then};
-use super::clock::since_start;
+use super::clerk::{Then, reading};
 use super::{Cluster, TimerId};
 
 /// A timer of some shard that will not be tried again.
@@ -47,7 +45,10 @@ impl<P> Cluster<P> {
     pub fn dead_letters(&self, after: Option<&DeadLetter>, limit: usize) -> Reply<Vec<DeadLetter>> {
         let (promise, reply) = promise_alone();
         let after = after.map(|after| (after.shard, after.letter.record.position));
-        self.inner.clerk.read(Read { after, limit, promise, since: since_start() });
+        let letter = |(shard, letter)| DeadLetter { shard, letter };
+        self.inner.clerk.read(reading(promise, move |clerking| {
+            Ok(clerking.letters(after, limit)?.into_iter().map(letter).collect())
+        }));
         reply
     }
 
@@ -55,7 +56,7 @@ impl<P> Cluster<P> {
     /// its key, which another timer may have by now. The reply tells whether the letter was there.
     pub fn revive(&self, letter: &DeadLetter, at: SystemTime) -> Reply<bool> {
         let from = letter.letter.record.position;
-        let to = Arc::new(letter.letter.revived(ms_at_or_after(at)));
+        let to = Arc::new(letter.letter.revived(at));
         let op = Op::Revive { from, to };
         self.change_letter(letter, op, |durable| durable.revive(&letter.letter, at))
     }

@@ -35,10 +35,15 @@
 //!
 //! A shard that an instance gives up waits for the handlers that run for its timers, and until they
 //! end, no other timer of it fires: on no instance. So while instances come and go, a timer can be
-//! late by as long as a handler runs. Have handlers that run for minutes pass their work on.
+//! late by as long as a handler runs. Have handlers that run for minutes pass their work on, and
+//! give handlers a [limit](crate::Builder::handler_limit): one that hangs keeps its shard else.
+//!
+//! Each reply of PostgreSQL is waited for during two thirds of a lease at most. An instance whose
+//! server does not reply closes its shards within a lease, and says so ([`Cluster::failure`]).
 //!
 //! An instance has two connections, and one more for each shard that it holds. They last, and are
-//! told of what others do: so a pooler in between has to pool sessions, not transactions.
+//! told of what others do: so a pooler in between has to pool sessions, not transactions. An
+//! instance that finds one that pools transactions does not start.
 //!
 //! They are reached by Unix sockets, by TCP, or by TLS with a connector of yours
 //! ([`Builder::tls`]). This crate brings no connector, and its tests use none.
@@ -118,22 +123,25 @@ mod inner;
 mod keeper;
 mod lease;
 mod letters;
+mod looking;
 mod message;
 #[cfg(feature = "nats")]
 mod nats;
+mod observer;
 mod owner;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod troubles;
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError, StoreError};
+use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError};
 use crate::payload::Payload;
-use crate::position::{Position, ms_at_or_after};
+use crate::position::ms_at_or_after;
 use crate::promise::{Reply, promise_alone};
-use crate::record::{Key, Record};
+use crate::record::Key;
 use crate::service::{Cancelled, Durable, Numbers, bytes_of};
 use crate::store::{Op, Store};
 
@@ -145,10 +153,17 @@ use clock::SharedClock;
 pub use firing::Firing;
 use held::Held;
 use hub::Hub;
-pub use id::{Ticket, TimerId};
+pub use id::{Entered, Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
+pub use looking::{Shard, Timer, Work};
+pub use observer::Observer;
 use owner::{Instance, Owner};
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub use postgres::ddl;
+pub use troubles::Failure;
+use troubles::Troubles;
 
 /// This instance of the service: see the [module](self).
 ///
@@ -188,7 +203,10 @@ struct State {
     is_stopping: bool,
     /// The keeper is to look.
     is_woken: bool,
-    failure: Option<StoreError>,
+    /// Until when an end waits for handlers at most, and how many it has left behind.
+    end_by: Option<Instant>,
+    left_behind: usize,
+    troubles: Troubles,
 }
 
 // === impl Cluster ===
@@ -235,6 +253,23 @@ impl<P: Payload> Cluster<P> {
         self.enter(Some(key.as_ref().into()), at, payload)
     }
 
+    /// Schedules a timer under a key if no timer has this key: on no instance, whoever else does
+    /// the same at this moment. See [`Durable::schedule_if_absent`].
+    ///
+    /// # Errors
+    /// As [`schedule`](Cluster::schedule).
+    pub fn schedule_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Entered, ScheduleError<P>> {
+        let key: Key = key.as_ref().into();
+        bytes_of(Some(&key), &payload)
+            .and_then(|bytes| self.enter_new(&key, ms_at_or_after(at), bytes))
+            .map_err(|reason| ScheduleError { payload, reason })
+    }
+
     fn enter(
         &self,
         key: Option<Key>,
@@ -264,17 +299,34 @@ impl<P> Cluster<P> {
                 Err(_) => {}
             }
         }
-        if let Some(reason) = inner.clerk.refusal() {
-            return Err(reason);
-        }
-        let number = inner.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let number = number.ok_or(ScheduleReason::Busy)?;
-        let position = Position { due_ms, number };
-        let record = Record::new(position, key, payload);
+        let record = inner.record(key, due_ms, payload)?;
         let (promise, reply) = promise_alone();
         let ticket = crate::Ticket::new(record.id(), reply);
-        inner.clerk.write(shard, Op::Put(Arc::new(record)), Then::Put(promise));
+        inner.clerk.write(shard, Op::Put(record), Then::Put(promise));
         Ok(Ticket { shard, ticket })
+    }
+
+    fn enter_new(
+        &self,
+        key: &Key,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Entered, ScheduleReason> {
+        let inner = &self.inner;
+        let shard = inner.shard_of(key);
+        if let Some(durable) = inner.open_at(shard) {
+            match durable.enter_new(key.clone(), due_ms, payload.clone()) {
+                Ok(reply) => return Ok(Entered { shard, reply }),
+                Err(ScheduleReason::Busy) => return Err(ScheduleReason::Busy),
+                // It has just lost the shard, and so the timer goes to another's.
+                Err(_) => {}
+            }
+        }
+        let record = inner.record(Some(key.clone()), due_ms, payload)?;
+        let (promise, reply) = promise_alone();
+        let then = Then::New(record.id(), promise);
+        inner.clerk.write(shard, Op::PutNew(record), then);
+        Ok(Entered { shard, reply })
     }
 
     /// Cancels the timer with this number, whichever instance has scheduled it. See
@@ -332,15 +384,21 @@ impl<P> Cluster<P> {
         open.map(|lease| (lease.taken.shard, lease.taken.fence.cast_unsigned())).collect()
     }
 
-    /// The last failure of the database that this instance has met. It goes on trying.
-    pub fn failure(&self) -> Option<StoreError> {
-        self.inner.state().failure.clone()
+    /// What this instance has failed at last: at reaching the database, or at opening a shard. It
+    /// goes on trying, and when it has worked, or when another instance has the shard, this is
+    /// `None` again.
+    ///
+    /// A shard that cannot be opened is tried again after a pause, from a tenth of a lease on up to
+    /// a minute.
+    pub fn failure(&self) -> Option<Failure> {
+        self.inner.state().troubles.last().cloned()
     }
 
     /// Stops the instance: no handler begins any more, those that run come to their end, what is
     /// pending is written, and other instances take the shards. It waits for handlers as long as
-    /// they run, and keeps their shards until then. A process that ends instead leaves its shards
-    /// to others when its leases are over.
+    /// they run, and keeps their shards until then: see [`stop_within`](Cluster::stop_within) and
+    /// [`handler_limit`](crate::Builder::handler_limit). A process that ends instead leaves its
+    /// shards to others when its leases are over.
     ///
     /// # Errors
     /// The call comes from the handler.
@@ -351,6 +409,24 @@ impl<P> Cluster<P> {
         }
         owner.end();
         Ok(())
+    }
+
+    /// As [`stop`](Cluster::stop), but waits for handlers no longer than `limit`, and neither does
+    /// a `stop` that waits already. Returns how many handlers it has left behind: their timers come
+    /// again on other instances, perhaps while those handlers still run. What the database is asked
+    /// for at the end takes two thirds of a lease more for each question that it does not reply to.
+    ///
+    /// # Errors
+    /// As `stop`.
+    pub fn stop_within(&self, limit: Duration) -> Result<usize, StopError> {
+        if self.owner.is_none() || self.inner.is_in_handler() {
+            return Err(StopError::InHandler);
+        }
+        if let Some(until) = Instant::now().checked_add(limit) {
+            self.inner.end_by(until);
+        }
+        self.stop()?;
+        Ok(self.inner.state().left_behind)
     }
 }
 

@@ -8,20 +8,42 @@
 
 use std::time::Duration;
 
-use postgres::Notification;
-use postgres::fallible_iterator::FallibleIterator;
+use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::record::DeadLetter;
+use crate::record::{DeadLetter, Record};
 use crate::store::postgres::{
-    Database, Params, PostgresStore, Session, all_letters, apply, failed, lock_list, next_session,
+    Database, Params, PostgresStore, Session, all_contents, all_letters, all_timers, apply,
+    ddl as tables, get, lock_list, next_session,
 };
 use crate::store::{Op, Store};
 
+use super::builder::is_named_well;
 use super::clock::since_start;
-use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Tell, messages};
+use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Taking, Tell, messages};
+use super::looking::Shard;
 use super::message::Message;
+
+/// The statements that make a cluster's tables in PostgreSQL, for those who make them themselves.
+///
+/// A cluster makes what is missing when it starts. Where its role may not, have somebody else run
+/// these, and grant the role what it needs:
+///
+/// ```text
+/// GRANT USAGE ON SCHEMA tickless TO timers;
+/// GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tickless TO timers;
+/// ```
+///
+/// `schema` and `shards` as of [`Builder::schema`](super::Builder::schema) and
+/// [`Builder::shards`](super::Builder::shards).
+///
+/// # Panics
+/// A schema cannot have this name here.
+pub fn ddl(schema: &str, shards: u32) -> String {
+    assert!(is_named_well(schema), "a schema cannot be called {schema:?} here");
+    tables(schema, shards)
+}
 
 pub(super) struct Postgres {
     pub(super) database: Database,
@@ -46,7 +68,7 @@ impl Hub for Postgres {
     fn keeping(&self) -> Result<Box<dyn Keeping>, StoreError> {
         let mut session = self.database.connect("tickless keeper")?;
         let listen = format!("LISTEN {}", self.database.channel());
-        session.client().batch_execute(&listen).map_err(failed)?;
+        session.batch(&listen)?;
         Ok(Box::new(Listening(session)))
     }
 
@@ -97,7 +119,7 @@ impl Keeping for Listening {
         let rows = self.0.query(renew, params)?;
         let reading = Reading { sent, received: since_start(), shows_us: rows[0].get(2) };
         // One row that tells nothing but the time, if there is none to renew.
-        let is_lease = |row: &&postgres::Row| row.get::<_, Option<i32>>(0).is_some();
+        let is_lease = |row: &&Row| row.get::<_, Option<i32>>(0).is_some();
         let renewed = rows.iter().filter(is_lease).map(taken_of).collect();
         Ok(Renewal { sent, renewed, reading: Some(reading) })
     }
@@ -128,20 +150,26 @@ impl Keeping for Listening {
         held: &[u32],
         most: usize,
         lease: Duration,
-    ) -> Result<Vec<Taken>, StoreError> {
+    ) -> Result<Vec<Taking>, StoreError> {
         let held: Vec<i32> = held.iter().map(|shard| shard.cast_signed()).collect();
+        // By the clock, so that a standby that lacks the last takings does not give a fence twice.
         let take = "WITH free AS (
-                        SELECT shard FROM shards
+                        SELECT shard, expires FROM shards
                         WHERE (holder IS NULL OR holder = $1 OR expires < now())
                             AND NOT shard = ANY ($2)
                         ORDER BY expires, shard LIMIT $3 FOR UPDATE SKIP LOCKED)
-                    UPDATE shards SET holder = $1, fence = fence + 1,
+                    UPDATE shards SET holder = $1,
+                        fence = greatest(fence + 1,
+                            (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
                         expires = now() + $4 * interval '1 microsecond'
                     FROM free WHERE shards.shard = free.shard
-                    RETURNING shards.shard, shards.fence";
+                    RETURNING shards.shard, shards.fence, CASE WHEN isfinite(free.expires)
+                        THEN (extract(epoch FROM free.expires) * 1000)::bigint ELSE 0 END";
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let taken = self.0.query(take, &[&instance.cast_signed(), &held, &most, &micros(lease)])?;
-        Ok(taken.iter().map(taken_of).collect())
+        let served_ms = |row: &Row| u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
+        let taking = |row| Taking { taken: taken_of(row), served_ms: served_ms(row) };
+        Ok(taken.iter().map(taking).collect())
     }
 
     fn next_expiry(&mut self, instance: u64, _: Duration) -> Result<Option<Duration>, StoreError> {
@@ -154,13 +182,8 @@ impl Keeping for Listening {
     }
 
     fn wait(&mut self, left: Duration) -> Vec<Message> {
-        let mut told = self.0.client().notifications();
-        let mut all: Vec<Notification> = Vec::new();
-        all.extend(told.timeout_iter(left).next().ok().flatten());
-        if !all.is_empty() {
-            all.extend(told.iter().iterator().map_while(Result::ok));
-        }
-        all.iter().filter_map(|told| Message::from_text(told.payload())).collect()
+        let told = self.0.hear(left);
+        told.iter().filter_map(|told| Message::from_text(told.payload())).collect()
     }
 
     fn leave(&mut self, instance: u64) -> Result<(), StoreError> {
@@ -170,7 +193,7 @@ impl Keeping for Listening {
 }
 
 /// A row with a shard and its fence.
-fn taken_of(row: &postgres::Row) -> Taken {
+fn taken_of(row: &Row) -> Taken {
     Taken { shard: row.get::<_, i32>(0).cast_unsigned(), fence: row.get(1) }
 }
 
@@ -182,7 +205,8 @@ impl Clerking for Telling {
     }
 
     fn release(&mut self, taken: Taken) -> Result<(), StoreError> {
-        let release = "UPDATE shards SET holder = NULL, expires = '-infinity'
+        // Others see from the time until when the shard was served.
+        let release = "UPDATE shards SET holder = NULL, expires = now()
                        WHERE shard = $1 AND fence = $2";
         self.session.query(release, &[&taken.shard.cast_signed(), &taken.fence])?;
         self.tell(&Message::Look)
@@ -213,6 +237,22 @@ impl Clerking for Telling {
         limit: usize,
     ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
         all_letters(&mut self.session, after, limit)
+    }
+
+    fn timers(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, Record)>, StoreError> {
+        all_timers(&mut self.session, after, limit)
+    }
+
+    fn get(&mut self, shard: u32, id: crate::TimerId) -> Result<Option<Record>, StoreError> {
+        get(&mut self.session, shard.cast_signed(), id)
+    }
+
+    fn contents(&mut self) -> Result<Vec<Shard>, StoreError> {
+        all_contents(&mut self.session)
     }
 }
 

@@ -18,7 +18,7 @@ use super::config::{Config, Misfire, Share};
 use super::core::Core;
 use super::numbers::Numbers;
 use super::owner::Owner;
-use super::worker::{Firing, erase};
+use super::worker::{Firing, Run, erase};
 use super::{Durable, misfire};
 
 /// Configures and opens a [`Durable`].
@@ -95,6 +95,13 @@ impl Builder {
         self
     }
 
+    /// How many bytes the keys and payloads of new timers may have that wait to be written.
+    /// Default: 256 MiB. With more, scheduling is refused as above. The last one may go beyond.
+    pub fn max_unwritten_bytes(mut self, bytes: usize) -> Builder {
+        self.config.max_unwritten_bytes = bytes.max(1);
+        self
+    }
+
     /// How many threads call the handler, at least 1. Default: 4.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.config.workers = workers.max(1);
@@ -125,6 +132,17 @@ impl Builder {
     /// With `u32::MAX`, nothing is written, and what is due at the opening begins sooner.
     pub fn crashes(mut self, most: u32) -> Builder {
         self.config.crashes = most.max(3);
+        self
+    }
+
+    /// How long a handler may run. Default: as long as it likes.
+    ///
+    /// One that runs for longer is counted ([`Stats::stuck`](crate::Stats::stuck)), and neither a
+    /// stop nor, in a cluster, a shard that is to go to another instance waits for it any longer:
+    /// its timer stays in the store and comes again, perhaps beside it. Nothing else is done to it,
+    /// as a thread cannot be ended from outside.
+    pub fn handler_limit(mut self, limit: Duration) -> Builder {
+        self.config.handler_limit = Some(limit);
         self
     }
 
@@ -194,19 +212,82 @@ impl Builder {
     /// The store cannot be used, or a thread cannot be started.
     pub fn open<P: Payload, E: Display>(
         self,
-        mut store: impl Store,
+        store: impl Store,
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Result<Durable<P>, OpenError> {
+        self.open_with(store, &erase(handler))
+    }
+
+    /// Opens the service on a store, with a handler that is asynchronous. Its futures are tasks of
+    /// `runtime`: at most `tasks` at a time, at least one. [`workers`](Builder::workers) counts for
+    /// nothing here.
+    ///
+    /// A task is over when its future has returned: with `Ok`, the timer is over; after an error or
+    /// a panic, it is tried again. If the store fails, or in a cluster the lease is over, the tasks
+    /// that run are aborted where they wait next, and so are those that an end of the service
+    /// [leaves behind](Durable::stop_within); their timers come again. If the runtime ends before
+    /// the service, the service has failed.
+    ///
+    /// This call, [`stop`](Durable::stop) and the drop of the last [`Durable`] block: inside a
+    /// task, call them by `spawn_blocking`. A handler must not stop its service and wait for that.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tickless_durable::{Durable, Firing, RedbStore};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("timers.redb");
+    /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    /// let (sender, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = move |firing: Firing<String>| {
+    ///     let sender = sender.clone();
+    ///     async move {
+    ///         tokio::time::sleep(Duration::from_millis(1)).await;
+    ///         sender.send(firing.payload().clone())
+    ///     }
+    /// };
+    /// let store = RedbStore::open(path)?;
+    /// let timers = Durable::builder().open_async(store, runtime.handle(), 100, handler)?;
+    /// timers.schedule(SystemTime::now(), "tea".to_owned())?.wait()?;
+    /// assert_eq!(runtime.block_on(sent.recv()).as_deref(), Some("tea"));
+    /// timers.stop()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Builder::open).
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn open_async<P: Payload, E: Display, F>(
+        mut self,
+        store: impl Store,
+        runtime: &tokio::runtime::Handle,
+        tasks: usize,
+        handler: impl Fn(Firing<P>) -> F + Send + Sync + 'static,
+    ) -> Result<Durable<P>, OpenError>
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        self.config.tasks = Some(tasks.max(1));
+        self.open_with(store, &super::tasks::erase(runtime.clone(), handler))
+    }
+
+    fn open_with<P: Payload>(
+        self,
+        mut store: impl Store,
+        run: &Arc<Run>,
     ) -> Result<Durable<P>, OpenError> {
         let numbers = Numbers::begin(&mut store)?;
         let share = self.config.share.as_deref();
         let now = share.map_or_else(SystemTime::now, Share::now);
-        misfire::settle(&mut store, &self.config, ms_passed(now))?;
+        let served_ms = share.map_or(0, Share::served_ms);
+        misfire::settle(&mut store, &self.config, ms_passed(now), served_ms)?;
         let name = format!("{}-engine", self.config.thread_name);
         let engine = Engine::builder().shards(1).thread_name(name).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::new(&engine).map_err(OpenError::Thread)?;
         let core = Core::new(self.config, engine, wall, numbers, ms_passed(now));
-        let owner = Owner::start(&core, store, &erase(handler)).map_err(OpenError::Thread)?;
+        let owner = Owner::start(&core, store, run).map_err(OpenError::Thread)?;
         Ok(Durable::owned(core, owner))
     }
 
@@ -219,7 +300,7 @@ impl Builder {
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<ByHand<P, S>, OpenError> {
         let numbers = Numbers::begin(&mut store)?;
-        misfire::settle(&mut store, &self.config, ms_passed(now))?;
+        misfire::settle(&mut store, &self.config, ms_passed(now), 0)?;
         let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::by_hand(&engine, now);

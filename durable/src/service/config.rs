@@ -10,9 +10,13 @@ use crate::error::StoreError;
 /// What becomes of timers that were due while no service ran.
 ///
 /// It applies to timers that were due more than [`Builder::misfire_after`] before the service is
-/// opened and of which nothing says that they were tried. A timer that has failed before is not
-/// missed: it is tried again. One whose first attempt was cut off by the end of its process cannot
-/// be told from one that was never tried, so it counts as missed.
+/// opened and whose records do not say that they were [tried](crate::Record::tried). A timer that
+/// has failed before is not missed: it is tried again. One whose first attempt was cut off by the
+/// end of its process cannot be told from one that was never tried, so it counts as missed.
+///
+/// Instances of a cluster know until when another one had a shard. What was due before that is a
+/// backlog and was not missed, whoever takes the shard over. A file does not say until when it was
+/// served, so there all that is due at the opening counts, a backlog of before a stop included.
 ///
 /// [`Builder::misfire_after`]: crate::Builder::misfire_after
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +40,10 @@ pub(crate) trait Share: Send + Sync {
     /// The time by the clock that all instances have in common. Timers go by it.
     fn now(&self) -> SystemTime;
 
+    /// Until when some instance had these timers before, in milliseconds since 1970: zero if none
+    /// ever had.
+    fn served_ms(&self) -> u64;
+
     /// Whether this instance may have the timers fire. It asks right before each handler.
     ///
     /// # Errors
@@ -50,9 +58,13 @@ pub(super) struct Config {
     pub(super) linger: Duration,
     pub(super) batch: usize,
     pub(super) max_unwritten: usize,
+    pub(super) max_unwritten_bytes: usize,
     pub(super) workers: usize,
+    /// How many tasks run at a time, where handlers are tasks.
+    pub(super) tasks: Option<usize>,
     pub(super) attempts: u32,
     pub(super) crashes: u32,
+    pub(super) handler_limit: Option<Duration>,
     pub(super) backoff: Backoff,
     pub(super) misfire: Misfire,
     pub(super) misfire_after: Duration,
@@ -69,9 +81,12 @@ impl Default for Config {
             linger: Duration::from_millis(20),
             batch: 16_384,
             max_unwritten: 1_000_000,
+            max_unwritten_bytes: 256 << 20,
             workers: 4,
+            tasks: None,
             attempts: 10,
             crashes: 5,
+            handler_limit: None,
             backoff: Backoff::new(Duration::from_secs(1))
                 .max(Duration::from_secs(600))
                 .jitter(Jitter::Equal),

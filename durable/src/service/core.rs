@@ -14,6 +14,7 @@
 //!
 //! *Tested by*: `durable/tests/oracle.rs`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -69,9 +70,21 @@ pub(super) struct State {
     pub(super) is_ending: bool,
     /// How many workers there are.
     pub(super) workers: usize,
-    /// How many of them call a handler.
-    pub(super) calling: usize,
+    /// Since when handlers run, by the numbers of their timers.
+    pub(super) running: BTreeMap<u64, Running>,
+    /// Until when an end waits for them at most.
+    pub(super) end_by: Option<Instant>,
     pub(super) stats: Stats,
+}
+
+/// Ends a handler from outside.
+pub(super) type Abort = Box<dyn FnOnce() + Send>;
+
+/// A handler that runs.
+pub(super) struct Running {
+    pub(super) since: Instant,
+    /// Of a task alone: a thread cannot be ended.
+    pub(super) abort: Option<Abort>,
 }
 
 /// A timer of the engine's, which is cancelled when it is dropped.
@@ -99,14 +112,15 @@ impl Core {
             state: Mutex::new(State {
                 numbers,
                 pending: Pending::default(),
-                window: Window::new(config.window, config.workers),
+                window: Window::new(config.window, config.tasks.unwrap_or(config.workers)),
                 alarm: None,
                 offset: Offset::default(),
                 failure: None,
                 is_closed: false,
                 is_ending: false,
                 workers: 0,
-                calling: 0,
+                running: BTreeMap::new(),
+                end_by: None,
                 stats: Stats::default(),
             }),
             config,
@@ -267,9 +281,33 @@ impl Core {
             let units = state.pending.take(Duration::ZERO, usize::MAX);
             (units, std::mem::take(&mut state.pending.requests))
         };
+        self.abort_tasks();
         self.worker_bell.notify_all();
         units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));
         requests.into_iter().for_each(|request| request.fail(Error::Store(error.clone())));
+    }
+
+    /// An end waits for handlers until then at most, also one that has begun.
+    pub(crate) fn end_by(&self, until: Instant) {
+        let mut state = self.state();
+        state.end_by = Some(state.end_by.map_or(until, |before| before.min(until)));
+        drop(state);
+        self.end_bell.notify_all();
+    }
+
+    /// How many handlers run for longer than they may.
+    pub(super) fn stuck(&self, state: &State) -> usize {
+        let Some(limit) = self.config.handler_limit else { return 0 };
+        state.running.values().filter(|running| running.since.elapsed() >= limit).count()
+    }
+
+    /// Ends the handlers that can be ended: their timers stay in the store.
+    pub(super) fn abort_tasks(&self) {
+        let mut state = self.state();
+        let aborts = state.running.values_mut().filter_map(|running| running.abort.take());
+        let aborts: Vec<Abort> = aborts.collect();
+        drop(state);
+        aborts.into_iter().for_each(|abort| abort());
     }
 
     /// Nothing new is taken, and nothing fires any more.
@@ -321,7 +359,13 @@ impl<T> Refused<T> {
     }
 }
 
-// === impl Armed, Offset ===
+// === impl Running, Armed, Offset ===
+
+impl Running {
+    pub(super) fn begin() -> Running {
+        Running { since: Instant::now(), abort: None }
+    }
+}
 
 impl Drop for Armed {
     fn drop(&mut self) {

@@ -6,9 +6,12 @@
 //! | `pending.rs` | the batch that is being gathered |
 //! | `window.rs` | the timers that are due first |
 //! | `suspects.rs` | those whose handlers may have ended a process |
+//! | `reading.rs` | what is looked up in the store |
+//! | `unreadable.rs` | records that cannot be read |
 //! | `unseen.rs` | what others did to the store while it was read |
 //! | `writer.rs` | the thread that has the store |
 //! | `worker.rs` | the threads that call the handler |
+//! | `tasks.rs` | the same for handlers that are asynchronous |
 //! | `owner.rs` | how all of them begin and end |
 //! | `misfire.rs`, `numbers.rs` | what happens when a store is opened |
 //! | `by_hand.rs` | the same without threads |
@@ -21,9 +24,13 @@ mod misfire;
 mod numbers;
 mod owner;
 mod pending;
+mod reading;
 mod shared;
 mod stats;
 mod suspects;
+#[cfg(feature = "tokio")]
+mod tasks;
+mod unreadable;
 mod unseen;
 mod window;
 mod worker;
@@ -39,7 +46,7 @@ use crate::payload::Payload;
 use crate::position::{Position, TimerId, ms_at_or_after};
 use crate::promise::{Reply, Ticket, promise};
 use crate::record::{DeadLetter, Key, Record};
-use crate::store::Op;
+use crate::store::{Contents, Op, Store};
 
 pub use builder::Builder;
 #[doc(hidden)]
@@ -52,7 +59,8 @@ use core::State;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) use numbers::Numbers;
 use owner::Owner;
-use pending::{Request, Then};
+use pending::{Request, Then, Waiter};
+use reading::question;
 pub use stats::Stats;
 use window::Found;
 pub use worker::Firing;
@@ -122,6 +130,28 @@ impl<P: Payload> Durable<P> {
         self.enter(Some(key.as_ref().into()), at, payload)
     }
 
+    /// Schedules a timer under a key if no timer has this key. The reply is ready when that is
+    /// decided and durable: it has the timer's number, or `None` if there is one already, which
+    /// stays as it is. A timer that is tried again has its key, and one whose handler runs has it
+    /// until that is over; a dead letter has none.
+    ///
+    /// If the timer is cancelled before it is written, by its key, the reply is
+    /// [`Error::Cancelled`](crate::Error::Cancelled).
+    ///
+    /// # Errors
+    /// As [`schedule_keyed`](Durable::schedule_keyed).
+    pub fn schedule_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Reply<Option<TimerId>>, ScheduleError<P>> {
+        let key: Key = key.as_ref().into();
+        bytes_of(Some(&key), &payload)
+            .and_then(|bytes| self.enter_new(key, ms_at_or_after(at), bytes))
+            .map_err(|reason| ScheduleError { payload, reason })
+    }
+
     fn enter(
         &self,
         key: Option<Key>,
@@ -166,26 +196,50 @@ impl<P> Durable<P> {
         due_ms: u64,
         payload: Arc<[u8]>,
     ) -> Result<Ticket, ScheduleReason> {
+        let (promise, reply) = promise(&self.core);
+        let waiter = Waiter::Put(promise);
+        Ok(Ticket::new(self.enter_record(key, due_ms, payload, waiter)?, reply))
+    }
+
+    /// The same, unless there is a timer with this key.
+    pub(crate) fn enter_new(
+        &self,
+        key: Key,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Reply<Option<TimerId>>, ScheduleReason> {
+        let (promise, reply) = promise(&self.core);
+        let id = self.enter_record(Some(key), due_ms, payload, Waiter::New(promise))?;
+        Ok(reply.about(id))
+    }
+
+    fn enter_record(
+        &self,
+        key: Option<Key>,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+        waiter: Waiter,
+    ) -> Result<TimerId, ScheduleReason> {
         let core = &self.core;
-        let (promise, reply) = promise(core);
         let linger_ms = u64::try_from(core.config.linger.as_millis()).unwrap_or(u64::MAX);
         let is_soon = due_ms <= core.now_ms().saturating_add(linger_ms);
         let mut state = core.state();
         if let Some(reason) = state.refusal() {
             return Err(reason);
         }
-        let is_full = state.pending.puts() >= core.config.max_unwritten;
+        let is_full = state.pending.puts() >= core.config.max_unwritten
+            || state.pending.put_bytes() >= core.config.max_unwritten_bytes;
         let number = if is_full { None } else { state.numbers.take() };
         let number = number.ok_or(ScheduleReason::Busy)?;
         state.stats.scheduled += 1;
-        if let Some(key) = &key {
+        if let (Waiter::Put(_), Some(key)) = (&waiter, &key) {
             state.window.cancel_key(key);
         }
         let position = Position { due_ms, number };
         let record = Record::new(position, key, payload);
         let id = record.id();
         let was_empty = state.pending.changes() == 0;
-        let replaced = state.pending.put(Arc::new(record), promise, is_soon);
+        let replaced = state.pending.put(Arc::new(record), waiter, is_soon);
         state.stats.elided += u64::from(replaced.is_some());
         drop(state);
         // Otherwise the writer knows how long it may sleep.
@@ -193,9 +247,9 @@ impl<P> Durable<P> {
             core.writer_bell.notify_one();
         }
         if let Some(replaced) = replaced {
-            replaced.keep(Err(crate::Error::Replaced));
+            replaced.fail(crate::Error::Replaced);
         }
-        Ok(Ticket::new(id, reply))
+        Ok(id)
     }
 
     // --- cancelling ---
@@ -209,7 +263,7 @@ impl<P> Durable<P> {
     /// timer back.
     pub fn cancel(&self, id: TimerId) -> Reply<Cancelled> {
         self.take_out(
-            |state| state.pending.elide(id),
+            |state| (state.pending.elide(id), Vec::new()),
             |state| state.window.cancel(id),
             |state, then| state.pending.cancel(id, then),
         )
@@ -219,7 +273,10 @@ impl<P> Durable<P> {
     pub fn cancel_key(&self, key: impl AsRef<[u8]>) -> Reply<Cancelled> {
         let key: Key = key.as_ref().into();
         self.take_out(
-            |state| state.pending.elide_key(&key),
+            |state| {
+                let news = state.pending.elide_new(&key);
+                (state.pending.elide_key(&key), news)
+            },
             |state| state.window.cancel_key(&key),
             |state, then| state.pending.cancel_key(key.clone(), then),
         )
@@ -227,7 +284,7 @@ impl<P> Durable<P> {
 
     fn take_out(
         &self,
-        elide: impl Fn(&mut State) -> Option<(Arc<Record>, crate::promise::Promise<()>)>,
+        elide: impl Fn(&mut State) -> (Option<(Arc<Record>, Waiter)>, Vec<Waiter>),
         find: impl Fn(&mut State) -> Found,
         write: impl Fn(&mut State, Then),
     ) -> Reply<Cancelled> {
@@ -243,10 +300,12 @@ impl<P> Durable<P> {
         };
         let mut at_once = None;
         let was_empty = state.pending.changes() == 0;
-        let elided = elide(&mut state);
+        let (elided, news) = elide(&mut state);
         match &elided {
-            // It was never in the store.
-            Some((record, _)) if record.key.is_none() => at_once = Some(promise),
+            // It was never in the store, and would have replaced nothing.
+            Some((record, waiter)) if record.key.is_none() || waiter.is_new() => {
+                at_once = Some(promise);
+            }
             // What it would have replaced is in the store, perhaps.
             Some((record, _)) => {
                 let key = record.key.clone().expect("it was looked at");
@@ -257,23 +316,55 @@ impl<P> Durable<P> {
                 let known = match find(&mut state) {
                     Found::Idle => Some(Cancelled::Cancelled),
                     Found::Running => Some(Cancelled::Running),
-                    Found::Unknown => None,
+                    // One that was to be added only where there is none.
+                    Found::Unknown => (!news.is_empty()).then_some(Cancelled::Cancelled),
                 };
                 write(&mut state, Then::Cancel(known, promise));
             }
         }
-        state.stats.elided += u64::from(elided.is_some());
+        state.stats.elided += u64::from(elided.is_some()) + news.len() as u64;
         drop(state);
         if was_empty {
             self.core.writer_bell.notify_one();
         }
-        if let Some((_, ticket)) = elided {
-            ticket.keep(Err(crate::Error::Cancelled));
+        for waiter in elided.map(|(_, waiter)| waiter).into_iter().chain(news) {
+            waiter.fail(crate::Error::Cancelled);
         }
         if let Some(promise) = at_once {
             promise.keep(Ok(Cancelled::Cancelled));
         }
         reply
+    }
+
+    // --- looking ---
+
+    /// Reads the timers of the store after a position, in the order in which they are due, at most
+    /// `limit`. `None`: from the beginning on; [`Position::before_all_at`]: from a time on. To read
+    /// on, pass the position of the last one.
+    ///
+    /// This is what is durable: a timer is in it when its ticket is ready, and no longer when its
+    /// end is written. A record that cannot be read becomes a dead letter, as when the service
+    /// meets it.
+    pub fn list(&self, after: Option<Position>, limit: usize) -> Reply<Vec<Record>> {
+        self.look(move |store| unreadable::scan(store, after, limit).map(|(found, _)| found))
+    }
+
+    /// Looks a timer up. `None`: it is over, or it never became durable.
+    pub fn get(&self, id: TimerId) -> Reply<Option<Record>> {
+        self.look(move |store| store.get(id))
+    }
+
+    /// Counts what is in the store, and says when the first timer is due. A store counts its rows
+    /// for that, except for redb's, which knows.
+    pub fn contents(&self) -> Reply<Contents> {
+        self.look(|store| store.contents())
+    }
+
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Reply<T> {
+        self.request(|promise| Request::Look(question(promise, look)))
     }
 
     // --- dead letters ---
@@ -282,7 +373,7 @@ impl<P> Durable<P> {
     /// of their last attempts, at most `limit`.
     pub fn dead_letters(&self, after: Option<&DeadLetter>, limit: usize) -> Reply<Vec<DeadLetter>> {
         let after = after.map(|letter| letter.record.position);
-        self.request(|promise| Request::Letters { after, limit, promise })
+        self.look(move |store| store.dead_letters(after, limit))
     }
 
     /// Makes a timer of a dead letter again, with all its attempts and the same number, but without
@@ -333,7 +424,8 @@ impl<P> Durable<P> {
     /// What the service has done so far.
     pub fn stats(&self) -> Stats {
         let state = self.core.state();
-        Stats { near: state.window.len(), busy: state.window.busy(), ..state.stats }
+        let (near, busy) = (state.window.len(), state.window.busy());
+        Stats { near, busy, stuck: self.core.stuck(&state), ..state.stats }
     }
 
     /// The failure of the store that has ended this service, if there was one.
@@ -354,9 +446,9 @@ impl<P> Durable<P> {
         self.stop_at_most(None).map(drop)
     }
 
-    /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`. Returns how many
-    /// were still running then. Their timers stay in the store and come again, and this does not
-    /// count as a [crash](crate::Builder::crashes).
+    /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`, and neither does
+    /// a `stop` that waits already. Returns how many were still running then. Their timers stay in
+    /// the store and come again, and this does not count as a [crash](crate::Builder::crashes).
     ///
     /// # Errors
     /// As `stop`.

@@ -1,22 +1,39 @@
 //! The numbers of timers, of which no two are the same, also across restarts.
 //!
+//! | bits | what they are |
+//! |---|---|
+//! | 23 | the session, which the store counts |
+//! | 16 | the epoch, which is random for each session |
+//! | 24 | the timers of the session |
+//!
 //! A session of a store has a range of numbers. A number that was given out and whose timer never
 //! became durable is not given out again by the next session, so that an old number never reaches
 //! another timer. When a session has used up its range, it begins another session.
 //!
+//! A store that is restored from a copy, or a standby that lacks the last transactions, counts some
+//! sessions again. Their epochs differ, so that their numbers do: all but one time in 65,536.
+//!
 //! *Owner*: under the service's lock.
+//!
+//! *Tested by*: here.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::SystemTime;
 
 use crate::error::OpenError;
 use crate::position::{END, TimerId};
 use crate::store::Store;
 
 /// How many numbers a session has.
-const RANGE: u64 = 1 << 40;
+const RANGE: u64 = 1 << 24;
+
+/// How many epochs there are.
+const EPOCHS: u64 = 1 << 16;
 
 pub(crate) struct Numbers {
     next: u64,
     end: u64,
-    /// The first one of this process.
+    /// The first one that a session of this process could have.
     first: u64,
 }
 
@@ -36,9 +53,18 @@ impl Numbers {
     /// # Errors
     /// There are no more.
     pub(crate) fn of_session(session: u64) -> Result<Numbers, OpenError> {
-        let first = session.checked_mul(RANGE).filter(|first| *first < END);
+        let first = session.checked_mul(EPOCHS * RANGE).filter(|first| *first < END);
         let first = first.ok_or(OpenError::TooManySessions)?;
-        Ok(Numbers { next: first, end: first + RANGE, first })
+        // Each of these has random keys.
+        let epoch = RandomState::new().hash_one(SystemTime::now()) % EPOCHS;
+        let next = first + epoch * RANGE;
+        Ok(Numbers { next, end: next + RANGE, first })
+    }
+
+    /// A number of the session itself, with its epoch.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn session(&self) -> u64 {
+        (self.end - 1) / RANGE
     }
 
     /// The next number; `None` until there is another range.
@@ -77,6 +103,7 @@ mod tests {
         let mut numbers = Numbers::begin(&mut disk.open()).unwrap();
         let mut others = Numbers::begin(&mut disk.open()).unwrap();
         let earlier = numbers.take().unwrap();
+        assert!(earlier < numbers.end && numbers.end - earlier == RANGE);
         numbers.next = numbers.end - 1;
         let last = numbers.take().unwrap();
         assert!(numbers.is_used_up() && numbers.take().is_none());
@@ -87,5 +114,21 @@ mod tests {
         assert!(!numbers.is_earlier(id(earlier)));
         numbers.go_on(Numbers::begin(&mut disk.open()).unwrap());
         assert!(numbers.take().unwrap() > later);
+    }
+
+    /// As of a file that was copied before them.
+    #[test]
+    fn sessions_that_are_counted_twice_have_other_numbers() {
+        let first = |_| Numbers::of_session(7).unwrap().take().unwrap();
+        let firsts: std::collections::BTreeSet<u64> = (0..8).map(first).collect();
+        assert!(firsts.len() > 1, "all of them begin with {firsts:?}");
+        assert!(firsts.iter().all(|first| first >> 40 == 7));
+    }
+
+    #[test]
+    fn there_is_an_end_of_sessions() {
+        assert!(Numbers::of_session((1 << 23) - 1).unwrap().take().unwrap() < END);
+        let over = Numbers::of_session(1 << 23).err();
+        assert!(matches!(over, Some(OpenError::TooManySessions)));
     }
 }

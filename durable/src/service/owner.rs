@@ -13,12 +13,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::StopError;
+use crate::record::Record;
 use crate::store::{Op, Store};
 
-use super::core::Core;
+use super::core::{Core, State};
 use super::pending::Then;
 use super::worker::{Run, is_served};
 use super::writer::Writer;
+
+/// As good as for ever.
+const FAR: Duration = Duration::from_secs(1 << 30);
 
 pub(super) struct Owner {
     core: Arc<Core>,
@@ -47,7 +51,9 @@ impl Owner {
             let writer = Writer { core: core.clone(), store };
             let builder = thread::Builder::new().name(format!("{name}-writer"));
             threads.writer = Some(builder.spawn(move || writer.run())?);
-            for _ in 0..core.config.workers {
+            // Tasks need one that starts them.
+            let workers = if core.config.tasks.is_some() { 1 } else { core.config.workers };
+            for _ in 0..workers {
                 let (core, run) = (core.clone(), run.clone());
                 let builder = thread::Builder::new().name(format!("{name}-worker"));
                 // It counts as one before it runs, so that an end waits for it.
@@ -65,7 +71,11 @@ impl Owner {
         if is_served(&self.core) {
             return Err(StopError::InHandler);
         }
-        let running = end(&self.core, &self.threads, limit);
+        if let Some(limit) = limit {
+            let now = Instant::now();
+            self.core.end_by(now.checked_add(limit).unwrap_or(now + FAR));
+        }
+        let running = end(&self.core, &self.threads);
         let failure = self.core.state().failure.clone();
         failure.map_or(Ok(running), |error| Err(StopError::Store(error)))
     }
@@ -74,37 +84,38 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         if !is_served(&self.core) {
-            end(&self.core, &self.threads, None);
+            end(&self.core, &self.threads);
             return;
         }
         // A handler had the last one, or a waker that the writer has called. It cannot wait for
         // itself, so another thread does.
         let (core, threads) = (self.core.clone(), self.threads.clone());
         let ending = thread::Builder::new().name("durable-end".to_owned());
-        if ending.spawn(move || end(&core, &threads, None)).is_err() {
+        if ending.spawn(move || end(&core, &threads)).is_err() {
             // Without one, what is pending is lost, as in a crash: it was not durable yet.
             self.core.close();
         }
     }
 }
 
-fn end(core: &Core, threads: &Mutex<Threads>, limit: Option<Duration>) -> usize {
+fn end(core: &Core, threads: &Mutex<Threads>) -> usize {
     core.close();
     let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
     // What the engine returns is in the store as well. It refuses to stop only inside a task of its
     // own, and its tasks are this crate's.
     let _ = core.engine.stop();
     core.wall.stop();
-    let running = core.wait_for_workers(limit);
+    let running = core.wait_for_workers();
     for worker in threads.workers.drain(..) {
         // One that is still busy ends when its handler returns: nobody waits for it, and its timer
         // comes again.
-        if running == 0 {
+        if running == 0 || core.config.tasks.is_some() {
             // Panics of handlers are caught where they are called.
             join(worker);
         }
     }
     core.let_the_writer_end();
+    core.abort_tasks();
     core.writer_bell.notify_one();
     threads.writer.take().into_iter().for_each(join);
     running
@@ -122,16 +133,17 @@ impl Core {
         // The handlers that are left behind have not ended the process: it was to end.
         for record in state.window.noted_and_running() {
             let from = record.position;
-            state.pending.outcome(Op::Move { from, to: record }, Then::Begin(from));
+            let to = Arc::new(Record { tried: true, ..(*record).clone() });
+            state.pending.outcome(Op::Move { from, to }, Then::Begin(from));
         }
         state.is_ending = true;
     }
 
-    fn wait_for_workers(&self, limit: Option<Duration>) -> usize {
-        let begun = Instant::now();
+    fn wait_for_workers(&self) -> usize {
         let mut state = self.state();
-        while state.workers > 0 {
-            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+        while state.workers > 0 || !state.running.is_empty() {
+            let until = self.waits_until(&state);
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             state = match left {
                 None => self.end_bell.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => break,
@@ -142,6 +154,14 @@ impl Core {
             };
         }
         // Others may not have noticed yet that there is no more work.
-        state.calling
+        state.running.len()
+    }
+
+    /// Until when an end waits: it may be limited, and so may each handler.
+    fn waits_until(&self, state: &State) -> Option<Instant> {
+        let last = state.running.values().map(|running| running.since).max();
+        let limit = self.config.handler_limit;
+        let over = last.zip(limit).and_then(|(last, limit)| last.checked_add(limit));
+        state.end_by.into_iter().chain(over).min()
     }
 }

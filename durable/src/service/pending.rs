@@ -8,21 +8,23 @@
 //!
 //! *Owner*: under the service's lock.
 //!
-//! *Invariant*: of the new timers here, one at most has a given key.
+//! *Invariants*: of the new timers here that replace others, one at most has a given key. Those
+//! that are only added where there is none are written in the order in which they came.
 //!
 //! *Tested by*: here, and `durable/tests/oracle.rs`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::position::{Position, TimerId};
 use crate::promise::Promise;
-use crate::record::{DeadLetter, Key, Record};
+use crate::record::{Key, Record};
 use crate::store::Op;
 
 use super::Cancelled;
+use super::reading::Question;
 
 #[derive(Default)]
 pub(super) struct Pending {
@@ -31,10 +33,14 @@ pub(super) struct Pending {
     cancels: Vec<Unit>,
     /// By their numbers.
     puts: BTreeMap<u64, Put>,
+    /// What their keys and payloads take.
+    bytes: usize,
     /// Some of them should wait no longer.
     has_urgent_put: bool,
-    /// The numbers of those that have a key.
+    /// The numbers of those that have a key and replace others.
     keys: HashMap<Key, u64>,
+    /// The numbers of those that are only added where there is none with their key.
+    new_keys: HashMap<Key, BTreeSet<u64>>,
     cancelled_ids: HashSet<TimerId>,
     cancelled_keys: HashSet<Key>,
     pub(super) requests: Vec<Request>,
@@ -46,9 +52,16 @@ pub(super) struct Pending {
 /// A new timer.
 struct Put {
     record: Arc<Record>,
-    promise: Promise<()>,
+    waiter: Waiter,
     since: Instant,
     is_urgent: bool,
+}
+
+/// Who waits for a new timer.
+pub(super) enum Waiter {
+    Put(Promise<()>),
+    /// It is only added where there is none with its key.
+    New(Promise<Option<TimerId>>),
 }
 
 /// A change and what follows when it is durable.
@@ -60,6 +73,8 @@ pub(super) struct Unit {
 pub(super) enum Then {
     /// A new timer can be admitted to the window.
     Admit(Arc<Record>, Promise<()>),
+    /// The same, unless there was one with its key.
+    AdmitNew(Arc<Record>, Promise<Option<TimerId>>),
     /// A timer that has fired leaves the window.
     Leave(Position),
     /// The same, and it comes again.
@@ -76,7 +91,7 @@ pub(super) enum Then {
 
 /// What only the writer can do, because it has the store.
 pub(super) enum Request {
-    Letters { after: Option<Position>, limit: usize, promise: Promise<Vec<DeadLetter>> },
+    Look(Box<dyn Question>),
     Revive { position: Position, due_ms: u64, promise: Promise<bool> },
 }
 
@@ -97,35 +112,69 @@ impl Pending {
         self.puts.len()
     }
 
+    /// How many bytes their keys and payloads have.
+    pub(super) fn put_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds a new timer. One that waits here under the same key is replaced; its promise comes
     /// back.
     pub(super) fn put(
         &mut self,
         record: Arc<Record>,
-        promise: Promise<()>,
+        waiter: Waiter,
         is_urgent: bool,
-    ) -> Option<Promise<()>> {
+    ) -> Option<Waiter> {
         let number = record.position.number;
-        let replaced = record.key.clone().and_then(|key| self.keys.insert(key, number));
+        let key = record.key.clone();
+        let replaced = if matches!(waiter, Waiter::New(_)) {
+            if let Some(key) = key {
+                self.new_keys.entry(key).or_default().insert(number);
+            }
+            None
+        } else {
+            key.and_then(|key| self.keys.insert(key, number))
+        };
         self.has_urgent_put |= is_urgent;
-        self.puts.insert(number, Put { record, promise, since: Instant::now(), is_urgent });
-        replaced.and_then(|number| self.puts.remove(&number)).map(|put| put.promise)
+        self.bytes += record.bytes();
+        self.puts.insert(number, Put { record, waiter, since: Instant::now(), is_urgent });
+        replaced.and_then(|number| self.remove(number)).map(|put| put.waiter)
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Put> {
+        let put = self.puts.remove(&number)?;
+        self.bytes -= put.record.bytes();
+        if let (Waiter::New(_), Some(key)) = (&put.waiter, &put.record.key)
+            && let Some(numbers) = self.new_keys.get_mut(key)
+        {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.new_keys.remove(key);
+            }
+        }
+        Some(put)
     }
 
     /// Takes a new timer out, which is then never written.
-    pub(super) fn elide(&mut self, id: TimerId) -> Option<(Arc<Record>, Promise<()>)> {
+    pub(super) fn elide(&mut self, id: TimerId) -> Option<(Arc<Record>, Waiter)> {
         let number = id.first_position().number;
         // The number of another store's timer can be the same, and then its time is another one.
         self.puts.get(&number).filter(|put| put.record.id() == id)?;
-        let Put { record, promise, .. } = self.puts.remove(&number)?;
-        if let Some(key) = &record.key {
+        let Put { record, waiter, .. } = self.remove(number)?;
+        if let (Waiter::Put(_), Some(key)) = (&waiter, &record.key) {
             self.keys.remove(key);
         }
-        Some((record, promise))
+        Some((record, waiter))
+    }
+
+    /// Takes those out that were to be added where there is none with this key.
+    pub(super) fn elide_new(&mut self, key: &[u8]) -> Vec<Waiter> {
+        let numbers = self.new_keys.get(key).cloned().unwrap_or_default();
+        numbers.into_iter().filter_map(|number| self.remove(number)).map(|put| put.waiter).collect()
     }
 
     /// The same, by its key.
-    pub(super) fn elide_key(&mut self, key: &[u8]) -> Option<(Arc<Record>, Promise<()>)> {
+    pub(super) fn elide_key(&mut self, key: &[u8]) -> Option<(Arc<Record>, Waiter)> {
         let number = self.keys.get(key)?;
         let id = self.puts.get(number)?.record.id();
         self.elide(id)
@@ -136,8 +185,17 @@ impl Pending {
         match number {
             None => self.is_urgent = true,
             Some(number) => {
-                if let Some(put) = self.puts.get_mut(&number) {
-                    (put.is_urgent, self.has_urgent_put) = (true, true);
+                let Some(put) = self.puts.get_mut(&number) else { return };
+                (put.is_urgent, self.has_urgent_put) = (true, true);
+                // What came before it under its key is written first.
+                if let (Waiter::New(_), Some(key)) = (&put.waiter, put.record.key.clone()) {
+                    let news = self.new_keys.get(&key).into_iter().flatten();
+                    let before = self.keys.get(&key).into_iter().chain(news);
+                    let before: Vec<u64> = before.filter(|one| **one < number).copied().collect();
+                    for number in before {
+                        let put = self.puts.get_mut(&number);
+                        put.into_iter().for_each(|put| put.is_urgent = true);
+                    }
                 }
             }
         }
@@ -188,18 +246,38 @@ impl Pending {
         let is_ripe = |put: &Put| put.is_urgent || now.duration_since(put.since) >= linger;
         let ripe = pending.puts.iter().filter(|(_, put)| is_ripe(put)).take(max_puts);
         let ripe: Vec<u64> = ripe.map(|(number, _)| *number).collect();
-        let ripe = ripe.into_iter().filter_map(|number| pending.puts.remove(&number));
+        let ripe = ripe.into_iter().filter_map(|number| pending.remove(number));
         let ripe: Vec<Put> = ripe.collect();
-        for key in ripe.iter().filter_map(|put| put.record.key.as_ref()) {
+        let replacing = ripe.iter().filter(|put| matches!(put.waiter, Waiter::Put(_)));
+        for key in replacing.filter_map(|put| put.record.key.as_ref()) {
             pending.keys.remove(key);
         }
-        (self.puts, self.keys) = (pending.puts, pending.keys);
+        (self.puts, self.keys, self.bytes) = (pending.puts, pending.keys, pending.bytes);
+        self.new_keys = pending.new_keys;
         self.has_urgent_put = ripe.len() == max_puts && pending.has_urgent_put;
-        let puts = ripe.into_iter().map(|put| Unit {
-            op: Op::Put(put.record.clone()),
-            then: Then::Admit(put.record, put.promise),
+        let puts = ripe.into_iter().map(|Put { record, waiter, .. }| match waiter {
+            Waiter::Put(promise) => {
+                Unit { op: Op::Put(record.clone()), then: Then::Admit(record, promise) }
+            }
+            Waiter::New(promise) => {
+                Unit { op: Op::PutNew(record.clone()), then: Then::AdmitNew(record, promise) }
+            }
         });
         pending.outcomes.into_iter().chain(pending.cancels).chain(puts).collect()
+    }
+}
+
+impl Waiter {
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self, Waiter::New(_))
+    }
+
+    /// Tells who waits why the timer is not written.
+    pub(super) fn fail(self, error: Error) {
+        match self {
+            Waiter::Put(promise) => promise.keep(Err(error)),
+            Waiter::New(promise) => promise.keep(Err(error)),
+        }
     }
 }
 
@@ -208,6 +286,7 @@ impl Then {
     pub(super) fn fail(self, error: Error) {
         match self {
             Then::Admit(_, promise) => promise.keep(Err(error)),
+            Then::AdmitNew(_, promise) => promise.keep(Err(error)),
             Then::Cancel(_, promise) => promise.keep(Err(error)),
             Then::Forget(promise) | Then::Revive(_, promise) => promise.keep(Err(error)),
             Then::Leave(_) | Then::Retry(..) | Then::Begin(_) => {}
@@ -218,7 +297,7 @@ impl Then {
 impl Request {
     pub(super) fn fail(self, error: Error) {
         match self {
-            Request::Letters { promise, .. } => promise.keep(Err(error)),
+            Request::Look(question) => question.fail(error),
             Request::Revive { promise, .. } => promise.keep(Err(error)),
         }
     }

@@ -46,6 +46,16 @@ impl<P> Durable<P> {
         super::worker::is_served(&self.core)
     }
 
+    /// An end of the service waits for handlers until then at most.
+    pub(crate) fn end_by(&self, until: std::time::Instant) {
+        self.core.end_by(until);
+    }
+
+    /// As [`stop`](Durable::stop). Returns how many handlers are left behind all the same.
+    pub(crate) fn stop_and_count(&self) -> Result<usize, crate::StopError> {
+        self.stop_at_most(None)
+    }
+
     /// Nothing fires any more, from now on and for this reason.
     pub(crate) fn fail(&self, error: &StoreError) {
         self.core.fail(error);

@@ -14,6 +14,8 @@ pub struct Stats {
     pub fired: u64,
     /// Of those, how often it failed or panicked.
     pub failed: u64,
+    /// Timers that were put off to another attempt.
+    pub retried: u64,
     /// Attempts that were noted before they began: see [`crashes`](crate::Builder::crashes).
     pub noted: u64,
     /// Timers that became dead letters.
@@ -27,4 +29,6 @@ pub struct Stats {
     /// Timers that are due and not yet over: they wait for a handler, or one runs them, or their
     /// end is not durable yet.
     pub busy: usize,
+    /// Handlers that run for longer than they [may](crate::Builder::handler_limit).
+    pub stuck: usize,
 }

@@ -14,6 +14,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
 use crate::error::StoreError;
+#[cfg(feature = "tokio")]
+use crate::error::StoreErrorKind;
 use crate::foreign;
 use crate::payload::Payload;
 use crate::position::{END, Position, TimerId, ms_at_or_after};
@@ -21,12 +23,15 @@ use crate::record::{DeadLetter, Record};
 use crate::store::Op;
 
 use super::Durable;
-use super::core::{Core, State};
+#[cfg(feature = "tokio")]
+use super::core::Abort;
+use super::core::{Core, Running, State};
 use super::pending::Then;
 use super::window::Next;
 
-/// The handler, without the types of the payload and of its errors.
-pub(super) type Run = dyn Fn(&Arc<Core>, &Record) -> Result<Ran, Failure> + Send + Sync;
+/// The handler, without the types of the payload and of its errors. When it is over, now or later,
+/// it calls [`Core::over`].
+pub(super) type Run = dyn Fn(&Arc<Core>, Arc<Record>) + Send + Sync;
 
 /// Whether the handler was called. It was not if this instance may not have timers fire any more.
 type Ran = Result<(), StoreError>;
@@ -67,26 +72,44 @@ pub(super) fn erase<P: Payload, E: Display>(
     handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
 ) -> Arc<Run> {
     Arc::new(move |core, record| {
-        let is_repeat = record.attempt > 1 || core.state().numbers.is_earlier(record.id());
-        let durable = Durable::borrowed(core);
         // All foreign code is called in here, destructors included.
-        let called = foreign::call(|| {
-            let payload = P::from_bytes(&record.payload).map_err(|error| Failure {
-                error: format!("the payload cannot be read: {error}"),
-                is_final: true,
-            })?;
-            let firing = Firing { payload, record: record.clone(), is_repeat, durable };
-            // At last: all that comes before this can wait for a lock, or be suspended.
-            if let Err(error) = core.may_fire() {
-                return Ok(Err(error));
+        let called = foreign::call(|| match firing(core, &record)? {
+            Ok(firing) => {
+                let failed = |error: E| Failure::of_handler(error.to_string());
+                handler(&firing).map(Ok).map_err(failed)
             }
-            let failed = |error: E| Failure { error: error.to_string(), is_final: false };
-            handler(&firing).map(Ok).map_err(failed)
+            Err(error) => Ok(Err(error)),
         });
-        called.unwrap_or_else(|text| {
-            Err(Failure { error: format!("panicked: {text}"), is_final: false })
-        })
+        core.over(&record, called.unwrap_or_else(|text| Err(Failure::panicked(&text))));
     })
+}
+
+/// What a handler gets, unless it must not be called any more. This calls foreign code.
+pub(super) fn firing<P: Payload>(
+    core: &Arc<Core>,
+    record: &Record,
+) -> Result<Result<Firing<P>, StoreError>, Failure> {
+    let is_repeat = record.tried || core.state().numbers.is_earlier(record.id());
+    let durable = Durable::borrowed(core);
+    let payload = P::from_bytes(&record.payload).map_err(|error| Failure {
+        error: format!("the payload cannot be read: {error}"),
+        is_final: true,
+    })?;
+    let firing = Firing { payload, record: record.clone(), is_repeat, durable };
+    // At last: all that comes before this can wait for a lock, or be suspended.
+    Ok(core.may_fire().map(|()| firing))
+}
+
+// === impl Failure ===
+
+impl Failure {
+    pub(super) fn of_handler(error: String) -> Failure {
+        Failure { error, is_final: false }
+    }
+
+    pub(super) fn panicked(text: &str) -> Failure {
+        Failure::of_handler(format!("panicked: {text}"))
+    }
 }
 
 // === impl Core: working ===
@@ -108,7 +131,8 @@ impl Core {
                 self.end_bell.notify_all();
                 return false;
             }
-            if state.window.is_anything_ready() {
+            let has_room = state.running.len() < self.config.tasks.unwrap_or(usize::MAX);
+            if has_room && state.window.is_anything_ready() {
                 return true;
             }
             state = self.worker_bell.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -123,20 +147,64 @@ impl Core {
         }
         let Some(record) = self.begin() else { return false };
         let before = SERVED.replace(Arc::as_ptr(self));
-        let result = run(self, &record);
+        run(self, record);
         SERVED.set(before);
+        true
+    }
+
+    /// A handler is over, or was not called.
+    pub(super) fn over(&self, record: &Record, result: Result<Ran, Failure>) {
         match result {
-            Ok(Ok(())) => self.finish(&record, Ok(())),
+            Ok(Ok(())) => self.finish(record, Ok(())),
             Ok(Err(error)) => {
                 let mut state = self.state();
-                state.calling -= 1;
+                state.running.remove(&record.position.number);
                 state.stats.fired -= 1;
                 drop(state);
                 self.fail(&error);
             }
-            Err(failure) => self.finish(&record, Err(failure)),
+            Err(failure) => self.finish(record, Err(failure)),
         }
-        true
+        self.has_room();
+    }
+
+    /// A task leaves room for another, and an end may wait for it.
+    fn has_room(&self) {
+        if self.config.tasks.is_some() {
+            self.worker_bell.notify_one();
+            self.end_bell.notify_all();
+        }
+    }
+
+    /// A task was aborted: by the end of the service, or else by that of its runtime.
+    #[cfg(feature = "tokio")]
+    pub(super) fn aborted(&self, record: &Record) {
+        let mut state = self.state();
+        state.running.remove(&record.position.number);
+        let is_ending = state.failure.is_some() || state.is_closed;
+        drop(state);
+        if !is_ending {
+            let message = "the runtime on which handlers run has ended";
+            self.fail(&StoreError::new(StoreErrorKind::Io, message));
+        }
+        self.has_room();
+    }
+
+    /// A handler that runs can be ended from outside.
+    #[cfg(feature = "tokio")]
+    pub(super) fn can_abort(&self, record: &Record, abort: Abort) {
+        let mut state = self.state();
+        let is_over = state.failure.is_some();
+        if let Some(running) = state.running.get_mut(&record.position.number)
+            && !is_over
+        {
+            running.abort = Some(abort);
+            return;
+        }
+        drop(state);
+        if is_over {
+            abort();
+        }
     }
 
     fn may_fire(&self) -> Result<(), StoreError> {
@@ -161,7 +229,7 @@ impl Core {
             match next {
                 Next::Run(record) => {
                     state.stats.fired += 1;
-                    state.calling += 1;
+                    state.running.insert(position.number, Running::begin());
                     return Some(record);
                 }
                 Next::Note(record) => self.note(&mut state, &record),
@@ -181,7 +249,8 @@ impl Core {
             state.pending.outcome(Op::Bury { from, letter }, Then::Leave(from));
         } else {
             state.stats.noted += 1;
-            let to = Arc::new(Record { crashes: record.crashes + 1, ..record.clone() });
+            let to =
+                Arc::new(Record { crashes: record.crashes + 1, tried: true, ..record.clone() });
             state.pending.outcome(Op::Move { from, to }, Then::Begin(from));
         }
         state.pending.hurry(None);
@@ -196,12 +265,13 @@ impl Core {
             |()| (Op::Remove(position), Then::Leave(position)),
         );
         let mut state = self.state();
-        state.calling -= 1;
+        state.running.remove(&position.number);
         state.stats.failed += u64::from(result.is_err());
         if state.failure.is_some() || !state.window.done(position) {
             return;
         }
         state.stats.buried += u64::from(matches!(change.0, Op::Bury { .. }));
+        state.stats.retried += u64::from(matches!(change.0, Op::Move { .. }));
         state.pending.outcome(change.0, change.1);
         drop(state);
         self.writer_bell.notify_one();
@@ -210,7 +280,9 @@ impl Core {
     fn after_failure(&self, record: &Record, failure: &Failure) -> (Op, Then) {
         let from = record.position;
         if failure.is_final || record.attempt >= self.config.attempts {
-            let letter = Arc::new(DeadLetter::new(record.clone(), failure.error.clone()));
+            // What could not be read was not handed to the handler.
+            let record = Record { tried: record.tried || !failure.is_final, ..record.clone() };
+            let letter = Arc::new(DeadLetter::new(record, failure.error.clone()));
             return (Op::Bury { from, letter }, Then::Leave(from));
         }
         let before = record.attempt.saturating_sub(1) as usize;
@@ -219,7 +291,7 @@ impl Core {
         let due_ms = due.map_or(END - 1, ms_at_or_after);
         let position = Position { due_ms, number: from.number };
         let attempt = record.attempt + 1;
-        let to = Record { position, attempt, crashes: 0, ..record.clone() };
+        let to = Record { position, attempt, crashes: 0, tried: true, ..record.clone() };
         let to = Arc::new(to);
         (Op::Move { from, to: to.clone() }, Then::Retry(from, to))
     }
@@ -297,6 +369,10 @@ mod tests {
     impl Share for Lease {
         fn now(&self) -> SystemTime {
             SystemTime::now() + Duration::from_secs(1)
+        }
+
+        fn served_ms(&self) -> u64 {
+            0
         }
 
         fn may_fire(&self) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
 use crate::foreign;
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::promise::Promise;
 use crate::record::Record;
 use crate::store::{Op, Store};
@@ -23,6 +23,7 @@ use super::Cancelled;
 use super::core::{Core, State};
 use super::numbers::Numbers;
 use super::pending::{Request, Then, Unit};
+use super::unreadable;
 use super::unseen::Unseen;
 use super::window::Found;
 use super::worker::serve;
@@ -38,6 +39,7 @@ pub(super) struct Writer<S> {
 /// A promise that can be kept, when the lock is released.
 enum Kept {
     Admitted(Promise<()>),
+    New(Promise<Option<TimerId>>, Option<TimerId>),
     Cancelled(Promise<Cancelled>, Cancelled),
     Forgotten(Promise<bool>, bool),
 }
@@ -176,6 +178,14 @@ impl<S: Store> Writer<S> {
                 admit(state, record);
                 Some(Kept::Admitted(promise))
             }
+            Then::AdmitNew(record, promise) => {
+                let id = outcome.is_none().then(|| record.id());
+                if id.is_some() {
+                    state.stats.stored += 1;
+                    admit(state, record);
+                }
+                Some(Kept::New(promise, id))
+            }
             Then::Leave(position) => {
                 state.window.depart(position);
                 None
@@ -219,15 +229,7 @@ impl<S: Store> Writer<S> {
         let requests = std::mem::take(&mut self.core.state().pending.requests);
         for request in requests {
             match request {
-                Request::Letters { after, limit, promise } => {
-                    match self.store.dead_letters(after, limit) {
-                        Ok(letters) => promise.keep(Ok(letters)),
-                        Err(error) => {
-                            promise.keep(Err(Error::Store(error.clone())));
-                            return Err(error);
-                        }
-                    }
-                }
+                Request::Look(question) => question.ask(&mut self.store)?,
                 Request::Revive { position, due_ms, promise } => {
                     self.revive(position, due_ms, promise)?;
                 }
@@ -255,7 +257,7 @@ impl<S: Store> Writer<S> {
             promise.keep(Ok(false));
             return Ok(());
         };
-        let to = Arc::new(letter.revived(due_ms));
+        let to = Arc::new(letter.revived_ms(due_ms));
         let mut state = self.core.state();
         let op = Op::Revive { from: position, to: to.clone() };
         state.pending.outcome(op, Then::Revive(to, promise));
@@ -278,9 +280,10 @@ impl<S: Store> Writer<S> {
         };
         let Some((after, room)) = wanted else { return Ok(()) };
         let limit = room.min(PAGE);
-        let mut records = self.store.scan(Some(after), limit)?;
+        let (mut records, buried) = unreadable::scan(&mut self.store, Some(after), limit)?;
         let is_last = records.len() < limit;
         let mut state = core.state();
+        state.stats.buried += buried;
         let Some(unseen) = state.window.end_reading(after) else { return Ok(()) };
         state.stats.refills += 1;
         records.retain(|record| !unseen.has_taken(record.position));
@@ -313,6 +316,7 @@ impl Kept {
     fn keep(self) {
         match self {
             Kept::Admitted(promise) => promise.keep(Ok(())),
+            Kept::New(promise, id) => promise.keep(Ok(id)),
             Kept::Cancelled(promise, cancelled) => promise.keep(Ok(cancelled)),
             Kept::Forgotten(promise, was_there) => promise.keep(Ok(was_there)),
         }

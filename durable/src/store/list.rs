@@ -23,8 +23,16 @@ pub(super) trait List {
 
     fn take(&mut self, position: Position) -> Result<Option<Position>, Self::Error>;
 
+    /// The same, also if the record cannot be read.
+    fn take_unread(&mut self, position: Position) -> Result<Option<Position>, Self::Error> {
+        self.take(position)
+    }
+
     /// Takes the timer with this number out, wherever it is.
     fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Self::Error>;
+
+    /// Where the timer with this key is.
+    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, Self::Error>;
 
     fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Self::Error>;
 
@@ -51,7 +59,7 @@ fn one<L: List>(list: &mut L, op: &Op) -> Result<Option<Position>, L::Error> {
             Ok(taken)
         }
         Op::Bury { from, letter } => {
-            let taken = list.take(*from)?;
+            let taken = list.take_unread(*from)?;
             if taken.is_some() {
                 list.bury(letter)?;
             }
@@ -66,6 +74,16 @@ fn one<L: List>(list: &mut L, op: &Op) -> Result<Option<Position>, L::Error> {
             };
             list.put(record)?;
             Ok(replaced)
+        }
+        Op::PutNew(record) => {
+            let found = match &record.key {
+                Some(key) => list.find_key(key)?,
+                None => None,
+            };
+            if found.is_none() {
+                list.put(record)?;
+            }
+            Ok(found)
         }
         Op::Forget(position) => list.forget(*position),
         Op::Revive { from, to } => {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 #[cfg(unix)]
 use std::sync::{Mutex, PoisonError};
 
@@ -66,9 +66,7 @@ pub(super) fn is_missing(path: &Path) -> Result<bool, StoreError> {
         Err(error) => return Err(cannot_be_opened(path, error)),
     }
     // The log of a file that is gone would be taken for one of the new file.
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    match fs::metadata(&log) {
+    match fs::metadata(log_of(path)) {
         Ok(found) if found.len() > 0 => {
             let message = format!("{} is gone, and its log is not", path.display());
             Err(StoreError::new(StoreErrorKind::Corrupt, message))
@@ -94,7 +92,29 @@ pub(super) fn look(path: &Path) -> Result<(), StoreError> {
         let message = format!("{} is no database of SQLite's", path.display());
         return Err(StoreError::new(StoreErrorKind::Corrupt, message));
     }
+    // A log that is left over after a crash may have the pages that the file lacks.
+    let has_log = fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0);
+    let length = file.metadata().map_err(failed)?.len();
+    if !has_log && length < length_of(&head) {
+        let message = format!("{} was cut off: it has {length} bytes", path.display());
+        return Err(StoreError::new(StoreErrorKind::Corrupt, message));
+    }
     Ok(())
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log)
+}
+
+/// How long the file is by its first page: the size of a page times their number.
+fn length_of(head: &[u8; 100]) -> u64 {
+    let page = match u64::from(u16::from_be_bytes([head[16], head[17]])) {
+        1 => 65_536,
+        page => page,
+    };
+    page * u64::from(u32::from_be_bytes([head[28], head[29], head[30], head[31]]))
 }
 
 fn cannot_be_opened(path: &Path, error: io::Error) -> StoreError {

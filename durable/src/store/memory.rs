@@ -29,7 +29,7 @@ pub struct Memory {
     opening: u64,
 }
 
-/// What happens at the next commit.
+/// What happens at the next commit, or at the beginning of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It fails, and nothing of the batch is durable.
@@ -66,7 +66,7 @@ impl Disk {
         Memory { disk: self.clone(), opening: state.openings }
     }
 
-    /// The next commit ends like that.
+    /// The next commit, or beginning of a session, ends like that.
     pub fn fail_next(&self, fault: Fault) {
         self.state().fault = Some(fault);
     }
@@ -116,14 +116,16 @@ impl Memory {
 impl Store for Memory {
     fn begin(&mut self) -> Result<u64, StoreError> {
         let mut state = self.state()?;
-        state.tables.sessions += 1;
-        Ok(state.tables.sessions)
+        let fault = state.fault.take();
+        if fault != Some(Fault::Lost) {
+            state.tables.sessions += 1;
+        }
+        fault.map_or(Ok(state.tables.sessions), |_| Err(failed()))
     }
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let mut state = self.state()?;
         let fault = state.fault.take();
-        let failed = || StoreError::new(StoreErrorKind::Io, "the disk has failed");
         if fault == Some(Fault::Lost) {
             return Err(failed());
         }
@@ -147,6 +149,10 @@ impl Store for Memory {
         let letters = state.tables.letters.range(beyond(after)).take(limit);
         Ok(letters.map(|(_, letter)| (**letter).clone()).collect())
     }
+}
+
+fn failed() -> StoreError {
+    StoreError::new(StoreErrorKind::Io, "the disk has failed")
 }
 
 fn beyond(after: Option<Position>) -> (Bound<Position>, Bound<Position>) {
@@ -185,6 +191,10 @@ impl List for Tables {
         let found = self.numbers.get(&id.first_position().number).copied();
         let found = found.filter(|position| self.timers[position].id() == id);
         found.map_or(Ok(None), |position| self.take(position))
+    }
+
+    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, Infallible> {
+        Ok(self.keys.get(key).copied())
     }
 
     fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Infallible> {

@@ -49,6 +49,7 @@ mod redb;
 mod sqlite;
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::error::StoreError;
 use crate::position::{Position, TimerId};
@@ -65,7 +66,7 @@ pub use postgres::PostgresStore;
 pub use redb::{RedbOptions, RedbStore};
 #[cfg(feature = "sqlite")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// One change of a store. Together with others it makes a batch for [`Store::commit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,9 @@ pub enum Op {
     CancelKey(Key),
     /// Adds a timer. If it has a key, takes the timer out that has this key.
     Put(Arc<Record>),
+    /// Adds a timer that has a key, unless there is one with this key: that one stays, and the
+    /// result has its position although nothing was taken out.
+    PutNew(Arc<Record>),
     /// Takes the dead letter out whose record has this position.
     Forget(Position),
     /// If there is a dead letter at `from`, takes it out and adds `to`: the same timer, without a
@@ -146,6 +150,96 @@ pub trait Store: Send + 'static {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
+
+    /// Of the first `limit` timers after a position, those that [`scan`](Store::scan) cannot read,
+    /// as dead letters with the bytes that are there. A service buries them ([`Op::Bury`]), which
+    /// then has to work, and scans again. Default: none, and an error of `scan` ends the service.
+    ///
+    /// # Errors
+    /// As for `scan`.
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let _ = (after, limit);
+        Ok(Vec::new())
+    }
+
+    /// The timer with this number, wherever it is by now. Default: reads all timers if it is not
+    /// where it was first.
+    ///
+    /// # Errors
+    /// As for `scan`.
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        let first = id.first_position();
+        let mut after = (first != Position::FIRST).then(|| first.before());
+        let mut limit = 1;
+        loop {
+            let page = self.scan(after, limit)?;
+            if let Some(found) = page.iter().find(|record| record.id() == id) {
+                return Ok(Some(found.clone()));
+            }
+            if limit == PAGE && page.len() < limit {
+                return Ok(None);
+            }
+            after = (limit == PAGE).then(|| page.last().map(|last| last.position)).flatten();
+            limit = PAGE;
+        }
+    }
+
+    /// How much is in the store. Default: reads all of it.
+    ///
+    /// # Errors
+    /// As for `scan`.
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        let mut contents = Contents::default();
+        let mut after = None;
+        loop {
+            let page = self.scan(after, PAGE)?;
+            contents.timers += page.len() as u64;
+            contents.first_due = contents.first_due.or(page.first().map(Record::due));
+            after = page.last().map(|last| last.position);
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        after = None;
+        loop {
+            let page = self.dead_letters(after, PAGE)?;
+            contents.dead_letters += page.len() as u64;
+            after = page.last().map(|last| last.record.position);
+            if page.len() < PAGE {
+                return Ok(contents);
+            }
+        }
+    }
+}
+
+/// How much is read at a time where a store has no better way.
+const PAGE: usize = 1024;
+
+/// How much is in a store, or in a shard of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contents {
+    /// The timers: those that are still to be due, those that are due, and those that are tried
+    /// again later.
+    pub timers: u64,
+    /// When the first of them is due, or was: see [`lag`](Contents::lag).
+    pub first_due: Option<SystemTime>,
+    /// The dead letters.
+    pub dead_letters: u64,
+}
+
+// === impl Contents ===
+
+impl Contents {
+    /// How late the first timer is. Zero if none is due.
+    pub fn lag(&self, now: SystemTime) -> Duration {
+        let late = self.first_due.and_then(|due| now.duration_since(due).ok());
+        late.unwrap_or_default()
+    }
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
@@ -167,5 +261,21 @@ impl<S: Store + ?Sized> Store for Box<S> {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         (**self).dead_letters(after, limit)
+    }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        (**self).unreadable(after, limit)
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        (**self).get(id)
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        (**self).contents()
     }
 }

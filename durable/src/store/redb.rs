@@ -15,15 +15,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, Table,
+    TableDefinition,
+};
 
 use crate::error::{StoreError, StoreErrorKind, kind_of};
-use crate::position::{Position, TimerId};
+use crate::position::{Position, TimerId, time_of};
 use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
 use super::list::{self, List};
-use super::{Op, Store};
+use super::{Contents, Op, Store};
 
 /// A position as a key.
 type Place = [u8; 16];
@@ -53,7 +56,8 @@ const CACHE: usize = 64 << 20;
 /// ```
 #[derive(Debug)]
 pub struct RedbStore {
-    database: Database,
+    /// `None` while it is being dropped.
+    database: Option<Database>,
     /// How long the records and letters were that were taken out.
     taken_bytes: u64,
 }
@@ -80,7 +84,7 @@ pub struct RedbOptions {
 impl RedbOptions {
     /// The default options.
     pub fn new() -> RedbOptions {
-        RedbOptions { cache_bytes: CACHE, check: false }
+        RedbOptions { cache_bytes: CACHE, check: true }
     }
 
     /// How much of the file is kept in memory. Default: 64 MiB.
@@ -91,10 +95,10 @@ impl RedbOptions {
         self
     }
 
-    /// Whether the whole file is checked when it is opened, page by page. Default: only after a
-    /// crash.
+    /// Whether the whole file is checked when it is opened, page by page. Default: it is.
     ///
-    /// Without it, damage is found when the page is read that has it.
+    /// That reads the file once. Without it, the file is checked after a crash alone, and damage of
+    /// a page that is not a record's can leave timers out without an error.
     pub fn check(mut self, check: bool) -> RedbOptions {
         self.check = check;
         self
@@ -120,7 +124,7 @@ impl RedbOptions {
         }
         let opened = guarded(|| self.builder().open(path))?;
         let database = opened.map_err(|error| failed(path.display(), error))?;
-        Ok(RedbStore { database, taken_bytes: 0 })
+        Ok(RedbStore { database: Some(database), taken_bytes: 0 })
     }
 
     /// Opens what `backend` has, or begins in it if it is empty. This is for tests.
@@ -129,7 +133,7 @@ impl RedbOptions {
         let opened = guarded(|| self.builder().create_with_backend(backend))?;
         let database = opened.map_err(|error| failed("the storage", error))?;
         make_tables(&database).map_err(|error| failed("the storage", error))?;
-        Ok(RedbStore { database, taken_bytes: 0 })
+        Ok(RedbStore { database: Some(database), taken_bytes: 0 })
     }
 
     fn builder(&self) -> redb::Builder {
@@ -178,6 +182,10 @@ impl RedbStore {
         RedbOptions::new().open(path)
     }
 
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("it is there until the store is dropped")
+    }
+
     /// How many bytes were taken out since the opening.
     #[cfg(feature = "nats")]
     pub(super) fn taken_bytes(&self) -> u64 {
@@ -193,7 +201,7 @@ impl RedbStore {
         decode: impl Fn(Position, &[u8]) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let read = || {
-            let table = self.database.begin_read()?.open_table(table)?;
+            let table = self.database().begin_read()?.open_table(table)?;
             let after = after.map(Position::to_bytes);
             let beyond = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
             let mut found = Vec::new();
@@ -208,10 +216,19 @@ impl RedbStore {
     }
 }
 
+/// The file is closed in good order, where a damaged one can make redb panic. It is then as after a
+/// crash.
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        let database = self.database.take();
+        let _ = guarded(|| drop(database));
+    }
+}
+
 impl Store for RedbStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
         let begin = || {
-            let write = self.database.begin_write()?;
+            let write = self.database().begin_write()?;
             let mut meta = write.open_table(META)?;
             let session = meta.get(SESSIONS)?.map_or(0, |count| count.value()) + 1;
             meta.insert(SESSIONS, session)?;
@@ -224,7 +241,7 @@ impl Store for RedbStore {
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let commit = || {
-            let write = self.database.begin_write()?;
+            let write = self.database().begin_write()?;
             let mut tables = Tables {
                 timers: write.open_table(TIMERS)?,
                 keys: write.open_table(KEYS)?,
@@ -233,8 +250,12 @@ impl Store for RedbStore {
                 taken_bytes: self.taken_bytes,
             };
             let outcomes = list::apply(&mut tables, batch)?;
-            let put = batch.iter().any(|op| matches!(op, Op::Put(_)));
-            let is_changed = put || outcomes.iter().any(Option::is_some);
+            let changes = |(op, outcome): (&Op, &Option<Position>)| match op {
+                Op::Put(_) => true,
+                Op::PutNew(_) => outcome.is_none(),
+                _ => outcome.is_some(),
+            };
+            let is_changed = batch.iter().zip(&outcomes).any(changes);
             let taken_bytes = tables.taken_bytes;
             drop(tables);
             // A commit costs a sync, also without a change.
@@ -263,6 +284,47 @@ impl Store for RedbStore {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.read(LETTERS, after, limit, DeadLetter::decode)
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        let first = id.first_position();
+        let get = || {
+            let read = self.database().begin_read()?;
+            let moved = read.open_table(MOVED)?.get(first.number)?.map(|place| place.value());
+            let position = moved.map_or(first, Position::from_bytes);
+            let value = read.open_table(TIMERS)?.get(position.to_bytes())?;
+            Ok::<_, redb::Error>(value.map(|value| Record::decode(position, value.value())))
+        };
+        let found = guarded(get)?.map_err(|error| failed("the timers", error))?.transpose()?;
+        Ok(found.filter(|record| record.id() == id))
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        let count = || {
+            let read = self.database().begin_read()?;
+            let timers = read.open_table(TIMERS)?;
+            let first = timers.first()?.map(|(place, _)| Position::from_bytes(place.value()));
+            let (timers, letters) = (timers.len()?, read.open_table(LETTERS)?.len()?);
+            Ok::<_, redb::Error>((timers, first, letters))
+        };
+        let counted = guarded(count)?.map_err(|error| failed("the timers", error))?;
+        let (timers, first, dead_letters) = counted;
+        let first_due = first.and_then(|first| time_of(first.due_ms));
+        Ok(Contents { timers, first_due, dead_letters })
+    }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let found = self.read(TIMERS, after, limit, |position, bytes| {
+            let error = Record::decode(position, bytes).err();
+            let error = error.filter(|error| error.kind() == StoreErrorKind::Corrupt);
+            let record = || Record::new(position, None, bytes.into());
+            Ok(error.map(|error| DeadLetter::unreadable(record(), &error)))
+        })?;
+        Ok(found.into_iter().flatten().collect())
     }
 }
 
@@ -319,16 +381,48 @@ impl List for Tables<'_> {
         }
     }
 
+    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {
+        let place = self.keys.get(&**key)?.map(|place| place.value());
+        let Some(place) = place else { return Ok(None) };
+        // The key of a record that could not be read finds nothing.
+        Ok(self.timers.get(place)?.map(|_| Position::from_bytes(place)))
+    }
+
     fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {
         let place = self.keys.get(&**key)?.map(|place| place.value());
         place.map_or(Ok(None), |place| self.take(Position::from_bytes(place)))
     }
 
     fn take(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        self.take_out(position, Err)
+    }
+
+    /// Its key, if it had one, then finds nothing.
+    fn take_unread(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        self.take_out(position, |_| Ok(Some(position)))
+    }
+
+    fn forget(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        let letter = self.letters.remove(position.to_bytes())?;
+        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
+        Ok(letter.map(|_| position))
+    }
+}
+
+impl Tables<'_> {
+    /// A record that cannot be read is not thrown away, unless somebody else has its bytes: the
+    /// transaction ends without a change.
+    fn take_out(
+        &mut self,
+        position: Position,
+        unread: impl FnOnce(Wrong) -> Result<Option<Position>, Wrong>,
+    ) -> Result<Option<Position>, Wrong> {
         let Some(value) = self.timers.remove(position.to_bytes())? else { return Ok(None) };
-        // A record that cannot be read is not thrown away: the transaction ends without a change.
-        let record = Record::decode(position, value.value()).map_err(Wrong::Store)?;
         self.taken_bytes += value.value().len() as u64;
+        let record = match Record::decode(position, value.value()) {
+            Ok(record) => record,
+            Err(error) => return unread(Wrong::Store(error)),
+        };
         if let Some(key) = &record.key {
             self.keys.remove(&**key)?;
         }
@@ -336,12 +430,6 @@ impl List for Tables<'_> {
             self.moved.remove(position.number)?;
         }
         Ok(Some(position))
-    }
-
-    fn forget(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
-        let letter = self.letters.remove(position.to_bytes())?;
-        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
-        Ok(letter.map(|_| position))
     }
 }
 
@@ -367,7 +455,8 @@ fn failed(what: impl std::fmt::Display, error: impl Into<redb::Error>) -> StoreE
     let error = error.into();
     let kind = match &error {
         redb::Error::Io(error) => kind_of(error),
-        redb::Error::Corrupted(_) | redb::Error::UpgradeRequired(_) => StoreErrorKind::Corrupt,
+        redb::Error::Corrupted(_) => StoreErrorKind::Corrupt,
+        redb::Error::UpgradeRequired(_) => StoreErrorKind::Version,
         redb::Error::DatabaseAlreadyOpen => StoreErrorKind::InUse,
         redb::Error::ValueTooLarge(_) => StoreErrorKind::TooLarge,
         redb::Error::TableDoesNotExist(_) | redb::Error::TableTypeMismatch { .. } => {
@@ -376,4 +465,16 @@ fn failed(what: impl std::fmt::Display, error: impl Into<redb::Error>) -> StoreE
         _ => StoreErrorKind::Io,
     };
     StoreError::caused(kind, format!("{what} cannot be used"), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_version_of_redb_is_told_from_a_damaged_one() {
+        let kind = |error| failed("the file", error).kind();
+        assert_eq!(kind(redb::Error::UpgradeRequired(1)), StoreErrorKind::Version);
+        assert_eq!(kind(redb::Error::Corrupted("page".into())), StoreErrorKind::Corrupt);
+    }
 }

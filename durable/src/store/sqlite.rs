@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `timers` | a row for each timer, in order of `due` and `number` |
 //! | `dead_letters` | the same, with the `error` of the last attempt |
-//! | `meta` | the number of sessions |
+//! | `meta` | the number of sessions, and the digest |
 //!
 //! Times are milliseconds since 1970.
 //!
-//! *Invariant*: the `number` of a timer is unique, so that a timer is found by it wherever it is.
+//! *Invariants*: the `number` of a timer is unique, so that a timer is found by it wherever it is.
+//! The digest is the sum of a hash of each row's place and checksum: a row that is missing, or that
+//! is of an earlier time, makes it another one.
 //!
 //! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
 
@@ -18,22 +20,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, ToSql, Transaction, params,
+};
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::{Position, TimerId};
+use crate::position::{Position, TimerId, time_of};
 use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
 use super::list::{self, List};
 use super::look::{Claim, is_missing, look};
-use super::{Op, Store};
+use super::{Contents, Op, Store};
 
 /// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
 const APPLICATION: i64 = 0x746b_6c73;
 
 /// The version of the tables (`PRAGMA user_version`).
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// `STRICT`, so that no value comes back as another type.
 const TABLES: &str = "
@@ -43,6 +47,7 @@ const TABLES: &str = "
         first_due INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
         crashes INTEGER NOT NULL,
+        tried INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
@@ -56,14 +61,15 @@ const TABLES: &str = "
         first_due INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
         crashes INTEGER NOT NULL,
+        tried INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
         error TEXT NOT NULL,
         PRIMARY KEY (due, number)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE meta (sessions INTEGER NOT NULL) STRICT;
-    INSERT INTO meta VALUES (0);
+    CREATE TABLE meta (sessions INTEGER NOT NULL, digest INTEGER NOT NULL) STRICT;
+    INSERT INTO meta VALUES (0, 0);
 ";
 
 /// A store in one file of [SQLite](https://sqlite.org)'s, with a write-ahead log beside it.
@@ -83,18 +89,50 @@ const TABLES: &str = "
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
+    digest: u64,
     /// Dropped after the connection.
     _file: Claim,
 }
 
-// === impl SqliteStore ===
+/// How a [`SqliteStore`] is opened.
+///
+/// ```
+/// use tickless_durable::SqliteOptions;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("timers.sqlite");
+/// let store = SqliteOptions::new().check(false).open(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing by themselves"]
+pub struct SqliteOptions {
+    check: bool,
+}
 
-impl SqliteStore {
+// === impl SqliteOptions ===
+
+impl SqliteOptions {
+    /// The default options.
+    pub fn new() -> SqliteOptions {
+        SqliteOptions { check: true }
+    }
+
+    /// Whether the whole file is checked when it is opened: by SQLite (`PRAGMA integrity_check`),
+    /// and whether all timers and dead letters are there. Default: it is.
+    ///
+    /// That reads the file once, and looks up each timer in the index of keys. Without it, damage
+    /// of a page can leave timers out without an error.
+    pub fn check(mut self, check: bool) -> SqliteOptions {
+        self.check = check;
+        self
+    }
+
     /// Opens the database at `path`. It is made if it does not exist; its directory has to.
     ///
     /// # Errors
     /// The file cannot be used; it is then as it was.
-    pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
         if is_missing(path)? {
             make_whole(path, |path| {
@@ -107,7 +145,30 @@ impl SqliteStore {
         look(path)?;
         let connection = connect(path, OpenFlags::empty())?;
         check(&connection)?;
-        Ok(SqliteStore { connection, _file: file })
+        if self.check {
+            check_all(&connection)?;
+        }
+        let digest = digest_of(&connection).map_err(failed)?;
+        Ok(SqliteStore { connection, digest, _file: file })
+    }
+}
+
+impl Default for SqliteOptions {
+    fn default() -> SqliteOptions {
+        SqliteOptions::new()
+    }
+}
+
+// === impl SqliteStore ===
+
+impl SqliteStore {
+    /// Opens the database at `path` with the default [options](SqliteOptions). It is made if it
+    /// does not exist.
+    ///
+    /// # Errors
+    /// As [`SqliteOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
+        SqliteOptions::new().open(path)
     }
 }
 
@@ -133,12 +194,12 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) =
         (pragma("application_id").map_err(failed)?, pragma("user_version").map_err(failed)?);
-    if application != APPLICATION || version < 1 {
+    if application != APPLICATION {
         let message = "the database is not one of timers";
         return Err(StoreError::new(StoreErrorKind::Corrupt, message));
     }
-    if version > VERSION {
-        let message = format!("the tables have version {version}, later than {VERSION}");
+    if version != VERSION {
+        let message = format!("the tables have version {version}, not {VERSION}");
         return Err(StoreError::new(StoreErrorKind::Version, message));
     }
     // A commit is synced before it returns.
@@ -149,32 +210,130 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)
 }
 
+/// Reads all of the file. See [`SqliteOptions::check`].
+fn check_all(connection: &Connection) -> Result<(), StoreError> {
+    let corrupt = |message: String| StoreError::new(StoreErrorKind::Corrupt, message);
+    let integrity = "PRAGMA integrity_check(1)";
+    let says: String = connection.query_row(integrity, [], |row| row.get(0)).map_err(failed)?;
+    if says != "ok" {
+        return Err(corrupt(format!("the file is damaged: {says}")));
+    }
+    let mut digest = 0_u64;
+    for (salt, table) in [(TIMER, "timers"), (LETTER, "dead_letters")] {
+        let mut read = || {
+            let rows = format!("SELECT due, number, checksum FROM {table}");
+            let mut rows = connection.prepare(&rows)?;
+            let hashes = rows.query_map([], |row| hash_of(row, salt))?;
+            for hash in hashes {
+                digest = digest.wrapping_add(hash?);
+            }
+            Ok(())
+        };
+        read().map_err(failed)?;
+    }
+    if digest != digest_of(connection).map_err(failed)? {
+        return Err(corrupt("timers are missing, or are as they were before".to_owned()));
+    }
+    Ok(())
+}
+
+fn digest_of(connection: &Connection) -> rusqlite::Result<u64> {
+    let digest = connection.query_row("SELECT digest FROM meta", [], |row| row.get::<_, i64>(0));
+    digest.map(i64::cast_unsigned)
+}
+
+/// What tells timers from dead letters in the digest.
+const TIMER: u64 = 1;
+const LETTER: u64 = 2;
+
+/// Of a row's first three columns: its place and its checksum.
+fn hash_of(row: &Row<'_>, salt: u64) -> rusqlite::Result<u64> {
+    Ok(hash(row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, salt))
+}
+
+/// The finish of SplitMix64 after each part, so that sums of hashes say something.
+fn hash(due: i64, number: i64, checksum: i64, salt: u64) -> u64 {
+    [due, number, checksum].into_iter().fold(salt, |hash, part| {
+        let mut mixed = (hash ^ part.cast_unsigned()).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    })
+}
+
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
-        let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
-        let session = self.connection.query_row(begin, [], |row| row.get::<_, i64>(0));
-        u64::try_from(session.map_err(failed)?)
+        // The statement alone would be committed when it is reset, and nobody would hear of a
+        // failure.
+        let mut begin = || {
+            let transaction = self.connection.transaction()?;
+            let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
+            let session = transaction.query_row(begin, [], |row| row.get::<_, i64>(0))?;
+            transaction.commit()?;
+            Ok(session)
+        };
+        u64::try_from(begin().map_err(failed)?)
             .map_err(|_| StoreError::new(StoreErrorKind::Corrupt, "the sessions are negative"))
     }
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let mut commit = || {
             let transaction = self.connection.transaction()?;
-            let outcomes = list::apply(&mut Changes(&transaction), batch)?;
+            let mut changes = Changes { transaction: &transaction, digest: self.digest };
+            let outcomes = list::apply(&mut changes, batch)?;
+            let digest = changes.digest;
+            if digest != self.digest {
+                let update = "UPDATE meta SET digest = ?1";
+                transaction.prepare_cached(update)?.execute([digest.cast_signed()])?;
+            }
             transaction.commit()?;
-            Ok(outcomes)
+            Ok((outcomes, digest))
         };
-        commit().map_err(failed)
+        let (outcomes, digest) = commit().map_err(failed)?;
+        self.digest = digest;
+        Ok(outcomes)
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let columns = "due, number, first_due, attempt, crashes, key, payload, checksum";
-        let found = self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
-            let record = record_of(row)?;
-            let is_intact = row.get::<_, i64>(7)? == i64::from(record.checksum());
-            Ok((is_intact, record.position, record))
-        })?;
-        found.into_iter().map(intact).collect()
+        self.timers(after, limit)?.into_iter().map(intact).collect()
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        let first = id.first_position();
+        let get = |beyond: &str| {
+            let get = format!("SELECT {COLUMNS} FROM timers WHERE {beyond}");
+            let mut get = self.connection.prepare_cached(&get)?;
+            get.query_row([signed(first.due_ms), signed(first.number)], found_of).optional()
+        };
+        let there = get("due = ?1 AND number = ?2").map_err(failed)?;
+        let moved = "first_due = ?1 AND number = ?2 AND due <> first_due";
+        let found = there.map_or_else(|| get(moved).map_err(failed), |there| Ok(Some(there)))?;
+        let found = found.map(intact).transpose()?;
+        Ok(found.filter(|record| record.id() == id))
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        let count = "SELECT (SELECT count(*) FROM timers), (SELECT min(due) FROM timers),
+            (SELECT count(*) FROM dead_letters)";
+        let counted = |row: &Row<'_>| {
+            let first = row.get::<_, Option<i64>>(1)?.and_then(|first| u64::try_from(first).ok());
+            let (timers, dead_letters) = (unsigned(row, 0)?, unsigned(row, 2)?);
+            Ok(Contents { timers, first_due: first.and_then(time_of), dead_letters })
+        };
+        self.connection.query_row(count, [], counted).map_err(failed)
+    }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let found = self.timers(after, limit)?.into_iter();
+        let letter = |found: Found<Record>| {
+            let record = found.2.clone();
+            intact(found).err().map(|error| DeadLetter::unreadable(record, &error))
+        };
+        Ok(found.filter_map(letter).collect())
     }
 
     fn dead_letters(
@@ -182,18 +341,38 @@ impl Store for SqliteStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let columns = "due, number, first_due, attempt, crashes, key, payload, checksum, error";
+        let columns =
+            "due, number, first_due, attempt, crashes, tried, key, payload, checksum, error";
         let found =
             self.read(&format!("SELECT {columns} FROM dead_letters"), after, limit, |row| {
-                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(8)?);
-                let is_intact = row.get::<_, i64>(7)? == i64::from(letter.checksum());
+                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(9)?);
+                let is_intact = row.get::<_, i64>(8)? == i64::from(letter.checksum());
                 Ok((is_intact, letter.record.position, letter))
             })?;
         found.into_iter().map(intact).collect()
     }
 }
 
+/// What a row has, whether its checksum says so, and where it is.
+type Found<T> = (bool, Position, T);
+
+const COLUMNS: &str = "due, number, first_due, attempt, crashes, tried, key, payload, checksum";
+
+fn found_of(row: &Row<'_>) -> rusqlite::Result<Found<Record>> {
+    let record = record_of(row)?;
+    let is_intact = row.get::<_, i64>(8)? == i64::from(record.checksum());
+    Ok((is_intact, record.position, record))
+}
+
 impl SqliteStore {
+    fn timers(
+        &self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<Found<Record>>, StoreError> {
+        self.read(&format!("SELECT {COLUMNS} FROM timers"), after, limit, found_of)
+    }
+
     fn read<T>(
         &self,
         select: &str,
@@ -220,47 +399,75 @@ impl SqliteStore {
 }
 
 /// Changes within a transaction.
-struct Changes<'c>(&'c Transaction<'c>);
+struct Changes<'c> {
+    transaction: &'c Transaction<'c>,
+    digest: u64,
+}
+
+impl Changes<'_> {
+    fn add(&mut self, position: Position, checksum: u32, salt: u64) {
+        let hash = hash(signed(position.due_ms), signed(position.number), checksum.into(), salt);
+        self.digest = self.digest.wrapping_add(hash);
+    }
+
+    /// Deletes one row at most, and returns where it was.
+    fn delete(
+        &mut self,
+        delete: &str,
+        params: &[&dyn ToSql],
+        salt: u64,
+    ) -> rusqlite::Result<Option<Position>> {
+        let delete = format!("{delete} RETURNING due, number, checksum");
+        let mut delete = self.transaction.prepare_cached(&delete)?;
+        let row = |row: &Row<'_>| Ok((position_of(row)?, hash_of(row, salt)?));
+        let deleted = delete.query_row(params, row).optional()?;
+        let (position, hash) = deleted.unzip();
+        self.digest = self.digest.wrapping_sub(hash.unwrap_or(0));
+        Ok(position)
+    }
+}
 
 impl List for Changes<'_> {
     type Error = rusqlite::Error;
 
     fn put(&mut self, record: &Arc<Record>) -> rusqlite::Result<()> {
-        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        self.0.prepare_cached(put)?.execute(params![
+        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        self.transaction.prepare_cached(put)?.execute(params![
             signed(record.position.due_ms),
             signed(record.position.number),
             signed(record.first_due_ms),
             record.attempt,
             record.crashes,
+            record.tried,
             record.key.as_deref(),
             &*record.payload,
             record.checksum(),
         ])?;
+        self.add(record.position, record.checksum(), TIMER);
         Ok(())
     }
 
     fn bury(&mut self, letter: &Arc<DeadLetter>) -> rusqlite::Result<()> {
-        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        self.0.prepare_cached(bury)?.execute(params![
+        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        self.transaction.prepare_cached(bury)?.execute(params![
             signed(letter.record.position.due_ms),
             signed(letter.record.position.number),
             signed(letter.record.first_due_ms),
             letter.record.attempt,
             letter.record.crashes,
+            letter.record.tried,
             letter.record.key.as_deref(),
             &*letter.record.payload,
             letter.checksum(),
             letter.error,
         ])?;
+        self.add(letter.record.position, letter.checksum(), LETTER);
         Ok(())
     }
 
     fn take(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
         let take = "DELETE FROM timers WHERE due = ?1 AND number = ?2";
-        let place = params![signed(position.due_ms), signed(position.number)];
-        let taken = self.0.prepare_cached(take)?.execute(place)?;
-        Ok((taken > 0).then_some(position))
+        self.delete(take, params![signed(position.due_ms), signed(position.number)], TIMER)
     }
 
     fn take_id(&mut self, id: TimerId) -> rusqlite::Result<Option<Position>> {
@@ -268,22 +475,22 @@ impl List for Changes<'_> {
         if let Some(position) = self.take(first)? {
             return Ok(Some(position));
         }
-        let take = "DELETE FROM timers WHERE number = ?1 AND first_due = ?2 AND due <> first_due
-                    RETURNING due, number";
-        let mut take = self.0.prepare_cached(take)?;
-        take.query_row(params![signed(first.number), signed(first.due_ms)], position_of).optional()
+        let take = "DELETE FROM timers WHERE number = ?1 AND first_due = ?2 AND due <> first_due";
+        self.delete(take, params![signed(first.number), signed(first.due_ms)], TIMER)
+    }
+
+    fn find_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
+        let find = "SELECT due, number FROM timers WHERE key = ?1";
+        self.transaction.prepare_cached(find)?.query_row([&**key], position_of).optional()
     }
 
     fn take_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
-        let take = "DELETE FROM timers WHERE key = ?1 RETURNING due, number";
-        self.0.prepare_cached(take)?.query_row([&**key], position_of).optional()
+        self.delete("DELETE FROM timers WHERE key = ?1", params![&**key], TIMER)
     }
 
     fn forget(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
         let forget = "DELETE FROM dead_letters WHERE due = ?1 AND number = ?2";
-        let place = params![signed(position.due_ms), signed(position.number)];
-        let forgotten = self.0.prepare_cached(forget)?.execute(place)?;
-        Ok((forgotten > 0).then_some(position))
+        self.delete(forget, params![signed(position.due_ms), signed(position.number)], LETTER)
     }
 }
 
@@ -317,13 +524,14 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
         first_due_ms: unsigned(row, 2)?,
         attempt: count(3)?,
         crashes: count(4)?,
-        key: row.get::<_, Option<Vec<u8>>>(5)?.map(Key::from),
-        payload: row.get::<_, Vec<u8>>(6)?.into(),
+        tried: row.get::<_, bool>(5)?,
+        key: row.get::<_, Option<Vec<u8>>>(6)?.map(Key::from),
+        payload: row.get::<_, Vec<u8>>(7)?.into(),
     })
 }
 
 /// SQLite has no checksums of its own.
-fn intact<T>((is_intact, position, found): (bool, Position, T)) -> Result<T, StoreError> {
+fn intact<T>((is_intact, position, found): Found<T>) -> Result<T, StoreError> {
     let message = || format!("the checksum of the row at {position:?} does not match");
     is_intact.then_some(found).ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, message()))
 }

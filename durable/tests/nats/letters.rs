@@ -199,3 +199,57 @@ fn who_reads_dead_letters_of_an_instance_that_has_stopped_is_told_so() {
     assert!(stopped(scene.one.forget(&letters[0]).wait().unwrap_err()));
     assert!(stopped(scene.one.revive(&letters[0], scene.one.now()).wait().unwrap_err()));
 }
+
+/// Holders are asked for what the others want to see of their shards.
+#[test]
+fn each_instance_sees_the_timers_of_all_shards_and_who_has_them() {
+    let Some(scene) = Scene::new() else { return };
+    scene.fail();
+    let (one, other) = (&scene.one, &scene.other);
+    let far = one.now() + Duration::from_secs(3600);
+    let mut ids = BTreeSet::new();
+    for n in 0..20 {
+        let text = "x".repeat(n * 1000);
+        let ticket = one.schedule_keyed(format!("far {n}"), far, text).unwrap();
+        ids.insert(ticket.wait().unwrap());
+    }
+    let contents = other.contents().wait().unwrap();
+    assert_eq!(contents.iter().map(|shard| shard.contents.timers).sum::<u64>(), 20);
+    assert_eq!(contents.iter().map(|shard| shard.contents.dead_letters).sum::<u64>(), 12);
+    let holders: BTreeSet<_> = contents.iter().filter_map(|shard| shard.holder).collect();
+    assert_eq!(holders, BTreeSet::from([one.instance(), other.instance()]));
+    let mut listed = Vec::new();
+    loop {
+        let page = other.list(listed.last(), 7).wait().unwrap();
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page);
+    }
+    assert_eq!(listed.iter().map(|timer| timer.id()).collect::<BTreeSet<_>>(), ids);
+    for timer in &listed {
+        assert_eq!(one.get(timer.id()).wait().unwrap().as_ref(), Some(timer));
+    }
+    one.cancel(listed[0].id()).wait().unwrap();
+    assert_eq!(other.get(listed[0].id()).wait().unwrap(), None);
+}
+
+#[test]
+fn an_observer_sees_and_changes_timers_through_their_holders() {
+    let Some(scene) = Scene::new() else { return };
+    let letters = scene.fail();
+    let place = &scene.history.place;
+    let builder = |name: &str| Cluster::nats(&place.url).schema(name);
+    assert!(builder("nobody").observe().is_err(), "there is no such cluster");
+    let mut observer = builder(&place.name).observe().unwrap();
+    assert_eq!(observer.dead_letters(None, 100).unwrap(), letters);
+    let far = scene.one.now() + Duration::from_secs(3600);
+    let id = scene.one.schedule_keyed("k", far, "a".to_owned()).unwrap().wait().unwrap();
+    assert_eq!(observer.get(id).unwrap().map(|timer| timer.id()), Some(id));
+    assert!(observer.reschedule(id, far).is_err(), "not here");
+    assert!(observer.cancel_key("k").unwrap() && !observer.cancel(id).unwrap());
+    assert!(observer.revive(&letters[0], scene.one.now()).unwrap());
+    scene.fired.recv_timeout(LIMIT).unwrap();
+    assert!(observer.forget(&letters[1]).unwrap());
+    assert_eq!(observer.contents().unwrap().len(), SHARDS as usize);
+}

@@ -64,7 +64,7 @@ const TABLES: &str = "
 impl Recorder {
     /// Makes the tables of timers, and those of their history.
     pub(crate) fn new(place: &Place, shards: u32) -> Recorder {
-        PostgresStore::make_tables(&place.config(), &place.schema, shards).unwrap();
+        PostgresStore::make_tables(&place.url, &place.schema, shards).unwrap();
         let mut client = place.client();
         client.batch_execute(TABLES).unwrap();
         client.batch_execute(&format!("LISTEN {}_history", place.schema)).unwrap();

@@ -8,7 +8,10 @@ mod instance;
 mod letters;
 #[path = "../common/limit.rs"]
 mod limit;
+mod looking;
 mod network;
+mod operating;
+mod pooler;
 mod server;
 mod share;
 mod store;

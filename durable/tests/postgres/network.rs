@@ -6,10 +6,14 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tickless_durable::Cluster;
+use tickless_durable::cluster::Firing;
 
 use crate::history::Recorder;
 use crate::instance::{Instance, Settings};
+use crate::limit::LIMIT;
 use crate::server::{LOGIN, Place};
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -131,4 +135,42 @@ fn an_instance_whose_network_stalls_loses_its_shards_and_gets_others_when_it_is_
 #[test]
 fn an_instance_whose_network_is_cut_loses_its_shards_and_gets_others_when_it_is_back() {
     loses_its_network(Mode::Cuts);
+}
+
+/// Waits for something that comes, unless it hangs.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "this never happens: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Neither end is told that the other is gone, so no system call ends by itself.
+#[test]
+fn an_instance_whose_server_never_replies_closes_its_shards_and_says_so() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 4);
+    let proxy = Proxy::new(&place);
+    let through = format!("host=127.0.0.1 port={} {LOGIN}", proxy.port);
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let cluster: Cluster<String> =
+        Cluster::builder(&through).schema(&place.schema).lease(LEASE).start(handler).unwrap();
+    wait_until("it has all shards", || cluster.shards().len() == 4);
+    assert!(cluster.failure().is_none(), "{:?}", cluster.failure());
+    proxy.set(Mode::Stalls);
+    let far = cluster.now() + Duration::from_secs(3600);
+    let here = cluster.schedule(far, "here".to_owned()).unwrap();
+    assert!(here.wait().is_err(), "nobody has said that it is durable");
+    wait_until("it closes its shards", || cluster.shards().is_empty());
+    wait_until("it says so", || cluster.failure().is_some());
+    let elsewhere: Vec<_> =
+        (0..20).map(|n| cluster.schedule_keyed([n], far, "there".to_owned()).unwrap()).collect();
+    assert!(elsewhere.iter().all(|ticket| ticket.wait().is_err()), "nor that these are");
+    proxy.set(Mode::Passes);
+    wait_until("it has them again", || cluster.shards().len() == 4);
+    cluster.schedule(cluster.now(), "again".to_owned()).unwrap().wait().unwrap();
+    cluster.stop().unwrap();
+    recorder.wait_for("SELECT count(*) FROM shards WHERE holder IS NULL", 4);
 }

@@ -10,7 +10,7 @@ use tickless_durable::{
 use crate::server::Place;
 
 fn take(place: &Place) -> PostgresStore {
-    PostgresStore::take(&place.config(), &place.schema).unwrap()
+    PostgresStore::take(&place.url, &place.schema).unwrap()
 }
 
 fn put(number: u64) -> Op {
@@ -21,6 +21,7 @@ fn put(number: u64) -> Op {
         first_due_ms: 5,
         attempt: 1,
         crashes: 0,
+        tried: false,
         key: None,
         payload,
     }))
@@ -33,7 +34,7 @@ fn a_shard_conforms() {
     }
     conformance::all(|| {
         let place = Place::new().unwrap();
-        move || PostgresStore::take(&place.config(), &place.schema)
+        move || PostgresStore::take(&place.url, &place.schema)
     });
 }
 
@@ -115,7 +116,7 @@ fn a_database_that_cannot_be_used_is_a_typed_error() {
     assert_eq!(start(Cluster::builder("what is this")), StoreErrorKind::Io);
     assert_eq!(start(Cluster::builder(nowhere).schema("a b")), StoreErrorKind::Denied);
     let Some(place) = Place::new() else { return };
-    PostgresStore::make_tables(&place.config(), &place.schema, 3).unwrap();
+    PostgresStore::make_tables(&place.url, &place.schema, 3).unwrap();
     let builder = || Cluster::builder(&place.url).schema(&place.schema);
     assert_eq!(start(builder().shards(4)), StoreErrorKind::Denied);
     place.client().batch_execute("UPDATE meta SET version = 99").unwrap();

@@ -58,7 +58,13 @@ impl Keeping for Desk {
         Ok(self.alive.pop_front().expect("it asks no more often").to_vec())
     }
 
-    fn take(&mut self, _: u64, _: &[u32], _: usize, _: Duration) -> Result<Vec<Taken>, StoreError> {
+    fn take(
+        &mut self,
+        _: u64,
+        _: &[u32],
+        _: usize,
+        _: Duration,
+    ) -> Result<Vec<Taking>, StoreError> {
         self.reply("take");
         Ok(Vec::new())
     }
@@ -110,7 +116,7 @@ fn keeper(lease: Duration, holds: u32) -> Keeper<()> {
     let mut held = Held::default();
     for shard in 0..holds {
         let taken = Taken { shard, fence: 1 };
-        held.add(Arc::new(Lease::new(taken, until(since_start(), lease), &clock, false)));
+        held.add(Arc::new(Lease::new(taken, 0, until(since_start(), lease), &clock, false)));
     }
     let inner = Inner {
         shards: SHARDS,

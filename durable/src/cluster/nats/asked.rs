@@ -9,13 +9,15 @@ use std::thread;
 
 use crate::cluster::hub::{Tell, messages};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 use crate::store::nats::client::{Listening, Nats};
 use crate::store::nats::names::Names;
 use crate::store::nats::reply::failed;
-use crate::store::nats::{Done, NatsStore, Question, encode_letters, encode_outcomes};
-use crate::store::{Op, Store};
+use crate::store::nats::{
+    About, Done, NatsStore, Question, encode_contents, encode_letters, encode_outcomes,
+};
+use crate::store::{Contents, Op, Store};
 
 /// A store, and the thread that does what others ask for.
 pub(super) struct Asked {
@@ -61,13 +63,16 @@ impl Asked {
 
 /// Does what another instance asks for, and returns the reply.
 fn answer(store: &NatsStore, request: &[u8], tell: &Tell, room: usize) -> Vec<u8> {
-    if let Some(Question { after, limit, skip }) = Question::decode(request) {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        return match store.letters_now(after, limit, room) {
-            // Headers count, too.
-            Ok(letters) => {
-                [&[DONE][..], &encode_letters(&letters, skip, room.saturating_sub(256))].concat()
-            }
+    if let Some(question) = Question::decode(request) {
+        // Headers count, too.
+        let found = match question.about {
+            About::Contents => store.contents_now().map(|contents| encode_contents(&contents)),
+            _ => store
+                .letters_now(question, room)
+                .map(|letters| encode_letters(&letters, question.skip, room.saturating_sub(256))),
+        };
+        return match found {
+            Ok(found) => [&[DONE][..], &found].concat(),
             Err(error) => refusal(&error),
         };
     }
@@ -109,5 +114,13 @@ impl Store for Asked {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.store.dead_letters(after, limit)
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        self.store.get(id)
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        self.store.contents()
     }
 }

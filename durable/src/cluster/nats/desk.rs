@@ -8,15 +8,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::cluster::hub::{Clerking, Taken};
+use crate::cluster::looking::Shard;
 use crate::cluster::message::Message;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
-use crate::record::DeadLetter;
+use crate::position::{Position, TimerId};
+use crate::record::{DeadLetter, Record};
 use crate::store::Op;
 use crate::store::nats::client::Nats;
 use crate::store::nats::names::Names;
 use crate::store::nats::reply::{Trouble, failed};
-use crate::store::nats::{Piece, Question, decode_letters, decode_outcomes, encode_ops};
+use crate::store::nats::{
+    About, Piece, Question, decode_contents, decode_letters, decode_outcomes, encode_ops,
+};
 
 use super::asked::{DONE, NOT_MINE};
 use super::seen::{Seen, lock};
@@ -66,6 +69,11 @@ impl Clerking for Desk {
     }
 
     fn fits(&self, op: &Op) -> Result<(), StoreError> {
+        if let Op::Move { .. } = op {
+            let message =
+                "a holder is not asked to put a timer off: cancel it and schedule another";
+            return Err(StoreError::new(StoreErrorKind::Denied, message));
+        }
         let most = self.nats.max_payload();
         if encode_ops(std::slice::from_ref(op)).len() <= most {
             return Ok(());
@@ -115,16 +123,34 @@ impl Clerking for Desk {
         after: Option<(u32, Position)>,
         limit: usize,
     ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
-        let (first, mut after) = after.map_or((0, None), |(shard, at)| (shard, Some(at)));
+        self.pages(About::Letters, after, limit)
+    }
+
+    fn timers(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, Record)>, StoreError> {
+        let found = self.pages(About::Timers, after, limit)?.into_iter();
+        Ok(found.map(|(shard, letter)| (shard, letter.record)).collect())
+    }
+
+    fn get(&mut self, shard: u32, id: TimerId) -> Result<Option<Record>, StoreError> {
+        let mut found = self.page(About::Timer, shard, Some(id.first_position()), 1)?;
+        Ok(found.pop().map(|letter| letter.record))
+    }
+
+    /// A shard that nobody has is waited for.
+    fn contents(&mut self) -> Result<Vec<Shard>, StoreError> {
+        let about = About::Contents;
+        let question = Question { about, after: None, limit: 0, skip: 0 }.encode();
         let mut all = Vec::new();
-        for shard in first..self.shards {
-            while all.len() < limit {
-                let page = self.page(shard, after, limit - all.len())?;
-                let Some(last) = page.last() else { break };
-                after = Some(last.record.position);
-                all.extend(page.into_iter().map(|letter| (shard, letter)));
-            }
-            after = None;
+        for shard in 0..self.shards {
+            let reply = self.ask(shard, question.clone(), self.lease / 4).map_err(again)?;
+            let contents = decode_contents(&reply).ok_or_else(not_understood)?;
+            let known = lock(&self.seen).shards.get(&shard).copied().unwrap_or_default();
+            let holder = (known.holder != 0).then_some(known.holder);
+            all.push(Shard { shard, fence: known.fence, holder, contents });
         }
         Ok(all)
     }
@@ -134,10 +160,40 @@ fn not_understood() -> StoreError {
     StoreError::new(StoreErrorKind::Io, "the reply of another instance is not understood")
 }
 
+/// Who reads can always try again: a holder may have left with the question.
+fn again(error: StoreError) -> StoreError {
+    match error.kind() {
+        StoreErrorKind::Io => StoreError::new(StoreErrorKind::InUse, error.to_string()),
+        _ => error,
+    }
+}
+
 impl Desk {
-    /// Some of the next dead letters of a shard; none, if there are no more.
+    /// Reads page by page, from shard to shard.
+    fn pages(
+        &self,
+        about: About,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
+        let (first, mut after) = after.map_or((0, None), |(shard, at)| (shard, Some(at)));
+        let mut all = Vec::new();
+        for shard in first..self.shards {
+            while all.len() < limit {
+                let page = self.page(about, shard, after, limit - all.len())?;
+                let Some(last) = page.last() else { break };
+                after = Some(last.record.position);
+                all.extend(page.into_iter().map(|letter| (shard, letter)));
+            }
+            after = None;
+        }
+        Ok(all)
+    }
+
+    /// Some of the next dead letters or timers of a shard; none, if there are no more.
     fn page(
         &self,
+        about: About,
         shard: u32,
         after: Option<Position>,
         limit: usize,
@@ -147,12 +203,7 @@ impl Desk {
         loop {
             let skip = first.as_ref().map_or(0, |(_, begun)| begun.len());
             let skip = u32::try_from(skip).unwrap_or(u32::MAX);
-            let question = Question { after, limit, skip }.encode();
-            // Who reads can always try again: a holder may have left with the question.
-            let again = |error: StoreError| match error.kind() {
-                StoreErrorKind::Io => StoreError::new(StoreErrorKind::InUse, error.to_string()),
-                _ => error,
-            };
+            let question = Question { about, after, limit, skip }.encode();
             let reply = self.ask(shard, question, self.lease / 4).map_err(again)?;
             let pieces = decode_letters(&reply).ok_or_else(not_understood)?;
             let Some(piece) = pieces.first() else { return Ok(Vec::new()) };

@@ -27,6 +27,9 @@ pub(super) struct Key {
     pub(super) revision: u64,
     /// When this revision was first seen, by [`since_start`].
     pub(super) since: Duration,
+    /// When it was written by the clock of the bucket's leader, in microseconds since 1970, if that
+    /// was read.
+    pub(super) written_us: Option<i64>,
     pub(super) holder: u64,
     pub(super) fence: u64,
 }
@@ -47,7 +50,7 @@ impl Seen {
             if let Some(key) = self.key(pair[0]) {
                 // Who has it does not change with a renewal. What is new is read in a round.
                 if key.revision > 0 && key.revision < revision {
-                    (key.revision, key.since) = (revision, now);
+                    (key.revision, key.since, key.written_us) = (revision, now, None);
                 }
             }
         }
@@ -61,7 +64,15 @@ impl Seen {
         }
     }
 
-    /// A key was read.
+    /// A key was read, with the time at which it was written.
+    pub(super) fn read_written(&mut self, name: &str, revision: u64, value: &[u8], us: i64) {
+        self.read(name, revision, value);
+        if let Some(key) = self.key(name).filter(|key| key.revision == revision) {
+            key.written_us = Some(us);
+        }
+    }
+
+    /// A key was read, or was written here.
     pub(super) fn read(&mut self, name: &str, revision: u64, value: &[u8]) {
         let key = match name.split_once('.') {
             Some(("s", shard)) => shard.parse().ok().map(|n| self.shards.entry(n).or_default()),
@@ -73,7 +84,7 @@ impl Seen {
         // A server that is behind tells what was before.
         let Some(key) = key.filter(|key| key.revision <= revision) else { return };
         if key.revision < revision {
-            (key.revision, key.since) = (revision, since_start());
+            (key.revision, key.since, key.written_us) = (revision, since_start(), None);
         }
         let value = String::from_utf8_lossy(value);
         let numbers = value.split_once(' ').map(|(holder, fence)| (holder.parse(), fence.parse()));
@@ -85,6 +96,20 @@ impl Seen {
 }
 
 impl Key {
+    /// Until when somebody had the shard, by that clock, in milliseconds; zero: nobody ever had it.
+    /// What is not known counts as a time to come, so that nothing is taken for missed.
+    pub(super) fn served_ms(&self, lease: Duration) -> u64 {
+        match self.written_us.and_then(|us| u64::try_from(us / 1000).ok()) {
+            _ if self.revision == 0 => 0,
+            None => u64::MAX,
+            Some(written_ms) if self.holder == 0 => written_ms,
+            Some(written_ms) => {
+                let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+                written_ms.saturating_add(lease_ms)
+            }
+        }
+    }
+
     pub(super) fn is_over(&self, now: Duration, lease: Duration) -> bool {
         now >= self.since + lease
     }
@@ -114,5 +139,19 @@ mod tests {
         assert_eq!((renewed.holder, renewed.fence, renewed.revision), (7, 10, 12));
         seen.read("s.3", 13, b"0 0");
         assert_eq!(seen.shards[&3].holder, 0);
+    }
+
+    #[test]
+    fn until_when_a_shard_was_served_is_not_guessed() {
+        let (mut seen, lease) = (Seen::default(), Duration::from_secs(2));
+        assert_eq!(Key::default().served_ms(lease), 0);
+        seen.read("s.3", 10, b"7 0");
+        assert_eq!(seen.shards[&3].served_ms(lease), u64::MAX);
+        seen.read_written("s.3", 10, b"7 0", 5_000_000);
+        assert_eq!(seen.shards[&3].served_ms(lease), 7000, "as long as the lease may last");
+        seen.hear("s.3 11");
+        assert_eq!(seen.shards[&3].served_ms(lease), u64::MAX);
+        seen.read_written("s.3", 12, b"0 0", 6_000_000);
+        assert_eq!(seen.shards[&3].served_ms(lease), 6000, "it was let go of then");
     }
 }

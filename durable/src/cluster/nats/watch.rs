@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cluster::clock::since_start;
-use crate::cluster::hub::{Keeping, Reading, Renewal, Taken};
+use crate::cluster::hub::{Keeping, Reading, Renewal, Taken, Taking};
 use crate::cluster::message::Message;
 use crate::error::StoreError;
 use crate::store::nats::client::{Listening, Nats};
@@ -53,7 +53,7 @@ impl Watch {
         let mut seen = lock(&self.seen);
         for stored in &all {
             if let Some(key) = stored.subject.strip_prefix(&prefix) {
-                seen.read(key, stored.sequence, &stored.data);
+                seen.read_written(key, stored.sequence, &stored.data, stored.time_us);
             }
         }
         let own = all.iter().find(|stored| stored.sequence == revision);
@@ -165,30 +165,31 @@ impl Keeping for Watch {
         held: &[u32],
         most: usize,
         lease: Duration,
-    ) -> Result<Vec<Taken>, StoreError> {
+    ) -> Result<Vec<Taking>, StoreError> {
         let now = since_start();
         let known = |shard: &u32| lock(&self.seen).shards.get(shard).copied().unwrap_or_default();
-        let mut free: Vec<(Duration, u32, u64)> = (0..self.shards)
+        let mut free: Vec<(u32, Key)> = (0..self.shards)
             .filter(|shard| !held.contains(shard))
             .map(|shard| (shard, known(&shard)))
             .filter(|(_, key)| [0, instance].contains(&key.holder) || key.is_over(now, lease))
-            .map(|(shard, key)| (key.since, shard, key.revision))
             .collect();
         // Instances that look at the same time begin at different ones.
         let count = u64::from(self.shards);
-        free.sort_by_key(|(since, shard, _)| {
-            (*since, (u64::from(*shard) + count - instance % count) % count)
+        free.sort_by_key(|(shard, key)| {
+            (key.since, (u64::from(*shard) + count - instance % count) % count)
         });
         let mut taken = Vec::new();
-        for (_, shard, revision) in free {
+        for (shard, before) in free {
             if taken.len() == most {
                 break;
             }
             let (key, value) = (format!("s.{shard}"), format!("{instance} 0"));
-            match self.swap(&key, revision, &value) {
+            match self.swap(&key, before.revision, &value) {
                 Ok(Some(revision)) => {
                     lock(&self.seen).read(&key, revision, value.as_bytes());
-                    taken.push(Taken { shard, fence: revision.cast_signed() });
+                    let served_ms = before.served_ms(lease);
+                    let fence = revision.cast_signed();
+                    taken.push(Taking { taken: Taken { shard, fence }, served_ms });
                 }
                 Ok(None) => {}
                 // What was taken is to be opened. The next round finds the others.

@@ -109,6 +109,10 @@ impl Effect {
     /// What a change was, given what it took out.
     pub(super) fn of(op: &Op, taken: Option<Position>) -> Vec<Effect> {
         let mut effects: Vec<Effect> = match op {
+            Op::PutNew(record) => {
+                let there = || Effect::There(record.clone());
+                return taken.is_none().then(there).into_iter().collect();
+            }
             Op::Forget(_) | Op::Revive { .. } => taken.map(Effect::Forgotten).into_iter().collect(),
             _ => taken.map(Effect::Gone).into_iter().collect(),
         };
@@ -229,7 +233,15 @@ mod tests {
         let position = Position { due_ms: 5, number };
         let key = Some(Arc::from(*b"k"));
         let payload = [7; 99].into();
-        Arc::new(Record { position, first_due_ms: 4, attempt: 2, crashes: 3, key, payload })
+        Arc::new(Record {
+            position,
+            first_due_ms: 4,
+            attempt: 2,
+            crashes: 3,
+            tried: true,
+            key,
+            payload,
+        })
     }
 
     fn effects() -> Vec<Effect> {

@@ -33,7 +33,10 @@ pub(super) fn make(directory: &Path) -> Result<RedbStore, StoreError> {
     let file = FileBackend::new(file).map_err(|error| {
         StoreError::caused(StoreErrorKind::Io, "an index cannot be begun", error)
     })?;
-    RedbOptions::new().cache_bytes(CACHE).open_backend(Unsynced { file, _path: Named(path) })
+    RedbOptions::new()
+        .cache_bytes(CACHE)
+        .check(false)
+        .open_backend(Unsynced { file, _path: Named(path) })
 }
 
 /// A file with a name that nobody else has.

@@ -56,10 +56,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 
-use super::{Op, RedbStore, Store};
+use super::{Contents, Op, RedbStore, Store};
 use client::Nats;
 use entry::{Effect, Entry, FRAME};
 use names::{EXPECT_LAST, Names};
@@ -68,8 +68,8 @@ use reply::{Stored, Trouble, WRONG_LAST, failed};
 #[doc(hidden)]
 pub use replay::{Noted, history, leader, publish};
 pub(crate) use request::{
-    Done, Piece, Question, decode_letters, decode_outcomes, encode_letters, encode_ops,
-    encode_outcomes,
+    About, Done, Piece, Question, decode_contents, decode_letters, decode_outcomes,
+    encode_contents, encode_letters, encode_ops, encode_outcomes,
 };
 
 /// How long until something is tried again that the servers did not reply to.
@@ -231,6 +231,14 @@ impl Store for NatsStore {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.log().usable()?.dead_letters(after, limit)
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        self.log().usable()?.get(id)
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        self.log().usable()?.contents()
     }
 }
 

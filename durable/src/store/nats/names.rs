@@ -10,7 +10,7 @@ use super::client::Nats;
 use super::reply::{Trouble, WRONG_LAST, failed};
 
 /// The version of what is in the streams.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How many shards there are in a new cluster, if nobody says.
 const SHARDS: u32 = 8;
@@ -166,8 +166,8 @@ fn agreed(meta: &str, wanted: Option<u32>) -> Result<u32, StoreError> {
         .split_once(' ')
         .map(|(version, shards)| (version.parse::<u32>(), shards.parse::<u32>()));
     match numbers {
-        Some((Ok(version), _)) if version > VERSION => {
-            let message = format!("the streams have version {version}, later than {VERSION}");
+        Some((Ok(version), _)) if version != VERSION => {
+            let message = format!("the streams have version {version}, not {VERSION}");
             Err(StoreError::new(StoreErrorKind::Version, message))
         }
         Some((Ok(_), Ok(found))) => match wanted.map(|shards| shards.min(MAX_SHARDS)) {

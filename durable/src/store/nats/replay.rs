@@ -324,6 +324,7 @@ mod tests {
                 first_due_ms: 1,
                 attempt: 1,
                 crashes: 0,
+                tried: false,
                 key: Some([7].into()),
                 payload: [].into(),
             },

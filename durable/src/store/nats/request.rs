@@ -10,9 +10,9 @@
 use std::sync::Arc;
 
 use crate::error::StoreError;
-use crate::position::{Position, TimerId};
+use crate::position::{END, Position, TimerId, ms_at_or_after, time_of};
 use crate::record::{DeadLetter, Record};
-use crate::store::{Op, Store};
+use crate::store::{Contents, Op, Store};
 
 use super::entry::{Reader, put};
 use super::reply::failed;
@@ -39,37 +39,75 @@ impl NatsStore {
         Some(done.map(|outcomes| Done { ops, outcomes }))
     }
 
-    /// Reads dead letters, as of a moment in which no other instance had the shard: at most
-    /// `limit`, and not many more bytes than that.
+    /// Reads dead letters or timers, as of a moment in which no other instance had the shard: at
+    /// most as many as are asked for, and not many more bytes than that.
     pub(crate) fn letters_now(
         &self,
-        after: Option<Position>,
-        limit: usize,
+        question: Question,
         bytes: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
+        let Question { about, after, limit, .. } = question;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut log = self.log();
         let mut letters: Vec<DeadLetter> = Vec::new();
         let mut read = 0;
         while letters.len() < limit && read < bytes {
             let after = letters.last().map_or(after, |last| Some(last.record.position));
             let few = (limit - letters.len()).min(FEW);
-            let more = log.usable()?.dead_letters(after, few)?;
+            let index = log.usable()?;
+            let as_letter = |record| DeadLetter::new(record, "");
+            let more: Vec<DeadLetter> = match about {
+                About::Timers => index.scan(after, few)?.into_iter().map(as_letter).collect(),
+                About::Timer if letters.is_empty() => {
+                    let id = TimerId::of(after.unwrap_or(Position::FIRST));
+                    index.get(id)?.into_iter().map(as_letter).collect()
+                }
+                About::Timer => Vec::new(),
+                About::Letters | About::Contents => index.dead_letters(after, few)?,
+            };
             if more.is_empty() {
                 break;
             }
             read += more.iter().map(|letter| letter.record.payload.len()).sum::<usize>();
             letters.extend(more);
         }
-        let extent = log.nats.extent(&log.names.log(log.shard)).map_err(failed)?;
-        // Another's taking would be the last message.
-        if extent.is_none_or(|extent| extent.last != log.last) {
-            return Err(log.fenced());
-        }
+        log.is_its_own()?;
         Ok(letters)
+    }
+
+    /// The same for how much there is.
+    pub(crate) fn contents_now(&self) -> Result<Contents, StoreError> {
+        let mut log = self.log();
+        let contents = log.usable()?.contents()?;
+        log.is_its_own()?;
+        Ok(contents)
     }
 }
 
+/// How much is in a shard, as a reply.
+pub(crate) fn encode_contents(contents: &Contents) -> Vec<u8> {
+    let first_ms = contents.first_due.map_or(u64::MAX, ms_at_or_after);
+    let parts = [contents.timers, first_ms, contents.dead_letters];
+    parts.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+pub(crate) fn decode_contents(bytes: &[u8]) -> Option<Contents> {
+    let mut reader = Reader(bytes);
+    let (timers, first_ms, dead_letters) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let first_due = (first_ms < END).then(|| time_of(first_ms)).flatten();
+    Some(Contents { timers, first_due, dead_letters })
+}
+
 impl Log {
+    /// Another's taking would be the last message.
+    fn is_its_own(&self) -> Result<(), StoreError> {
+        let extent = self.nats.extent(&self.names.log(self.shard)).map_err(failed)?;
+        match extent {
+            Some(extent) if extent.last == self.last => Ok(()),
+            _ => Err(self.fenced()),
+        }
+    }
+
     /// Gives timers that are to be revived what their letters have.
     fn complete(&mut self, ops: &mut [Op]) -> Result<(), StoreError> {
         let index = self.usable()?;
@@ -79,7 +117,7 @@ impl Log {
             let before = (from != Position::FIRST).then(|| from.before());
             let found = index.dead_letters(before, 1)?.pop();
             *op = match found.filter(|found| found.record.position == from) {
-                Some(letter) => Op::Revive { from, to: Arc::new(letter.revived(due_ms)) },
+                Some(letter) => Op::Revive { from, to: Arc::new(letter.revived_ms(due_ms)) },
                 // There is nothing to take out.
                 None => Op::Forget(from),
             };
@@ -103,6 +141,7 @@ pub(crate) fn encode_ops(ops: &[Op]) -> Vec<u8> {
                 // The holder has the rest.
                 put(&mut bytes, 5, *from, Some(&to.position.due_ms.to_le_bytes()));
             }
+            Op::PutNew(record) => put(&mut bytes, 6, record.position, Some(&record.encode())),
             Op::Remove(_) | Op::Move { .. } | Op::Bury { .. } => {
                 debug_assert!(false, "nobody asks for that");
             }
@@ -127,15 +166,30 @@ pub(crate) fn decode_ops(bytes: &[u8]) -> Option<Vec<Op>> {
                 let to = Position { due_ms, number: position.number };
                 Op::Revive { from: position, to: Arc::new(Record::new(to, None, [].into())) }
             }
+            6 => Op::PutNew(Arc::new(Record::decode(position, reader.bytes()?).ok()?)),
             _ => return None,
         });
     }
     Some(ops)
 }
 
-/// A question for the dead letters of a shard.
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The dead letters after a position.
+    Letters = 0,
+    /// The timers after a position, which come as letters without an error.
+    Timers = 1,
+    /// The timer that was first at that position, in the same way.
+    Timer = 2,
+    /// How much there is.
+    Contents = 3,
+}
+
+/// A question for the list of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
+    pub(crate) about: About,
     pub(crate) after: Option<Position>,
     pub(crate) limit: u32,
     /// From which byte of the first one on: it can be longer than a message.
@@ -147,7 +201,7 @@ const QUESTION: u8 = 255;
 
 impl Question {
     pub(crate) fn encode(self) -> Vec<u8> {
-        let mut bytes = vec![QUESTION, u8::from(self.after.is_some())];
+        let mut bytes = vec![QUESTION, self.about as u8, u8::from(self.after.is_some())];
         bytes.extend(self.after.unwrap_or(Position::FIRST).to_bytes());
         bytes.extend(self.limit.to_le_bytes());
         bytes.extend(self.skip.to_le_bytes());
@@ -160,9 +214,16 @@ impl Question {
         if reader.byte()? != QUESTION {
             return None;
         }
+        let about = match reader.byte()? {
+            0 => About::Letters,
+            1 => About::Timers,
+            2 => About::Timer,
+            3 => About::Contents,
+            _ => return None,
+        };
         let (is_after, position) = (reader.byte()? != 0, reader.position()?);
         let (limit, skip) = (reader.u32()?, reader.u32()?);
-        let question = Question { after: is_after.then_some(position), limit, skip };
+        let question = Question { about, after: is_after.then_some(position), limit, skip };
         reader.0.is_empty().then_some(question)
     }
 }
@@ -248,6 +309,7 @@ mod tests {
             Op::Put(record(1)),
             Op::Cancel(TimerId::of(Position { due_ms: 1, number: 2 })),
             Op::CancelKey([].into()),
+            Op::PutNew(record(3)),
             Op::Forget(Position::LAST),
             Op::Revive {
                 from: Position { due_ms: 1, number: 2 },
@@ -259,10 +321,18 @@ mod tests {
         let outcomes = [None, Some(Position::LAST)];
         assert_eq!(decode_outcomes(&encode_outcomes(&outcomes)).unwrap(), outcomes);
         for after in [None, Some(Position::LAST)] {
-            let question = Question { after, limit: 3, skip: 4 };
-            assert_eq!(Question::decode(&question.encode()), Some(question));
-            assert_eq!(decode_ops(&question.encode()), None);
+            for about in [About::Letters, About::Timers, About::Timer, About::Contents] {
+                let question = Question { about, after, limit: 3, skip: 4 };
+                assert_eq!(Question::decode(&question.encode()), Some(question));
+                assert_eq!(decode_ops(&question.encode()), None);
+            }
         }
+        let contents = Contents { timers: 7, dead_letters: 8, ..Contents::default() };
+        for first_due in [None, time_of(0), time_of(END - 1)] {
+            let contents = Contents { first_due, ..contents };
+            assert_eq!(decode_contents(&encode_contents(&contents)), Some(contents));
+        }
+        assert_eq!(decode_contents(b"x"), None);
         assert_eq!(Question::decode(&encode_ops(&ops)), None);
     }
 

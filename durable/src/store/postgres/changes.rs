@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::position::{Position, TimerId};
@@ -109,6 +109,13 @@ impl Changes<'_> {
             }
             Op::Cancel(id) => self.cancel(*id),
             Op::CancelKey(key) => Ok(self.take_keys(&[key])?.remove(key)),
+            Op::PutNew(record) => {
+                let found = self.find_key(record.key.as_ref())?;
+                if found.is_none() {
+                    self.insert(&[record])?;
+                }
+                Ok(found)
+            }
             Op::Forget(position) => self.forget(*position),
             Op::Revive { from, to } => {
                 let taken = self.forget(*from)?;
@@ -132,12 +139,13 @@ impl Changes<'_> {
         let numbers = |part: fn(&Record) -> i64| -> Vec<i64> {
             records.iter().map(|record| part(record)).collect()
         };
+        let tried: Vec<bool> = records.iter().map(|record| record.tried).collect();
         let keys: Vec<Option<&[u8]>> = records.iter().map(|record| record.key.as_deref()).collect();
         let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
         self.session.query(
             "INSERT INTO timers SELECT $1::int, * FROM unnest($2::bigint[], $3::bigint[],
-                $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::bytea[],
-                $9::bigint[])",
+                $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::bytea[],
+                $9::bytea[], $10::bigint[])",
             &[
                 &self.shard,
                 &numbers(|record| signed(record.position.due_ms)),
@@ -145,6 +153,7 @@ impl Changes<'_> {
                 &numbers(|record| signed(record.first_due_ms)),
                 &numbers(|record| record.attempt.into()),
                 &numbers(|record| record.crashes.into()),
+                &tried,
                 &keys,
                 &payloads,
                 &numbers(|record| record.checksum().into()),
@@ -159,7 +168,7 @@ impl Changes<'_> {
         let error = letter.error.replace('\0', "\u{fffd}");
         let letter = DeadLetter::new(record.clone(), error);
         self.session.query(
-            "INSERT INTO dead_letters VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "INSERT INTO dead_letters VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             &[
                 &self.shard,
                 &signed(record.position.due_ms),
@@ -167,6 +176,7 @@ impl Changes<'_> {
                 &signed(record.first_due_ms),
                 &i64::from(record.attempt),
                 &i64::from(record.crashes),
+                &record.tried,
                 &record.key.as_deref(),
                 &&*record.payload,
                 &i64::from(letter.checksum()),
@@ -197,6 +207,14 @@ impl Changes<'_> {
         let mut taken = rows.iter().map(position_of).collect::<Result<HashSet<_>, _>>()?;
         // Of two removals of the same timer, the first one takes it out.
         Ok(positions.iter().map(|position| taken.take(position)).collect())
+    }
+
+    fn find_key(&mut self, key: Option<&Key>) -> Result<Option<Position>, StoreError> {
+        let Some(key) = key else { return Ok(None) };
+        let find = "SELECT due, number FROM timers
+             WHERE shard = $1 AND key IS NOT NULL AND sha256(key) = sha256($2) AND key = $2";
+        let rows = self.session.query(find, &[&self.shard, &&**key])?;
+        rows.first().map(position_of).transpose()
     }
 
     fn take_keys(&mut self, keys: &[&Key]) -> Result<HashMap<Key, Position>, StoreError> {

@@ -30,17 +30,19 @@ mod tables;
 
 use std::time::Duration;
 
-use postgres::{Config, NoTls};
+use tokio_postgres::{NoTls, Row};
 
+use crate::cluster::Shard;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 
-use super::{Op, Store};
+use super::{Contents, Op, Store};
 
 pub(crate) use changes::apply;
+use session::is_out_of_time;
 pub(crate) use session::{Database, Params, Session, failed};
-pub(crate) use tables::prepare;
+pub(crate) use tables::{ddl, prepare};
 
 /// How long the server lets the transactions of tests wait for them.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,6 +55,8 @@ pub struct PostgresStore {
     session: Session,
     shard: i32,
     fence: i64,
+    /// How many rows are read at a time.
+    most: usize,
     /// For tests which show that they would notice.
     ignores_fence: bool,
 }
@@ -68,21 +72,27 @@ impl PostgresStore {
         ignores_fence: bool,
     ) -> Result<PostgresStore, StoreError> {
         let session = database.connect(&format!("tickless shard {shard} fence {fence}"))?;
-        Ok(PostgresStore { session, shard: shard.cast_signed(), fence, ignores_fence })
+        Ok(PostgresStore {
+            session,
+            shard: shard.cast_signed(),
+            fence,
+            most: usize::MAX,
+            ignores_fence,
+        })
     }
 
     /// Makes the tables of a schema, for tests that look into them.
     #[doc(hidden)]
-    pub fn make_tables(config: &Config, schema: &str, shards: u32) -> Result<(), StoreError> {
-        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
-        prepare(&database, Some(shards)).map(drop)
+    pub fn make_tables(url: &str, schema: &str, shards: u32) -> Result<(), StoreError> {
+        let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
+        prepare(&database, Some(shards), true).map(drop)
     }
 
     /// Takes the first shard of a schema, also from an instance that holds it, for tests.
     #[doc(hidden)]
-    pub fn take(config: &Config, schema: &str) -> Result<PostgresStore, StoreError> {
-        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
-        prepare(&database, Some(1))?;
+    pub fn take(url: &str, schema: &str) -> Result<PostgresStore, StoreError> {
+        let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
+        prepare(&database, Some(1), true)?;
         let mut session = database.connect("tickless taking")?;
         let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";
         let fence = session.query(take, &[])?[0].get(0);
@@ -128,6 +138,59 @@ pub(crate) fn next_session(session: &mut Session) -> Result<u64, StoreError> {
     Ok(session.query(next, &[])?[0].get::<_, i64>(0).cast_unsigned())
 }
 
+/// Looks a timer up in a shard's list.
+pub(crate) fn get(
+    session: &mut Session,
+    shard: i32,
+    id: TimerId,
+) -> Result<Option<Record>, StoreError> {
+    let first = id.first_position();
+    let get = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
+        FROM timers WHERE shard = $1 AND number = $3 AND first_due = $2
+            AND (due = $2 OR due <> first_due)";
+    let (due, number) = (row::signed(first.due_ms), row::signed(first.number));
+    session.query(get, &[&shard, &due, &number])?.first().map(row::record_of).transpose()
+}
+
+/// Reads the timers of all shards, in the order of shards and positions.
+pub(crate) fn all_timers(
+    session: &mut Session,
+    after: Option<(u32, Position)>,
+    limit: usize,
+) -> Result<Vec<(u32, Record)>, StoreError> {
+    let scan = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum,
+            shard
+        FROM timers
+        WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
+    let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
+        (shard.cast_signed(), row::signed(at.due_ms), row::signed(at.number))
+    });
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
+    let found = |row| Ok((Row::get::<_, i32>(row, 9).cast_unsigned(), row::record_of(row)?));
+    rows.iter().map(found).collect()
+}
+
+/// What is in each shard, and who has it: the shard, its fence, its holder, and until when.
+pub(crate) fn all_contents(session: &mut Session) -> Result<Vec<Shard>, StoreError> {
+    let count = "SELECT coalesce(t.n, 0), t.first, coalesce(d.n, 0), s.shard, s.fence,
+            CASE WHEN s.expires > now() THEN s.holder END
+        FROM shards AS s
+        LEFT JOIN (SELECT shard, count(*) AS n, min(due) AS first FROM timers GROUP BY shard)
+            AS t ON t.shard = s.shard
+        LEFT JOIN (SELECT shard, count(*) AS n FROM dead_letters GROUP BY shard)
+            AS d ON d.shard = s.shard
+        ORDER BY s.shard";
+    let rows = session.query(count, &[])?;
+    let shard = |row: &Row| Shard {
+        shard: row.get::<_, i32>(3).cast_unsigned(),
+        fence: row.get::<_, i64>(4).cast_unsigned(),
+        holder: row.get::<_, Option<i64>>(5).map(i64::cast_unsigned),
+        contents: row::contents_of(row, 0),
+    };
+    Ok(rows.iter().map(shard).collect())
+}
+
 /// Reads the dead letters of all shards, in the order of shards and positions.
 pub(crate) fn all_letters(
     session: &mut Session,
@@ -135,7 +198,8 @@ pub(crate) fn all_letters(
     limit: usize,
 ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
     let scan =
-        "SELECT due, number, first_due, attempt, crashes, key, payload, checksum, error, shard
+        "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error,
+                    shard
                 FROM dead_letters
                 WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
     let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
@@ -143,10 +207,14 @@ pub(crate) fn all_letters(
     });
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
-    let found =
-        |row| Ok((postgres::Row::get::<_, i32>(row, 9).cast_unsigned(), row::letter_of(row)?));
+    let found = |row| Ok((Row::get::<_, i32>(row, 10).cast_unsigned(), row::letter_of(row)?));
     rows.iter().map(found).collect()
 }
+
+const TIMERS: &str =
+    "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
+    FROM timers
+    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
 
 impl Store for PostgresStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
@@ -165,11 +233,27 @@ impl Store for PostgresStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum
-                    FROM timers
-                    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
-        let rows = self.read(scan, after, limit)?;
-        rows.iter().map(row::record_of).collect()
+        self.read(TIMERS, after, limit)?.iter().map(row::record_of).collect()
+    }
+
+    fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {
+        get(&mut self.session, self.shard, id)
+    }
+
+    fn contents(&mut self) -> Result<Contents, StoreError> {
+        let count = "SELECT (SELECT count(*) FROM timers WHERE shard = $1),
+            (SELECT min(due) FROM timers WHERE shard = $1),
+            (SELECT count(*) FROM dead_letters WHERE shard = $1)";
+        Ok(row::contents_of(&self.session.query(count, &[&self.shard])?[0], 0))
+    }
+
+    fn unreadable(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let rows = self.read(TIMERS, after, limit)?;
+        rows.iter().filter_map(|row| row::unreadable(row).transpose()).collect()
     }
 
     fn dead_letters(
@@ -177,7 +261,8 @@ impl Store for PostgresStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum, error
+        let scan =
+            "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error
                     FROM dead_letters
                     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
         let rows = self.read(scan, after, limit)?;
@@ -191,11 +276,30 @@ impl PostgresStore {
         sql: &'static str,
         after: Option<Position>,
         limit: usize,
-    ) -> Result<Vec<postgres::Row>, StoreError> {
+    ) -> Result<Vec<Row>, StoreError> {
         // No timer is due before 1970, so all are after this.
-        let (due, number) =
-            after.map_or((-1, 0), |after| (row::signed(after.due_ms), row::signed(after.number)));
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.session.query(sql, &[&self.shard, &due, &number, &limit])
+        let signed = |at: Position| (row::signed(at.due_ms), row::signed(at.number));
+        let (mut due, mut number) = after.map_or((-1, 0), signed);
+        let mut rows: Vec<Row> = Vec::new();
+        while rows.len() < limit {
+            let few = (limit - rows.len()).min(self.most);
+            let count = i64::try_from(few).unwrap_or(i64::MAX);
+            match self.session.query(sql, &[&self.shard, &due, &number, &count]) {
+                Ok(page) => {
+                    let is_last = page.len() < few;
+                    if let Some(last) = page.last() {
+                        (due, number) = (last.get(0), last.get(1));
+                    }
+                    rows.extend(page);
+                    if is_last {
+                        break;
+                    }
+                }
+                // Large payloads, or a slow network: fewer at a time are within the limit.
+                Err(error) if few > 1 && is_out_of_time(&error) => self.most = few.div_ceil(8),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rows)
     }
 }

@@ -1,10 +1,11 @@
 //! Timers as rows.
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, time_of};
 use crate::record::{DeadLetter, Key, Record};
+use crate::store::Contents;
 
 /// What is stored is less than 2^63. A position to read on from may not be, and comes after all.
 pub(super) fn signed(number: u64) -> i64 {
@@ -22,8 +23,28 @@ pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
     Ok(record)
 }
 
+/// From three columns: how many timers, when the first is due, how many dead letters.
+pub(super) fn contents_of(row: &Row, from: usize) -> Contents {
+    let count = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
+    let first = row.get::<_, Option<i64>>(from + 1).and_then(|first| u64::try_from(first).ok());
+    Contents {
+        timers: count(from),
+        first_due: first.and_then(time_of),
+        dead_letters: count(from + 2),
+    }
+}
+
+/// A row that is not as this crate has written it, if its place is one that a timer can have.
+pub(super) fn unreadable(row: &Row) -> Result<Option<DeadLetter>, StoreError> {
+    let Err(error) = record_of(row) else { return Ok(None) };
+    let record = parts_of(row).or_else(|_| {
+        Ok::<_, StoreError>(Record::new(position_of(row)?, None, row.get::<_, &[u8]>(7).into()))
+    })?;
+    Ok(Some(DeadLetter::unreadable(record, &error)))
+}
+
 pub(super) fn letter_of(row: &Row) -> Result<DeadLetter, StoreError> {
-    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(8));
+    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(9));
     intact(row, letter.checksum(), letter.record.position)?;
     Ok(letter)
 }
@@ -35,8 +56,9 @@ fn parts_of(row: &Row) -> Result<Record, StoreError> {
         first_due_ms: unsigned(row, 2)?,
         attempt: count(3)?,
         crashes: count(4)?,
-        key: row.get::<_, Option<&[u8]>>(5).map(Key::from),
-        payload: row.get::<_, &[u8]>(6).into(),
+        tried: row.get(5),
+        key: row.get::<_, Option<&[u8]>>(6).map(Key::from),
+        payload: row.get::<_, &[u8]>(7).into(),
     })
 }
 
@@ -53,7 +75,7 @@ fn misfit(row: &Row, column: usize) -> StoreError {
 
 /// Somebody may have changed the row, and a server need not have checksums of its own.
 fn intact(row: &Row, checksum: u32, position: Position) -> Result<(), StoreError> {
-    if row.get::<_, i64>(7) == i64::from(checksum) {
+    if row.get::<_, i64>(8) == i64::from(checksum) {
         return Ok(());
     }
     let message = format!("the checksum of the row at {position:?} does not match");

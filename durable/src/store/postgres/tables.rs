@@ -4,13 +4,13 @@
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::session::{Database, failed};
+use super::session::Database;
 
 /// The version of the tables.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// How many shards there are in a new schema, if nobody says.
-const SHARDS: u32 = 8;
+pub(crate) const SHARDS: u32 = 8;
 
 /// The tables.
 ///
@@ -40,6 +40,7 @@ const TABLES: &str = "
         first_due bigint NOT NULL,
         attempt bigint NOT NULL,
         crashes bigint NOT NULL,
+        tried boolean NOT NULL,
         key bytea,
         payload bytea NOT NULL,
         checksum bigint NOT NULL,
@@ -54,6 +55,7 @@ const TABLES: &str = "
         first_due bigint NOT NULL,
         attempt bigint NOT NULL,
         crashes bigint NOT NULL,
+        tried boolean NOT NULL,
         key bytea,
         payload bytea NOT NULL,
         checksum bigint NOT NULL,
@@ -62,36 +64,67 @@ const TABLES: &str = "
     );
 ";
 
-/// Makes the schema if there is none, and returns how many shards it has.
+/// What makes the tables of a schema: see [`ddl`](crate::cluster::ddl).
+pub(crate) fn ddl(schema: &str, shards: u32) -> String {
+    format!(
+        "CREATE SCHEMA IF NOT EXISTS {schema};
+SET search_path TO {schema};
+{}
+",
+        rows_and_tables(shards)
+    )
+}
+
+/// The tables, and the rows that they begin with.
+fn rows_and_tables(shards: u32) -> String {
+    format!(
+        "{TABLES}
+    INSERT INTO shards SELECT generate_series(0, {shards} - 1);
+    INSERT INTO writers SELECT shard FROM shards;
+    INSERT INTO meta VALUES ({VERSION}, 0);"
+    )
+}
+
+/// Makes the schema if there is none and it is to be made, and returns how many shards it has.
 ///
 /// # Errors
 /// The schema is not one of this crate's, or of a later version, or has another number of shards
 /// than is asked for.
-pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, StoreError> {
+pub(crate) fn prepare(
+    database: &Database,
+    shards: Option<u32>,
+    makes: bool,
+) -> Result<u32, StoreError> {
     let mut session = database.connect("tickless tables")?;
+    database.refuse_pooler(&mut session)?;
     let schema = database.schema.clone();
     session.transaction(|session| {
-        let client = session.client();
         // One instance at a time makes them.
         let lock = "SELECT pg_advisory_xact_lock(1953197171, hashtext($1))";
-        client.execute(lock, &[&schema]).map_err(failed)?;
+        session.query_once(lock, &[&schema])?;
         let found = "SELECT to_regclass($1 || '.meta') IS NOT NULL";
-        let is_there: bool = client.query_one(found, &[&schema]).map_err(failed)?.get(0);
+        let is_there: bool = session.query_once(found, &[&schema])?[0].get(0);
+        if !is_there && !makes {
+            let message = format!("there is no cluster in the schema {schema}");
+            return Err(StoreError::new(StoreErrorKind::Denied, message));
+        }
         if !is_there {
-            let shards = shards.unwrap_or(SHARDS);
-            let make = format!(
-                "CREATE SCHEMA IF NOT EXISTS {schema}; {TABLES}
-                 INSERT INTO shards SELECT generate_series(0, {shards} - 1);
-                 INSERT INTO writers SELECT shard FROM shards;
-                 INSERT INTO meta VALUES ({VERSION}, 0)"
-            );
-            client.batch_execute(&make).map_err(failed)?;
+            // A role that may make tables in a schema need not be one that may make schemas, and is
+            // refused also where there is nothing to make.
+            let schemas = "SELECT FROM pg_namespace WHERE nspname = $1";
+            if session.query_once(schemas, &[&schema])?.is_empty() {
+                session.batch(&format!("CREATE SCHEMA {schema}"))?;
+            }
+            session.batch(&rows_and_tables(shards.unwrap_or(SHARDS)))?;
         }
         let found = "SELECT version, (SELECT count(*) FROM shards) FROM meta";
-        let found = client.query_one(found, &[]).map_err(failed)?;
+        let found = session.query_once(found, &[])?;
+        let found = found
+            .first()
+            .ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, "the table meta is empty"))?;
         let (version, found): (i32, i64) = (found.get(0), found.get(1));
-        if version > VERSION {
-            let message = format!("the tables have version {version}, later than {VERSION}");
+        if version != VERSION {
+            let message = format!("the tables have version {version}, not {VERSION}");
             return Err(StoreError::new(StoreErrorKind::Version, message));
         }
         match (u32::try_from(found), shards) {

@@ -1,0 +1,151 @@
+//! A file of a service that does not run.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tickless_durable::{
+    DeadLetter, Op, Position, Record, RedbStore, Store, StoreError, StoreErrorKind, TimerId,
+};
+
+use super::place::{Answer, Count, Place, Row};
+
+/// How much is read at a time.
+const PAGE: usize = 1024;
+
+pub(crate) struct File(Box<dyn Store>);
+
+// === impl File ===
+
+impl File {
+    /// Opens a file that is there.
+    pub(crate) fn open(name: &str) -> Answer<File> {
+        let path = Path::new(name);
+        let mut head = Vec::new();
+        let opened = fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
+        opened.take(16).read_to_end(&mut head).map_err(|error| format!("{name}: {error}"))?;
+        let opened =
+            if head == b"SQLite format 3\0" { open_sqlite(path)? } else { open_redb(path) };
+        let store = opened.map_err(|error| match error.kind() {
+            StoreErrorKind::InUse => {
+                let text = format!("{name} is in use: ask the service that has it open");
+                StoreError::caused(StoreErrorKind::InUse, text, error)
+            }
+            _ => error,
+        })?;
+        Ok(File(store))
+    }
+
+    fn letters(&mut self, limit: usize) -> Answer<Vec<DeadLetter>> {
+        let mut letters: Vec<DeadLetter> = Vec::new();
+        while letters.len() < limit {
+            let after = letters.last().map(|last| last.record.position);
+            let page = self.0.dead_letters(after, PAGE.min(limit - letters.len()))?;
+            if page.is_empty() {
+                break;
+            }
+            letters.extend(page);
+        }
+        Ok(letters)
+    }
+
+    fn letter(&mut self, id: &str) -> Answer<Option<DeadLetter>> {
+        let id: TimerId = id.parse()?;
+        Ok(self.letters(usize::MAX)?.into_iter().find(|letter| letter.id() == id))
+    }
+
+    fn change(&mut self, op: Op) -> Answer<bool> {
+        Ok(self.0.commit(&[op])?.first().is_some_and(Option::is_some))
+    }
+}
+
+type Opened = Result<Box<dyn Store>, StoreError>;
+
+fn open_redb(path: &Path) -> Opened {
+    Ok(Box::new(RedbStore::open(path)?))
+}
+
+#[cfg(feature = "sqlite")]
+fn open_sqlite(path: &Path) -> Answer<Opened> {
+    Ok(tickless_durable::SqliteStore::open(path).map(|store| Box::new(store) as Box<dyn Store>))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_sqlite(_: &Path) -> Answer<Opened> {
+    Err("this program was built without the feature sqlite".into())
+}
+
+fn timer(record: Record) -> Row {
+    Row { id: record.id().to_string(), record, error: None }
+}
+
+fn letter(letter: DeadLetter) -> Row {
+    let DeadLetter { record, error, .. } = letter;
+    Row { error: Some(error), ..timer(record) }
+}
+
+impl Place for File {
+    fn list(&mut self, from: Option<SystemTime>, limit: usize) -> Answer<Vec<Row>> {
+        let mut rows: Vec<Row> = Vec::new();
+        while rows.len() < limit {
+            let last = rows.last().map(|last| last.record.position);
+            let after = last.or(from.map(Position::before_all_at));
+            let page = self.0.scan(after, PAGE.min(limit - rows.len()))?;
+            if page.is_empty() {
+                break;
+            }
+            rows.extend(page.into_iter().map(timer));
+        }
+        Ok(rows)
+    }
+
+    fn dead(&mut self, limit: usize) -> Answer<Vec<Row>> {
+        Ok(self.letters(limit)?.into_iter().map(letter).collect())
+    }
+
+    fn get(&mut self, id: &str) -> Answer<Option<Row>> {
+        Ok(self.0.get(id.parse()?)?.map(timer))
+    }
+
+    fn count(&mut self) -> Answer<Vec<Count>> {
+        Ok(vec![Count { shard: None, contents: self.0.contents()? }])
+    }
+
+    fn unreadable(&mut self) -> Answer<Vec<Row>> {
+        let found = self.0.unreadable(None, usize::MAX)?;
+        if found.is_empty() {
+            // Which reads all of them.
+            self.list(None, usize::MAX)?;
+        }
+        self.letters(usize::MAX)?;
+        Ok(found.into_iter().map(letter).collect())
+    }
+
+    fn cancel(&mut self, id: &str) -> Answer<bool> {
+        self.change(Op::Cancel(id.parse()?))
+    }
+
+    fn cancel_key(&mut self, key: &str) -> Answer<bool> {
+        self.change(Op::CancelKey(key.as_bytes().into()))
+    }
+
+    fn reschedule(&mut self, id: &str, at: SystemTime) -> Answer<bool> {
+        let Some(record) = self.0.get(id.parse()?)? else { return Ok(false) };
+        let from = record.position;
+        let to = Arc::new(Record { position: Position::at(at, from.number), ..record });
+        self.change(Op::Move { from, to })
+    }
+
+    fn revive(&mut self, id: &str, at: SystemTime) -> Answer<bool> {
+        let Some(letter) = self.letter(id)? else { return Ok(false) };
+        let from = letter.record.position;
+        self.change(Op::Revive { from, to: Arc::new(letter.revived(at)) })
+    }
+
+    fn forget(&mut self, id: &str) -> Answer<bool> {
+        let Some(letter) = self.letter(id)? else { return Ok(false) };
+        self.change(Op::Forget(letter.record.position))
+    }
+}

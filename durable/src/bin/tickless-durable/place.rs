@@ -1,0 +1,164 @@
+//! Where timers are, and what is shown of them.
+
+use std::error::Error;
+use std::fmt::{self, Write};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use tickless_durable::{Contents, Record};
+
+pub(crate) type Answer<T> = Result<T, Box<dyn Error>>;
+
+/// A file, or servers.
+pub(crate) trait Place {
+    fn list(&mut self, from: Option<SystemTime>, limit: usize) -> Answer<Vec<Row>>;
+    fn dead(&mut self, limit: usize) -> Answer<Vec<Row>>;
+    fn get(&mut self, id: &str) -> Answer<Option<Row>>;
+    fn count(&mut self) -> Answer<Vec<Count>>;
+    /// The timers that cannot be read.
+    fn unreadable(&mut self) -> Answer<Vec<Row>>;
+    fn cancel(&mut self, id: &str) -> Answer<bool>;
+    fn cancel_key(&mut self, key: &str) -> Answer<bool>;
+    fn reschedule(&mut self, id: &str, at: SystemTime) -> Answer<bool>;
+    fn revive(&mut self, id: &str, at: SystemTime) -> Answer<bool>;
+    fn forget(&mut self, id: &str) -> Answer<bool>;
+}
+
+/// Opens the place that is called so.
+pub(crate) fn open(name: &str, schema: &str) -> Answer<Box<dyn Place>> {
+    if name.starts_with("postgres://") || name.starts_with("postgresql://") {
+        #[cfg(feature = "postgres")]
+        return Ok(Box::new(super::servers::Servers(
+            tickless_durable::Cluster::builder(name).schema(schema).observe()?,
+        )));
+        #[cfg(not(feature = "postgres"))]
+        return Err("this program was built without the feature postgres".into());
+    }
+    if name.starts_with("nats://") || name.starts_with("tls://") {
+        #[cfg(feature = "nats")]
+        return Ok(Box::new(super::servers::Servers(
+            tickless_durable::Cluster::nats(name).schema(schema).observe()?,
+        )));
+        #[cfg(not(feature = "nats"))]
+        return Err("this program was built without the feature nats".into());
+    }
+    let _ = schema;
+    Ok(Box::new(super::file::File::open(name)?))
+}
+
+/// A timer or a dead letter.
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) record: Record,
+    /// Of a dead letter.
+    pub(crate) error: Option<String>,
+}
+
+/// How much there is, in a file or in a shard.
+pub(crate) struct Count {
+    /// The shard, its fence and its holder.
+    pub(crate) shard: Option<(u32, u64, Option<u64>)>,
+    pub(crate) contents: Contents,
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// Bytes as text if they are one, or else as hexadecimal digits.
+fn shown(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(|char| char.is_control() && char != '\n') => text.to_owned(),
+        _ => bytes.iter().fold(String::from("0x"), |mut shown, byte| {
+            // A string takes all that is written.
+            let _ = write!(shown, "{byte:02x}");
+            shown
+        }),
+    }
+}
+
+// === impl Row ===
+
+impl Row {
+    pub(crate) fn json(&self) -> Value {
+        let record = &self.record;
+        json!({
+            "id": self.id,
+            "due": rfc3339(record.due()),
+            "first_due": rfc3339(record.first_due()),
+            "attempt": record.attempt,
+            "crashes": record.crashes,
+            "tried": record.tried,
+            "key": record.key.as_deref().map(shown),
+            "payload": shown(&record.payload),
+            "error": self.error,
+        })
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let record = &self.record;
+        let key = record.key.as_deref().map(|key| format!(" key={}", shown(key)));
+        let error = self.error.as_ref().map(|error| format!(" error={error:?}"));
+        let payload: String = shown(&record.payload).chars().take(60).collect();
+        format!(
+            "{} {} attempt={}{}{} {payload:?}",
+            self.id,
+            rfc3339(record.due()),
+            record.attempt,
+            key.unwrap_or_default(),
+            error.unwrap_or_default(),
+        )
+    }
+
+    pub(crate) fn paragraph(&self) -> String {
+        let record = &self.record;
+        let mut lines = vec![
+            format!("id         {}", self.id),
+            format!("due        {}", rfc3339(record.due())),
+            format!("first due  {}", rfc3339(record.first_due())),
+            format!("attempt    {}", record.attempt),
+            format!("crashes    {}", record.crashes),
+            format!("tried      {}", record.tried),
+        ];
+        lines.extend(record.key.as_deref().map(|key| format!("key        {}", shown(key))));
+        lines.extend(self.error.as_ref().map(|error| format!("error      {error}")));
+        lines.push(format!("payload    {}", shown(&record.payload)));
+        lines.join("\n")
+    }
+}
+
+// === impl Count ===
+
+impl Count {
+    pub(crate) fn json(&self) -> Value {
+        let Contents { timers, first_due, dead_letters, .. } = self.contents;
+        json!({
+            "shard": self.shard.map(|(shard, ..)| shard),
+            "fence": self.shard.map(|(_, fence, _)| fence),
+            "holder": self.shard.and_then(|(.., holder)| holder),
+            "timers": timers,
+            "dead_letters": dead_letters,
+            "first_due": first_due.map(rfc3339),
+            "lag_s": self.contents.lag(SystemTime::now()).as_secs_f64(),
+        })
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((shard, fence, holder)) = self.shard {
+            let holder = holder.map_or("nobody".to_owned(), |holder| holder.to_string());
+            write!(f, "shard {shard}, fence {fence}, held by {holder}: ")?;
+        }
+        let Contents { timers, first_due, dead_letters, .. } = self.contents;
+        write!(f, "{timers} timers, {dead_letters} dead letters")?;
+        let lag = self.contents.lag(SystemTime::now());
+        match first_due {
+            None => Ok(()),
+            Some(_) if !lag.is_zero() => {
+                write!(f, ", the first is {:.1} s late", lag.as_secs_f64())
+            }
+            Some(due) => write!(f, ", the first is due {}", rfc3339(due)),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A cluster, seen from outside.
+
+use std::time::SystemTime;
+
+use tickless_durable::Position;
+use tickless_durable::cluster::{DeadLetter, Observer, Timer, TimerId};
+
+use super::place::{Answer, Count, Place, Row};
+
+/// How much is read at a time.
+const PAGE: usize = 1024;
+
+pub(crate) struct Servers(pub(crate) Observer);
+
+fn timer(timer: Timer) -> Row {
+    Row { id: timer.id().to_string(), record: timer.record, error: None }
+}
+
+fn letter(letter: &DeadLetter) -> Row {
+    let (id, letter) = (letter.id().to_string(), letter.letter().clone());
+    Row { id, record: letter.record, error: Some(letter.error) }
+}
+
+// === impl Servers ===
+
+impl Servers {
+    fn letters(&mut self, limit: usize) -> Answer<Vec<DeadLetter>> {
+        let mut letters: Vec<DeadLetter> = Vec::new();
+        while letters.len() < limit {
+            let page = self.0.dead_letters(letters.last(), PAGE.min(limit - letters.len()))?;
+            if page.is_empty() {
+                break;
+            }
+            letters.extend(page);
+        }
+        Ok(letters)
+    }
+
+    fn letter(&mut self, id: &str) -> Answer<Option<DeadLetter>> {
+        let id: TimerId = id.parse()?;
+        Ok(self.letters(usize::MAX)?.into_iter().find(|letter| letter.id() == id))
+    }
+}
+
+impl Place for Servers {
+    fn list(&mut self, from: Option<SystemTime>, limit: usize) -> Answer<Vec<Row>> {
+        let from = from.map(Position::before_all_at);
+        let shards = self.0.contents()?;
+        let mut rows: Vec<Row> = Vec::new();
+        for shard in shards.iter().map(|shard| shard.shard) {
+            let mut after = Some((shard, from.unwrap_or(Position::FIRST)));
+            while let (Some(_), true) = (after, rows.len() < limit) {
+                let page = self.0.list(after, PAGE.min(limit - rows.len()))?;
+                let mut here = page.into_iter().filter(|timer| timer.shard == shard).peekable();
+                after = here.peek().map(|_| (shard, Position::FIRST));
+                for one in here {
+                    after = Some((shard, one.record.position));
+                    rows.push(timer(one));
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn dead(&mut self, limit: usize) -> Answer<Vec<Row>> {
+        Ok(self.letters(limit)?.iter().map(letter).collect())
+    }
+
+    fn get(&mut self, id: &str) -> Answer<Option<Row>> {
+        Ok(self.0.get(id.parse()?)?.map(timer))
+    }
+
+    fn count(&mut self) -> Answer<Vec<Count>> {
+        let shards = self.0.contents()?;
+        let count = |one: &tickless_durable::cluster::Shard| Count {
+            shard: Some((one.shard, one.fence, one.holder)),
+            contents: one.contents,
+        };
+        Ok(shards.iter().map(count).collect())
+    }
+
+    /// The holders of shards bury what they cannot read, so this is an error, if it is found.
+    fn unreadable(&mut self) -> Answer<Vec<Row>> {
+        self.list(None, usize::MAX)?;
+        self.letters(usize::MAX)?;
+        Ok(Vec::new())
+    }
+
+    fn cancel(&mut self, id: &str) -> Answer<bool> {
+        Ok(self.0.cancel(id.parse()?)?)
+    }
+
+    fn cancel_key(&mut self, key: &str) -> Answer<bool> {
+        Ok(self.0.cancel_key(key)?)
+    }
+
+    fn reschedule(&mut self, id: &str, at: SystemTime) -> Answer<bool> {
+        Ok(self.0.reschedule(id.parse()?, at)?)
+    }
+
+    fn revive(&mut self, id: &str, at: SystemTime) -> Answer<bool> {
+        let letter = self.letter(id)?;
+        letter.map_or(Ok(false), |letter| Ok(self.0.revive(&letter, at)?))
+    }
+
+    fn forget(&mut self, id: &str) -> Answer<bool> {
+        let letter = self.letter(id)?;
+        letter.map_or(Ok(false), |letter| Ok(self.0.forget(&letter)?))
+    }
+}

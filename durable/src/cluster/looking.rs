@@ -1,0 +1,114 @@
+//! What is in the shards of a cluster, and who has them.
+//!
+//! It is read from the database, or from the shards' holders where a shard's list is its holder's.
+//!
+//! *Tested by*: `durable/tests/postgres/looking.rs`, `durable/tests/nats/letters.rs`.
+
+use crate::position::Position;
+use crate::promise::{Reply, promise_alone};
+use crate::record::Record;
+use crate::service::Stats;
+use crate::store::Contents;
+
+use super::clerk::reading;
+use super::{Cluster, TimerId};
+
+/// A timer of some shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timer {
+    /// Its shard.
+    pub shard: u32,
+    /// What the shard has of it.
+    pub record: Record,
+}
+
+/// A shard, who has it, and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shard {
+    /// Its number, from 0 on.
+    pub shard: u32,
+    /// How it was taken last.
+    pub fence: u64,
+    /// The [instance](Cluster::instance) that has it. `None`: none has.
+    pub holder: Option<u64>,
+    /// How many timers and dead letters it has.
+    pub contents: Contents,
+}
+
+/// What this instance does for a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Work {
+    /// The shard's number.
+    pub shard: u32,
+    /// The fence with which it was taken.
+    pub fence: u64,
+    /// What its service has done here since it was opened.
+    pub stats: Stats,
+}
+
+// === impl Timer ===
+
+impl Timer {
+    /// The timer's number.
+    pub fn id(&self) -> TimerId {
+        TimerId { shard: self.shard, timer: self.record.id() }
+    }
+}
+
+// === impl Cluster ===
+
+impl<P> Cluster<P> {
+    /// What this instance has done for each shard whose timers fire here. Those that it had before
+    /// are not in it.
+    pub fn stats(&self) -> Vec<Work> {
+        let shards = self.shards().into_iter();
+        let work = |(shard, fence)| {
+            let stats = self.inner.open_at(shard)?.stats();
+            Some(Work { shard, fence, stats })
+        };
+        shards.filter_map(work).collect()
+    }
+
+    /// All shards: who has each, how many timers and dead letters it has, and when the first timer
+    /// is due. The database counts its rows for that.
+    pub fn contents(&self) -> Reply<Vec<Shard>> {
+        let (promise, reply) = promise_alone();
+        self.inner.clerk.read(reading(promise, |clerking| clerking.contents()));
+        reply
+    }
+
+    /// Reads the timers of all shards: at most `limit`, after that one, in the order of their
+    /// shards and then of their times. It is what is durable: a timer is in it when its ticket is
+    /// ready.
+    pub fn list(&self, after: Option<&Timer>, limit: usize) -> Reply<Vec<Timer>> {
+        let after = after.map(|after| (after.shard, after.record.position));
+        self.list_after(after, limit)
+    }
+
+    /// As [`list`](Cluster::list), from a place in a shard on: see [`Position::before_all_at`].
+    pub fn list_after(&self, after: Option<(u32, Position)>, limit: usize) -> Reply<Vec<Timer>> {
+        let (promise, reply) = promise_alone();
+        let timer = |(shard, record)| Timer { shard, record };
+        self.inner.clerk.read(reading(promise, move |clerking| {
+            Ok(clerking.timers(after, limit)?.into_iter().map(timer).collect())
+        }));
+        reply
+    }
+
+    /// Looks a timer up. `None`: it is over, or it never became durable.
+    pub fn get(&self, id: TimerId) -> Reply<Option<Timer>> {
+        let (promise, reply) = promise_alone();
+        let TimerId { shard, timer } = id;
+        if shard >= self.inner.shards {
+            promise.keep(Ok(None));
+            return reply;
+        }
+        self.inner.clerk.read(reading(promise, move |clerking| {
+            Ok(clerking.get(shard, timer)?.map(|record| Timer { shard, record }))
+        }));
+        reply
+    }
+}

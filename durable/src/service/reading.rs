@@ -1,0 +1,54 @@
+//! What only the writer can look up, because it has the store.
+//!
+//! *Owner*: any thread asks; the writer's thread answers.
+//!
+//! *Tested by*: `durable/tests/looking.rs`.
+
+use crate::error::{Error, StoreError, StoreErrorKind};
+use crate::promise::Promise;
+use crate::store::Store;
+
+/// A question, without the type of its answer.
+pub(super) trait Question: Send {
+    /// Answers it. An error is the store's end.
+    fn ask(self: Box<Self>, store: &mut dyn Store) -> Result<(), StoreError>;
+
+    /// Tells who waits that there is no answer.
+    fn fail(self: Box<Self>, error: Error);
+}
+
+struct Asked<T, F> {
+    promise: Promise<T>,
+    look: F,
+}
+
+pub(super) fn question<T: Send + 'static>(
+    promise: Promise<T>,
+    look: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
+) -> Box<dyn Question> {
+    Box::new(Asked { promise, look })
+}
+
+impl<T, F> Question for Asked<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send,
+{
+    fn ask(self: Box<Self>, store: &mut dyn Store) -> Result<(), StoreError> {
+        match (self.look)(store) {
+            Ok(found) => self.promise.keep(Ok(found)),
+            Err(error) => {
+                self.promise.keep(Err(Error::Store(error.clone())));
+                // What cannot be read is no reason for the rest not to fire.
+                if error.kind() != StoreErrorKind::Corrupt {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(self: Box<Self>, error: Error) {
+        self.promise.keep(Err(error));
+    }
+}

@@ -1,0 +1,44 @@
+//! Reading on where a record cannot be read: it becomes a dead letter with its bytes, and the
+//! others fire.
+//!
+//! *Owner*: the writer's thread, or who opens the service.
+//!
+//! *Tested by*: `durable/tests/faults.rs`, `durable/tests/postgres/operating.rs`.
+
+use std::sync::Arc;
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{DeadLetter, Record};
+use crate::store::{Op, Store};
+
+/// Reads a page. What cannot be read is buried before; the second value says how much that was.
+///
+/// # Errors
+/// The store fails, or does not say which of its records cannot be read.
+pub(super) fn scan(
+    store: &mut (impl Store + ?Sized),
+    after: Option<Position>,
+    limit: usize,
+) -> Result<(Vec<Record>, u64), StoreError> {
+    let mut buried = 0;
+    loop {
+        let error = match store.scan(after, limit) {
+            Ok(records) => return Ok((records, buried)),
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => error,
+            Err(error) => return Err(error),
+        };
+        let letters = store.unreadable(after, limit)?;
+        let bury = |letter: DeadLetter| {
+            let letter = Arc::new(letter);
+            Op::Bury { from: letter.record.position, letter }
+        };
+        let batch: Vec<Op> = letters.into_iter().map(bury).collect();
+        let gone = store.commit(&batch)?.iter().flatten().count();
+        // Otherwise this would go on for ever.
+        if gone == 0 {
+            return Err(error);
+        }
+        buried += gone as u64;
+    }
+}

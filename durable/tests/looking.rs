@@ -1,0 +1,126 @@
+//! What can be seen of a service's store: lists, single timers, and how much there is.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use tickless_durable::store::Disk;
+use tickless_durable::{Backoff, Builder, Durable, Firing, Position, Record, RedbStore, Store};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Runs `test` on a fresh store of each kind, with a service that fails what it fires.
+fn on_each(builder: &Builder, test: impl Fn(&str, &Durable<String>)) {
+    type Open = fn(&Path) -> Box<dyn Store>;
+    let stores: Vec<(&str, Open)> = vec![
+        ("memory", |_| Box::new(Disk::default().open())),
+        ("redb", |path| Box::new(RedbStore::open(path).unwrap())),
+        #[cfg(feature = "sqlite")]
+        ("sqlite", |path| Box::new(tickless_durable::SqliteStore::open(path).unwrap())),
+    ];
+    for (name, open) in stores {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&directory.path().join("timers"));
+        let fails = |_: &Firing<String>| Err::<(), _>("on purpose");
+        let timers = builder.clone().open(store, fails).unwrap();
+        test(name, &timers);
+        timers.stop().unwrap();
+    }
+}
+
+fn once() -> Builder {
+    Builder::new().attempts(1)
+}
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn payloads(records: &[Record]) -> Vec<&str> {
+    records.iter().map(|record| std::str::from_utf8(&record.payload).unwrap()).collect()
+}
+
+#[test]
+fn timers_are_listed_page_by_page_and_from_a_time_on() {
+    on_each(&once(), |name, timers| {
+        assert_eq!(timers.list(None, 10).wait().unwrap(), [], "{name}");
+        let begin = now() + HOUR;
+        for n in [3_u64, 1, 2, 5, 4] {
+            let due = begin + Duration::from_secs(n);
+            timers.schedule_keyed(n.to_string(), due, n.to_string()).unwrap().wait().unwrap();
+        }
+        let page = timers.list(None, 3).wait().unwrap();
+        assert_eq!(payloads(&page), ["1", "2", "3"], "{name}");
+        let rest = timers.list(Some(page[2].position), 3).wait().unwrap();
+        assert_eq!(payloads(&rest), ["4", "5"], "{name}");
+        let from = Position::before_all_at(begin + Duration::from_secs(4));
+        assert_eq!(payloads(&timers.list(Some(from), 9).wait().unwrap()), ["4", "5"], "{name}");
+        assert!(page[0].due() >= begin && page[0].key.as_deref() == Some(b"1"), "{name}");
+    });
+}
+
+#[test]
+fn a_timer_is_found_by_its_number_as_long_as_it_is_not_over() {
+    on_each(&once(), |name, timers| {
+        let id = timers.schedule(now() + HOUR, text("a")).unwrap().wait().unwrap();
+        let found = timers.get(id).wait().unwrap().expect(name);
+        assert_eq!((found.id(), payloads(std::slice::from_ref(&found))), (id, vec!["a"]), "{name}");
+        timers.cancel(id).wait().unwrap();
+        assert_eq!(timers.get(id).wait().unwrap(), None, "{name}");
+    });
+}
+
+#[test]
+fn a_timer_that_is_tried_again_is_found_where_it_is() {
+    let pause = Backoff::new(HOUR);
+    on_each(&Builder::new().backoff(pause), |name, timers| {
+        let id = timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+        let moved = loop {
+            let found = timers.get(id).wait().unwrap().expect("it is not over");
+            if found.has_moved() {
+                break found;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!((moved.attempt, moved.tried, moved.id()), (2, true, id), "{name}");
+        assert!(moved.due() > now() && timers.stats().retried == 1, "{name}");
+    });
+}
+
+#[test]
+fn what_is_there_is_counted_and_says_how_late_it_is() {
+    on_each(&once(), |name, timers| {
+        let contents = timers.contents().wait().unwrap();
+        assert_eq!((contents.timers, contents.dead_letters), (0, 0), "{name}");
+        assert_eq!((contents.first_due, contents.lag(now())), (None, Duration::ZERO), "{name}");
+        for n in 0..3 {
+            timers.schedule(now() + HOUR * (n + 1), text("a")).unwrap().wait().unwrap();
+            timers.schedule(now(), text("dies")).unwrap().wait().unwrap();
+        }
+        let contents = loop {
+            let contents = timers.contents().wait().unwrap();
+            if contents.timers == 3 {
+                break contents;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(contents.dead_letters, 3, "{name}");
+        let first = contents.first_due.unwrap();
+        assert!(first > now(), "{name}");
+        assert_eq!(contents.lag(now()), Duration::ZERO, "{name}");
+        assert_eq!(contents.lag(first + Duration::from_secs(7)), Duration::from_secs(7), "{name}");
+    });
+}
+
+#[test]
+fn a_service_that_has_stopped_shows_nothing() {
+    let handler = |_: &Firing<String>| Ok::<(), String>(());
+    let timers = once().open(Disk::default().open(), handler).unwrap();
+    timers.stop().unwrap();
+    assert!(timers.list(None, 1).wait().is_err() && timers.contents().wait().is_err());
+    let id = tickless_durable::TimerId::of(Position::before_all_at(SystemTime::now()));
+    assert!(timers.get(id).wait().is_err());
+}
