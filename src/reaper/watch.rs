@@ -316,7 +316,7 @@ mod tests {
     fn on_an_idle_engine_the_leader_sets_the_alarm_and_takes_it_back_and_calls_nobody() {
         let alarm = Arc::new(Noted::default());
         let threads: Threads = [const { OnceLock::new() }; 1].into();
-        let watch = Watch::new(Duration::from_nanos(100), threads, || ());
+        let watch = Watch::new(Duration::from_nanos(100), threads);
         let watch = watch.with_alarm(Some(Box::new(alarm.clone())));
         watch.set_alarm(1000);
         assert!(alarm.is(0, 0, 0), "there is no watcher, so `begun` makes one");
