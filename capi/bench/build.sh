@@ -8,7 +8,7 @@ cargo build --quiet --locked --release --package tickless-c --example pair \
     --config 'profile.release.lto="fat"' --config 'profile.release.codegen-units=1' \
     --config 'profile.release.debug=false'
 export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-compile=(g++ -std=c++17 -O2 -Wall -Wextra -Werror -pthread capi/bench/*.cpp)
+compile=(g++ -std=c++17 -O2 -Wall -Wextra -Werror -pthread capi/bench/bench.cpp capi/bench/contenders.cpp)
 read -ra flags < <(pkg-config --cflags tickless libuv libevent_pthreads)
 read -ra rivals < <(pkg-config --libs libuv libevent libevent_pthreads)
 "${compile[@]}" "${flags[@]}" "$out/prefix/lib/libtickless.a" "${rivals[@]}" -lm -o "$out/bench"

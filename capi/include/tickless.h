@@ -799,7 +799,7 @@ int tickless_timer_restart_when(const struct tickless_engine *engine,
  * Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
  * this call: its callback never runs, and its user data was released, on this thread. Returns 0 if
  * it was too late: the callback has run, runs or is about to, or the engine was stopped. Never
- * waits.
+ * waits for a callback.
  *
  * A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
  * handed over.

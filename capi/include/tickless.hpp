@@ -163,7 +163,7 @@ public:
     ~timer() { detach(); }
 
     /// Cancels. Returns whether the callback will never run; false also if this is no timer any
-    /// more. Never waits, does not throw.
+    /// more. Never waits for a callback, does not throw.
     bool cancel() noexcept { return tickless_timer_cancel(&timer_) == 1; }
 
     /// Lets it run, and forgets it. Does not throw.
