@@ -67,7 +67,7 @@ fn threads_call_the_hook_before_they_run_tasks_and_have_the_stack_that_was_asked
     let engine = builder.build().unwrap();
     // With the standard library's 2 MiB this would end the process.
     engine
-        .schedule_detached(Duration::ZERO, move || sender.send(deep(64).into()).unwrap())
+        .schedule_detached(Duration::ZERO, move || sender.send(deep(24).into()).unwrap())
         .unwrap();
     let heard = [(); 2].map(|()| receiver.recv_timeout(PATIENCE).unwrap());
     assert_eq!(heard, [usize::MAX, 0]);
