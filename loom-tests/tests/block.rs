@@ -64,7 +64,7 @@ fn the_last_of_two_that_know_no_list_frees_the_block() {
 
 #[test]
 fn what_one_gives_back_another_takes_while_the_rest_comes_back() {
-    check(3, || {
+    check(2, || {
         let (blocks, [one, two]) = blocks();
         let [giver, taker] = [blocks.clone(), blocks.clone()];
         let giver = thread::spawn(move || give(&giver, one));
@@ -79,7 +79,7 @@ fn what_one_gives_back_another_takes_while_the_rest_comes_back() {
 
 #[test]
 fn a_block_is_whole_or_has_its_last_entry_out_when_the_list_is_looked_through() {
-    check(3, || {
+    check(2, || {
         let (blocks, [one, two]) = blocks();
         let mut others = Vec::new();
         blocks.take(&mut others);

@@ -31,6 +31,10 @@
 //! `M + 128 (S + 1)` dead entries, plus 64 for each thread (the seats in its cache) and 256 for
 //! each shard that hands a batch over.
 //!
+//! That is while about as many timers live as before. When they become fewer faster than sweeps
+//! end, `M` is what it was when most of them lived: millions that are cancelled at once are dead
+//! until one sweep has gone through them.
+//!
 //! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.
 

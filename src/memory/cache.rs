@@ -113,15 +113,20 @@ impl<T> Cache<T> {
         if self.kept.is_empty() && !self.refill(shared) {
             return None;
         }
-        self.leave_crowds(shared);
         self.is_used = true;
         reached(Event::SeatSearched);
-        let at = self.kept.iter().rposition(|seat| seat.opens <= deadline)?;
+        let serves = |seat: &Seat<T>| seat.opens <= deadline;
+        let mut at = self.kept.iter().rposition(serves)?;
+        if shared.is_crowded(self.kept[at].opens) {
+            self.leave_crowds(shared);
+            at = self.kept.iter().rposition(serves)?;
+        }
         Some(self.kept.swap_remove(at).entry)
     }
 
-    /// Lets go of the seats in crowds, which serve nobody. No sweep need be asked for: the owners
-    /// of their shards come by.
+    /// Lets go of the seats in crowds, which serve nobody. No sweep need be asked for, because the
+    /// owners of their shards come by.
+    #[inline(never)]
     fn leave_crowds(&mut self, shared: &Shared<T>) {
         let Cache { kept, free_list, counters, .. } = self;
         let in_crowds = iter::from_fn(|| {

@@ -32,7 +32,7 @@ impl<T> Reaper<'_, T> {
         if self.shard.is_due(&owner, self.shard.clock()) {
             return None;
         }
-        let next = self.shard.next_wake(&owner, self.shared);
+        let next = self.shard.next_wake(&owner, self.shared, owner.next_opening());
         drop(owner);
         self.shard.doorbell().publish(next);
         let busy = self.shard.has_notices();

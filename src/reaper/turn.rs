@@ -199,16 +199,18 @@ impl<'a, T> Reaper<'a, T> {
     fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(&mut owner);
         self.shard.publish(&owner, self.shared);
-        let is_due = self.shard.is_due(&owner, now);
+        let first = owner.next_opening();
+        self.shard.publish_first(first);
+        let is_due = owner.has_open() || first <= now;
         let busy = if is_due {
             self.shard.work_a_share(&mut owner, self.shared);
             true
         } else {
             self.shard.run_background(&mut owner, self.shared, now)
         };
-        let next = if busy { now } else { self.shard.next_wake(&owner, self.shared) };
+        let next = if busy { now } else { self.shard.next_wake(&owner, self.shared, first) };
         let is_quiet = !is_due && self.observer.is_saturated();
-        let next_opening = is_quiet.then(|| owner.next_opening());
+        let next_opening = is_quiet.then_some(first);
         // A callback of the observer may do anything.
         drop(owner);
         if let Some(next) = next_opening {
@@ -245,7 +247,7 @@ impl<'a, T> Reaper<'a, T> {
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         in_hand.fill(owner.batch(), opened);
-        self.shard.publish_first(&owner);
+        self.shard.publish_first(owner.next_opening());
         let counters = self.counters(&owner);
         drop(owner);
         let fired = before + self.pass_on(in_hand, counters, usize::MAX, before)?;

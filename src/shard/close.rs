@@ -66,6 +66,7 @@ impl<T> Shard<T> {
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
         owner.heap = ArmedHeap::default();
+        self.publish_first(Tick::NEVER);
         owner.free_list.clear(shared);
         owner.counters.add(Count::Returned, returned.len() as u64);
         shared.discharge_all(returned.iter());

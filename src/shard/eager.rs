@@ -66,10 +66,10 @@ impl<T> Shard<T> {
         self.sweep_some(owner, shared, CHUNK);
     }
 
-    /// When the shard is to wake up: at the first expiration or, if many timers are pending, ahead
-    /// of it for a coarse bucket. [`Tick::NEVER`]: not at all.
-    pub fn next_wake(&self, owner: &Owner<T>, shared: &Shared<T>) -> Tick {
-        let first = owner.next_opening();
+    /// When the shard is to wake up: at the first opening or, if many timers are pending, ahead of
+    /// it for a coarse bucket. [`Tick::NEVER`]: not at all.
+    #[inline]
+    pub fn next_wake(&self, owner: &Owner<T>, shared: &Shared<T>, first: Tick) -> Tick {
         if shared.living() < CROWD {
             return first;
         }

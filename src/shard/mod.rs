@@ -249,9 +249,8 @@ impl<T> Shard<T> {
         begins
     }
 
-    /// Publishes what the owner has counted, and what it has opened.
+    /// Publishes what the owner has counted.
     pub fn publish(&self, owner: &Owner<T>, shared: &Shared<T>) {
-        self.publish_first(owner);
         shared.publish_owner(&owner.counters, self.index);
     }
 

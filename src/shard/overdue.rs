@@ -14,7 +14,7 @@ use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
 use super::rounds::place_of;
-use super::{Bucket, Owner, Pending, Shard};
+use super::{Bucket, Pending, Shard};
 
 /// How many entries it looks at in the buckets, and how many in the hands: at first at half of
 /// them, then at half of what is left, and so on.
@@ -56,10 +56,12 @@ impl<T> Shard<T> {
         (oldest <= now).then_some(oldest)
     }
 
-    /// Publishes when the first bucket opens that the owner has not opened.
-    pub fn publish_first(&self, owner: &Owner<T>) {
+    /// Publishes when the first bucket opens that the owner has not opened
+    /// ([`Owner::next_opening`]).
+    #[inline]
+    pub fn publish_first(&self, opens: Tick) {
         // ORDER: Relaxed - a reader of a stale value looks into too many buckets, or is early.
-        self.first.store(owner.next_opening().get(), Ordering::Relaxed);
+        self.first.store(opens.get(), Ordering::Relaxed);
     }
 
     /// The buckets that should have opened by `now`, have not, and are not empty, in that order.

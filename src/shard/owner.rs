@@ -243,7 +243,7 @@ impl<T> Shard<T> {
                 reached(Event::NoticeForNothing);
             }
         }
-        self.publish_first(owner);
+        self.publish_first(owner.next_opening());
     }
 
     /// Pushes an entry that the owner holds into the bucket that it was re-filed to.

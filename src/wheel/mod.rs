@@ -95,7 +95,9 @@ impl<B> Wheel<B> {
     #[inline]
     pub fn get(&self, place: Place) -> Option<&B> {
         assert!(place.slot < self.geometry.slots(), "a ring has no more slots");
-        let segment = &self.table(place.level)?[(place.slot / SEGMENT) as usize];
+        let table = self.table(place.level)?;
+        // SAFETY: a table has a segment for each slot that the geometry has.
+        let segment = unsafe { table.get_unchecked((place.slot / SEGMENT) as usize) };
         // ORDER(STOP): Acquire - pairs with the CAS in `make_segment`: the buckets are made.
         let first = segment.load(Ordering::Acquire);
         // SAFETY: a pointer in the table that is none of the marks is to the first bucket of a

@@ -50,7 +50,9 @@ fn no_cancel_and_no_sleep_goes_through_the_counters_whatever_number_of_threads_t
         assert!(unsafe { cancel(entry, Alone(shared, producer, &mut asks)) });
         asked_at = asked_at.or(asks.then_some(i as u64 + 1));
     }
-    shard.next_wake(&shard.owner().lock().unwrap(), shared);
+    let owner = shard.owner().lock().unwrap();
+    shard.next_wake(&owner, shared, owner.next_opening());
+    drop(owner);
     assert_eq!(visits::count(), visits, "counted by walking");
     // The shard's depot takes seats until it has one for four living timers: those of a fifth of
     // all. Then the common one does: a fifth of the rest. Seats let go beyond that are dead, and
