@@ -1,8 +1,6 @@
 /* Threads that end, move and look at the same timers at the same time: one of them ends each, nobody
  * touches the timer that comes after it in its place, and what it carries is released once. The
  * argument is the number of rounds. */
-#include <sched.h>
-
 #include "check.h"
 
 static long rounds = 10000;
@@ -19,13 +17,34 @@ struct side {
     int outcome;
 };
 
-static void reach(long *place, long at_least) {
-    int spins = 0;
-    while (__atomic_load_n(place, __ATOMIC_ACQUIRE) < at_least) {
-        if (++spins > 1000) {
-            sched_yield();
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t moved_on = PTHREAD_COND_INITIALIZER;
+
+static int has_reached(const long *place, long at_least) {
+    return __atomic_load_n(place, __ATOMIC_ACQUIRE) >= at_least;
+}
+
+/* Spins, so that both sides begin at once, and sleeps only if the other side does not run. (Who yields
+ * instead waits for its turn behind everything else that the machine does, twice in each round.) */
+static void reach(const long *place, long at_least) {
+    int spins;
+    for (spins = 0; spins < 1000; spins++) {
+        if (has_reached(place, at_least)) {
+            return;
         }
     }
+    pthread_mutex_lock(&lock);
+    while (!has_reached(place, at_least)) {
+        pthread_cond_wait(&moved_on, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void move_on(long *place, long to) {
+    pthread_mutex_lock(&lock);
+    __atomic_store_n(place, to, __ATOMIC_RELEASE);
+    pthread_cond_signal(&moved_on);
+    pthread_mutex_unlock(&lock);
 }
 
 static const uint64_t stranger_ns = 1000 * HOUR;
@@ -55,7 +74,7 @@ static void *other_side(void *user_data) {
     for (round = 1; round <= rounds; round++) {
         reach(&begun, round);
         act(side, round);
-        __atomic_store_n(&ended, round, __ATOMIC_RELEASE);
+        move_on(&ended, round);
     }
     return NULL;
 }
@@ -71,7 +90,7 @@ static void race(act_fn first, act_fn second, uint64_t flags, void (*look)(int, 
     CHECK(pthread_create(&thread, NULL, other_side, &sides[1]) == 0);
     for (round = 1; round <= rounds; round++) {
         OK(tickless_schedule_when(engine, &when, count_nothing, &released, count_one, &shared));
-        __atomic_store_n(&begun, round, __ATOMIC_RELEASE);
+        move_on(&begun, round);
         act(&sides[0], round);
         reach(&ended, round);
         look(sides[0].outcome, sides[1].outcome);
