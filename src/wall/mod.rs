@@ -58,8 +58,8 @@ pub use timer::WallTimer;
 /// It does not keep its engine alive. If the engine has stopped, nothing runs any more: what
 /// becomes due stays here, until [`stop`](WallTimers::stop) returns it. If the engine is full, what
 /// is due waits until there is room. Dropping this cancels all its timers, and ends its thread. (A
-/// task that owns it, by an `Arc` for example, keeps it until that task has run or was cancelled;
-/// one that repeats keeps it for ever.)
+/// task that owns it, by an `Arc` for example, keeps it until that task has run or was cancelled.
+/// So one that repeats has to be cancelled.)
 ///
 /// In a child made by `fork` it must not be used. Dropping the child's copy does nothing.
 pub struct WallTimers {
