@@ -10,5 +10,6 @@ CARGO_TERM_QUIET=false cargo bench 2>&1 | tee "$report"
 measured=$(grep -c 'time: ' "$report")
 [ "$measured" -gt 20 ] || fail "only $measured measurements"
 [ "$(grep -c 'thrpt: ' "$report")" -ge "$measured" ] || fail "a measurement tells no throughput"
-# And the ablations still fit the sources.
+# And the ablations, and the faults that are planted for the gate, still fit the sources.
 benches/ablation.py --check
+ci/planted.py --check

@@ -2,7 +2,7 @@
 """Shows that the gate can fail: plants one fault at a time into a copy of the tree, and runs the stage
 that should notice.
 
-    ci/planted.py [--list] [part of a name]...
+    ci/planted.py [--list | --check] [part of a name]...
 
 A fault that its stage does not notice is reported as MISSED, and the exit status is 1. (That each model
 can fail is for loom-tests/mutants.py, and that tests can, for ci/mutants.sh.)
@@ -33,12 +33,12 @@ FAULTS = {
         "node.as_ptr(),\n                Ordering::Relaxed,"),
     "a ring has no fence: a lost wake-up": (
         "loom", "src/doorbell/mod.rs",
-        "        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`; see the header.\n"
+        "        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.\n"
         "        fence(Ordering::SeqCst);\n", ""),
     "memory goes back while readers are there: a use after free": (
-        "asan", "src/memory/shared.rs", "unsafe { after_readers(give) };", "give();"),
+        "asan", "src/memory/blocks.rs", "    unsafe { after_readers(free) };\n", "    free();\n"),
     "memory never goes back: a leak": (
-        "asan", "src/memory/shared.rs", "unsafe { blocks.give(entries.into_inner()) };", "drop((blocks, entries.into_inner()));"),
+        "asan", "src/memory/shared.rs", "unsafe { self.blocks.give(entries) };", "entries.clear();"),
     "a push publishes nothing: a data race": (
         "tsan", "src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),
@@ -75,6 +75,10 @@ def plant(file, old, new):
 def main():
     if "--list" in sys.argv:
         return print("\n".join(f"{stage}: {name}" for name, (stage, *_) in FAULTS.items()))
+    if "--check" in sys.argv:
+        stale = [name for name, (_, file, old, _) in FAULTS.items() if old not in (ROOT / file).read_text()]
+        print("\n".join(f"STALE: {name}" for name in stale) or f"{len(FAULTS)} faults fit")
+        sys.exit(bool(stale))
     wanted = [arg.lower() for arg in sys.argv[1:]]
     chosen = {
         name: fault for name, fault in FAULTS.items()
