@@ -2,19 +2,21 @@
 
 #![cfg(feature = "tokio")]
 
+#[path = "common/limit.rs"]
+mod limit;
+#[path = "common/until.rs"]
+mod until;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use tickless_durable::store::{Disk, Fault};
 use tickless_durable::{Backoff, Builder, Error, Firing, StopError};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
-
-/// How long a test waits for something that comes, until it says that it hangs.
-const LIMIT: Duration = Duration::from_secs(300);
+use until::wait_until;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -29,15 +31,6 @@ fn builder() -> Builder {
 
 fn now() -> SystemTime {
     SystemTime::now()
-}
-
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < LIMIT, "this never happens: {what}");
-        thread::yield_now();
-    }
 }
 
 /// Counts itself as long as it lives.

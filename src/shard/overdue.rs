@@ -9,7 +9,9 @@
 //!
 //! *Tested by*: `tests/races/overdue.rs`, `shard/tests.rs`.
 
-use crate::entry::read;
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, read};
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
@@ -32,32 +34,27 @@ impl<T> Shard<T> {
         // Buckets first, then hands: in the order in which entries move.
         let mut left = LOOKS;
         for (place, bucket) in self.unopened(now) {
-            let (of, mut some) = (place_of(place.level, place.slot), left.div_ceil(2));
-            left -= some;
+            let of = place_of(place.level, place.slot);
             let note = |found: Pending| oldest = oldest.min(found.deadline);
-            self.read_bucket(&reader, bucket, of, &mut some, note);
-            left += some;
+            with_half(&mut left, |some| self.read_bucket(&reader, bucket, of, some, note));
         }
         left = LOOKS;
         for hand in self.hands.iter() {
-            let mut some = left.div_ceil(2);
-            left -= some;
+            let see = |of, entry: NonNull<Entry<T>>| {
+                let note = |found: Pending| oldest = oldest.min(found.deadline);
+                // SAFETY: it was reached under the guard.
+                let opens = unsafe { entry.as_ref() }.filed().expiration;
+                // What is put aside together opens together.
+                let may_be_due = hand.is_wide() || opens <= now;
+                self.see(of, entry, note).is_some() && may_be_due
+            };
             // SAFETY: the reader is the guard.
-            unsafe {
-                hand.read(&mut some, |of, entry| {
-                    let note = |found: Pending| oldest = oldest.min(found.deadline);
-                    // What is put aside together opens together.
-                    let may_be_due = hand.is_wide() || entry.as_ref().filed().expiration <= now;
-                    self.see(of, entry, note).is_some() && may_be_due
-                });
-            }
-            left += some;
+            with_half(&mut left, |some| unsafe { hand.read(some, see) });
         }
         (oldest <= now).then_some(oldest)
     }
 
-    /// Publishes when the first bucket opens that the owner has not opened
-    /// ([`Owner::next_opening`]).
+    /// Publishes when the first bucket opens that the owner has not opened: its `next_opening`.
     #[inline]
     pub fn publish_first(&self, opens: Tick) {
         // ORDER: Relaxed - a reader of a stale value looks into too many buckets, or is early.
@@ -83,4 +80,12 @@ impl<T> Shard<T> {
         filled.sort_by_key(|(place, _)| place.expiration);
         filled
     }
+}
+
+/// Lets `f` use half of what is left.
+fn with_half(left: &mut u64, f: impl FnOnce(&mut u64)) {
+    let mut half = left.div_ceil(2);
+    *left -= half;
+    f(&mut half);
+    *left += half;
 }

@@ -46,41 +46,34 @@ struct arguments {
     long times;
 };
 
-static void *bury(void *user_data) {
-    const struct arguments *arguments = user_data;
+/* `is_moved`: the timers are for later first, and are then moved to a time that has come. */
+static void bury_all(const struct arguments *arguments, int is_moved) {
     struct count done = COUNT_INIT;
     struct grave *graves = calloc((size_t)arguments->times, sizeof *graves);
+    uint64_t delay = is_moved ? HOUR : 0;
     long i;
     for (i = 0; i < arguments->times; i++) {
         struct object *object = (void *)&graves[i];
         object->done = &done;
-        OK(tickless_schedule(arguments->engine, 0, end_itself, object, NULL, &object->timer));
+        OK(tickless_schedule(arguments->engine, delay, end_itself, object, NULL, &object->timer));
+        if (is_moved) {
+            OK(tickless_timer_reset(&object->timer, 0));
+        }
     }
     count_wait(&done, arguments->times);
     for (i = 0; i < arguments->times; i++) {
         CHECK(is_untouched(&graves[i]));
     }
     free(graves);
+}
+
+static void *bury(void *user_data) {
+    bury_all(user_data, 0);
     return NULL;
 }
 
-/* As bury, with timers that are moved to a time that has come. */
 static void *bury_moved(void *user_data) {
-    const struct arguments *arguments = user_data;
-    struct count done = COUNT_INIT;
-    struct grave *graves = calloc((size_t)arguments->times, sizeof *graves);
-    long i;
-    for (i = 0; i < arguments->times; i++) {
-        struct object *object = (void *)&graves[i];
-        object->done = &done;
-        OK(tickless_schedule(arguments->engine, HOUR, end_itself, object, NULL, &object->timer));
-        OK(tickless_timer_reset(&object->timer, 0));
-    }
-    count_wait(&done, arguments->times);
-    for (i = 0; i < arguments->times; i++) {
-        CHECK(is_untouched(&graves[i]));
-    }
-    free(graves);
+    bury_all(user_data, 1);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 // A correct program under ThreadSanitizer, with a library that is not instrumented: what a thread
-// writes before it schedules is the callback's, and what the callback writes is that of whoever has
-// waited for it, or runs what comes after it.
+// writes before it schedules is the callback's, and what the callback writes is that of the
+// thread that has waited for it, or runs what comes after it.
 #include <cstdio>
 #include <cstdlib>
 #include <future>

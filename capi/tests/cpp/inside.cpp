@@ -8,24 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.hpp"
 #include "tickless.hpp"
 
 using namespace std::chrono_literals;
-
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            std::abort();                                                                      \
-        }                                                                                      \
-    } while (0)
-
-#define RUN(test)                                                                              \
-    do {                                                                                       \
-        test();                                                                                \
-        std::printf("ok %s\n", #test);                                                         \
-        std::fflush(stdout);                                                                   \
-    } while (0)
 
 struct gone {
     std::mutex lock;

@@ -7,23 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "tickless_wheel.hpp"
 
 using namespace std::chrono_literals;
-
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            std::abort();                                                                      \
-        }                                                                                      \
-    } while (0)
-
-#define RUN(test)                                                                              \
-    do {                                                                                       \
-        test();                                                                                \
-        std::printf("ok %s\n", #test);                                                         \
-    } while (0)
 
 static_assert(!std::is_move_constructible_v<tickless::wheel<>>);
 static_assert(!std::is_move_constructible_v<tickless::wheel_timer<>>);

@@ -10,23 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "tickless.hpp"
 
 using namespace std::chrono_literals;
-
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            std::abort();                                                                      \
-        }                                                                                      \
-    } while (0)
-
-#define RUN(test)                                                                              \
-    do {                                                                                       \
-        test();                                                                                \
-        std::printf("ok %s\n", #test);                                                         \
-    } while (0)
 
 static_assert(!std::is_copy_constructible_v<tickless::timer>);
 static_assert(!std::is_copy_constructible_v<tickless::scoped_timer>);

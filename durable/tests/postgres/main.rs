@@ -15,3 +15,5 @@ mod pooler;
 mod server;
 mod share;
 mod store;
+#[path = "../common/until.rs"]
+mod until;

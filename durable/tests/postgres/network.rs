@@ -6,15 +6,15 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tickless_durable::Cluster;
 use tickless_durable::cluster::Firing;
 
 use crate::history::Recorder;
 use crate::instance::{Instance, Settings};
-use crate::limit::LIMIT;
 use crate::server::{LOGIN, Place};
+use crate::until::wait_until;
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -135,16 +135,6 @@ fn an_instance_whose_network_stalls_loses_its_shards_and_gets_others_when_it_is_
 #[test]
 fn an_instance_whose_network_is_cut_loses_its_shards_and_gets_others_when_it_is_back() {
     loses_its_network(Mode::Cuts);
-}
-
-/// Waits for something that comes, unless it hangs.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < LIMIT, "this never happens: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Neither end is told that the other is gone, so no system call ends by itself.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use tickless_durable::cluster::Firing;
 use tickless_durable::{Builder, Cluster, Misfire};
@@ -10,6 +10,7 @@ use tickless_durable::{Builder, Cluster, Misfire};
 use crate::history::Recorder;
 use crate::limit::LIMIT;
 use crate::server::Place;
+use crate::until::wait_until;
 
 /// A gate that is opened once, at the latest when a test ends.
 #[derive(Clone, Default)]
@@ -74,15 +75,6 @@ fn an_instance_that_joins_skips_nothing_of_what_waits_for_another() {
     wait_until("the other one has them", || second.shards().len() == 2);
     recorder.wait_for_the_end();
     assert_eq!(fired.lock().unwrap().len(), TIMERS, "some were deleted and not handled");
-}
-
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < LIMIT, "this never happens: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
