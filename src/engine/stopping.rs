@@ -18,7 +18,6 @@ use super::Engine;
 use super::core::Core;
 use super::crew::Crew;
 use super::limits::is_exempt;
-use super::thread_cache;
 
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
@@ -214,7 +213,5 @@ impl<T: Send + 'static> Drop for Inner<T> {
         drop_each(self.core.ending.abandon());
         // SAFETY: this was the last clone of the engine, and the engine is stopped.
         unsafe { self.core.dismantle() };
-        // It would keep the core, with its open files, until the thread uses another engine.
-        thread_cache::let_go(self.core.id());
     }
 }

@@ -57,11 +57,6 @@ impl Caches {
         debug_assert!(before.is_none(), "a thread has one part of each engine");
     }
 
-    /// Takes out the cache of engine `number`.
-    pub(super) fn take(&mut self, number: u32) -> Option<Kept> {
-        self.kept.remove(&number)
-    }
-
     /// Takes out the caches of engines that have stopped, except the one in use. `stops` is the
     /// number of stops so far; this is O(1) if that has not changed since the last call.
     pub(super) fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<(u32, Kept)> {

@@ -4,13 +4,11 @@
 //! - `kept` is the table of a thread's caches, by engine number.
 //! - `registry` gives out the numbers, and finds an engine by its number.
 //!
-//! The engine that the thread used last is found with one comparison, any other in a table. A
-//! thread that drops the last clone of an engine drops its cache of it as well. After an engine has
-//! stopped, any other thread drops its cache of it when that thread next uses an engine other than
-//! the one it used last, or when it ends. That cache is small: the large parts of an engine are
-//! freed with its last clone (see `shard/close.rs`). But until the last cache is gone, the engine's
-//! alarms keep their file descriptors. Stops are counted, so that a thread looks for stopped
-//! engines only if there may be some.
+//! The engine that the thread used last is found with one comparison, any other in a table. After
+//! an engine has stopped, a thread drops its cache of it when the thread next uses an engine other
+//! than the one it used last, or when the thread ends. That cache is small: the large parts of an
+//! engine are freed with its last clone (see `shard/close.rs`), and its files are closed then.
+//! Stops are counted, so that a thread looks for stopped engines only if there may be some.
 //!
 //! *Invariants*: a `ThreadCache` is only seen by its thread, and is never lent twice: no foreign
 //! code runs while one is lent (a [`Section`]), and no code of ours lends a second one. `give_back`
@@ -37,7 +35,7 @@ use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::memory::Shared;
 use crate::producer::{Deferred, Producer, WithProducer};
-use crate::sync::{Arc, AtomicU64, Ordering, Section, assert_outside};
+use crate::sync::{Arc, AtomicU64, Ordering, Section};
 use crate::time::{ThreadClock, Tick};
 
 use kept::{AnyCache, Caches, Kept};
@@ -94,16 +92,6 @@ pub(super) fn count_stop() {
     // ORDER: Release - pairs with the Acquire in `find`: a thread that sees the count sees that the
     // engine is stopping.
     STOPS.fetch_add(1, Ordering::Release);
-}
-
-/// Drops the thread's cache of engine `number`, if it has one. Only where foreign code may run: no
-/// cache is lent there.
-pub(super) fn let_go(number: u32) {
-    assert_outside();
-    // As in `find`: dropped when the table is no longer borrowed. A thread that is ending drops its
-    // caches by itself.
-    let cache = CACHES.try_with(|caches| caches.borrow_mut().take(number));
-    drop(cache);
 }
 
 /// Makes the thread look for its `ThreadCache` again, whichever it used last.
