@@ -210,7 +210,7 @@ fn take_place() -> Result<u32, Failure> {
 }
 
 fn make_page(page: usize) {
-    // ORDER: Relaxed - whoever uses it loads it again.
+    // ORDER: Relaxed - a thread that uses it loads it again.
     if !TABLE[page].load(Ordering::Relaxed).is_null() {
         return;
     }

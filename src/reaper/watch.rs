@@ -27,9 +27,9 @@
 //!
 //! With the alarm it is the same. The leader marks the alarm, then sets it. A watcher that wakes
 //! up, for whatever reason, takes the mark off, fences, looks at the lines. A leader that has
-//! opened its line and fenced relies on the alarm if the mark is there: whoever takes the mark off
-//! looks after that. If the mark is gone, the alarm may have gone off, so it calls. A mark that was
-//! taken off while the alarm was being set costs a call, and a wake-up for nothing.
+//! opened its line and fenced relies on the alarm if the mark is there: the thread that takes
+//! it off looks after that. If the mark is gone, the alarm may have gone off, so it calls. A mark
+//! that was taken off while the alarm was being set costs a call, and a wake-up for nothing.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/takeover.rs`, `tests/races/stuck.rs`.
 

@@ -31,10 +31,10 @@
 //! # Panics
 //!
 //! A task that panics has ended when its stack is unwound. What it panicked with
-//! ([`std::panic::panic_any`]) is no longer the task's: whoever catches the panic has it, and may
-//! drop it after the waiter has returned. For an engine's tasks that is the engine, which shows it
-//! to [`on_panic`](crate::Builder::on_panic) first. So do not panic with what has to be dropped by
-//! then.
+//! ([`std::panic::panic_any`]) is no longer the task's: the code that catches the panic has it, and
+//! may drop it after the waiter has returned. For an engine's tasks that is the engine, which shows
+//! it to [`on_panic`](crate::Builder::on_panic) first. So do not panic with what has to be dropped
+//! by then.
 //!
 //! # Payloads of your own
 //!

@@ -253,7 +253,7 @@ impl<P: Payload> Cluster<P> {
         self.enter(Some(key.as_ref().into()), at, payload)
     }
 
-    /// Schedules a timer under a key if no timer has this key: on no instance, whoever else does
+    /// Schedules a timer under a key if no timer has this key: on no instance, also if another does
     /// the same at this moment. See [`Durable::schedule_if_absent`].
     ///
     /// # Errors

@@ -15,8 +15,9 @@ use crate::error::StoreError;
 /// end of its process cannot be told from one that was never tried, so it counts as missed.
 ///
 /// Instances of a cluster know until when another one had a shard. What was due before that is a
-/// backlog and was not missed, whoever takes the shard over. A file does not say until when it was
-/// served, so there all that is due at the opening counts, a backlog of before a stop included.
+/// backlog and was not missed, also if another instance takes the shard over. A file does not say
+/// until when it was served, so there all that is due at the opening counts, a backlog of before a
+/// stop included.
 ///
 /// [`Builder::misfire_after`]: crate::Builder::misfire_after
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
