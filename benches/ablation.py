@@ -22,11 +22,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
-CLOCK, GEOMETRY = "src/time/clock.rs", "wheel/src/geometry.rs"
-CACHE, FREE_LIST, SHARED = "src/memory/cache.rs", "src/memory/free_list.rs", "src/memory/shared.rs"
-LANES, PREFETCH, DEPOT = "src/inbox/lanes.rs", "src/sync/cache.rs", "src/memory/depot.rs"
-EAGER, OS, SCALE = "src/shard/eager.rs", "src/os/linux.rs", "src/time/scale.rs"
-OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
+CLOCK, GEOMETRY = "core/src/time/clock.rs", "wheel/src/geometry.rs"
+CACHE, FREE_LIST, SHARED = "core/src/memory/cache.rs", "core/src/memory/free_list.rs", "core/src/memory/shared.rs"
+LANES, PREFETCH, DEPOT = "core/src/inbox/lanes.rs", "core/src/sync/cache.rs", "core/src/memory/depot.rs"
+EAGER, OS, SCALE = "core/src/shard/eager.rs", "core/src/os/linux.rs", "core/src/time/scale.rs"
+OWN, BUCKET = "core/src/inbox/own.rs", "core/src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
 W2, W2_TWO, W5 = "-w fire-all -t 1", "-w fire-all -t 2", "-w reset -t 1"

@@ -19,9 +19,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless::entry::Linked;
-use tickless::inbox::{Hand, LANES, Lanes, OwnLanes};
-use tickless::sync::AtomicPtr;
+use tickless_core::entry::Linked;
+use tickless_core::inbox::{Hand, LANES, Lanes, OwnLanes};
+use tickless_core::sync::AtomicPtr;
 
 use delays::Delays;
 use rounds::per_item;

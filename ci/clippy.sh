@@ -9,23 +9,26 @@ lint() {
     cargo clippy --locked "$@" -- -D warnings || fail "warnings: $*"
 }
 
-for crate in tickless tickless-wheel tickless-durable tickless-c tickless-demo race-tests loom-tests; do
+for crate in tickless tickless-core tickless-wheel tickless-durable tickless-c tickless-demo race-tests loom-tests; do
     lint --package "$crate" --all-targets
 done
 
 features() {
     sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "$1/Cargo.toml"
 }
-[ -n "$(features .)" ] && [ -n "$(features durable)" ] || fail "no feature was found"
+[ -n "$(features .)" ] && [ -n "$(features core)" ] && [ -n "$(features durable)" ] || fail "no feature was found"
 for feature in "" $(features .); do
     lint --package tickless --lib --features "$feature"
+done
+for feature in "" $(features core); do
+    lint --package tickless-core --lib --features "$feature"
 done
 # (ci/servers.sh has the stores on servers, whose clients are large.)
 for feature in "" $(features durable | grep -vE '^(postgres|nats)$'); do
     lint --package tickless-durable --lib --features "$feature"
 done
 # So that pairs of features have nothing to show.
-! grep -rnE 'cfg.*feature *=.*feature *=' src || fail "code that depends on two features at once"
+! grep -rnE 'cfg.*feature *=.*feature *=' src core/src || fail "code that depends on two features at once"
 
 library=$(find "$CARGO_TARGET_DIR/debug/deps" -name 'libtickless-*.rmeta' -printf '%T@ %p\n' | sort -n | tail -n 1)
 said=$(rustc --edition 2024 --crate-type lib --emit metadata -o "$CARGO_TARGET_DIR/wrong.rmeta" \

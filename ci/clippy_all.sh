@@ -16,8 +16,8 @@ lint "" --manifest-path ci/no_std/Cargo.toml --bins
 lint "" --manifest-path durable/bench/Cargo.toml
 lint "--cfg loom --cfg crossbeam_loom" --package loom-tests
 lint "--cfg shuttle" --package loom-tests
-lint "--cfg asan" --package tickless
-lint "--cfg tsan" --package tickless
-lint "--cfg elsewhere" --package tickless
+lint "--cfg asan" --package tickless --package tickless-core
+lint "--cfg tsan" --package tickless --package tickless-core
+lint "--cfg elsewhere" --package tickless --package tickless-core
 lint "--cfg coherence" --package coherence --package coherence-machine
 lint "--cfg events --cfg coherence" --package simulation

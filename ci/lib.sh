@@ -72,12 +72,15 @@ some_tests() {
 
 # For optimized builds of the models: the parts of a crate are compiled side by side, unlike in what
 # is measured, and what the models never run is not optimized.
-MODELS=(--release --config 'profile.release.package.tickless.codegen-units=16')
+MODELS=(--release)
+for crate in tickless tickless-core; do
+    MODELS+=(--config "profile.release.package.$crate.codegen-units=16")
+done
 for dependency in linux-raw-sys num_cpus nu-ansi-term regex-automata regex-syntax rustix \
     tracing-subscriber; do
     MODELS+=(--config "profile.release.package.$dependency.opt-level=0")
 done
-unset dependency
+unset crate dependency
 
 # sanitize NAME PART: what cargo builds from here on has this sanitizer, in a target folder of its own,
 # and tests do this part of what they do without. SANITIZED are the options of these builds. The
@@ -104,7 +107,7 @@ finds() {
         then
             fail "the canary $bug goes unnoticed"
         fi
-        grep -qF "$headline" <<<"$report" && grep -q 'tickless::' <<<"$report" ||
+        grep -qF "$headline" <<<"$report" && grep -qE 'tickless(_core)?::' <<<"$report" ||
             fail "the canary $bug is not reported as \"$headline\" of ours: $report"
         echo "finds $bug"
     done

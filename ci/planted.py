@@ -20,27 +20,27 @@ FAULTS = {
     "a line is too far to the right": (
         "fmt", "src/lib.rs", "pub use ", "    pub use "),
     "an idle reaper looks around 20 times a second": (
-        "realtime", "src/os/alarm.rs", "return self.take_notes(None)",
+        "realtime", "core/src/os/alarm.rs", "return self.take_notes(None)",
         "return self.take_notes(Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }))"),
     "a deadline may be a nanosecond after its tick: an early fire": (
-        "test", "src/time/scale.rs", "(deadline_ns + (self.tick_ns - 1))", "(deadline_ns + (self.tick_ns - 2))"),
+        "test", "core/src/time/scale.rs", "(deadline_ns + (self.tick_ns - 1))", "(deadline_ns + (self.tick_ns - 2))"),
     "the README names a package that there is not": (
         "test", "README.md", "cargo run --release -p tickless-demo\n", "cargo run --release -p demo\n"),
     "a test is in no program": (
         "test", "tests/races/main.rs", "mod stress;\n", ""),
     "a push publishes nothing: a weakened ordering": (
-        "loom", "src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
+        "loom", "core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),
     "a ring has no fence: a lost wake-up": (
-        "loom", "src/doorbell/mod.rs",
+        "loom", "core/src/doorbell/mod.rs",
         "        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.\n"
         "        fence(Ordering::SeqCst);\n", ""),
     "memory goes back while readers are there: a use after free": (
-        "asan", "src/memory/blocks.rs", "    unsafe { after_readers(free) };\n", "    free();\n"),
+        "asan", "core/src/memory/blocks.rs", "    unsafe { after_readers(free) };\n", "    free();\n"),
     "memory never goes back: a leak": (
-        "asan", "src/memory/shared.rs", "unsafe { self.blocks.give(entries) };", "entries.clear();"),
+        "asan", "core/src/memory/shared.rs", "unsafe { self.blocks.give(entries) };", "entries.clear();"),
     "a push publishes nothing: a data race": (
-        "tsan", "src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
+        "tsan", "core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),
     "a test needs a feature that its crate does not ask for": (
         "clippy", "durable/src/service/worker.rs",
@@ -53,7 +53,7 @@ FAULTS = {
     "the header lacks a function": (
         "capi", "capi/include/tickless.h", "tickless_engine_new(", "tickless_engine_made("),
     "a schedule takes longer": (
-        "instructions", "src/time/scale.rs", "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n",
+        "instructions", "core/src/time/scale.rs", "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n",
         "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n        (0..9).for_each(|n| _ = std::hint::black_box(n));\n"),
     "due timers of a store begin in the wrong order": (
         "durable", "durable/src/service/window.rs", "self.ready.push_back(position);", "self.ready.push_front(position);"),

@@ -30,7 +30,8 @@ export RUSTC_BOOTSTRAP=1
 # Under qemu, and with the memory that 32 bits reach.
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.3}"
 
-ELSEWHERE=(-Zprofile-rustflags --config 'profile.dev.package.tickless.rustflags=["--cfg", "elsewhere"]')
+ELSEWHERE=(-Zprofile-rustflags --config 'profile.dev.package.tickless.rustflags=["--cfg", "elsewhere"]'
+    --config 'profile.dev.package.tickless-core.rustflags=["--cfg", "elsewhere"]')
 
 # debian_compiler: Debian's compiler and the source of its standard library are there, in whatever
 # version Debian has, and DEBIAN is a program that calls it. It tries once to get them.
@@ -147,7 +148,7 @@ can_run() {
 # checked, which keeps the functions that ours make code of (`-Z always-encode-mir`).
 builds() {
     can_build "$1" || return 0
-    local package packages=(tickless-wheel tickless) command=(rustc --profile check)
+    local package packages=(tickless-wheel tickless-core tickless) command=(rustc --profile check)
     local generate=(-- --emit=obj)
     [[ " ${WHEELS[*]} " != *" $1 "* ]] || packages=(tickless-wheel)
     # A standard library that is built as well is built as a whole.
@@ -175,14 +176,14 @@ step() {
             can_build "$target" || return 0
             can_run "$target" || { builds "$target" && return; }
             tests "$target" "the wheel" --package tickless-wheel --tests
-            tests "$target" "the engine" --package tickless --tests
+            tests "$target" "the engine" --package tickless --package tickless-core --tests
             ;;
         elsewhere)
             target=i686-unknown-linux-gnu
             # Where that does not run, this machine's own.
             can_build "$target" && can_run "$target" || target=$(host)
             can_build "$target" || return 0
-            tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --lib \
+            tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --package tickless-core --lib \
                 --test elsewhere --test suite --test oracles --test races
             ;;
         aarch64-unknown-linux-gnu | armv7-unknown-linux-gnueabihf)
@@ -192,7 +193,7 @@ step() {
             tests "$target" "the wheel" --package tickless-wheel --tests
             # 32 bits run much faster on this processor.
             [[ $target == aarch64-* ]] || return 0
-            tests "$target" "the engine" --package tickless --lib
+            tests "$target" "the engine" --package tickless --package tickless-core --lib
             cargo_for "$target" build --package tickless-c || fail "the C API, for $target"
             echo "builds for $target: the C API"
             ;;

@@ -13,7 +13,8 @@ export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 
 tests=(--package race-tests --package loom-tests)
-[ -z "${LONG:-}" ] || tests+=(--package tickless --lib --test storms --test at_random --test bounded --test races --test all)
+[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-core --lib
+    --test storms --test at_random --test bounded --test races --test all)
 [ $# = 0 ] || tests=("$@")
 # One test at a time: what two of them use first together stands behind a standard lock, which is not
 # seen through.

@@ -12,17 +12,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell};
-use tickless::entry::Entry;
 use tickless::local::Geometry;
-use tickless::memory::Shared;
-use tickless::producer::{self, Moved, Producer};
-use tickless::reaper::{Observer, Reaper};
-use tickless::shard::Shard;
-use tickless::sync::AtomicBool;
-use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
+use tickless_core::dispatch::InHand;
+use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::entry::Entry;
+use tickless_core::memory::Shared;
+use tickless_core::producer::{self, Moved, Producer};
+use tickless_core::reaper::{Observer, Reaper};
+use tickless_core::shard::Shard;
+use tickless_core::sync::AtomicBool;
+use tickless_core::time::Scale;
 
 use crate::when::When;
 

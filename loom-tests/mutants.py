@@ -33,32 +33,32 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
-STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
-SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
-FLUSH, EAGER, CLOSE = "src/shard/flush.rs", "src/shard/eager.rs", "src/shard/close.rs"
-HANDS, PARKED = "src/shard/hands.rs", "src/shard/parked.rs"
-PRODUCER, FREE_LIST, SCAN = "src/producer/scheduling.rs", "src/memory/free_list.rs", "src/shard/scan.rs"
-SHARED, ALL_COUNTERS = "src/memory/shared.rs", "src/memory/all_counters.rs"
-LIMIT = "src/memory/limit.rs"
-SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
-NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
-HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
-NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
-HOLD, EXCHANGED = "src/protocol/hold.rs", "src/producer/exchange.rs"
-QUEUE = "src/dispatch/pool/queue.rs"
-BLOCK = "src/entry/block.rs"
-PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
-WATCH = "src/reaper/watch.rs"
-TWIN, CLOSABLE = "src/protocol/twin.rs", "src/protocol/closable.rs"
-LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
-ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
-DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
-LISTENER, AHEAD = "src/doorbell/listener.rs", "src/reaper/ahead.rs"
-THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
-SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
-IN_HAND = "src/dispatch/in_hand.rs"
+STACK, LANES = "core/src/inbox/stack.rs", "core/src/inbox/lanes.rs"
+SHARD, BUCKET, OWNER = "core/src/shard/mod.rs", "core/src/shard/bucket.rs", "core/src/shard/owner.rs"
+FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "core/src/shard/close.rs"
+HANDS, PARKED = "core/src/shard/hands.rs", "core/src/shard/parked.rs"
+PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
+SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counters.rs"
+LIMIT = "core/src/memory/limit.rs"
+SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
+NOTICE, WHEEL = "core/src/shard/notice.rs", "core/src/wheel/mod.rs"
+HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
+NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
+HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
+QUEUE = "core/src/dispatch/queue.rs"
+BLOCK = "core/src/entry/block.rs"
+PULSE, GATE, GENERATIONS = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs", "core/src/protocol/generations.rs"
+WATCH = "core/src/reaper/watch.rs"
+TWIN, CLOSABLE = "core/src/protocol/twin.rs", "core/src/protocol/closable.rs"
+LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
+ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
+DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
+LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/ahead.rs"
+THREAD, SLOTS = "core/src/reaper/thread.rs", "core/src/memory/slots.rs"
+SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
+IN_HAND = "core/src/dispatch/in_hand.rs"
 
-LEAD, GROUP = "src/reaper/lead.rs", "src/reaper/group.rs"
+LEAD, GROUP = "core/src/reaper/lead.rs", "core/src/reaper/group.rs"
 
 LAST_LOOK = "if group.earliest() < next || self.is_called() {"
 IN_SPIN = "|| self.is_called());"
@@ -422,7 +422,7 @@ MUTANTS = {
     ),
     "a seat is taken whatever its time": (
         "seat",
-        [("src/memory/cache.rs", [("let serves = |seat: &Seat<T>| seat.opens <= deadline;", "let serves = |_: &Seat<T>| deadline >= Tick::ZERO;")])],
+        [("core/src/memory/cache.rs", [("let serves = |seat: &Seat<T>| seat.opens <= deadline;", "let serves = |_: &Seat<T>| deadline >= Tick::ZERO;")])],
     ),
     "reuse without a version, exchange without Acquire": (
         "seat",
@@ -482,7 +482,7 @@ MUTANTS = {
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "freed", [("src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
+        "freed", [("core/src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
         "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release)",
@@ -492,7 +492,7 @@ MUTANTS = {
                                  "!asymmetric::heavy() || self.word.load(Ordering::Acquire) == 0")])]),
     "a claim is not fenced": ("takeover", [(IN_HAND, [("        asymmetric::light();\n", "")])]),
     "a takeover is not fenced": (
-        "takeover", [("src/protocol/asymmetric.rs", [("    fence(Ordering::SeqCst);\n    if IS_CHECKED {", "    if IS_CHECKED {")])]),
+        "takeover", [("core/src/protocol/asymmetric.rs", [("    fence(Ordering::SeqCst);\n    if IS_CHECKED {", "    if IS_CHECKED {")])]),
     "who claims does not look": ("takeover", [(IN_HAND, [("self.is_wanted() && !self.keeps(at, word)", "false && !self.keeps(at, word)")])]),
     "a claim that does not hold stays": (
         "takeover", [(IN_HAND, [("            self.word.store(before, Ordering::Relaxed);\n", "")])]),
@@ -578,15 +578,15 @@ MUTANTS = {
     "a whole block that is taken off its list is left": (
         "block", [(BLOCK, [("Ordering::AcqRel) == all | LISTED", "Ordering::AcqRel) == 0")])]),
     "a block that is found whole stays in the list": (
-        "block", [("src/memory/blocks.rs", [("true => whole.push(block),", "true => { whole.push(block); unsafe { self.list.push(block) } }")])]),
+        "block", [("core/src/memory/blocks.rs", [("true => whole.push(block),", "true => { whole.push(block); unsafe { self.list.push(block) } }")])]),
     "the list is given up before what is free of its block is taken": (
-        "block", [("src/memory/blocks.rs", [
+        "block", [("core/src/memory/blocks.rs", [
             ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",
              "        let used = self.try_list().and_then(|mut listed| listed.pop());\n        let used = used.map(|block| unsafe { block.take() });")])]),
     "a whole block that another thread has in its list is forgotten": (
-        "block", [("src/memory/blocks.rs", [("            self.has_missed.store(true, Ordering::Relaxed);\n", "")])]),
+        "block", [("core/src/memory/blocks.rs", [("            self.has_missed.store(true, Ordering::Relaxed);\n", "")])]),
     "a block that becomes whole in the list is left there": (
-        "block", [("src/memory/blocks.rs", [("                unsafe { listed.remove(block) };\n                whole.push(block);\n", "")])]),
+        "block", [("core/src/memory/blocks.rs", [("                unsafe { listed.remove(block) };\n                whole.push(block);\n", "")])]),
     "the reader looks without a guard": (
         "bucket_read",
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
@@ -605,7 +605,7 @@ MUTANTS = {
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
-        "hand", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+        "hand", [("core/src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
         "freed", [(HAND, [NO_FENCE])]),
@@ -693,7 +693,7 @@ MUTANTS = {
                   ("                Ok(_) => return !head.is_null(),",
                    "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
     "an own list is emptied Relaxed": (
-        "hand", [("src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+        "hand", [("core/src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
         "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
@@ -820,7 +820,7 @@ MUTANTS = {
     "an owner that pauses does not tell of its crowd": (
         "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
     "a seat in a crowd is taken": (
-        "parked", [("src/memory/cache.rs", [("        if shared.is_crowded(self.kept[at].opens) {", "        if false {"), (" && !shared.is_crowded(last.opens)", "")])]),
+        "parked", [("core/src/memory/cache.rs", [("        if shared.is_crowded(self.kept[at].opens) {", "        if false {"), (" && !shared.is_crowded(last.opens)", "")])]),
     "a timer in a crowd is moved in place": (
         "parked", [(HOLDER, [("deadline < opens || is_crowded(opens)", "deadline < opens")])]),
     "what is parked is not due": (
@@ -1417,7 +1417,7 @@ def run(name, command):
     )
     env.setdefault("CARGO_PROFILE_RELEASE_DEBUG", "false")
     # Quick to build: each is run once.
-    quick = "profile.release.package.tickless.codegen-units=16"
+    quick = "profile.release.package.tickless-core.codegen-units=16"
     command = ["cargo", *command, "--config", quick, "--release", "-p", "loom-tests", "--test", models]
     done = subprocess.run(
         command, cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,

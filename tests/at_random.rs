@@ -31,8 +31,8 @@ use acts::Actor;
 use common::scaled;
 use crossbeam_epoch as epoch;
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Builder, Engine};
+use tickless_core::sync::Mutex;
 use until::wait_until;
 use watchdog::{Pulse, watched};
 

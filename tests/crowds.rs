@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use crate::random::Random;
 use crate::token::{Fates, Token};
-use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell};
 use tickless::keyed::KeyedTimers;
 use tickless::local::Geometry;
-use tickless::memory::{SHARE, Shared};
-use tickless::producer::Producer;
-use tickless::reaper::{Observer, Reaper, Report};
-use tickless::shard::Shard;
-use tickless::sync::AtomicBool;
-use tickless::time::Scale;
 use tickless::{Batch, Builder, Clock, Engine, Handle, ManualClock, Tick};
+use tickless_core::dispatch::InHand;
+use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::memory::{SHARE, Shared};
+use tickless_core::producer::Producer;
+use tickless_core::reaper::{Observer, Reaper, Report};
+use tickless_core::shard::Shard;
+use tickless_core::sync::AtomicBool;
+use tickless_core::time::Scale;
 
 const TICK: Duration = Duration::from_millis(1);
 
@@ -427,8 +427,9 @@ fn a_bounded_turn_of_threads_goes_through_no_more_entries_than_it_may() {
     for _ in 0..500 {
         bench.schedule(70, 0);
     }
-    let filed =
-        |bench: &Bench| bench.shared.all_counters.sums().get(tickless::memory::Count::Cascaded);
+    let filed = |bench: &Bench| {
+        bench.shared.all_counters.sums().get(tickless_core::memory::Count::Cascaded)
+    };
     for turn in 1..=5 {
         assert_eq!(bench.turn(66, 100).0.busy, turn < 5);
         assert_eq!(filed(&bench), 100 * turn);

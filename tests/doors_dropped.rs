@@ -12,8 +12,8 @@ use tickless::future::SleepError;
 use tickless::netty::{Expired, HashedWheelTimer, Timeout};
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
 use tickless::purgatory::{Decision, Operation, Purgatory};
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
+use tickless_core::sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::planned::{panic_as_planned, quietly};
 use crate::polling::{Bell, bell, poll};
-use tickless::sync::Mutex;
 use tickless::{Builder, Driver, Engine, ManualClock, TurnError};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -12,17 +12,17 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::Value;
-use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell};
-use tickless::entry::{Entry, Filed, Linked, Phase};
 use tickless::local::{Geometry, Place};
-use tickless::memory::Shared;
-use tickless::producer::{self, Producer};
-use tickless::reaper::{Observer, Reaper, Report};
-use tickless::shard::Shard;
-use tickless::sync::{AtomicBool, Ordering};
-use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
+use tickless_core::dispatch::InHand;
+use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::entry::{Entry, Filed, Linked, Phase};
+use tickless_core::memory::Shared;
+use tickless_core::producer::{self, Producer};
+use tickless_core::reaper::{Observer, Reaper, Report};
+use tickless_core::shard::Shard;
+use tickless_core::sync::{AtomicBool, Ordering};
+use tickless_core::time::Scale;
 
 /// A shard, a thread's producer of it, and what was scheduled through it.
 struct Bench {

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tickless::inspect::Inspector;
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 use crate::inspect::{Site, ask};
 use crate::patience::PATIENCE;

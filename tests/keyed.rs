@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::keyed_timers::by_hand;
 use crate::token::{Fates, Token};
 use tickless::keyed::{IfAbsentError, IfAbsentReason, KeyedTimers, ResetError, Scheduled};
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

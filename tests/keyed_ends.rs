@@ -12,8 +12,8 @@ use crate::patience::PATIENCE;
 use crate::planned::{Planned, panic_as_planned, quietly};
 use crate::token::{Fates, Token};
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
-use tickless::sync::Mutex;
 use tickless::{Engine, StopError};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::token::{Fates, Token};
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled, TtlMap};
-use tickless::sync::Mutex;
 use tickless::{Driver, Engine, ManualClock, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

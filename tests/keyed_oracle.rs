@@ -10,8 +10,8 @@ use crate::keyed_timers::by_hand;
 use crate::random::Random;
 use crate::token::Fates;
 use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
-use tickless::sync::Mutex;
 use tickless::{Engine, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -13,8 +13,8 @@ use metrics::{
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tickless::dispatch::Channel;
 use tickless::periodic::Heartbeat;
-use tickless::sync::Mutex;
 use tickless::{Builder, Engine, ManualClock, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -13,7 +13,7 @@ use tickless::purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
 use crate::patience::PATIENCE;
 use crate::waiting::wait;
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -9,8 +9,8 @@ use crate::planned::{panic_as_planned, quietly};
 use crate::threads::on_threads;
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying, StartReason};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

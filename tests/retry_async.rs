@@ -18,9 +18,9 @@ use crate::random::Random;
 use crate::token::Fates;
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::wait::WaitError;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

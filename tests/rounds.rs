@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
-use tickless::memory::Shared;
-use tickless::producer::Producer;
-use tickless::reaper::{Observer, Reaper};
-use tickless::shard::Shard;
-use tickless::time::Scale;
 use tickless::{Batch, Builder, Clock, Engine, Handle, ManualClock, Tick};
+use tickless_core::dispatch::InHand;
+use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::memory::Shared;
+use tickless_core::producer::Producer;
+use tickless_core::reaper::{Observer, Reaper};
+use tickless_core::shard::Shard;
+use tickless_core::time::Scale;
 
 /// Shapes of wheels: the smallest, one that is no power of two, the default number of slots and a
 /// large one; each with a reach of all of them, as in the classic wheel, and below.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::periodic::{Backoff, End, Heartbeat, Retry, Schedule};
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Driver, Engine, Handle, ManualClock, State, Stats};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

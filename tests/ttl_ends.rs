@@ -10,8 +10,8 @@ use crate::panicky::{Key, Panics};
 use crate::planned::{Planned, panic_as_planned, quietly};
 use crate::token::{Fates, Token};
 use tickless::keyed::{ResetError, TtlMap};
-use tickless::sync::Mutex;
 use tickless::{Batch, Driver, Engine, ManualClock, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

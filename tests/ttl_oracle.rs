@@ -9,8 +9,8 @@ use crate::common::scaled;
 use crate::random::Random;
 use crate::token::{Fates, Token};
 use tickless::keyed::{ResetError, TtlMap};
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use alone::alone;
 use counting::{Counting, live, made_here};
-use tickless::entry::{read, waiting};
 use tickless::{Engine, ManualClock};
+use tickless_core::entry::{read, waiting};
 use until::wait_until;
 
 #[global_allocator]

@@ -1,8 +1,9 @@
-//! Macros of the whole crate.
+//! Macros of this crate and of `tickless`.
 
 /// Implements `Debug` for a type by the fields that are named here, and `..` for the rest. A name
 /// without a value is that of a field:
 /// `debug! { impl[T: Send] Pool[T] { full, stats = |pool| pool.stats() } }`
+#[macro_export]
 macro_rules! debug {
     (
         impl[$($generics:tt)*] $name:ident[$($arguments:tt)*] {
@@ -30,6 +31,7 @@ macro_rules! debug {
 
 /// Implements `Display` for an enum by one text per variant, which may contain the variant's
 /// fields: `display! { BindError { NoSuchShard { shard } => "there is no shard {shard}" } }`
+#[macro_export]
 macro_rules! display {
     (
         $name:ident {

@@ -4,11 +4,11 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
-use tickless::Tick;
-use tickless::entry::{Entry, Exchange};
-use tickless::memory::Shared;
-use tickless::producer::{self, Deferred, Moved, Producer};
-use tickless::shard::Shard;
+use tickless_core::entry::{Entry, Exchange};
+use tickless_core::memory::Shared;
+use tickless_core::producer::{self, Deferred, Moved, Producer};
+use tickless_core::shard::Shard;
+use tickless_core::time::Tick;
 
 use crate::ledger::{Fate, Payload};
 use crate::world::World;

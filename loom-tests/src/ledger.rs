@@ -12,8 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tickless::Tick;
-use tickless::sync::Counter;
+use tickless_core::sync::Counter;
+use tickless_core::time::Tick;
 
 /// What became of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

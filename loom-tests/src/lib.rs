@@ -18,7 +18,7 @@ pub use model::{TOO_BIG, check, on_thread, resume, suspendable};
 pub use server::{Server, Wanted};
 pub use world::{TICK, World, wheel};
 
-use tickless::entry;
+use tickless_core::entry;
 
 /// Frees what waits for readers, if there is none. (The epoch's first pin is late by one.)
 pub fn collect() {

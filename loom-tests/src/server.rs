@@ -1,10 +1,11 @@
 //! A thread of a model that serves a group of shards, as the engine's threads do.
 
-use tickless::dispatch::InHand;
-use tickless::reaper::{Begin, Group, Reaper, Report, Serve, Spin, Turns, Watch, serve};
-use tickless::sync::{AtomicBool, Counter, Ordering};
-use tickless::time::Scale;
-use tickless::{Batch, Clock};
+use tickless_core::dispatch::Batch;
+use tickless_core::dispatch::InHand;
+use tickless_core::reaper::{Begin, Group, Reaper, Report, Serve, Spin, Turns, Watch, serve};
+use tickless_core::sync::{AtomicBool, Counter, Ordering};
+use tickless_core::time::Clock;
+use tickless_core::time::Scale;
 
 use crate::ledger::Payload;
 use crate::world::{Handler, World};

@@ -4,16 +4,17 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell, Threads};
-use tickless::entry;
-use tickless::local::{Geometry, Place};
-use tickless::memory::Shared;
-use tickless::reaper::{Ending, Group, Observer, Reaper, Report, Spin, StuckThreads, Turns};
-use tickless::shard::Shard;
-use tickless::sync::{Counter, JoinHandle, Ordering, thread};
-use tickless::time::Scale;
-use tickless::{Batch, Clock, ManualClock, Tick};
+use tickless_core::dispatch::Batch;
+use tickless_core::dispatch::InHand;
+use tickless_core::doorbell::{Bell, Doorbell, Threads};
+use tickless_core::entry;
+use tickless_core::memory::Shared;
+use tickless_core::reaper::{Ending, Group, Observer, Reaper, Report, Spin, StuckThreads, Turns};
+use tickless_core::shard::Shard;
+use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
+use tickless_core::time::Scale;
+use tickless_core::time::{Clock, ManualClock, Tick};
+use tickless_core::time::{Geometry, Place};
 
 use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};
@@ -343,7 +344,7 @@ impl World {
 
     pub(crate) fn reaper<'a>(
         &'a self,
-        handler: &'a dyn tickless::Handler<Payload>,
+        handler: &'a dyn tickless_core::dispatch::Handler<Payload>,
     ) -> Reaper<'a, Payload> {
         Reaper {
             shard: &self.shard,

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::entry::{Block, Entry, Given, List};
-use tickless::memory::{Blocks, Memory};
-use tickless::sync::thread;
+use tickless_core::entry::{Block, Entry, Given, List};
+use tickless_core::memory::{Blocks, Memory};
+use tickless_core::sync::thread;
 
 /// An engine's blocks, of two entries each, and the entries of one of them.
 fn blocks() -> (Arc<Blocks<u32>>, [Memory<u32>; 2]) {

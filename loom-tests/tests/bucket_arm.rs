@@ -6,7 +6,7 @@
 //! the armed heap covers what is left.
 
 use loom_tests::{Hand, World, check, has_run, wheel};
-use tickless::sync::thread;
+use tickless_core::sync::thread;
 
 #[test]
 fn a_push_that_a_flush_missed_is_announced_anew() {

@@ -7,9 +7,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::entry::Linked;
-use tickless::inbox::{Hand, Lanes, OwnLanes};
-use tickless::sync::{self, AtomicPtr, Life, UnsafeCell, thread};
+use tickless_core::entry::Linked;
+use tickless_core::inbox::{Hand, Lanes, OwnLanes};
+use tickless_core::sync::{self, AtomicPtr, Life, UnsafeCell, thread};
 
 /// A node with something in it that is not atomic.
 struct Node {

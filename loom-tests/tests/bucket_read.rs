@@ -10,10 +10,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use loom_tests::{Fate, Hand, Timer, World, check, collect, fate, wheel};
-use tickless::Tick;
-use tickless::doorbell::Bell;
-use tickless::entry::{self, Entry};
-use tickless::sync::{IS_CHECKED, thread};
+use tickless_core::doorbell::Bell;
+use tickless_core::entry::{self, Entry};
+use tickless_core::sync::{IS_CHECKED, thread};
+use tickless_core::time::Tick;
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
@@ -236,7 +236,7 @@ fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
 
 /// A dead entry lies between two living ones, in the middle of a list or first: it is unlinked
 /// where it is, and the reader that stands on it goes on. (If its memory serves the next timer
-/// meanwhile, the reader begins with the list again: `src/shard/scan/tests.rs`.)
+/// meanwhile, the reader begins with the list again: `core/src/shard/scan/tests.rs`.)
 fn sweep_under_a_reader(dead: usize, has_depots: bool) {
     check(1, move || {
         let slots = if has_depots { 4 } else { 2 };

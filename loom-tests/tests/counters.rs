@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::memory::{AllCounters, Count, Counters};
+use tickless_core::memory::{AllCounters, Count, Counters};
 
 /// Begins with two sets that are free, the first of which was handed back last.
 fn two_free() -> Arc<AllCounters> {

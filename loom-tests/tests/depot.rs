@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::memory::depot::{Depot, Depots, Magazine};
-use tickless::sync::{Life, UnsafeCell, thread};
+use tickless_core::memory::depot::{Depot, Depots, Magazine};
+use tickless_core::sync::{Life, UnsafeCell, thread};
 
 /// Something that is not atomic, and that is missed if it leaks.
 struct Item {

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, wheel};
-use tickless::Tick;
-use tickless::doorbell::{Bell, Hook};
-use tickless::sync::{AtomicBool, Mutex, Ordering, park, thread};
+use tickless_core::doorbell::{Bell, Hook};
+use tickless_core::sync::{AtomicBool, Mutex, Ordering, park, thread};
+use tickless_core::time::Tick;
 
 /// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
 /// stands at zero; `before` is there already. What is due must fire.

@@ -6,9 +6,9 @@
 //! stopper gets to the end.
 
 use loom_tests::{Fate, Hand, World, check, drops_are_returns, fate, has_run, on_thread, wheel};
-use tickless::doorbell::{Bell, Hook};
-use tickless::reaper::Ending;
-use tickless::sync::{Arc, OnceLock, UnsafeCell, park, thread};
+use tickless_core::doorbell::{Bell, Hook};
+use tickless_core::reaper::Ending;
+use tickless_core::sync::{Arc, OnceLock, UnsafeCell, park, thread};
 
 #[test]
 fn of_a_batch_in_hand_each_runs_or_comes_back() {

@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, collect, wheel};
-use tickless::Tick;
-use tickless::doorbell::Bell;
-use tickless::entry::{self, Entry, Linked};
-use tickless::inbox::{self, Lanes, OwnLanes};
-use tickless::sync::{Ordering, thread};
+use tickless_core::doorbell::Bell;
+use tickless_core::entry::{self, Entry, Linked};
+use tickless_core::inbox::{self, Lanes, OwnLanes};
+use tickless_core::sync::{Ordering, thread};
+use tickless_core::time::Tick;
 
 /// A new entry, pushed on the first lane.
 fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {

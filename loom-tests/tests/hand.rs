@@ -9,10 +9,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use loom_tests::{check, wheel};
-use tickless::Tick;
-use tickless::entry::{Entry, Linked};
-use tickless::inbox::{At, Hand, Lanes, OwnLanes};
-use tickless::sync::{AtomicPtr, AtomicU32, Ordering, thread};
+use tickless_core::entry::{Entry, Linked};
+use tickless_core::inbox::{At, Hand, Lanes, OwnLanes};
+use tickless_core::sync::{AtomicPtr, AtomicU32, Ordering, thread};
+use tickless_core::time::Tick;
 
 /// A node with something in it that is written before it is pushed.
 struct Node {

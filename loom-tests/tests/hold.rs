@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::protocol::End::{self, Cancelled, Finished};
-use tickless::protocol::hold::{Came, Decided, HoldWord, Released};
-use tickless::sync::UnsafeCell;
+use tickless_core::protocol::End::{self, Cancelled, Finished};
+use tickless_core::protocol::hold::{Came, Decided, HoldWord, Released};
+use tickless_core::sync::UnsafeCell;
 
 #[path = "hold/armed.rs"]
 mod armed;

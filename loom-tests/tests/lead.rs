@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_tests::{Hand, Server, Wanted, World, check, has_run, wheel};
-use tickless::ManualClock;
-use tickless::doorbell::{Alarm, Answering, Bell, Threads};
-use tickless::reaper::{Lead, Spin};
-use tickless::sync::{JoinHandle, OnceLock, UnsafeCell, park, thread};
+use tickless_core::doorbell::{Alarm, Answering, Bell, Threads};
+use tickless_core::reaper::{Lead, Spin};
+use tickless_core::sync::{JoinHandle, OnceLock, UnsafeCell, park, thread};
+use tickless_core::time::ManualClock;
 
 /// What the leader has alone, in place of a doorbell.
 struct Led {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use loom_tests::{Hand, World, check, on_thread, wheel};
-use tickless::Tick;
-use tickless::doorbell::{Bell, Hook, Listener, Listening};
-use tickless::sync::{park, thread};
+use tickless_core::doorbell::{Bell, Hook, Listener, Listening};
+use tickless_core::sync::{park, thread};
+use tickless_core::time::Tick;
 
 /// The waker of a task: its thread sleeps until it is woken.
 struct Unparks(thread::Thread);

@@ -12,8 +12,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::entry::Published;
-use tickless::sync::{Life, free, thread};
+use tickless_core::entry::Published;
+use tickless_core::sync::{Life, free, thread};
 
 /// A value whose use after its end is reported.
 struct Value {

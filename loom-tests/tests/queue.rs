@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::vec;
 
 use loom_tests::check;
-use tickless::dispatch::pool::queue::{Done, Patience, Pushed, Queue, Source};
-use tickless::sync::{Condvar, Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread, wait};
+use tickless_core::dispatch::queue::{Done, Patience, Pushed, Queue, Source};
+use tickless_core::sync::{Condvar, Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread, wait};
 
 /// A payload that is not atomic: the checker reports who looks at it unordered.
 struct Payload(UnsafeCell<u32>);

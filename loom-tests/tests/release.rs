@@ -7,10 +7,10 @@
 use std::ptr::NonNull;
 
 use loom_tests::{Hand, World, check, collect, has_run, wheel};
-use tickless::Tick;
-use tickless::doorbell::Bell;
-use tickless::entry::{Entry, Phase};
-use tickless::sync::thread;
+use tickless_core::doorbell::Bell;
+use tickless_core::entry::{Entry, Phase};
+use tickless_core::sync::thread;
+use tickless_core::time::Tick;
 
 /// One of an entry's two holders.
 struct Holder(NonNull<Entry<()>>);

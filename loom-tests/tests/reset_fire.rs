@@ -5,8 +5,8 @@
 //! turn at that time).
 
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
-use tickless::Tick;
-use tickless::sync::thread;
+use tickless_core::sync::thread;
+use tickless_core::time::Tick;
 
 /// Resets a timer of `deadline` to `to` on a thread whose clock shows `now`, while turns run at
 /// `turns`, of which none reaches the later of both.

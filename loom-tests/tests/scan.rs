@@ -4,8 +4,8 @@
 //! Asserted: the reader sees a timer that is pending throughout, and once.
 
 use loom_tests::{Hand, World, check, wheel};
-use tickless::Tick;
-use tickless::sync::thread;
+use tickless_core::sync::thread;
+use tickless_core::time::Tick;
 
 /// What leaves a hand for a bucket where the reader has been is found when that looks again: a
 /// turn at `now` re-files a timer while it is read, in a wheel of two levels.

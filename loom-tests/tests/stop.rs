@@ -5,8 +5,8 @@
 //! account); after the stop nothing gets in; nothing leaks.
 
 use loom_tests::{Fate, Hand, Timer, World, check, drops_are_returns, fate, has_run, wheel};
-use tickless::doorbell::Bell;
-use tickless::sync::thread;
+use tickless_core::doorbell::Bell;
+use tickless_core::sync::thread;
 
 #[test]
 fn a_timer_is_returned_or_refused() {

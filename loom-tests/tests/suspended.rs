@@ -13,9 +13,9 @@
 use std::sync::Arc;
 
 use loom_tests::{Fate, Hand, TOO_BIG, Timer, World, check, fate, resume, suspendable, wheel};
-use tickless::Tick;
-use tickless::doorbell::Bell;
-use tickless::sync::{JoinHandle, thread};
+use tickless_core::doorbell::Bell;
+use tickless_core::sync::{JoinHandle, thread};
+use tickless_core::time::Tick;
 
 /// The ticks in which the two others' timers are due.
 const END: u64 = 7;

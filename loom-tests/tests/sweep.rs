@@ -4,8 +4,8 @@
 //! request is slept over, and a sweep that took a request finds dead what was let go of before it.
 
 use loom_tests::{Hand, World, check, has_run, wheel};
-use tickless::doorbell::Bell;
-use tickless::sync::thread;
+use tickless_core::doorbell::Bell;
+use tickless_core::sync::thread;
 
 #[test]
 fn a_reaper_that_sleeps_is_woken_for_a_sweep() {

@@ -9,10 +9,10 @@
 use std::time::Duration;
 
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
-use tickless::dispatch::InHand;
-use tickless::doorbell::{Alarm, Answering, Bell, Threads};
-use tickless::reaper::{Ending, NEVER_NS, Turns, Watch};
-use tickless::sync::{Arc, AtomicBool, OnceLock, Ordering, UnsafeCell, park, thread};
+use tickless_core::dispatch::InHand;
+use tickless_core::doorbell::{Alarm, Answering, Bell, Threads};
+use tickless_core::reaper::{Ending, NEVER_NS, Turns, Watch};
+use tickless_core::sync::{Arc, AtomicBool, OnceLock, Ordering, UnsafeCell, park, thread};
 
 #[test]
 fn each_payload_runs_once_whichever_thread_hands_it_over() {

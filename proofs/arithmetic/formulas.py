@@ -29,7 +29,7 @@ def tick_in_range(count):
     return count
 
 
-# src/time/scale.rs
+# core/src/time/scale.rs
 
 
 def shift_of(tick_ns):
@@ -90,7 +90,7 @@ def start_ns(tick_ns, at):
     return ite(either(at == NEVER, at * tick_ns > U64), lambda: NONE, lambda: fits(at * tick_ns))
 
 
-# src/time/grid.rs, capi/src/driving.rs
+# core/src/time/grid.rs, capi/src/driving.rs
 
 
 def next_on_grid(last_ns, period_ns, earliest_ns):
@@ -114,7 +114,7 @@ def timeout_ms(sleep_ns):
     return ite(sleep_ns == U64, lambda: -1, lambda: min2(ms, 2**31 - 1))
 
 
-# src/time/thread_clock.rs
+# core/src/time/thread_clock.rs
 
 
 def rate_of(now_ns, cycles):
@@ -155,7 +155,7 @@ def went_slow(set_ns, rate, passed, later_ns):
     return flag(later_ns > carried(set_ns, rate, passed))
 
 
-# src/reaper/spin.rs
+# core/src/reaper/spin.rs
 
 
 def part(ns, share):
@@ -207,7 +207,7 @@ def adapt(margin_ns, late_ns):
     return ite(late_ns <= MOST_MARGIN_NS, lambda: bounded, lambda: margin_ns)
 
 
-# src/protocol/pulse.rs
+# core/src/protocol/pulse.rs
 
 LATE = U64 - 2
 
@@ -343,7 +343,7 @@ def slack(tick_ns, slots, reach, now_ns, delay_ns, slack_ns):
     return start_ns(tick_ns, due)
 
 
-# src/shard/mod.rs, src/wheel/mod.rs
+# core/src/shard/mod.rs, core/src/wheel/mod.rs
 
 
 def seen(now, clock):
@@ -409,7 +409,7 @@ def hashed(slots, start, deadline, now):
     return hashed_rounds(slots, tick_add(start, 1), deadline), int(fires), left
 
 
-# src/entry/word.rs, src/entry/node.rs
+# core/src/entry/word.rs, core/src/entry/node.rs
 
 LIST, HELD, PHASE, PENDING, VACANT = 0, 1, 2, 0, 1
 
@@ -470,14 +470,14 @@ def filed(level, expiration):
     return bits, mod(bits, 2**LEVEL_BITS), tick(div(bits, 2**LEVEL_BITS))
 
 
-# src/doorbell/mod.rs
+# core/src/doorbell/mod.rs
 
 
 def rings(wakes_at, due):
     return flag(due < wakes_at), tick(wakes_at)
 
 
-# src/reaper/lateness.rs, src/reaper/stuck.rs
+# core/src/reaper/lateness.rs, core/src/reaper/stuck.rs
 
 
 def upper_ns(ns, length=None):
@@ -500,7 +500,7 @@ def stuck(shard, since_ns):
     return mod(place, 2**STUCK_SHARD_BITS) - 1, fits(div(place, 2**STUCK_SHARD_BITS) * unit_ns)
 
 
-# src/memory/balance.rs
+# core/src/memory/balance.rs
 
 
 def are_too_many(dead, living):

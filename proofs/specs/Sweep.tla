@@ -29,7 +29,7 @@ Living == Cardinality(Of("living"))
 Dead == Cardinality(Of("dead"))
 Max(x, y) == IF x > y THEN x ELSE y
 
-\* Enough for a sweep to begin, by the figures of src/memory/balance.rs.
+\* Enough for a sweep to begin, by the figures of core/src/memory/balance.rs.
 TooMany == 2 * Dead > Max(Living, Least)
 
 Init == /\ state = [x \in Places |-> "free"]

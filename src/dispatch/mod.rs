@@ -20,73 +20,38 @@
 //!
 //! [5 ms]: crate::Builder::takeover
 
-mod batch;
-#[cfg(not(any(loom, shuttle)))]
 mod channel;
-mod handler;
-mod in_hand;
-#[cfg(not(any(loom, shuttle)))]
 mod monitor;
-mod panics;
-#[cfg(not(any(loom, shuttle)))]
-#[doc(hidden)]
-pub mod pool;
-#[cfg(not(any(loom, shuttle)))]
+mod pool;
 mod process;
-mod progress;
-#[cfg(all(feature = "rayon", not(any(loom, shuttle))))]
+#[cfg(feature = "rayon")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 mod rayon;
-#[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+#[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 mod runtime;
-#[cfg(not(any(loom, shuttle)))]
 mod senders;
-mod slow;
-mod task;
-#[cfg(not(any(loom, shuttle)))]
 mod waits;
 
-/// The part of the pool that the models test. The rest uses the system's threads.
-#[cfg(any(loom, shuttle))]
-pub mod pool {
-    pub mod queue;
-}
-
-pub use batch::{Batch, Due};
-#[cfg(not(any(loom, shuttle)))]
 pub use channel::{Channel, ChannelStats, DueChannel};
-pub use handler::{Handler, Inline, IntoPayload};
-#[doc(hidden)]
-pub use in_hand::{InHand, Line, Payloads, TakenOver};
-#[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
-#[doc(hidden)]
-pub use panics::{Panics, contained, contained_or, drop_each};
-#[cfg(not(any(loom, shuttle)))]
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
 };
-#[cfg(not(any(loom, shuttle)))]
 pub(crate) use process::{Process, Told};
-#[doc(hidden)]
-pub use progress::Progress;
-#[cfg(all(feature = "rayon", not(any(loom, shuttle))))]
+#[cfg(feature = "rayon")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 pub use rayon::{OnRayon, RayonStats};
-#[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+#[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
-#[cfg(not(any(loom, shuttle)))]
 pub use senders::ChannelSender;
-pub use slow::SlowTask;
-#[doc(hidden)]
-pub use slow::{OnSlowTask, SlowRule};
-pub(crate) use slow::{Sample, Stopwatch};
-pub use task::Task;
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use task::{Runs, ordinary};
-#[cfg(not(any(loom, shuttle)))]
 pub(crate) use waits::{
     Party, Waiting, wait_for, work_for, work_to_the_end_for, works_for, works_for_any, yield_while,
+};
+
+#[doc(inline)]
+pub use tickless_core::dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
+pub(crate) use tickless_core::dispatch::{
+    InHand, Panics, Progress, Runs, SlowRule, contained, drop_each, ordinary,
 };

@@ -189,7 +189,7 @@ pub(crate) fn yield_while<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

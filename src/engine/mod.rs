@@ -42,6 +42,7 @@ mod waitable;
 mod watching;
 mod when;
 
+pub use crate::time::Driven;
 pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
 #[cfg(feature = "inspect")]
@@ -61,6 +62,5 @@ pub use observe::{Metrics, MetricsPublisher};
 pub(crate) use remote::{Computed, EngineRef};
 pub use stopping::Stopped;
 pub(crate) use thread_cache::Registry;
-pub use virtual_time::Driven;
 pub use waitable::Waitable;
 pub use when::When;

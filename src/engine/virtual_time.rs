@@ -13,38 +13,10 @@ use std::time::{Duration, Instant};
 use crate::doorbell::Turner;
 use crate::error::TurnError;
 use crate::shard::Shard;
-use crate::time::{Clock, ManualClock, Tick, saturating_ns};
+use crate::time::{Clock, Drivable, Driven, ManualClock, Tick, advance_to, saturating_ns};
 
 use super::core::Core;
 use super::{Engine, EngineRef};
-
-/// An engine whose time can be moved together with that of others: an [`Engine`] with any payload.
-/// See [`ManualClock::advance_engines`].
-///
-/// The trait is sealed.
-pub trait Driven: Drivable {}
-
-/// What is needed to move an engine's time.
-pub trait Drivable {
-    /// The engine's clock.
-    fn clock(&self) -> &Clock;
-
-    /// # Errors
-    /// The caller may not run turns of the engine.
-    fn may_turn(&self) -> Result<(), TurnError>;
-
-    /// Runs turns of all shards until no timer is due and no work is left. Returns how many fired.
-    ///
-    /// # Errors
-    /// The engine has stopped.
-    fn settle(&self) -> Result<usize, TurnError>;
-
-    /// Returns when the first bucket of any shard opens.
-    ///
-    /// # Errors
-    /// The engine has stopped.
-    fn next_opening_ns(&self) -> Result<Option<u64>, TurnError>;
-}
 
 // === impl Engine ===
 
@@ -125,91 +97,6 @@ impl EngineRef {
             Some(core) => core.advance(by),
             None if self.is_inherited() => Err(TurnError::Forked),
             None => Err(TurnError::Stopped),
-        }
-    }
-}
-
-// === impl ManualClock ===
-
-impl ManualClock {
-    /// Moves the clock forward by `by`, and fires all timers of these engines that become due on
-    /// the way, in order. Returns how many fired.
-    ///
-    /// As [`Engine::advance`], for several engines that have this clock. What is due at the same
-    /// time in several of them fires in the order in which they are given here, and so does what
-    /// their tasks schedule for that time on each other.
-    ///
-    /// ```
-    /// use std::sync::mpsc;
-    /// use std::time::Duration;
-    /// use tickless::{Builder, ManualClock};
-    ///
-    /// let (sender, log) = mpsc::channel();
-    /// let clock = ManualClock::new();
-    /// let builder = || Builder::new().manual_clock(&clock).shards(1);
-    /// let theirs = sender.clone();
-    /// let requests = builder().build_each(move |id: u32| drop(sender.send(format!("{id}"))))?;
-    /// let leases = builder().build_each(move |name: &str| drop(theirs.send(name.into())))?;
-    /// let second = Duration::from_secs(1);
-    /// requests.schedule_detached(second, 1)?;
-    /// leases.schedule_detached(2 * second, "a lease")?;
-    /// requests.schedule_detached(3 * second, 2)?;
-    /// assert_eq!(clock.advance_engines(3 * second, &[&requests, &leases])?, 3);
-    /// assert_eq!(log.try_iter().collect::<Vec<_>>(), ["1", "a lease", "2"]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Engine::advance`], for any of the engines; and one of them has another clock. Before
-    /// anything moves, each of them is asked whether it may.
-    pub fn advance_engines(
-        &self,
-        by: Duration,
-        engines: &[&dyn Driven],
-    ) -> Result<usize, TurnError> {
-        for engine in engines {
-            match engine.clock().as_manual() {
-                None => return Err(TurnError::NotManual),
-                Some(clock) if !clock.is_same(self) => return Err(TurnError::OtherClock),
-                Some(_) => engine.may_turn()?,
-            }
-        }
-        advance_to(self, self.elapsed_ns().saturating_add(saturating_ns(by)), engines)
-    }
-}
-
-/// Moves `clock`, which these engines have, to `target_ns`.
-fn advance_to<D: Drivable + ?Sized>(
-    clock: &ManualClock,
-    target_ns: u64,
-    engines: &[&D],
-) -> Result<usize, TurnError> {
-    let mut fired = settle(engines)?;
-    loop {
-        let mut next_ns = None;
-        for engine in engines {
-            next_ns = next_ns.into_iter().chain(engine.next_opening_ns()?).min();
-        }
-        let Some(next_ns) = next_ns.filter(|&ns| ns <= target_ns) else { break };
-        clock.move_to_ns(next_ns);
-        fired += settle(engines)?;
-    }
-    clock.move_to_ns(target_ns);
-    Ok(fired + settle(engines)?)
-}
-
-/// Runs turns of all these engines until none has work left.
-fn settle<D: Drivable + ?Sized>(engines: &[&D]) -> Result<usize, TurnError> {
-    let mut all_fired = 0;
-    loop {
-        let mut fired = 0;
-        for engine in engines {
-            fired += engine.settle()?;
-        }
-        all_fired += fired;
-        // What one engine fires may have made work for another.
-        if fired == 0 || engines.len() == 1 {
-            return Ok(all_fired);
         }
     }
 }

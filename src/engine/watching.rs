@@ -169,7 +169,7 @@ impl<T> Core<T> {
         let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
         let name = self.crew.as_ref().zip(server).map(|(crew, server)| crew.name_of(server));
         let age = Duration::from_nanos(self.clock.now_ns().saturating_sub(since_ns));
-        StuckTask { shard, thread: name.unwrap_or_default(), since, age }
+        StuckTask::new(shard, name.unwrap_or_default(), since, age)
     }
 
     /// When the reaper of a shard wakes up by itself, if it sleeps.

@@ -8,7 +8,6 @@
 //! `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
 use std::future::{Future, poll_fn};
-use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -281,12 +280,3 @@ debug! { impl[] Sleep[] {
     deadline = |this| this.deadline(),
     is_elapsed = |this| this.is_elapsed(),
 } }
-
-// === impl SleepError ===
-
-/// The kind is `Other`.
-impl From<SleepError> for io::Error {
-    fn from(error: SleepError) -> io::Error {
-        io::Error::other(error)
-    }
-}

@@ -91,7 +91,7 @@ fn is_loopback_v6(address: &str) -> bool {
     address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

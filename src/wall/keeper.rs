@@ -267,7 +267,7 @@ impl Drop for Due {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::Engine;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tickless::sync::Mutex;
 use tickless::{Batch, Engine, Handle, ManualClock, ResetError, ScheduleError, State, Stats};
+use tickless_core::sync::Mutex;
 
 /// Items and what became of them.
 #[derive(Clone, Debug)]

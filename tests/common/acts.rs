@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tickless::{Engine, When};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 use crate::account::{Book, Item, Timer};
 use crate::random::Random;

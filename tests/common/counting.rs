@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tickless::entry::after_readers;
+use tickless_core::entry::after_readers;
 
 /// Size and alignment of a block of entries, which has a header beside them, and how many it has.
 const ENTRY_BLOCK: (usize, usize) = if cfg!(asan) { (128, 64) } else { (4096, 64) };

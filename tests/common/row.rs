@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 use crate::patience::PATIENCE;
 use crate::planned::panic_as_planned;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tickless::keyed::TtlMap;
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 /// The entries that a callback got, in order.
 #[derive(Clone, Default)]

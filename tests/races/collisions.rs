@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::token::{Fates, Token};
-use tickless::shard::BATCH;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State};
+use tickless_core::shard::BATCH;
 
 /// Rounds in which one leads and others.
 const KINDS: u64 = 6;

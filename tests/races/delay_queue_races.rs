@@ -14,7 +14,7 @@ use crate::random::Random;
 use tickless::Engine;
 use tickless::future::{DelayQueue, SleepError};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 

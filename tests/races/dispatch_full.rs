@@ -10,8 +10,8 @@ use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use crate::patience::PATIENCE;
 use crate::token::Fates;
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

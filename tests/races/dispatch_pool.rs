@@ -9,8 +9,8 @@ use crate::planned::{panic_as_planned, quietly};
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolBuilder, PoolError, PoolStats, SubmitReason};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Builder, Due, Engine, ManualClock, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

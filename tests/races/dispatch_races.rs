@@ -11,8 +11,8 @@ use crate::random::Random;
 use crate::threads::on_threads;
 use tickless::dispatch::{Channel, Full, Pool, PoolStats};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Builder, Engine, Stats};
+use tickless_core::sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 

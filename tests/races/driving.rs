@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::scaled;
 use crate::patience::PATIENCE;
-use tickless::sync::Mutex;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

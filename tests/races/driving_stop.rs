@@ -10,8 +10,8 @@ use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use crate::patience::PATIENCE;
 use crate::watchdog::{Pulse, watched};
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

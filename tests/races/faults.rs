@@ -11,8 +11,8 @@ use crate::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
 use crate::account;
 use crate::patience::PATIENCE;
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError};
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -17,7 +17,7 @@ use crate::threads::on_threads;
 use tickless::Engine;
 use tickless::future::{Sleep, SleepError};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 

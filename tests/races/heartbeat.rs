@@ -11,8 +11,8 @@ use crate::random::Random;
 use crate::threads::on_threads;
 use tickless::periodic::{End, Heartbeat, StartReason};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

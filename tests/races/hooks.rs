@@ -13,8 +13,8 @@ use crate::common::scaled;
 use crate::patience::PATIENCE;
 use crate::planned::{panic_as_planned, quietly};
 use crate::until::wait_until;
-use tickless::sync::Mutex;
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

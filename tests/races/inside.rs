@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::patience::PATIENCE;
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -15,8 +15,8 @@ use crate::racing::{assert_fires, dawdle, driven, drop_all, schedule, threaded};
 use crate::random::Random;
 use crate::until::wait_until;
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MS: Duration = Duration::from_millis(1);

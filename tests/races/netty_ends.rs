@@ -13,7 +13,7 @@ use tickless::netty::{Builder, Expired, HashedWheelTimer, Timeout, TimerTask, Wo
 // One that ThreadSanitizer can follow.
 use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

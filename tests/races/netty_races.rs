@@ -14,7 +14,7 @@ use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
 // One that ThreadSanitizer can follow.
 use crate::token::{Fates, Token};
 use crate::until::wait_until;
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -10,8 +10,8 @@ use crate::common::scaled;
 use crate::patience::PATIENCE;
 use crate::random::Random;
 use tickless::local::Geometry;
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
+use tickless_core::sync::Mutex;
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
 

@@ -10,8 +10,8 @@ use crate::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
 use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 const SOON: Duration = Duration::from_millis(5);
 

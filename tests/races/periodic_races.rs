@@ -13,8 +13,8 @@ use crate::random::Random;
 use crate::threads::on_threads;
 use tickless::periodic::{End, Periodic, Run, Schedule};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 

@@ -17,8 +17,8 @@ use crate::threads::on_threads;
 use crate::until::wait_until;
 use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats, WatchReason};
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

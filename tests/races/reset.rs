@@ -8,8 +8,8 @@ use crate::common::scaled;
 use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::local::Geometry;
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
+use tickless_core::sync::Mutex;
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
 

@@ -16,9 +16,9 @@ use crate::slow::Slow;
 use crate::token::Fates;
 use tickless::dispatch::{Full, Pool};
 use tickless::scope::{Key, WaitableScope};
-use tickless::sync::Mutex;
 use tickless::wait::{Guarded, Stage, WaitError};
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError};
+use tickless_core::sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);

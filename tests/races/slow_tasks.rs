@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::patience::PATIENCE;
 use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::dispatch::{Full, Pool};
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, SlowTask};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -9,14 +9,14 @@ use crate::patience::PATIENCE;
 use crate::random::Random;
 use crate::token::{Fates, Token};
 use crate::until::wait_until;
-use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
-use tickless::memory::Shared;
-use tickless::producer::{self, Moved, Producer};
-use tickless::shard::Shard;
 use tickless::{
     Batch, Builder, Driver, Engine, Handle, ManualClock, ResetError, State, StopError, Tick,
 };
+use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::memory::Shared;
+use tickless_core::producer::{self, Moved, Producer};
+use tickless_core::shard::Shard;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -18,10 +18,10 @@ use tickless::dispatch::{Full, Pool};
 use crate::patience::PATIENCE;
 use crate::token::{Fates, Token};
 use crate::until::wait_until;
-use tickless::sync::Mutex;
 use tickless::{
     Batch, Builder, Driver, Engine, Handler, ManualClock, ResetError, State, Task, When,
 };
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::patience::PATIENCE;
 use crate::slow::Slow;
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Driver, Engine, Task};
+use tickless_core::sync::Mutex;
 
 const SHORT: Duration = Duration::from_millis(1);
 

@@ -16,8 +16,8 @@ use crate::patience::PATIENCE;
 use crate::random::Random;
 use crate::until::wait_until;
 // One that ThreadSanitizer can follow.
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine};
+use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::patience::PATIENCE;
-use tickless::sync::Mutex;
 use tickless::{Builder, Engine, StuckTask};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -9,8 +9,8 @@ use std::{iter, panic, thread};
 
 use tickless::dispatch::{Full, Pool};
 use tickless::future::SleepError;
-use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
+use tickless_core::sync::Mutex;
 
 use crate::parking::block_on;
 use crate::patience::PATIENCE;

@@ -13,9 +13,9 @@ use crate::planned::{panic_as_planned, quietly};
 use crate::polling::{bell, poll};
 use crate::slow::Slow;
 use crate::token::Fates;
-use tickless::sync::Mutex;
 use tickless::wait::{self, Ended, Stage, WaitError};
 use tickless::{Engine, Waitable};
+use tickless_core::sync::Mutex;
 
 fn engine() -> Engine {
     Engine::builder().tick(Duration::from_micros(20)).shards(1).build().unwrap()

@@ -15,8 +15,8 @@ use crate::token::Fates;
 use tickless::ManualClock;
 use tickless::dispatch::{Full, Pool};
 use tickless::netty::{Expired, HashedWheelTimer, IntoTask, Timeout, TimerTask, WaitableTimeout};
-use tickless::sync::Mutex;
 use tickless::wait::{Ended, Stage, WaitError};
+use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -17,8 +17,8 @@ use crate::token::Fates;
 use tickless::Engine;
 use tickless::dispatch::{Full, Pool};
 use tickless::periodic::{Backoff, End, Heartbeat, Outcome, Periodic, Retry, Schedule};
-use tickless::sync::OnceLock;
 use tickless::wait::WaitError;
+use tickless_core::sync::OnceLock;
 
 const US: Duration = Duration::from_micros(1);
 

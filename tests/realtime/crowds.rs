@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::memory::SHARE;
 use tickless::{Builder, Engine};
+use tickless_core::memory::SHARE;
 
 const TICK: Duration = Duration::from_millis(1);
 

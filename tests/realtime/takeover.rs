@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tickless::Engine;
 use tickless::dispatch::{Channel, Full, Pool};
-use tickless::sync::Mutex;
+use tickless_core::sync::Mutex;
 
 use crate::attempts::succeeds_at_last;
 use crate::patience::PATIENCE;

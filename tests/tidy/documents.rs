@@ -5,12 +5,13 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents that there have to be.
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     "ARCHITECTURE.md",
     "tests/README.md",
     "README.md",
     "CHANGELOG.md",
     "PERF.md",
+    "core/README.md",
     "wheel/README.md",
 ];
 
@@ -48,7 +49,7 @@ fn missing(text: &str) -> Vec<(usize, String)> {
     for (line, text) in numbered(text) {
         let quoted = text.split('`').skip(1).step_by(2);
         for name in quoted.filter(|name| is_file_name(name)).flat_map(alternatives) {
-            let places = [root().join(&name), root().join("src").join(&name)];
+            let places = ["", "src", "core/src"].map(|folder| root().join(folder).join(&name));
             if !places.iter().any(|place| place.exists()) {
                 missing.push((line, name));
             }

@@ -11,35 +11,47 @@ enum From {
     Only(&'static [&'static str]),
 }
 
-/// Each module of the crate, its floor, and what it may import.
-const HOUSE: [(&str, u8, From); 27] = [
-    ("future", 6, From::Below),
-    ("inspect", 6, From::Below),
-    ("periodic", 6, From::Below),
-    ("keyed", 6, From::Below),
-    ("purgatory", 6, From::Below),
-    ("netty", 6, From::Below),
-    ("scope", 6, From::Below),
-    ("test", 6, From::Below),
-    ("wall", 6, From::Below),
-    ("engine", 5, From::Below),
+/// A crate's modules, each with its floor and what it may import.
+type House = [(&'static str, u8, From)];
+
+/// What the house of a crate stands on.
+const CORE: &str = "core/src/";
+
+/// The core, which imports nothing of `tickless`: the compiler sees to that.
+const CORE_HOUSE: &House = &[
     ("reaper", 4, From::Below),
     ("producer", 4, From::Below),
     ("shard", 3, From::Below),
-    ("wait", 3, From::Below),
     ("inbox", 2, From::Below),
     ("wheel", 2, From::Below),
     ("doorbell", 2, From::Below),
     ("memory", 2, From::Below),
     ("dispatch", 2, From::Below),
-    ("local", 2, From::Only(&[])),
     ("entry", 1, From::Below),
     ("protocol", 1, From::Below),
-    ("error", 0, From::Only(&["time"])),
-    ("time", 0, From::Only(&["sync", "os"])),
+    ("time", 0, From::Only(&["sync", "os", "error"])),
+    ("error", 0, From::Only(&[])),
     ("os", 0, From::Only(&[])),
     ("sync", 0, From::Only(&[])),
     ("macros", 0, From::Only(&[])),
+];
+
+/// `tickless`, whose modules also see those of the core, under the names that they have there.
+const HOUSE: &House = &[
+    ("future", 8, From::Below),
+    ("inspect", 8, From::Below),
+    ("periodic", 8, From::Below),
+    ("keyed", 8, From::Below),
+    ("purgatory", 8, From::Below),
+    ("netty", 8, From::Below),
+    ("scope", 8, From::Below),
+    ("test", 8, From::Below),
+    ("wall", 8, From::Below),
+    ("engine", 7, From::Below),
+    ("wait", 6, From::Below),
+    ("dispatch", 5, From::Below),
+    ("error", 5, From::Below),
+    ("local", 5, From::Only(&[])),
 ];
 
 /// A name that few files may use.
@@ -61,41 +73,42 @@ const DOORS: [Door; 5] = [
             &["loom"],
             &["shuttle"],
         ],
-        rooms: &["src/sync/"],
+        rooms: &["core/src/sync/"],
         message: "threads and what they share come through `crate::sync`",
     },
     Door {
         names: &[&["crossbeam_epoch"]],
-        rooms: &["src/entry/reclaim.rs"],
+        rooms: &["core/src/entry/reclaim.rs"],
         message: "only `entry/reclaim.rs` names the epoch crate",
     },
     Door {
         names: &[&["libc"], &["rustix"], &["core_affinity"]],
-        rooms: &["src/os/"],
+        rooms: &["core/src/os/"],
         message: "only `os` talks to the operating system",
     },
     Door {
         names: &[&["tickless_wheel"]],
-        rooms: &["src/time/", "src/local.rs"],
+        rooms: &["core/src/time/", "src/local.rs"],
         message: "ticks and placement come through `crate::time`",
     },
     Door {
         names: &[&["std", "panic", "catch_unwind"], &["panic", "catch_unwind"]],
-        rooms: &["src/dispatch/panics.rs"],
+        rooms: &["core/src/dispatch/panics.rs"],
         message: "panics end in `contained`, or are put off by `Panics`",
     },
 ];
 
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 13] = [
-    "src/sync/",
-    "src/memory/blocks.rs",
-    "src/shard/mod.rs",
-    "src/reaper/ending.rs",
-    "src/reaper/role.rs",
+const LOCK_ROOMS: [&str; 14] = [
+    "core/src/sync/",
+    "core/src/memory/blocks.rs",
+    "core/src/shard/mod.rs",
+    "core/src/reaper/ending.rs",
+    "core/src/reaper/role.rs",
+    "core/src/dispatch/in_hand.rs",
+    "core/src/dispatch/queue.rs",
     "src/engine/callers.rs",
     "src/engine/crew.rs",
-    "src/dispatch/in_hand.rs",
     "src/dispatch/waits.rs",
     "src/purgatory/lists.rs",
     "src/keyed/table.rs",
@@ -108,20 +121,26 @@ const LOCKS: [&str; 6] = ["Mutex", "QuietMutex", "RwLock", "Condvar", "Barrier",
 
 /// Imports that do not go down. Tests may import anything.
 pub(crate) fn upward_imports(files: &[Source]) -> Vec<String> {
-    let is_judged = |path: &str| path != "src/lib.rs" && !path.ends_with("/tests.rs");
+    let is_judged = |path: &str| !path.ends_with("src/lib.rs") && !path.ends_with("/tests.rs");
     files.iter().filter(|source| is_judged(&source.path)).flat_map(imports_of).collect()
 }
 
 fn imports_of(source: &Source) -> Vec<String> {
+    let is_core = source.path.starts_with(CORE);
+    let house = if is_core { CORE_HOUSE } else { HOUSE };
+    let room = |name: &str| {
+        let below = if is_core { &[] } else { CORE_HOUSE };
+        house.iter().chain(below).find(|(module, ..)| *module == name)
+    };
     let place = module_path(&source.path);
     let own = place[0];
-    let Some((_, floor, from)) = HOUSE.iter().find(|(module, ..)| *module == own) else {
+    let Some((_, floor, from)) = house.iter().find(|(module, ..)| *module == own) else {
         return vec![source.complaint(1, &format!("the module `{own}` has no floor in the house"))];
     };
     let mut complaints = Vec::new();
     for named in paths(&source.product) {
         let Some(module) = crate_module(&named.parts, place.len()) else { continue };
-        let target = HOUSE.iter().find(|(other, ..)| *other == module);
+        let target = room(module);
         let allowed = match (target, from) {
             _ if module == own => true,
             (None, _) => false,
@@ -143,8 +162,8 @@ fn imports_of(source: &Source) -> Vec<String> {
 
 /// The module path of a file: `mod.rs` is its folder, any other is one deeper.
 fn module_path(path: &str) -> Vec<&str> {
-    let path = path.trim_start_matches("src/").trim_end_matches(".rs");
-    path.trim_end_matches("/mod").split('/').collect()
+    let path = path.trim_start_matches("core/").trim_start_matches("src/");
+    path.trim_end_matches(".rs").trim_end_matches("/mod").split('/').collect()
 }
 
 /// Which module of the crate a path leads to, seen from a module `depth` below the root; `None`:
@@ -197,7 +216,7 @@ pub(crate) fn unseen_locks(files: &[Source], races: &str) -> Vec<String> {
         for named in paths(&source.code) {
             let lock = |name: &&str| begins(&named.parts, &["std", "sync", name]);
             if ["Mutex", "RwLock", "Condvar"].iter().any(lock) {
-                let message = "`tickless::sync` has a lock that ThreadSanitizer sees";
+                let message = "`tickless_core::sync` has a lock that ThreadSanitizer sees";
                 complaints.push(source.complaint(named.line, message));
             }
         }
@@ -212,18 +231,22 @@ fn begins(parts: &[String], prefix: &[&str]) -> bool {
 #[test]
 fn an_import_that_goes_up_or_aside_is_found() {
     let upward = |path: &str, text: &str| upward_imports(&[Source::new(path, text)]).len();
-    assert_eq!(upward("src/inbox/mod.rs", "use crate::{entry::Entry, sync::Arc};"), 0);
-    assert_eq!(upward("src/inbox/mod.rs", "use crate::{entry::Entry, shard::Shard};"), 1);
-    assert_eq!(upward("src/inbox/stack.rs", "fn a() { crate::memory::b() }"), 1);
-    assert_eq!(upward("src/inbox/stack.rs", "use super::super::wheel::Wheel;"), 1);
-    assert_eq!(upward("src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
-    assert_eq!(upward("src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
+    assert_eq!(upward("core/src/inbox/mod.rs", "use crate::{entry::Entry, sync::Arc};"), 0);
+    assert_eq!(upward("core/src/inbox/mod.rs", "use crate::{entry::Entry, shard::Shard};"), 1);
+    assert_eq!(upward("core/src/inbox/stack.rs", "fn a() { crate::memory::b() }"), 1);
+    assert_eq!(upward("core/src/inbox/stack.rs", "use super::super::wheel::Wheel;"), 1);
+    assert_eq!(upward("core/src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
+    assert_eq!(upward("core/src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
     assert_eq!(upward("src/local.rs", "use crate::sync::Arc;"), 1);
-    assert_eq!(upward("src/sync/std.rs", "use crate::time::Tick;"), 1);
-    assert_eq!(upward("src/shard/mod.rs", "use crate::Tick;"), 1);
+    assert_eq!(upward("core/src/sync/std.rs", "use crate::time::Tick;"), 1);
+    assert_eq!(upward("core/src/shard/mod.rs", "use crate::Tick;"), 1);
     assert_eq!(upward("src/attic/mod.rs", ""), 1);
-    assert_eq!(upward("src/inbox/hand/tests.rs", "use crate::shard::Shard;"), 0);
-    assert_eq!(upward("src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
+    assert_eq!(upward("core/src/engine/mod.rs", ""), 1);
+    assert_eq!(upward("src/engine/mod.rs", "use crate::{shard::Shard, wait::Waiter};"), 0);
+    assert_eq!(upward("src/wait/mod.rs", "use crate::engine::Engine;"), 1);
+    assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, keyed::Timers};"), 1);
+    assert_eq!(upward("core/src/inbox/hand/tests.rs", "use crate::shard::Shard;"), 0);
+    assert_eq!(upward("core/src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
 }
 
 #[test]
@@ -233,7 +256,10 @@ fn a_lock_that_is_not_seen_is_found() {
     };
     assert_eq!(unseen("tests/races/stop.rs", "use std::sync::{Arc, Mutex};"), 1);
     assert_eq!(unseen("tests/races/stop.rs", "fn a() -> std::sync::RwLock<()> {}"), 1);
-    assert_eq!(unseen("tests/races/stop.rs", "use std::sync::Arc;\nuse tickless::sync::Mutex;"), 0);
+    assert_eq!(
+        unseen("tests/races/stop.rs", "use std::sync::Arc;\nuse tickless_core::sync::Mutex;"),
+        0
+    );
     assert_eq!(unseen("tests/order.rs", "use std::sync::Mutex;"), 0);
 }
 
@@ -243,12 +269,15 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/engine/a.rs", "use std::{fmt, thread::JoinHandle};"), 1);
     assert_eq!(forced("src/engine/a.rs", "let a = std::sync::mpsc::channel();"), 1);
     assert_eq!(forced("src/engine/a.rs", "#[cfg(not(loom))]\nuse crate::sync::thread;"), 0);
-    assert_eq!(forced("src/sync/std.rs", "pub use std::sync::Mutex;"), 0);
-    assert_eq!(forced("src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"), 2);
-    assert_eq!(forced("src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
-    assert_eq!(forced("src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
+    assert_eq!(forced("core/src/sync/std.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(
+        forced("core/src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"),
+        2
+    );
+    assert_eq!(forced("core/src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
+    assert_eq!(forced("core/src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
-    assert_eq!(forced("src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
+    assert_eq!(forced("core/src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
     assert_eq!(forced("src/keyed/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"), 1);
-    assert_eq!(forced("src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
+    assert_eq!(forced("core/src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::source::{Source, has_word, numbered, root};
+use super::source::{Source, has_word, is_product, numbered, root};
 
 /// The handshakes between threads.
 const HANDSHAKES: [&str; 25] = [
@@ -52,7 +52,7 @@ struct Note {
 /// Whether the rules on atomic accesses hold in that file: the door to the atomics only passes
 /// them on.
 fn is_judged(source: &Source) -> bool {
-    source.path.starts_with("src/") && !source.path.starts_with("src/sync/")
+    is_product(&source.path) && !source.path.starts_with("core/src/sync/")
 }
 
 /// The orderings that a line of code names.

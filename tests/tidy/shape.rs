@@ -1,6 +1,6 @@
 //! Sizes, headers, and what a finished file does not have.
 
-use super::source::{Source, closing, has_word, line_of, numbered};
+use super::source::{Source, closing, has_word, is_product, line_of, numbered};
 
 const MAX_LINE_CHARS: usize = 100;
 const MAX_FN_LINES: usize = 70;
@@ -120,8 +120,7 @@ pub(crate) fn unreasoned_unsafe(files: &[Source]) -> Vec<String> {
 /// Chains of conditions with `let`: the compiler that the crates promise to build with has none,
 /// and no lint knows.
 pub(crate) fn let_chains(files: &[Source]) -> Vec<String> {
-    let ours =
-        |source: &&Source| source.path.starts_with("src/") || source.path.starts_with("wheel/src/");
+    let ours = |source: &&Source| is_product(&source.path) || source.path.starts_with("wheel/src/");
     let mut complaints = Vec::new();
     for source in files.iter().filter(ours) {
         let conditions =

@@ -20,8 +20,9 @@ pub(crate) struct Source {
 }
 
 /// Folders with Rust files of ours.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "src",
+    "core",
     "tests",
     "benches",
     "capi",
@@ -55,11 +56,16 @@ pub(crate) fn tree() -> Vec<Source> {
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// The files of the crate itself.
+/// The files of the crate itself, and of its core.
 pub(crate) fn crate_files() -> Vec<Source> {
     let mut tree = tree();
-    tree.retain(|source| source.path.starts_with("src/"));
+    tree.retain(|source| is_product(&source.path));
     tree
+}
+
+/// Whether a file is a part of the crate or of its core.
+pub(crate) fn is_product(path: &str) -> bool {
+    path.starts_with("src/") || path.starts_with("core/src/")
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {

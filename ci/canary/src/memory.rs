@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use tickless::Task;
-use tickless::entry::Entry;
-use tickless::inbox::Lanes;
+use tickless_core::entry::Entry;
+use tickless_core::inbox::Lanes;
 
 use crate::walk::walk_lanes;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
 
-use tickless::entry::Entry;
-use tickless::inbox::{Lanes, OwnLanes};
+use tickless_core::entry::Entry;
+use tickless_core::inbox::{Lanes, OwnLanes};
 
 use crate::walk::{walk, walk_lanes};
 

@@ -4,8 +4,8 @@ use std::iter;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use tickless::entry::Entry;
-use tickless::inbox::{Hand, Lanes, OwnLanes};
+use tickless_core::entry::Entry;
+use tickless_core::inbox::{Hand, Lanes, OwnLanes};
 
 /// Takes all entries of a bucket, and hands them out one by one.
 pub(crate) fn walk<T>(

@@ -19,7 +19,7 @@ use super::{Line, Sample, Stopwatch, Task};
 /// were cancelled count, as long as they have their place in the bucket.) A coarse bucket is due
 /// when the process was kept from running for longer than such a bucket is wide: a pause of seconds
 /// makes crowds of timers that are few at each tick.
-/// [`Engine::turn`](crate::Engine::turn) and [`Engine::advance`](crate::Engine::advance) go through
+/// [`Engine::turn`] and [`Engine::advance`] go through
 /// a crowd to its end, in order.
 ///
 /// A batch is an iterator over payloads. When a handler returns, the payloads that are left in the
@@ -28,7 +28,7 @@ use super::{Line, Sample, Stopwatch, Task};
 ///
 /// When the engine is stopped, the batch ends at once: no more payloads can be taken, and the rest
 /// is returned to the thread that stops the engine. It also ends if the handler keeps a payload for
-/// longer than [`takeover`](crate::Builder::takeover): another thread then hands over the rest. So
+/// longer than [`takeover`]: another thread then hands over the rest. So
 /// [`len`](Batch::len) is an upper bound.
 ///
 /// ```
@@ -48,6 +48,10 @@ use super::{Line, Sample, Stopwatch, Task};
 /// assert_eq!(idle.recv()?.len(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`Engine::turn`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html#method.turn
+/// [`Engine::advance`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html#method.advance
+/// [`takeover`]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 pub struct Batch<'a, T> {
     line: &'a Line<T>,
     clock: &'a Clock,
@@ -125,7 +129,8 @@ impl<'a, T> Batch<'a, T> {
 
     /// Takes the next payload and its deadline, for a caller that holds a lock: slow tasks are not
     /// reported until [`tell`](Batch::tell).
-    pub(super) fn pull_untold(&mut self) -> Option<(Tick, T)> {
+    #[doc(hidden)]
+    pub fn pull_untold(&mut self) -> Option<(Tick, T)> {
         let waiting = self.line.left();
         let next = self.take_next();
         // If none is left, the last payload's time ends when the handler returns.
@@ -137,7 +142,8 @@ impl<'a, T> Batch<'a, T> {
     }
 
     /// Reports the slow tasks that `pull_untold` has noted.
-    pub(super) fn tell(&mut self) {
+    #[doc(hidden)]
+    pub fn tell(&mut self) {
         if let Some(stopwatch) = &mut self.stopwatch {
             stopwatch.tell(self.clock);
         }
@@ -145,8 +151,8 @@ impl<'a, T> Batch<'a, T> {
 
     /// The handler waits for others, as it was told to, until this is called with `false`: the
     /// shard is not taken over meanwhile.
-    #[cfg(not(any(loom, shuttle)))]
-    pub(super) fn waits(&self, is_waiting: bool) {
+    #[doc(hidden)]
+    pub fn waits(&self, is_waiting: bool) {
         self.line.waits((!is_waiting).then(|| self.clock.now_ns()));
     }
 
@@ -183,7 +189,8 @@ impl<'a, T> Batch<'a, T> {
     }
 
     /// Converts a queued payload to the form that handlers see.
-    pub(super) fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {
+    #[doc(hidden)]
+    pub fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {
         Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Batch, Task};
 
 /// A value that can be scheduled on an engine with payloads of type `T`: a `T` itself, and on an
-/// [`Engine`](crate::Engine) of closures any closure.
+/// [`Engine`] of closures any closure.
 ///
 /// `schedule` takes an `impl IntoPayload<T>`, so that one method serves both. Only functions that
 /// pass a payload on need to name this trait:
@@ -24,6 +24,8 @@ use super::{Batch, Task};
 /// assert!(in_a_minute(&engine, Task::new(|| println!("a minute later")))?.cancel());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`Engine`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be scheduled on an `Engine<{T}>`",
     label = "this is neither a `{T}` nor a closure for an `Engine<Task>`",
@@ -38,7 +40,7 @@ pub trait IntoPayload<T> {
 /// Handles batches of due payloads.
 ///
 /// A shard's reaper calls the handler on its own thread. Reapers of several shards call it at the
-/// same time. If it keeps a payload for longer than [`takeover`](crate::Builder::takeover), another
+/// same time. If it keeps a payload for longer than [`takeover`], another
 /// thread takes the shard over and calls it with the rest of the batch, also at the same time;
 /// otherwise no other timer of the shard fires while it runs. It may schedule, cancel and reset
 /// timers. It may not stop the engine or run its turns (both return an error).
@@ -99,6 +101,8 @@ pub trait IntoPayload<T> {
 /// assert_eq!(closed[1].load(Ordering::Relaxed), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`takeover`]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 pub trait Handler<T>: Send + Sync {
     /// Handles a batch. A panic is caught and counted, and payloads that were not taken yet are
     /// handed over again (see [`Batch`]).
@@ -127,7 +131,7 @@ impl<T, F: Fn(Batch<'_, T>) + Send + Sync> Handler<T> for F {
 }
 
 /// Runs each closure on the reaper's thread. This is the shortest path. If a closure takes longer
-/// than [`takeover`](crate::Builder::takeover), another thread goes on with the timers of its
+/// than [`takeover`], another thread goes on with the timers of its
 /// shard.
 ///
 /// ```
@@ -140,6 +144,8 @@ impl<T, F: Fn(Batch<'_, T>) + Send + Sync> Handler<T> for F {
 /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`takeover`]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inline;
 

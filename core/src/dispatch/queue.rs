@@ -98,7 +98,7 @@ pub enum Done {
 ///
 /// All numbers are read at one moment. Each payload that was handed to the pool is counted as
 /// either `queued`, `running`, `ran`, `ran_inline` or `dropped`. Payloads that
-/// [`submit`](super::Pool::submit) returned are not counted.
+/// [`submit`] returned are not counted.
 ///
 /// ```
 /// use tickless::dispatch::{Full, Pool};
@@ -111,6 +111,8 @@ pub enum Done {
 /// assert_eq!((pool.stats().ran, pool.stats().dropped), (3, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`submit`]: https://docs.rs/tickless/latest/tickless/dispatch/struct.Pool.html#method.submit
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -121,16 +123,35 @@ pub struct PoolStats {
     /// Payloads that workers have run, including those that panicked.
     pub ran: u64,
     /// Payloads that ran on the thread that handed them over, including those that panicked:
-    /// because the queue was full ([`Full::RunInline`](super::Full::RunInline)), or because no
-    /// worker would have made room ([`Full::Block`](super::Full::Block)).
+    /// because the queue was full ([`Full::RunInline`]), or because no worker would have made room
+    /// ([`Full::Block`]).
+    ///
+    /// [`Full::RunInline`]: https://docs.rs/tickless/latest/tickless/dispatch/enum.Full.html
+    /// [`Full::Block`]: https://docs.rs/tickless/latest/tickless/dispatch/enum.Full.html
     pub ran_inline: u64,
     /// Payloads that were due and never ran: because the queue was full
-    /// ([`Full::Drop`](super::Full::Drop)), or because the pool had been shut down.
+    /// ([`Full::Drop`]), or because the pool had been shut down.
+    ///
+    /// [`Full::Drop`]: https://docs.rs/tickless/latest/tickless/dispatch/enum.Full.html
     pub dropped: u64,
     /// Payloads that ran and panicked.
     pub panicked: u64,
     /// The highest number of payloads that waited at the same time.
     pub longest_queue: usize,
+}
+
+// === impl Source ===
+
+impl<T> Source for Option<T> {
+    type Item = T;
+
+    fn left(&self) -> usize {
+        usize::from(self.is_some())
+    }
+
+    fn pull(&mut self) -> Option<T> {
+        self.take()
+    }
 }
 
 // === impl Queue ===

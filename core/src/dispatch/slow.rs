@@ -14,8 +14,8 @@ use crate::sync::Arc;
 use crate::time::{Clock, Scale, Tick};
 
 /// Describes a payload that occupied its reaper for at least the threshold of
-/// [`Builder::on_slow_task`](crate::Builder::on_slow_task) or
-/// [`Builder::slow_threshold`](crate::Builder::slow_threshold).
+/// [`Builder::on_slow_task`][at] or
+/// [`Builder::slow_threshold`][by].
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,6 +29,9 @@ use crate::time::{Clock, Scale, Tick};
 /// # drop(engine);
 /// # Ok::<(), tickless::BuildError>(())
 /// ```
+///
+/// [at]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.on_slow_task
+/// [by]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.slow_threshold
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowTask {

@@ -1,6 +1,5 @@
 //! A closure that runs once, in four words: small closures inline, larger ones boxed.
 
-#[cfg(not(any(loom, shuttle)))]
 use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
@@ -38,8 +37,7 @@ pub struct Task {
 
 /// A value that is run in place of a closure, and that can be taken out of its task again. Dropping
 /// it unrun drops it.
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) trait Runs: Send + 'static {
+pub trait Runs: Send + 'static {
     /// Whether the limit on pending timers does not count it.
     const IS_EXEMPT: bool = false;
 
@@ -54,7 +52,6 @@ struct VTable {
     /// `None` if there is nothing to drop.
     drop: Option<unsafe fn(*mut ())>,
     /// If it [is exempt](Runs::IS_EXEMPT): the same without that.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only doors have what is exempt"))]
     ordinary: Option<&'static VTable>,
 }
 
@@ -83,17 +80,17 @@ impl Task {
     }
 
     /// Wraps a value of up to three words.
-    #[cfg(not(any(loom, shuttle)))]
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn of<R: Runs>(runs: R) -> Task {
+    pub fn of<R: Runs>(runs: R) -> Task {
         const { assert!(fits::<R>(), "it lies in the task") };
         // SAFETY: it fits, and the vtable is one for it.
         unsafe { Task::with(runs, const { &VTable::of_value::<R>() }) }
     }
 
     /// Whether the limit on pending timers does not count it: see [`Runs::IS_EXEMPT`].
-    #[cfg(not(any(loom, shuttle)))]
-    pub(crate) fn is_exempt(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_exempt(&self) -> bool {
         self.vtable.ordinary.is_some()
     }
 
@@ -101,9 +98,9 @@ impl Task {
     ///
     /// # Safety
     /// The task was made of it: `of::<R>`.
-    #[cfg(not(any(loom, shuttle)))]
+    #[doc(hidden)]
     #[inline]
-    pub(crate) unsafe fn into_value<R>(self) -> R {
+    pub unsafe fn into_value<R>(self) -> R {
         let this = ManuallyDrop::new(self);
         // SAFETY: as the caller promises; `ManuallyDrop` keeps it from being dropped here.
         unsafe { this.data.as_ptr().cast::<R>().read() }
@@ -169,9 +166,8 @@ debug! { impl[] Task[] {} }
 
 /// What a caller schedules counts for the limit, even if it is the task of a sleep that a stop or a
 /// handler has handed out.
-#[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
-pub(crate) fn ordinary<T: 'static>(mut payload: T) -> T {
+pub fn ordinary<T: 'static>(mut payload: T) -> T {
     if let Some(task) = (&mut payload as &mut dyn Any).downcast_mut::<Task>() {
         task.vtable = task.vtable.ordinary.unwrap_or(task.vtable);
     }
@@ -195,7 +191,6 @@ impl VTable {
         }
     }
 
-    #[cfg(not(any(loom, shuttle)))]
     const fn of_value<R: Runs>() -> VTable {
         VTable {
             // SAFETY: the caller's data is an `R`, which is consumed.
@@ -205,7 +200,6 @@ impl VTable {
         }
     }
 
-    #[cfg(not(any(loom, shuttle)))]
     const fn ordinary<R: Runs>() -> VTable {
         VTable {
             // SAFETY: the caller's data is an `R`, which is consumed.

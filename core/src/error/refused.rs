@@ -11,6 +11,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 /// An error that returns what an operation has refused: a reason, and the payload.
 ///
@@ -59,10 +60,13 @@ pub enum ScheduleReason {
     Full,
     /// The engine has stopped.
     Stopped,
-    /// Only for what awaits a timer, such as a [`Sleep`](crate::future::Sleep): the calling thread
+    /// Only for what awaits a timer, such as a [`Sleep`]: the calling thread
     /// runs a task of the engine, and as many tasks as the engine has [spare
-    /// threads](crate::Builder::spares) are stuck already. If this one waited too, no thread might
+    /// threads] are stuck already. If this one waited too, no thread might
     /// be left to fire the timer.
+    ///
+    /// [`Sleep`]: https://docs.rs/tickless/latest/tickless/future/struct.Sleep.html
+    /// [spare threads]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.spares
     Circular,
 }
 
@@ -73,8 +77,9 @@ unsafe impl<R: Sync, T> Sync for Refused<R, T> {}
 // === impl Refused ===
 
 impl<R: Copy, T> Refused<R, T> {
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn new(reason: R, payload: T) -> Refused<R, T> {
+    pub fn new(reason: R, payload: T) -> Refused<R, T> {
         Refused { reason, payload }
     }
 
@@ -107,13 +112,15 @@ impl<R: fmt::Debug + fmt::Display, T> Error for Refused<R, T> {}
 // === impl ScheduleError ===
 
 impl<T> ScheduleError<T> {
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn full(payload: T) -> ScheduleError<T> {
+    pub fn full(payload: T) -> ScheduleError<T> {
         Refused::new(ScheduleReason::Full, payload)
     }
 
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn stopped(payload: T) -> ScheduleError<T> {
+    pub fn stopped(payload: T) -> ScheduleError<T> {
         Refused::new(ScheduleReason::Stopped, payload)
     }
 
@@ -137,3 +144,10 @@ display! { ScheduleReason {
 } }
 
 impl Error for ScheduleReason {}
+
+/// The kind is `Other`.
+impl From<ScheduleReason> for io::Error {
+    fn from(reason: ScheduleReason) -> io::Error {
+        io::Error::other(reason)
+    }
+}

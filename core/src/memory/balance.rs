@@ -35,7 +35,7 @@
 //! end, `M` is what it was when most of them lived: millions that are cancelled at once are dead
 //! until one sweep has gone through them.
 //!
-//! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
+//! *Tested by*: the unit tests below, `core/src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.
 
 use crate::sync::{CachePadded, Counter, IS_CHECKED, Ordering};
@@ -186,8 +186,7 @@ impl<T> Shared<T> {
 
     /// The number of living timers, published and unpublished, for checks while no thread is inside
     /// a call.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
-    pub(crate) fn balanced_living(&self) -> u64 {
+    pub fn balanced_living(&self) -> u64 {
         // ORDER: Relaxed - as in `publish`. (Not as `read` reads it: the sum must wrap.)
         let published = self.balance.engine.living.load(Ordering::Relaxed);
         published.wrapping_add(self.all_counters.untold_living())

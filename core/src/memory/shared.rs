@@ -209,9 +209,8 @@ impl<T> Shared<T> {
     }
 
     /// Whether there is a limit on pending timers.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines have what is exempt"))]
     #[inline]
-    pub(crate) fn has_limit(&self) -> bool {
+    pub fn has_limit(&self) -> bool {
         self.limit.is_some()
     }
 

@@ -23,7 +23,7 @@ mod alarm;
 mod elsewhere;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod linux;
-#[cfg(all(unix, feature = "inspect"))]
+#[cfg(unix)]
 mod sockets;
 
 use std::io;
@@ -36,7 +36,7 @@ pub use alarm::Alarm;
 pub use elsewhere::*;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use linux::*;
-#[cfg(all(unix, feature = "inspect"))]
+#[cfg(unix)]
 pub use sockets::{Event, wait_for_sockets};
 
 /// Whether the system pins threads. What macOS takes is a hint about threads that share memory, and

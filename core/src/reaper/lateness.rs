@@ -136,7 +136,8 @@ fn upper_ns(bucket: usize) -> u64 {
 
 impl Lateness {
     /// Sums up several histograms.
-    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Latenesses>) -> Lateness {
+    #[doc(hidden)]
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a Latenesses>) -> Lateness {
         let mut counts = vec![0_u64; BUCKETS];
         let mut max_ns = 0;
         for one in all {

@@ -12,6 +12,8 @@ mod ending;
 mod events;
 mod group;
 mod handover;
+#[cfg(feature = "serde")]
+mod json;
 mod lateness;
 mod lead;
 mod observer;

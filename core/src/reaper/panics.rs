@@ -7,7 +7,7 @@ use std::any::Any;
 use crate::sync::Arc;
 
 /// The panic of a payload, as passed to the callback of
-/// [`Builder::on_panic`](crate::Builder::on_panic).
+/// [`Builder::on_panic`][on].
 ///
 /// ```
 /// use tickless::{Engine, TaskPanic};
@@ -19,6 +19,8 @@ use crate::sync::Arc;
 /// # drop(engine);
 /// # Ok::<(), tickless::BuildError>(())
 /// ```
+///
+/// [on]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.on_panic
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct TaskPanic<'a> {

@@ -80,7 +80,7 @@ impl Spin {
         Spin { margin_ns: 0, adapts: false, share: 0, credit_ns: 0, earned_ns: 0 };
 
     /// For a reaper that waits in user space from `before` the time on, with at most this share of
-    /// a core (0 to 1). `before` is at most that share of a [`WINDOW`]: there is no credit for
+    /// a core (0 to 1). `before` is at most that share of a `WINDOW`: there is no credit for
     /// more.
     pub fn before(before: Duration, share: f64) -> Spin {
         Spin::new(saturating_ns(before), false, share)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, Counter, Ordering};
 
-/// A task that has kept its shard for longer than [`Builder::takeover`](crate::Builder::takeover)
+/// A task that has kept its shard for longer than [`Builder::takeover`][takeover]
 /// allows, and still has it, or lost it to another thread. It was running when it was noticed.
 ///
 /// ```
@@ -26,6 +26,8 @@ use crate::sync::{Arc, Counter, Ordering};
 /// drop(release);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [takeover]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StuckTask {
@@ -56,6 +58,15 @@ pub const SHARD_BITS: u32 = 11;
 const UNIT_NS: u64 = 1 << SHARD_BITS;
 
 const _: () = assert!(crate::time::MAX_SHARDS + 1 < 1 << SHARD_BITS, "it has room there");
+
+// === impl StuckTask ===
+
+impl StuckTask {
+    #[doc(hidden)]
+    pub fn new(shard: usize, thread: String, since: Instant, age: Duration) -> StuckTask {
+        StuckTask { shard, thread, since, age }
+    }
+}
 
 // === impl StuckThreads ===
 

@@ -53,8 +53,7 @@ impl Violation {
     ///
     /// # Errors
     /// The two numbers differ.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
-    pub(crate) fn unless_equal(what: &str, found: u64, counted: u64) -> Result<(), Violation> {
+    pub fn unless_equal(what: &str, found: u64, counted: u64) -> Result<(), Violation> {
         ensure!(found == counted, "{found} {what} were found, {counted} were counted");
         Ok(())
     }

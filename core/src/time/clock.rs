@@ -150,14 +150,15 @@ impl Clock {
     }
 
     /// The same clock, read from the system each time: see [`Clock::instant`].
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines are precise"))]
-    pub(crate) fn without_cycles(&self) -> Clock {
+    #[doc(hidden)]
+    pub fn without_cycles(&self) -> Clock {
         Clock { start_cycles: None, ..self.clone() }
     }
 
     /// Nanoseconds since the clock was made.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn now_ns(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         match (&self.manual, self.boot_start) {
             (Some(clock), _) => clock.elapsed_ns(),
             (None, None) => saturating_ns(self.start.elapsed()),
@@ -185,8 +186,9 @@ impl Clock {
 
     /// Asks the system now and then whether it still keeps time by the cycle counter, if threads
     /// may carry the clock on by it. Not for threads that schedule: it may open a file.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn look_again(&self) {
+    pub fn look_again(&self) {
         if self.start_cycles.is_some() {
             cycles::look_again();
         }
@@ -200,15 +202,15 @@ impl Clock {
 
     /// The instant at which the clock was made, if the clock shows how much later an instant is: it
     /// does not count suspended time.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines meet instants"))]
-    pub(crate) fn steady_start(&self) -> Option<Instant> {
+    #[doc(hidden)]
+    pub fn steady_start(&self) -> Option<Instant> {
         self.boot_start.is_none().then_some(self.start)
     }
 
     /// `instant` in nanoseconds since the clock was made; an earlier instant is zero.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines meet instants"))]
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn ns_at(&self, instant: Instant) -> u64 {
+    pub fn ns_at(&self, instant: Instant) -> u64 {
         if let Some(boot_start) = self.boot_start {
             return boot_ns_at(boot_start, instant);
         }
@@ -216,8 +218,9 @@ impl Clock {
     }
 
     /// The instant `ns` after the clock was made; `None` where the platform has none.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn instant_at(&self, ns: u64) -> Option<Instant> {
+    pub fn instant_at(&self, ns: u64) -> Option<Instant> {
         if let Some(boot_start) = self.boot_start {
             return instant_at_boot(boot_start, ns);
         }
@@ -300,23 +303,19 @@ impl ManualClock {
     }
 
     /// Whether the two move together.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines are moved together"))]
     pub(crate) fn is_same(&self, other: &ManualClock) -> bool {
         Arc::ptr_eq(&self.elapsed_ns, &other.elapsed_ns)
     }
 
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn elapsed_ns(&self) -> u64 {
+    pub fn elapsed_ns(&self) -> u64 {
         // ORDER: Relaxed - a clock publishes nothing but itself; a caller that needs "after the
         // clock moved" also needs a handshake of its own.
         self.elapsed_ns.load(Ordering::Relaxed)
     }
 
     /// Moves the clock to `ns`, never back.
-    #[cfg_attr(
-        any(loom, shuttle),
-        expect(dead_code, reason = "only engines move clocks to a time")
-    )]
     pub(crate) fn move_to_ns(&self, ns: u64) {
         // ORDER: Relaxed - as in `elapsed_ns`; an atomic maximum keeps the clock monotonic when
         // several threads move it.

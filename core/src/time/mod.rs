@@ -2,11 +2,13 @@
 
 mod clock;
 mod cycles;
+mod driven;
 mod grid;
 mod scale;
 pub mod thread_clock;
 
 pub use clock::{Clock, ManualClock};
+pub use driven::{Drivable, Driven, advance_to};
 pub use grid::{left_of_period, next_on_grid};
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;

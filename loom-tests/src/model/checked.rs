@@ -29,10 +29,10 @@ pub(super) fn run(bound: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(move || {
         // All threads of a model are run by one thread of the system: this one.
         INTERLEAVINGS.set(INTERLEAVINGS.get() + 1);
-        tickless::sync::end_iteration();
+        tickless_core::sync::end_iteration();
         body();
     });
-    tickless::sync::end_iteration();
+    tickless_core::sync::end_iteration();
     let (count, time) = (INTERLEAVINGS.get(), begin.elapsed());
     eprintln!("{count} interleavings with up to {bound} preemptions in {time:.2?}");
 }

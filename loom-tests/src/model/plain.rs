@@ -9,7 +9,7 @@ const RUNS: u64 = 100;
 pub(super) fn run(_bound: usize, body: impl Fn() + Send + Sync + 'static) {
     // The epoch's first use makes its collector, behind a lock of the standard library, into which
     // ThreadSanitizer cannot see: let no two threads race for it.
-    drop(tickless::entry::read());
+    drop(tickless_core::entry::read());
     for _ in 0..common::scaled(RUNS) {
         body();
     }

@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::protocol::Decision::{self, Cancelled, Completed, Expired};
-use tickless::protocol::hold::{Came, Decided, HoldWord, Released};
-use tickless::sync::{AtomicU32, Counter, Mutex, Ordering::Relaxed, UnsafeCell};
+use tickless_core::protocol::Decision::{self, Cancelled, Completed, Expired};
+use tickless_core::protocol::hold::{Came, Decided, HoldWord, Released};
+use tickless_core::sync::{AtomicU32, Counter, Mutex, Ordering::Relaxed, UnsafeCell};
 
 /// The holder's own try completed the operation.
 const COMPLETED: Released<Decision> = Released::Finish { how: Completed, by_holder: true };

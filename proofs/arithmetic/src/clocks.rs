@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tickless::protocol::pulse::{Pulse, Verdict};
-use tickless::reaper::Spin;
-use tickless::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, WINDOW_NS, Wait};
-use tickless::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
-use tickless::time::{Clock, ManualClock, ThreadClock};
+use tickless_core::protocol::pulse::{Pulse, Verdict};
+use tickless_core::reaper::Spin;
+use tickless_core::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, WINDOW_NS, Wait};
+use tickless_core::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
+use tickless_core::time::{Clock, ManualClock, ThreadClock};
 
 use crate::draw::Draw;
 use crate::lines::{Lines, NONE, numbers, or_none};

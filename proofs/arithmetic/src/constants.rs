@@ -1,12 +1,12 @@
 //! The constants that the formulas take from the code.
 
-use tickless::entry::{DEADLINE_SHIFT, LEVEL_BITS, VERSION_BITS, VERSION_SHIFT};
-use tickless::memory::SEATS;
-use tickless::memory::balance::DEAD_AT_LEAST;
-use tickless::reaper::{SUB_BITS, spin, stuck};
-use tickless::shard::{HELP, NEAR};
-use tickless::time::{MAX_LEVELS, MAX_SHARDS, MAX_SLOTS, Tick, thread_clock};
-use tickless::wheel::SEGMENT;
+use tickless_core::entry::{DEADLINE_SHIFT, LEVEL_BITS, VERSION_BITS, VERSION_SHIFT};
+use tickless_core::memory::SEATS;
+use tickless_core::memory::balance::DEAD_AT_LEAST;
+use tickless_core::reaper::{SUB_BITS, spin, stuck};
+use tickless_core::shard::{HELP, NEAR};
+use tickless_core::time::{MAX_LEVELS, MAX_SHARDS, MAX_SLOTS, Tick, thread_clock};
+use tickless_core::wheel::SEGMENT;
 
 use crate::lines::Lines;
 

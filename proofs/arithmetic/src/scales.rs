@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tickless::time::{Scale, Tick, left_of_period, next_on_grid, saturating_ns};
 use tickless_c::tickless_timeout_ms;
+use tickless_core::time::{Scale, Tick, left_of_period, next_on_grid, saturating_ns};
 
 use crate::draw::Draw;
 use crate::lines::{Lines, numbers, or_none};

@@ -3,12 +3,12 @@
 use std::mem;
 use std::time::Duration;
 
-use tickless::doorbell::{Bell, Doorbell};
-use tickless::memory::Shared;
-use tickless::shard::Shard;
-use tickless::time::{Place, Tick};
-use tickless::wheel::Wheel;
 use tickless::{Driver, Engine, ManualClock, When};
+use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::memory::Shared;
+use tickless_core::shard::Shard;
+use tickless_core::time::{Place, Tick};
+use tickless_core::wheel::Wheel;
 
 use crate::draw::Draw;
 use crate::lines::{Lines, NONE, numbers};

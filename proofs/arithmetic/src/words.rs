@@ -1,10 +1,10 @@
 //! Words that have several fields, and numbers for decisions.
 
-use tickless::doorbell::{Bell, Doorbell, Hook};
-use tickless::entry::{Filed, Phase, Word};
-use tickless::memory::balance::{are_a_share, are_too_many};
-use tickless::reaper::{Latenesses, Seen, StuckThreads};
-use tickless::time::{MAX_LEVELS, MAX_SHARDS, Tick};
+use tickless_core::doorbell::{Bell, Doorbell, Hook};
+use tickless_core::entry::{Filed, Phase, Word};
+use tickless_core::memory::balance::{are_a_share, are_too_many};
+use tickless_core::reaper::{Latenesses, Seen, StuckThreads};
+use tickless_core::time::{MAX_LEVELS, MAX_SHARDS, Tick};
 
 use crate::draw::Draw;
 use crate::lines::{Lines, numbers};

@@ -3,13 +3,13 @@
 use std::panic::Location;
 
 use coherence_machine as machine;
-use tickless::sync::coherence::{self, Observer};
+use tickless_core::sync::coherence::{self, Observer};
 
 struct Told;
 
 /// A clock that is moved by hand is the program's. In production, time comes from the processor's
 /// counter and from the system, which no core writes.
-const CLOCK: &str = "src/time/clock.rs";
+const CLOCK: &str = "core/src/time/clock.rs";
 
 /// From now on, the machine is told.
 pub(crate) fn begin() {

@@ -6,8 +6,8 @@ use crate::os::block_signals;
 use crate::sync::{Arc, Mutex, thread};
 
 use super::crew::Crew;
-use super::queue::Queue;
 use super::{Full, Inner, Pool, PoolError};
+use tickless_core::dispatch::queue::Queue;
 
 /// Configures a [`Pool`].
 ///

@@ -10,7 +10,7 @@ use crate::dispatch::waits::{Post, serve};
 use crate::dispatch::{Party, contained, work_to_the_end_for, works_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
-use super::queue::{Done, Queue};
+use tickless_core::dispatch::queue::{Done, Queue};
 
 /// The state that workers and pool share.
 pub(super) struct Crew<T> {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::error::Refused;
+use tickless_core::error::Refused;
 
 use super::builder::MAX_THREADS;
 

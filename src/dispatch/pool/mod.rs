@@ -8,8 +8,6 @@ mod builder;
 mod crew;
 mod error;
 #[doc(hidden)]
-pub mod queue;
-
 use std::mem;
 
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
@@ -22,8 +20,9 @@ use super::{Batch, Due, Handler, Monitor, Task};
 pub use builder::PoolBuilder;
 use crew::Crew;
 pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
-pub use queue::PoolStats;
-use queue::{Patience, Pushed, Source};
+#[doc(inline)]
+pub use tickless_core::dispatch::queue::PoolStats;
+use tickless_core::dispatch::queue::{Patience, Pushed, Source};
 
 /// A bounded pool of threads, as a handler for an engine: the reaper hands payloads over and
 /// continues, so that a slow task does not delay timers.
@@ -333,17 +332,5 @@ where
 
     fn waits(&mut self, is_waiting: bool) {
         self.batch.waits(is_waiting);
-    }
-}
-
-impl<T> Source for Option<T> {
-    type Item = T;
-
-    fn left(&self) -> usize {
-        usize::from(self.is_some())
-    }
-
-    fn pull(&mut self) -> Option<T> {
-        self.take()
     }
 }

@@ -2,7 +2,7 @@
 //! `docs/json.md`, which users rely on.
 //!
 //! Durations are whole nanoseconds, in fields whose names end in `_ns`. Points in time are written
-//! as distances.
+//! as distances. (Those of a reaper are in the core: `reaper/json.rs`.)
 //!
 //! *Owner*: none: these are values.
 //!
@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::reaper::{Lateness, StuckTask};
 use crate::time::saturating_ns;
 
 use super::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
@@ -124,7 +123,7 @@ fn distance_ns(from: Instant, to: Instant) -> i64 {
     if to < from { -ns(from, to) } else { ns(to, from) }
 }
 
-// === impl Stats, Lateness ===
+// === impl Stats ===
 
 impl Serialize for Stats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -151,19 +150,7 @@ impl Serialize for Stats {
     }
 }
 
-impl Serialize for Lateness {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fields!(serializer, "Lateness", {
-            "count": self.count,
-            "p50_ns": saturating_ns(self.p50),
-            "p99_ns": saturating_ns(self.p99),
-            "p999_ns": saturating_ns(self.p999),
-            "max_ns": saturating_ns(self.max),
-        })
-    }
-}
-
-// === impl Overdue, StuckTask ===
+// === impl Overdue ===
 
 impl Serialize for Overdue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -171,16 +158,6 @@ impl Serialize for Overdue {
             "oldest_ns": saturating_ns(self.oldest),
             "shards": self.shards,
             "stuck": self.stuck,
-        })
-    }
-}
-
-impl Serialize for StuckTask {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fields!(serializer, "StuckTask", {
-            "shard": self.shard,
-            "thread": self.thread,
-            "age_ns": saturating_ns(self.age),
         })
     }
 }

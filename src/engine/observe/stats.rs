@@ -153,7 +153,7 @@ impl fmt::Display for Stats {
             ("stuck now", self.stuck as u64),
         ];
         let reapers = table(["reapers", "count"], reapers.map(row));
-        let Lateness { count, p50, p99, p999, max } = self.lateness;
+        let Lateness { count, p50, p99, p999, max, .. } = self.lateness;
         let bounds = [("of 50 %", p50), ("of 99 %", p99), ("of 99.9 %", p999), ("of all", max)];
         let bounds = bounds.map(|(name, late)| [name.to_owned(), format!("{late:?}")]);
         let bounds = bounds.into_iter().filter(|_| count > 0);

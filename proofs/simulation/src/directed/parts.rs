@@ -4,16 +4,16 @@ use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
-use tickless::memory::Shared;
-use tickless::producer::{self, Moved, Producer};
-use tickless::reaper::{Ending, Observer, Reaper};
-use tickless::shard::Shard;
-use tickless::sync::AtomicBool;
-use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
+use tickless_core::dispatch::InHand;
+use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::memory::Shared;
+use tickless_core::producer::{self, Moved, Producer};
+use tickless_core::reaper::{Ending, Observer, Reaper};
+use tickless_core::shard::Shard;
+use tickless_core::sync::AtomicBool;
+use tickless_core::time::Scale;
 
 /// A shard and what it shares.
 fn shard() -> (Shard<u32>, Shared<u32>) {

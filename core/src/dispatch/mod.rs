@@ -1,0 +1,22 @@
+//! Dispatch, as far as a reaper takes part: the handler and its batches, the payloads in hand, and
+//! what becomes of their panics. And the queue of a pool, for the models.
+//!
+//! The handlers with threads, channels and runtimes of their own are in the crate `tickless`.
+
+mod batch;
+mod handler;
+mod in_hand;
+mod panics;
+mod progress;
+pub mod queue;
+mod slow;
+mod task;
+
+pub use batch::{Batch, Due};
+pub use handler::{Handler, Inline, IntoPayload};
+pub use in_hand::{InHand, Line, Payloads, TakenOver};
+pub use panics::{Panics, contained, contained_or, drop_each};
+pub use progress::Progress;
+pub use slow::{OnSlowTask, SlowRule, SlowTask};
+pub(crate) use slow::{Sample, Stopwatch};
+pub use task::{Runs, Task, ordinary};
