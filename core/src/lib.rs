@@ -9,6 +9,8 @@ mod macros;
 // 0
 pub mod error;
 pub mod os;
+// Most of it is the standard library's, with links of its own.
+#[doc(hidden)]
 pub mod sync;
 pub mod time;
 

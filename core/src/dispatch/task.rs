@@ -37,6 +37,7 @@ pub struct Task {
 
 /// A value that is run in place of a closure, and that can be taken out of its task again. Dropping
 /// it unrun drops it.
+#[doc(hidden)]
 pub trait Runs: Send + 'static {
     /// Whether the limit on pending timers does not count it.
     const IS_EXEMPT: bool = false;

@@ -21,6 +21,7 @@ use super::{Clock, ManualClock, saturating_ns};
 pub trait Driven: Drivable {}
 
 /// What is needed to move an engine's time.
+#[doc(hidden)]
 pub trait Drivable {
     /// The engine's clock.
     fn clock(&self) -> &Clock;
