@@ -7,8 +7,6 @@
 
 #[path = "../../fuzz/ops_model.rs"]
 mod ops_model;
-#[path = "../../tests/common/replay.rs"]
-mod replay;
 #[path = "../../fuzz/when.rs"]
 mod when;
 

@@ -1,8 +1,5 @@
 //! The engine of code that names none: what a thread or a future has entered, or the process's.
 
-#[path = "common/polling.rs"]
-mod polling;
-
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -11,7 +8,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use polling::{bell, poll};
+use support::polling::{bell, poll};
 use tickless::future::FutureExt;
 use tickless::{Engine, ManualClock};
 

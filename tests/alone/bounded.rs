@@ -4,24 +4,16 @@
 //!
 //! Entries are counted while nobody cancels: a count over threads that go on counting is none.
 
-#[path = "common/alone.rs"]
-mod alone;
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/random.rs"]
-mod random;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use alone::alone;
-use common::scaled;
-use counting::{Counting, live, made_here};
-use random::Random;
+use support::alone::alone;
+use support::counting::{Counting, live, made_here};
+use support::random::Random;
+use support::scaled;
 use tickless::{Builder, Engine, Handle, ManualClock};
 
 #[global_allocator]

@@ -2,17 +2,12 @@
 //!
 //! One test alone in its binary: every block that any thread allocates is counted.
 
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/leaks.rs"]
-mod leaks;
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use counting::{Counting, Live, free_what_waits_for_readers, live, made_here};
-use leaks::is_no_more_than;
+use support::counting::{Counting, Live, free_what_waits_for_readers, live, made_here};
+use support::leaks::is_no_more_than;
 use tickless::{Engine, ManualClock};
 
 #[global_allocator]

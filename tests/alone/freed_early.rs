@@ -3,14 +3,11 @@
 //!
 //! One test alone in its binary: every block that any thread allocates is counted.
 
-#[path = "common/counting.rs"]
-mod counting;
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use counting::{Counting, free_what_waits_for_readers, live, made_here};
+use support::counting::{Counting, free_what_waits_for_readers, live, made_here};
 use tickless::{Engine, Handle, ManualClock};
 
 #[global_allocator]

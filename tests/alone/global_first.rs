@@ -1,13 +1,10 @@
 //! The engine that a process shares. Not for ThreadSanitizer: the thread that waits while another
 //! thread is the first does so inside the standard library.
 
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::sync::Mutex;
 use std::time::Duration;
 
-use threads::on_threads;
+use support::threads::on_threads;
 use tickless::Engine;
 
 #[test]

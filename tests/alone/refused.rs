@@ -3,19 +3,14 @@
 
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 
-#[path = "common/child.rs"]
-mod child;
-#[path = "common/refuse.rs"]
-mod refuse;
-
 use std::ffi::{c_int, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use child::in_a_child;
-use refuse::refuse;
+use support::child::in_a_child;
+use support::refuse::refuse;
 use tickless::{Builder, Engine, StuckTask};
 
 const MS: Duration = Duration::from_millis(1);

@@ -3,23 +3,15 @@
 //!
 //! One test alone in its binary: every block that any thread allocates is counted.
 
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/leaks.rs"]
-mod leaks;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use counting::{Counting, Live, free_what_waits_for_readers, live, made_here};
-use leaks::is_no_more_than;
+use support::counting::{Counting, Live, free_what_waits_for_readers, live, made_here};
+use support::leaks::is_no_more_than;
+use support::scaled;
+use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ResetError};
-use token::{Fates, Token};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;

@@ -1,14 +1,11 @@
 //! Events and spans: each with its target, level and fields, once.
 
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::fmt::{Debug, Write};
 use std::panic;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
+use support::planned::{panic_as_planned, quietly};
 use tickless::{Batch, Builder, Engine, ManualClock};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};

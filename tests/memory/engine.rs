@@ -1,33 +1,21 @@
 //! Allocation: a steady state allocates nothing, and memory is bounded by what is live.
 
-mod alloc_apis;
-#[path = "common/alone.rs"]
-mod alone;
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/steady.rs"]
-mod steady;
+mod apis;
 
 use std::hint::black_box;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use alone::alone;
-use common::scaled;
-use counting::{Counting, free_what_waits_for_readers, live, made_here};
-use random::Random;
-use steady::assert_settles;
+use crate::settled::assert_settles;
+use support::alone::alone;
+use support::counting::{free_what_waits_for_readers, live, made_here};
+use support::random::Random;
+use support::scaled;
 use tickless::netty::{HashedWheelTimer, IntoTask, Timeout};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, Schedule};
 use tickless::wait::Ended;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, Waitable};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

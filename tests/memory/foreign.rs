@@ -4,11 +4,6 @@
 //! In each test an engine gives much memory back to the allocator, which is when it collects. What
 //! was planted on the default collector is ripe by then, and runs as soon as the test asks for it.
 
-#[path = "common/alone.rs"]
-mod alone;
-#[path = "common/counting.rs"]
-mod counting;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,12 +11,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use alone::alone;
-use counting::{Counting, free_what_waits_for_readers, live, made_here};
+use support::alone::alone;
+use support::counting::{free_what_waits_for_readers, live, made_here};
 use tickless::{Engine, Handle, ManualClock};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// More timers than a thread's free list and the depot of one shard have room for, by far.
 const MANY: usize = 10_000;

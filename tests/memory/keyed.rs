@@ -3,34 +3,19 @@
 //!
 //! Every block that any thread allocates is counted, so that only one test runs at a time.
 
-#[path = "common/alone.rs"]
-mod alone;
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/keyed_timers.rs"]
-mod keyed_timers;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use alone::alone;
-use common::scaled;
-use counting::{Counting, free_what_waits_for_readers, live, made_here};
-use keyed_timers::by_hand;
-use random::Random;
-use threads::on_threads;
+use support::alone::alone;
+use support::counting::{Live, free_what_waits_for_readers, live, made_here};
+use support::keyed_timers::by_hand;
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::keyed::{KeyedTimers, TtlMap};
 use tickless::{Engine, ManualClock};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -244,7 +229,7 @@ fn the_table_shrinks_as_keys_go() {
         timers.schedule_keyed(key, MS, || ()).unwrap();
     }
     // Entries of the engine lie in its depot after that, in blocks of their own.
-    let apart_from_entries = |live: counting::Live| live.bytes - live.entry_bytes;
+    let apart_from_entries = |live: Live| live.bytes - live.entry_bytes;
     let most = apart_from_entries(live()) - apart_from_entries(before);
     engine.advance(MS).unwrap();
     assert!(timers.is_empty());

@@ -3,36 +3,19 @@
 //!
 //! Every block that any thread allocates is counted, so that only one test runs at a time.
 
-#[path = "common/alone.rs"]
-mod alone;
-#[path = "common/by_hand.rs"]
-mod by_hand;
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use alone::alone;
-use by_hand::by_hand;
-use common::scaled;
-use counting::{Counting, free_what_waits_for_readers, live, made_here};
-use operation::{End, Op};
-use random::Random;
-use threads::on_threads;
+use support::alone::alone;
+use support::by_hand::by_hand;
+use support::counting::{free_what_waits_for_readers, live, made_here};
+use support::operation::{End, Op};
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::Engine;
 use tickless::purgatory::{Arrival, Delayed, Operation, Purgatory};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

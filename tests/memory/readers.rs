@@ -1,27 +1,15 @@
 //! Waiting: what is freed waits for readers, and for no others. A reader that stands still holds
 //! back little, however long it stays.
 
-#[path = "common/alone.rs"]
-mod alone;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/patience.rs"]
-mod patience;
-#[path = "common/until.rs"]
-mod until;
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use alone::alone;
-use counting::{Counting, live, made_here};
+use support::alone::alone;
+use support::counting::{live, made_here};
+use support::until::wait_until;
 use tickless::entry::{read, waiting};
 use tickless::{Engine, ManualClock};
-use until::wait_until;
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// More timers than a thread's free list and the depot of one shard have room for, by far.
 const MANY: usize = 10_000;

@@ -1,23 +1,12 @@
 //! Segments: what a level with a million buckets costs the thread that files the first timer on it.
 
-#[path = "common/alone.rs"]
-mod alone;
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/random.rs"]
-mod random;
-
 use std::time::Duration;
 
-use alone::alone;
-use common::scaled;
-use counting::{Counting, here};
-use random::Random;
+use support::alone::alone;
+use support::counting::here;
+use support::random::Random;
+use support::scaled;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -36,6 +25,7 @@ fn engine(slots: u32) -> Engine<u64> {
 
 #[test]
 fn what_a_thread_owns_is_counted_to_the_byte() {
+    let _alone = alone();
     let before = here();
     let block = vec![0_u8; 12_345];
     assert_eq!(here().bytes - before.bytes, 12_345, "the allocator that counts is in use");
@@ -66,6 +56,7 @@ fn a_timer_makes_one_segment_of_its_level_and_the_next_in_it_none() {
 
 #[test]
 fn timers_all_over_a_wheel_with_a_million_slots_are_found_cancelled_swept_fired_and_returned() {
+    let _alone = alone();
     let timers = scaled(20_000);
     let engine = engine(SLOTS);
     let random = &mut Random::new(16);

@@ -1,30 +1,15 @@
 //! What sleeps allocate: nothing, once the engine has memory for their timers.
 
-#[path = "common/alone.rs"]
-mod alone;
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-#[path = "common/hands.rs"]
-mod hands;
-#[path = "common/polling.rs"]
-mod polling;
-#[path = "common/steady.rs"]
-mod steady;
-
 use std::future::{pending, ready};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use alone::alone;
-use common::scaled;
-use counting::{Counting, free_what_waits_for_readers, here, live, made_here};
-use hands::engine_by_hand;
-use polling::{bell, poll};
-use steady::assert_settles;
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use crate::settled::assert_settles;
+use support::alone::alone;
+use support::counting::{free_what_waits_for_readers, here, live, made_here};
+use support::hands::engine_by_hand;
+use support::polling::{bell, poll};
+use support::scaled;
 
 const MS: Duration = Duration::from_millis(1);
 

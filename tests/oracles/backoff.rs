@@ -4,7 +4,7 @@ use std::iter;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::planned::{panic_as_planned, quietly};
+use support::planned::{panic_as_planned, quietly};
 use tickless::periodic::{Backoff, End, Jitter, Outcome, Retry};
 use tickless::{Engine, ManualClock};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::engine_model::case::{Case, Free};
-use crate::replay::replay;
 use crate::{builder_model, engine_model, shard_model};
+use support::replay::replay;
 
 fn corpus() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus"))

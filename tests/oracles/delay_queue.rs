@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::queued::{Queued, ms, queued};
-use crate::random::Random;
+use support::queued::{Queued, ms, queued};
+use support::random::Random;
+use support::scaled;
 use tickless::future::delay_queue::Key;
 
 /// What the task was told when it polled last.

@@ -8,10 +8,10 @@ use crate::engine_model::case::{
 };
 use crate::engine_model::{run, run_in_crowds};
 use crate::histories::when;
-use crate::hold::hold;
 use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use support::hold::hold;
 
 /// How many histories a test draws, times the environment's TICKLESS_TEST_SCALE, and how long they
 /// are at most.

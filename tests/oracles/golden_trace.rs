@@ -134,7 +134,7 @@ impl Drop for Bench {
 }
 
 fn golden() -> Value {
-    serde_json::from_str(include_str!("data/golden-trace.json")).unwrap()
+    serde_json::from_str(include_str!("../data/golden-trace.json")).unwrap()
 }
 
 fn number(value: &Value) -> u64 {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::keyed_timers::by_hand;
-use crate::random::Random;
-use crate::token::Fates;
+use support::keyed_timers::by_hand;
+use support::random::Random;
+use support::scaled;
+use support::token::Fates;
 use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, Task};

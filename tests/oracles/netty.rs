@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::histories::when;
-use crate::hold::hold;
-use crate::planned::{panic_as_planned, quietly};
 use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use support::hold::hold;
+use support::planned::{panic_as_planned, quietly};
 use tickless::local::Geometry;
 use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
 use tickless::{ManualClock, Tick};

@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::hold::hold;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use support::hold::hold;
 use tickless::periodic::{Periodic, Run, Schedule};
 use tickless::{Engine, ManualClock};
 

@@ -10,14 +10,14 @@ mod real;
 
 use std::collections::BTreeSet;
 
-use crate::hold::hold;
-use crate::operation::Call;
-use crate::planned::quietly;
 use case::{Act, Arrived, Case, Line, Spec, Step, UNIT, World};
 use naive::Naive;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use real::Real;
+use support::hold::hold;
+use support::operation::Call;
+use support::planned::quietly;
 
 // === histories ===
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::common::scaled;
+use support::scaled;
 use tickless::scope::{Key, Scope};
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError};
 

@@ -3,11 +3,11 @@
 //! The model is `fuzz/shard_model.rs`; here histories are drawn at random and made small.
 
 use crate::histories::when;
-use crate::hold::hold;
 use crate::shard_model::{Case, Op, SHAPES, run, run_in_crowds};
 use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use support::hold::hold;
 
 const CASES: u64 = 200;
 const STEPS: usize = 80;

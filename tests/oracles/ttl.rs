@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::random::Random;
-use crate::token::{Fates, Token};
+use support::random::Random;
+use support::scaled;
+use support::token::{Fates, Token};
 use tickless::keyed::{ResetError, TtlMap};
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};

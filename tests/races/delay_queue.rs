@@ -7,10 +7,10 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::emptied::assert_empties;
-use crate::parking::block_on;
-use crate::random::Random;
+use support::emptied::assert_empties;
+use support::parking::block_on;
+use support::random::Random;
+use support::scaled;
 use tickless::Engine;
 use tickless::future::{DelayQueue, SleepError};
 // One that ThreadSanitizer can follow.

@@ -8,12 +8,12 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::emptied::assert_empties;
-use crate::parking::block_on;
-use crate::polling::{Bell, bell, poll};
-use crate::random::Random;
-use crate::threads::on_threads;
+use support::emptied::assert_empties;
+use support::parking::block_on;
+use support::polling::{Bell, bell, poll};
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::Engine;
 use tickless::future::{Sleep, SleepError};
 // One that ThreadSanitizer can follow.

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use support::patience::PATIENCE;
 use tickless::Engine;
-
-use crate::patience::PATIENCE;
 
 const PATHS: [&str; 4] = ["/snapshot.json", "/overdue.json", "/stats.json", "/callers.json"];
 

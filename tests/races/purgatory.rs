@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::emptied::assert_empties;
-use crate::operation::{Call, End, Op};
-use crate::random::Random;
-use crate::threads::on_threads;
-use crate::until::wait_until;
+use support::emptied::assert_empties;
+use support::operation::{Call, End, Op};
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
+use support::until::wait_until;
 use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats, WatchReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

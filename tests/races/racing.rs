@@ -3,10 +3,9 @@
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
+use support::patience::PATIENCE;
+use support::random::Random;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
-
-use crate::patience::PATIENCE;
-use crate::random::Random;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,10 +4,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
 use crate::racing::dawdle;
-use crate::random::Random;
-use crate::token::{Fates, Token};
+use support::random::Random;
+use support::scaled;
+use support::token::{Fates, Token};
 use tickless::scope::Scope;
 use tickless::{Batch, Builder, Engine};
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::random::Random;
-use crate::threads::on_threads;
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::Engine;
 use tickless::keyed::{ResetError, TtlMap};
 

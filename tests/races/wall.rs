@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::wall::WallTimers;
 use tickless::{Engine, Task};
-
-use crate::common::scaled;
-use crate::random::Random;
-use crate::threads::on_threads;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -3,8 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use crate::planned::panic_as_planned;
+use support::planned::panic_as_planned;
 
 /// A key that panics in its hash, in comparisons, or when it is dropped, while it is told to.
 #[derive(Clone)]

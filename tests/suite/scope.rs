@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::hands::engine_by_hand;
-use crate::patience::PATIENCE;
-use crate::token::{Fates, Token};
+use support::hands::engine_by_hand;
+use support::patience::PATIENCE;
+use support::token::{Fates, Token};
 use tickless::scope::Scope;
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError, State};
 

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use crate::planned::{Planned, panic_as_planned, quietly};
-use crate::token::Fates;
+use support::planned::{Planned, panic_as_planned, quietly};
+use support::token::Fates;
 use tickless::dispatch::Channel;
 use tickless::wait::{self, Ended, Guarded, Stage, WaitError};
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError, Task, Waitable};

@@ -1,22 +1,15 @@
 //! The house rules that a machine can check, one test per rule. A failure lists each offence with
 //! its file and line.
 //!
-//! The rules are functions over sources, in `tidy/`, and each is tried on planted offences beside
-//! it, so that a rule which finds nothing is known to look.
+//! The rules are functions over sources, beside this, and each is tried on planted offences where
+//! it stands, so that a rule which finds nothing is known to look.
 
-#[path = "tidy/checks.rs"]
 mod checks;
-#[path = "tidy/documents.rs"]
 mod documents;
-#[path = "tidy/floors.rs"]
 mod floors;
-#[path = "tidy/order.rs"]
 mod order;
-#[path = "tidy/paths.rs"]
 mod paths;
-#[path = "tidy/shape.rs"]
 mod shape;
-#[path = "tidy/source.rs"]
 mod source;
 
 use source::{crate_files, tree};
@@ -38,7 +31,7 @@ fn threads_locks_the_epoch_and_the_system_are_named_behind_their_doors_only() {
 
 #[test]
 fn tests_under_threadsanitizer_use_locks_that_it_sees() {
-    assert_none(floors::unseen_locks(&tree(), &documents::document("tests/races/main.rs")));
+    assert_none(floors::unseen_locks(&tree()));
 }
 
 #[test]
@@ -117,5 +110,5 @@ fn only_the_tests_of_real_time_look_at_it() {
 
 #[test]
 fn every_file_of_tests_is_run() {
-    assert_none(documents::forgotten_tests());
+    assert_none(documents::forgotten_tests(&tree()));
 }

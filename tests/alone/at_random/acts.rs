@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tickless::{Engine, When};
 // One that ThreadSanitizer can follow.
+use support::account::{Book, Item, Timer};
+use support::random::Random;
 use tickless::sync::Mutex;
-
-use crate::account::{Book, Item, Timer};
-use crate::random::Random;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -4,37 +4,24 @@
 //!
 //! Seeds are fixed and printed. `TICKLESS_TEST_SCALE` makes millions of operations of thousands.
 
-#[path = "common/account.rs"]
-mod account;
-#[path = "common/acts.rs"]
 mod acts;
-mod common;
 #[cfg(all(target_os = "linux", not(tsan)))]
-#[path = "common/freezer.rs"]
 mod freezer;
-#[path = "common/patience.rs"]
-mod patience;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/until.rs"]
-mod until;
-#[path = "common/watchdog.rs"]
-mod watchdog;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use account::{Book, Item, Sums, run_all};
 use acts::Actor;
-use common::scaled;
 use crossbeam_epoch as epoch;
+use support::account::{Book, Item, Sums, run_all};
+use support::scaled;
 // One that ThreadSanitizer can follow.
+use support::until::wait_until;
+use support::watchdog::{Pulse, watched};
 use tickless::sync::Mutex;
 use tickless::{Builder, Engine};
-use until::wait_until;
-use watchdog::{Pulse, watched};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const THREADS: u64 = 4;

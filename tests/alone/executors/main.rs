@@ -1,7 +1,6 @@
 //! The same asynchronous code on every executor: tokio with threads and without, smol, and none.
 
 #[macro_use]
-#[path = "common/executors.rs"]
 mod executors;
 
 use std::future::{Future, pending, poll_fn, ready};

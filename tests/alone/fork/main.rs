@@ -2,9 +2,6 @@
 //! nothing that it does may reach the parent.
 #![cfg(unix)]
 
-#[path = "common/child.rs"]
-mod child;
-#[path = "fork/waits.rs"]
 mod waits;
 
 use std::future::{Future, pending};
@@ -14,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use child::in_a_child;
+use support::child::in_a_child;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
 use tickless::netty::HashedWheelTimer;

@@ -7,8 +7,8 @@ use tickless::Engine;
 use tickless::periodic::End;
 use tickless::wait::{Ended, Stage, WaitError};
 
-use crate::child::in_a_child;
 use crate::{HOUR, MS, PATIENCE};
+use support::child::in_a_child;
 
 #[test]
 fn a_child_waits_for_no_task_of_the_parent() {

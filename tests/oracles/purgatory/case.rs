@@ -1,8 +1,7 @@
 //! What a history of a purgatory is made of, and what the two that live through it have to do.
 
 use std::mem;
-
-use crate::operation::Call;
+use support::operation::Call;
 
 /// A history.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use tickless::purgatory::Decision;
 
 use super::case::{Act, Arrived, Line, Spec, World, due, take_deed};
-use crate::operation::Call;
+use support::operation::Call;
 
 /// A purgatory of one thread.
 #[derive(Default)]

@@ -8,8 +8,8 @@ use tickless::purgatory::{Arrival, Decision, Delayed, Purgatory, WatchReason};
 use tickless::{Engine, ManualClock};
 
 use super::case::{Act, Arrived, Line, Spec, World, due, take_deed};
-use crate::operation::{Call, Op};
-use crate::planned::panic_as_planned;
+use support::operation::{Call, Op};
+use support::planned::panic_as_planned;
 
 const TICK: Duration = Duration::from_millis(1);
 

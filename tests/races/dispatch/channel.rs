@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::token::{Fates, Token};
+use support::patience::PATIENCE;
+use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
 use tickless::{Builder, Engine, Handler, ManualClock};
 

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use support::parking::block_on;
+use support::patience::PATIENCE;
+use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 use tickless::periodic::Run;
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
-
-use crate::parking::block_on;
-use crate::patience::PATIENCE;
-use crate::slow::Slow;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// An engine whose tasks run on a pool of one thread.

@@ -4,8 +4,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::slow::Slow;
+use support::patience::PATIENCE;
+use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolStats};
 use tickless::{Batch, Engine, ManualClock, Task};
 

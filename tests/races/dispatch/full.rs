@@ -4,12 +4,12 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use crate::planned::{panic_as_planned, quietly};
-use crate::slow::Slow;
+use support::planned::{panic_as_planned, quietly};
+use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
-use crate::patience::PATIENCE;
-use crate::token::Fates;
+use support::patience::PATIENCE;
+use support::token::Fates;
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock, Task};
 

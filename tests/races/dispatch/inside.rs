@@ -4,8 +4,8 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::slow::Slow;
+use support::patience::PATIENCE;
+use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, ShutdownError};
 use tickless::{Batch, Builder, Driver, Engine, ManualClock, SlowTask, StopError, Task, TurnError};
 

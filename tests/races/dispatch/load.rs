@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::account::{Book, Item, Sums};
-use crate::common::scaled;
-use crate::random::Random;
-use crate::threads::on_threads;
+use support::account::{Book, Item, Sums};
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::dispatch::{Channel, Full, Pool, PoolStats};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

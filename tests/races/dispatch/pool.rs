@@ -4,9 +4,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::planned::{panic_as_planned, quietly};
-use crate::slow::Slow;
+use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
+use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolBuilder, PoolError, PoolStats, SubmitReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use crate::token::{Fates, Token};
+use support::token::{Fates, Token};
 use tickless::shard::BATCH;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State};
 
@@ -20,7 +20,7 @@ const KINDS: u64 = 6;
 
 /// As in other tests, and at least each kind of round.
 fn scaled(n: u64) -> u64 {
-    crate::common::scaled(n).max(KINDS)
+    support::scaled(n).max(KINDS)
 }
 
 /// A batch and a half: when the turn hands the first payload over, it has not seen the last timers.

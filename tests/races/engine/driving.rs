@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
+use support::patience::PATIENCE;
+use support::scaled;
 use tickless::sync::Mutex;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
 

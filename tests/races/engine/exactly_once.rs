@@ -4,9 +4,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::random::Random;
-use crate::token::{Fates, Token};
+use support::random::Random;
+use support::scaled;
+use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -5,12 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
-
-use crate::account::{Book, Fate, Item};
-use crate::planned::{Planned, panic_as_planned, quietly};
+use support::account::{Book, Fate, Item};
+use support::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
-use crate::account;
-use crate::patience::PATIENCE;
+use support::account;
+use support::patience::PATIENCE;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError};
 

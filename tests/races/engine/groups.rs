@@ -7,10 +7,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::on_shard::schedule_on;
-use crate::patience::PATIENCE;
-use crate::random::Random;
+use support::on_shard::schedule_on;
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
 use tickless::{BuildError, Builder, Engine};
 
 const MS: Duration = Duration::from_millis(1);

@@ -9,10 +9,10 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::planned::{panic_as_planned, quietly};
-use crate::until::wait_until;
+use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
+use support::scaled;
+use support::until::wait_until;
 use tickless::sync::Mutex;
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
+use support::patience::PATIENCE;
+use support::scaled;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
 

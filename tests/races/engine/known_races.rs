@@ -7,13 +7,13 @@ use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::account::{Book, run_all};
-use crate::common::scaled;
-use crate::emptied::assert_empties;
-use crate::patience::PATIENCE;
 use crate::racing::{assert_fires, dawdle, driven, drop_all, schedule, threaded};
-use crate::random::Random;
-use crate::until::wait_until;
+use support::account::{Book, run_all};
+use support::emptied::assert_empties;
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
+use support::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};

@@ -6,9 +6,9 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::random::Random;
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
 use tickless::local::Geometry;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};

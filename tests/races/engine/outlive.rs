@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::token::{Fates, Token};
+use support::patience::PATIENCE;
+use support::scaled;
+use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const HOUR: Duration = Duration::from_secs(3600);

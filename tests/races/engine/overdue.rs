@@ -1,13 +1,14 @@
 //! What is overdue, and which tasks are stuck, can be read by anyone while they are. (For each
-//! state that a turn leaves behind, `engine_oracle` compares what is overdue with the oracle.)
+//! state that a turn leaves behind, `tests/oracles/engine.rs` compares what is overdue with
+//! the oracle.)
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::patience::PATIENCE;
-use crate::slow::Slow;
-use crate::until::wait_until;
+use support::patience::PATIENCE;
+use support::slow::Slow;
+use support::until::wait_until;
 use tickless::dispatch::{Full, Pool};
 use tickless::{Builder, Engine, ManualClock, Overdue};
 

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-
-use crate::planned::{Planned, panic_as_planned, quietly};
+use support::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
-use crate::patience::PATIENCE;
-use crate::token::{Fates, Token};
+use support::patience::PATIENCE;
+use support::token::{Fates, Token};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock};
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-
-use crate::common::scaled;
-use crate::random::Random;
+use support::random::Random;
+use support::scaled;
 // One that ThreadSanitizer can follow.
 use tickless::local::Geometry;
 use tickless::sync::Mutex;

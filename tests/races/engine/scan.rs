@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::random::Random;
+use support::random::Random;
+use support::scaled;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const MS: Duration = Duration::from_millis(1);

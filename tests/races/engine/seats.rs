@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::patience::PATIENCE;
-use crate::threads::on_threads;
+use support::patience::PATIENCE;
+use support::threads::on_threads;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -20,7 +20,7 @@ const SLACK: u64 = 128;
 
 /// As in other tests, and at least `n`: with fewer there is nothing to sweep.
 fn scaled(n: u64) -> u64 {
-    crate::common::scaled(n).max(n)
+    support::scaled(n).max(n)
 }
 
 fn drop_all(batch: Batch<'_, u64>) {

@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::planned::{Planned, panic_as_planned, quietly};
+use support::patience::PATIENCE;
+use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::dispatch::{Full, Pool};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, SlowTask};

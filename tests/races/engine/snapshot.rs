@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::random::Random;
+use support::random::Random;
+use support::scaled;
 use tickless::local::Geometry;
 use tickless::{Batch, Builder, Engine, ManualClock, PendingTimer, Tick};
 

@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-use crate::account::{Book, Item, Sums, Timer, run_all};
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::random::Random;
-use crate::until::wait_until;
+use support::account::{Book, Item, Sums, Timer, run_all};
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
+use support::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine};

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::patience::PATIENCE;
+use support::patience::PATIENCE;
 use tickless::sync::Mutex;
 use tickless::{Builder, Engine, StuckTask};
 
@@ -103,9 +103,9 @@ fn a_report_that_panics_harms_nobody() {
     let sender = Mutex::new(sender);
     let builder = Engine::builder().shards(1).takeover(MS).on_stuck(move |task| {
         let _ = sender.lock().map(|sender| sender.send(task.shard));
-        crate::planned::panic_as_planned();
+        support::planned::panic_as_planned();
     });
-    crate::planned::quietly();
+    support::planned::quietly();
     let engine = builder.build().unwrap();
     for _ in 0..3 {
         let release = get_stuck(&engine, 0);

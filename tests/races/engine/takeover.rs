@@ -7,14 +7,13 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::time::{Duration, Instant};
 use std::{iter, panic, thread};
 
+use support::parking::block_on;
+use support::patience::PATIENCE;
+use support::planned::{Planned, quietly};
 use tickless::dispatch::{Full, Pool};
 use tickless::future::SleepError;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
-
-use crate::parking::block_on;
-use crate::patience::PATIENCE;
-use crate::planned::{Planned, quietly};
 
 const MS: Duration = Duration::from_millis(1);
 fn builder(shards: usize) -> Builder {
@@ -356,7 +355,7 @@ impl Task {
 /// Each tenth task is stuck until its shard was taken over.
 #[test]
 fn over_many_takeovers_each_payload_is_handed_over_once() {
-    let takeovers = crate::common::scaled(400);
+    let takeovers = support::scaled(400);
     let engine =
         builder(2).takeover(MS / 10).spares(64).build_each(|task: Task| task.run()).unwrap();
     let counts: Arc<[AtomicU64]> = (0..10 * takeovers).map(|_| AtomicU64::new(0)).collect();

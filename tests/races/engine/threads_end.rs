@@ -5,9 +5,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use support::patience::PATIENCE;
 use tickless::{BindError, Driver, Engine, Handle, ManualClock, StopError};
-
-use crate::patience::PATIENCE;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

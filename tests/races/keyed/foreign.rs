@@ -10,11 +10,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use support::patience::PATIENCE;
 use tickless::Engine;
 use tickless::ManualClock;
 use tickless::keyed::KeyedTimers;
-
-use crate::patience::PATIENCE;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::random::Random;
-use crate::threads::on_threads;
-use crate::token::Fates;
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
+use support::token::Fates;
 use tickless::Engine;
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 

@@ -7,12 +7,12 @@ use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::planned::{panic_as_planned, quietly};
+use support::planned::{panic_as_planned, quietly};
 use tickless::ManualClock;
 use tickless::netty::{Builder, Expired, HashedWheelTimer, Timeout, TimerTask, WorkerState};
 // One that ThreadSanitizer can follow.
-use crate::patience::PATIENCE;
-use crate::token::{Fates, Token};
+use support::patience::PATIENCE;
+use support::token::{Fates, Token};
 use tickless::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);

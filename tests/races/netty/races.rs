@@ -7,13 +7,13 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::random::Random;
-use crate::threads::on_threads;
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
 // One that ThreadSanitizer can follow.
-use crate::token::{Fates, Token};
-use crate::until::wait_until;
+use support::token::{Fates, Token};
+use support::until::wait_until;
 use tickless::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::planned::{panic_as_planned, quietly};
+use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
 use tickless::periodic::{End, Run, Schedule, StartReason};
 use tickless::{Engine, ManualClock};
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::planned::{panic_as_planned, quietly};
-use crate::random::Random;
-use crate::threads::on_threads;
+use support::planned::{panic_as_planned, quietly};
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::periodic::{End, Heartbeat, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::random::Random;
-use crate::threads::on_threads;
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::periodic::{End, Periodic, Run, Schedule};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::planned::quietly;
-use crate::row::{Control, Job, Row};
+use super::row::{Control, Job, Row};
+use support::planned::quietly;
+use support::scaled;
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
-use crate::patience::PATIENCE;
-use crate::token::{Fates, Token};
-use crate::until::wait_until;
+use support::patience::PATIENCE;
+use support::token::{Fates, Token};
+use support::until::wait_until;
 use tickless::sync::Mutex;
 use tickless::{
     Batch, Builder, Driver, Engine, Handler, ManualClock, ResetError, State, Task, When,

@@ -6,10 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use support::patience::PATIENCE;
 use tickless::dispatch::{Full, Pool, ShutdownError};
 use tickless::{Engine, StopError, Task};
-
-use crate::patience::PATIENCE;
 
 type Answers = (Sender<Option<StopError>>, Receiver<Option<StopError>>);
 

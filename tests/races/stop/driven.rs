@@ -4,12 +4,11 @@
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-use crate::common::scaled;
-use crate::random::Random;
+use support::random::Random;
+use support::scaled;
 // One that ThreadSanitizer can follow.
-use crate::patience::PATIENCE;
-use crate::watchdog::{Pulse, watched};
+use support::patience::PATIENCE;
+use support::watchdog::{Pulse, watched};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError};
 

@@ -4,11 +4,11 @@ use std::sync::{Barrier, OnceLock, mpsc};
 use std::time::Duration;
 use std::{slice, thread};
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::random::Random;
-use crate::token::{Fates, Token};
-use crate::until::wait_until;
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
+use support::token::{Fates, Token};
+use support::until::wait_until;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
 use tickless::memory::Shared;

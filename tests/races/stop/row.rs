@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use support::patience::PATIENCE;
+use support::planned::panic_as_planned;
+use support::token::Token;
 use tickless::sync::Mutex;
-
-use crate::patience::PATIENCE;
-use crate::planned::panic_as_planned;
-use crate::token::Token;
 
 /// A row of jobs, of which one keeps the thread that runs it until the test lets go.
 pub(crate) struct Row {

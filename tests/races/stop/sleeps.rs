@@ -6,10 +6,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use support::parking::block_on;
+use support::patience::PATIENCE;
 use tickless::Engine;
-
-use crate::parking::block_on;
-use crate::patience::PATIENCE;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

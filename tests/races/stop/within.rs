@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::slow::Slow;
+use support::patience::PATIENCE;
+use support::slow::Slow;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Driver, Engine, Task};
 

@@ -9,12 +9,12 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::parking::block_on;
-use crate::patience::PATIENCE;
 use crate::racing::dawdle;
-use crate::random::Random;
-use crate::slow::Slow;
+use support::parking::block_on;
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
+use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 use tickless::keyed::KeyedTimers;
 use tickless::wait::WaitError;

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::hands::engine_by_hand;
-use crate::planned::{panic_as_planned, quietly};
-use crate::polling::{bell, poll};
-use crate::queued::{ms, queued};
 use futures_core::Stream;
+use support::hands::engine_by_hand;
+use support::planned::{panic_as_planned, quietly};
+use support::polling::{bell, poll};
+use support::queued::{ms, queued};
 use tickless::future::{DelayQueue, SleepError};
 use tickless::{Engine, ManualClock};
 

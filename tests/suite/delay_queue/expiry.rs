@@ -4,7 +4,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::queued::{ms, queued, with};
+use support::queued::{ms, queued, with};
 use tickless::future::delay_queue::Key;
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::emptied::assert_empties;
-use crate::random::Random;
 use futures_util::StreamExt;
+use support::emptied::assert_empties;
+use support::random::Random;
+use support::scaled;
 use tickless::{Clock, Engine};
 
 const US: Duration = Duration::from_micros(1);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::hands::engine_by_hand;
-use crate::polling::bell;
-use crate::queued::{ms, queued};
+use support::hands::engine_by_hand;
+use support::polling::bell;
+use support::queued::{ms, queued};
 use tickless::future::DelayQueue;
 use tickless::{Engine, ManualClock};
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::slow::Slow;
 use futures_util::FutureExt;
+use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;
 use tickless::netty::{Expired, HashedWheelTimer, Timeout};

@@ -2,11 +2,11 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::planned::{panic_as_planned, quietly};
-use crate::slow::Slow;
-use crate::token::{Fates, Token};
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
+use support::slow::Slow;
+use support::token::{Fates, Token};
 use tickless::dispatch::{Monitor, OnRayon, RayonStats};
 use tickless::{Builder, Engine, Handler, ManualClock, Task};
 

@@ -1,11 +1,11 @@
 //! Channels of the standard library and of tokio: what is due is sent in order, waited for or
-//! dropped, and counted. (Those of crossbeam: `tests/races/dispatch_channel.rs`.)
+//! dropped, and counted. (Those of crossbeam: `tests/races/dispatch/channel.rs`.)
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::token::{Fates, Token};
+use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelSender, ChannelStats, Monitor};
 use tickless::{Builder, Due, Engine, Handler, ManualClock};
 
@@ -219,7 +219,7 @@ fn what_a_receiver_gets_counts_as_sent_although_its_waker_panics() {
     use std::sync::Arc;
     use std::task::{Context, Poll, Wake, Waker};
 
-    use crate::planned::{panic_as_planned, quietly};
+    use support::planned::{panic_as_planned, quietly};
 
     struct Panicky;
     impl Wake for Panicky {

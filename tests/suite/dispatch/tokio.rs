@@ -2,11 +2,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::awaited::wait_for_a_slow_task;
-use crate::patience::PATIENCE;
-use crate::planned::{panic_as_planned, quietly};
-use crate::slow::Slow;
-use crate::token::{Fates, Token};
+use support::awaited::wait_for_a_slow_task;
+use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
+use support::slow::Slow;
+use support::token::{Fates, Token};
 use tickless::dispatch::{Monitor, OnTokio, RuntimeStats};
 use tickless::{Builder, Engine, Handler, ManualClock, Task};
 use tokio::runtime::{self, Handle, Runtime};

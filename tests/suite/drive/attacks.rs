@@ -11,8 +11,8 @@ use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::planned::{panic_as_planned, quietly};
-use crate::polling::{bell, poll};
+use support::planned::{panic_as_planned, quietly};
+use support::polling::{bell, poll};
 use tickless::{Builder, Engine, ManualClock, State, TurnError};
 
 const MS: Duration = Duration::from_millis(1);

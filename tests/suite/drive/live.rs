@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::random::Random;
 use futures_util::future::join_all;
+use support::random::Random;
+use support::scaled;
 use tickless::future::FutureExt as _;
 use tickless::{Driver, Engine, TurnError};
 
@@ -173,7 +173,7 @@ fn a_backlog_does_not_keep_other_tasks_from_running() {
 fn wait_for(runtime: &tokio::runtime::Runtime, engine: &Engine, fired: &AtomicU64, fires: u64) {
     let begun = Instant::now();
     while fired.load(Ordering::SeqCst) < fires {
-        assert!(begun.elapsed() < crate::patience::PATIENCE, "what was left does not fire");
+        assert!(begun.elapsed() < support::patience::PATIENCE, "what was left does not fire");
         runtime.block_on(engine.sleep(MS));
     }
 }

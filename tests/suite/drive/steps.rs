@@ -1,5 +1,5 @@
 //! An engine that a task of a runtime serves. Here the runtime is this file: it polls the task by
-//! hand, and its sleeps end as a clock says that is moved by hand. `drive_live` has real runtimes.
+//! hand, and its sleeps end as a clock says that is moved by hand. `live.rs` has real runtimes.
 
 use std::collections::VecDeque;
 use std::future::{Future, Ready, poll_fn};
@@ -11,8 +11,8 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::planned::{panic_as_planned, quietly};
-use crate::polling::{Bell, bell, poll};
+use support::planned::{panic_as_planned, quietly};
+use support::polling::{Bell, bell, poll};
 use tickless::sync::Mutex;
 use tickless::{Builder, Driver, Engine, ManualClock, TurnError};
 

@@ -9,8 +9,8 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::random::Random;
-use crate::token::{Fates, Token};
+use support::random::Random;
+use support::token::{Fates, Token};
 use tickless::dispatch::InHand;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::keyed::KeyedTimers;

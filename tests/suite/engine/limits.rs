@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::threads::on_threads;
+use support::scaled;
+use support::threads::on_threads;
 use tickless::{
     Batch, BuildError, Builder, Driver, Engine, GeometryError, ManualClock, ScheduleReason,
     StopError, TurnError,

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::random::Random;
+use support::random::Random;
+use support::scaled;
 use tickless::{Batch, Builder, Engine, ManualClock};
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];

@@ -5,9 +5,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::random::Random;
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
 use tickless::{BuildError, Builder, Clock, Driver, Engine, ManualClock, When};
 
 const US: Duration = Duration::from_micros(1);

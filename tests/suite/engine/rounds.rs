@@ -9,8 +9,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
-use crate::random::Random;
+use support::random::Random;
+use support::scaled;
 use tickless::dispatch::InHand;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;

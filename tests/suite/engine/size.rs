@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use crate::account::{Book, Item, Sums, Timer, run_all};
-use crate::common::scaled;
-use crate::random::Random;
+use support::account::{Book, Item, Sums, Timer, run_all};
+use support::random::Random;
+use support::scaled;
 use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);

@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
+use support::random::Random;
 use tickless::periodic::Schedule;
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Batch, Builder, Engine, ManualClock, When};
-
-use crate::random::Random;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use support::random::Random;
 use tickless::{Builder, Clock, Engine, ManualClock, Task, TurnError};
-
-use crate::random::Random;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

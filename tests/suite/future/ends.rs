@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::hands::engine_by_hand;
-use crate::polling::{bell, poll};
 use futures_core::Stream;
+use support::hands::engine_by_hand;
+use support::polling::{bell, poll};
 use tickless::future::{Elapsed, Interval, Sleep, SleepError};
 use tickless::{Engine, ManualClock};
 

@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::hands::engine_by_hand;
-use crate::polling::{bell, poll};
 use futures_core::Stream;
 use futures_util::{FutureExt as _, StreamExt};
+use support::hands::engine_by_hand;
+use support::polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::Interval;
 use tickless::future::MissedTickBehavior::{self, Burst, Delay, Skip};

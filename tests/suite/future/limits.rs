@@ -3,11 +3,10 @@
 use std::future::pending;
 use std::time::Duration;
 
+use support::polling::{bell, poll};
+use support::random::Random;
 use tickless::dispatch::Channel;
 use tickless::{Builder, Engine, Handle, ManualClock, ScheduleReason, Task};
-
-use crate::polling::{bell, poll};
-use crate::random::Random;
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
-use crate::hands::engine_by_hand;
-use crate::planned::{panic_as_planned, quietly};
-use crate::polling::{bell, poll};
+use support::hands::engine_by_hand;
+use support::planned::{panic_as_planned, quietly};
+use support::polling::{bell, poll};
 use tickless::Engine;
 
 const MS: Duration = Duration::from_millis(1);

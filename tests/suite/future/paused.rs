@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
 use futures_util::{StreamExt, poll};
+use support::random::Random;
 use tickless::future::FutureExt;
 use tickless::test::{Paused, advance, block_on_paused};
 use tickless::{Builder, Engine};
-
-use crate::random::Random;
 
 const MS: Duration = Duration::from_millis(1);
 const US: Duration = Duration::from_micros(1);

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::hands::engine_by_hand;
-use crate::polling::{bell, poll};
+use support::hands::engine_by_hand;
+use support::polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::{OnRefusal, PolicySleep};
 

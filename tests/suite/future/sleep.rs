@@ -1,22 +1,15 @@
 //! Sleeps and timeouts under a clock that is moved by hand: when they are ready, what they leave
 //! behind, whom they wake.
 
-#[path = "common/hands.rs"]
-mod hands;
-#[path = "common/parking.rs"]
-mod parking;
-#[path = "common/polling.rs"]
-mod polling;
-
 use std::fmt::Debug;
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use hands::engine_by_hand;
-use parking::block_on;
-use polling::{bell, poll};
+use support::hands::engine_by_hand;
+use support::parking::block_on;
+use support::polling::{bell, poll};
 use tickless::future::{FutureExt, Sleep, Timeout};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
 

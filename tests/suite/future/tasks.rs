@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::emptied::assert_empties;
-use crate::random::Random;
+use support::emptied::assert_empties;
+use support::random::Random;
+use support::scaled;
 use tickless::Engine;
 use tickless::future::{Elapsed, FutureExt};
 

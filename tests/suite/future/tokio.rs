@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::hands::engine_by_hand;
-use crate::polling::{bell, poll};
 use futures_util::FutureExt as _;
+use support::hands::engine_by_hand;
+use support::polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::Sleep;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::hands::engine_by_hand;
-use crate::polling::{bell, poll};
+use support::hands::engine_by_hand;
+use support::polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::Interval;
 use tickless::future::MissedTickBehavior::{self, Burst, Delay, Skip};

@@ -8,13 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use support::hands::engine_by_hand;
+use support::polling::{bell, poll};
 use tickless::future::SleepError;
 use tickless::future::tower::{Timeout, TimeoutError, TimeoutLayer};
 use tickless::{Engine, ManualClock};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
-
-use crate::hands::engine_by_hand;
-use crate::polling::{bell, poll};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::keyed_timers::by_hand;
-use crate::token::{Fates, Token};
+use support::keyed_timers::by_hand;
+use support::token::{Fates, Token};
 use tickless::keyed::{IfAbsentError, IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::keyed_timers::by_hand;
-use crate::patience::PATIENCE;
-use crate::planned::{Planned, panic_as_planned, quietly};
-use crate::token::{Fates, Token};
+use support::keyed_timers::by_hand;
+use support::patience::PATIENCE;
+use support::planned::{Planned, panic_as_planned, quietly};
+use support::token::{Fates, Token};
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, StopError};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::token::{Fates, Token};
+use support::token::{Fates, Token};
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled, TtlMap};
 use tickless::sync::Mutex;
 use tickless::{Driver, Engine, ManualClock, Task};

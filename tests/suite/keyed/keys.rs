@@ -9,11 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::bad_hash::Bad;
-use crate::keyed_timers::by_hand;
 use crate::panicky::{Key, Panics};
-use crate::planned;
-use crate::planned::{Planned, quietly};
-use crate::token::{Fates, Token};
+use support::keyed_timers::by_hand;
+use support::planned;
+use support::planned::{Planned, quietly};
+use support::token::{Fates, Token};
 use tickless::keyed::{IfAbsentReason, KeyedTimers, Scheduled};
 use tickless::{Engine, ManualClock};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::keyed_timers::by_hand;
-use crate::planned::{Planned, panic_as_planned, quietly};
+use support::keyed_timers::by_hand;
+use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::keyed::Scheduled;
 
 const MS: Duration = Duration::from_millis(1);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
-use crate::planned::{panic_as_planned, quietly};
+use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
 use tickless::netty::{HashedWheelTimer, IntoTask, StartError, Timeout, TimerTask, WorkerState};
 use tickless::sync::Mutex;
 use tickless::{BuildError, GeometryError, ManualClock, ScheduleReason, StopError, TurnError};

@@ -6,9 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::token::Fates;
+use support::patience::PATIENCE;
+use support::scaled;
+use support::token::Fates;
 use tickless::ManualClock;
 use tickless::netty::{Builder, Expired, HashedWheelTimer, Timeout};
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tickless::inspect::Inspector;
 use tickless::{Engine, ManualClock};
 
-use crate::inspect::ask;
+use super::inspector::ask;
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 

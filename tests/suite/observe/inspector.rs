@@ -6,11 +6,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::patience::PATIENCE;
+use support::random::Random;
 use tickless::inspect::Inspector;
 use tickless::{Builder, Engine, ManualClock};
-
-use crate::patience::PATIENCE;
-use crate::random::Random;
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 

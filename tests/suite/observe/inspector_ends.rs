@@ -11,8 +11,8 @@ use tickless::inspect::Inspector;
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
 
-use crate::inspect::{Site, ask};
-use crate::patience::PATIENCE;
+use super::inspector::{Site, ask};
+use support::patience::PATIENCE;
 
 /// Sends these bytes and returns what comes. `None`: nobody is there.
 fn exchange(site: Site, bytes: &[u8]) -> Option<String> {
@@ -126,7 +126,7 @@ fn an_engine_whose_callback_owns_its_inspector_ends() {
 #[cfg(unix)]
 mod unix {
     use super::*;
-    use crate::inspect::may_cut_off;
+    use crate::observe::inspector::may_cut_off;
     use std::fs;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     use std::os::unix::net::UnixStream;

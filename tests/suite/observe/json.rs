@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use support::patience::PATIENCE;
+use support::slow::Slow;
 use tickless::{Builder, Engine, ManualClock};
-
-use crate::patience::PATIENCE;
-use crate::slow::Slow;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::patience::PATIENCE;
-use crate::planned::{panic_as_planned, quietly};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, Key as MetricKey, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
 use tickless::dispatch::Channel;
 use tickless::periodic::Heartbeat;
 use tickless::sync::Mutex;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::planned::{Planned, panic_as_planned, quietly};
+use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::periodic::{Backoff, End, Retry, Run, Schedule};
 use tickless::{Engine, ManualClock};
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::planned::{panic_as_planned, quietly};
-use crate::threads::on_threads;
+use support::planned::{panic_as_planned, quietly};
+use support::threads::on_threads;
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use crate::common::scaled;
-use crate::hands::engine_by_hand;
-use crate::planned::{panic_as_planned, quietly};
-use crate::polling::{bell, poll};
-use crate::random::Random;
-use crate::token::Fates;
+use support::hands::engine_by_hand;
+use support::planned::{panic_as_planned, quietly};
+use support::polling::{bell, poll};
+use support::random::Random;
+use support::scaled;
+use support::token::Fates;
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use crate::by_hand::by_hand;
-use crate::operation::{Call, End, Op};
-use crate::random::Random;
-use crate::waiting::wait;
+use super::waiting::wait;
+use support::by_hand::by_hand;
+use support::operation::{Call, End, Op};
+use support::random::Random;
 use tickless::purgatory::{Arrival, Decision, Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tickless::purgatory::Purgatory;
 
-use crate::operation::Op;
-use crate::waiting::wait;
+use super::waiting::wait;
+use support::operation::Op;
 
 /// So many that wait under a key and the next, for an hour, and do nothing.
 pub(crate) fn crowd(purgatory: &Purgatory<u32, Op>, many: usize, key: u32) -> Vec<Arc<Op>> {

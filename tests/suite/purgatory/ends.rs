@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::Duration;
 
-use crate::by_hand::by_hand;
-use crate::operation::{Call, End, Op};
-use crate::patience::PATIENCE;
-use crate::waiting::wait;
+use super::waiting::wait;
+use support::by_hand::by_hand;
+use support::operation::{Call, End, Op};
+use support::patience::PATIENCE;
 use tickless::purgatory::{Decision, Purgatory, WatchError, WatchReason};
 use tickless::{Engine, ManualClock};
 

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::bad_hash::Bad;
-use crate::operation::{End, Op};
 use crate::panicky::{Key, Panics};
-use crate::patience::PATIENCE;
-use crate::planned::{Planned, panic_as_planned, quietly};
+use support::operation::{End, Op};
+use support::patience::PATIENCE;
+use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::purgatory::{Arrival, Delayed, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
 

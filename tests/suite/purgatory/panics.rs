@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::by_hand::by_hand;
-use crate::crowd::crowd;
-use crate::operation::{Call, End, Op};
-use crate::planned::{panic_as_planned, quietly};
-use crate::waiting::wait;
+use super::crowd::crowd;
+use super::waiting::wait;
+use support::by_hand::by_hand;
+use support::operation::{Call, End, Op};
+use support::planned::{panic_as_planned, quietly};
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 

@@ -6,13 +6,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::by_hand::by_hand;
-use crate::crowd::crowd;
-use crate::operation::{Call, End, Op};
+use super::crowd::crowd;
+use support::by_hand::by_hand;
+use support::operation::{Call, End, Op};
 use tickless::purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
-use crate::patience::PATIENCE;
-use crate::waiting::wait;
+use super::waiting::wait;
+use support::patience::PATIENCE;
 use tickless::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);

@@ -4,9 +4,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use support::operation::Op;
 use tickless::purgatory::{Delayed, Purgatory};
-
-use crate::operation::Op;
 
 /// Lets an operation wait that cannot complete yet.
 pub(crate) fn wait<K: Hash + Eq + Copy + Send + 'static>(

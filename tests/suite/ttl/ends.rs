@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::panicky::{Key, Panics};
-use crate::planned::{Planned, panic_as_planned, quietly};
-use crate::token::{Fates, Token};
+use support::planned::{Planned, panic_as_planned, quietly};
+use support::token::{Fates, Token};
 use tickless::keyed::{ResetError, TtlMap};
 use tickless::sync::Mutex;
 use tickless::{Batch, Driver, Engine, ManualClock, Task};

@@ -5,7 +5,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ttl_map::{TtlMaps, by_hand};
+use super::by_hand::{TtlMaps, by_hand};
 use tickless::keyed::{KeyedTimers, ResetError, TtlMap};
 use tickless::{Engine, ManualClock, When};
 

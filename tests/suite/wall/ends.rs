@@ -10,9 +10,9 @@ use tickless::dispatch::Channel;
 use tickless::wall::{RepeatError, WallTimers};
 use tickless::{Builder, Engine, ManualClock, Task};
 
-use crate::hands::engine_by_hand;
-use crate::planned::{panic_as_planned, quietly};
-use crate::walls::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
+use super::rig::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
+use support::hands::engine_by_hand;
+use support::planned::{panic_as_planned, quietly};
 
 #[test]
 fn a_stop_returns_what_waits_in_order_and_what_the_engine_refused_before() {

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use tickless::Engine;
 use tickless::wall::{RepeatError, WallTimer, WallTimers};
 
-use crate::planned::panic_as_planned;
-use crate::walls::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
+use super::rig::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
+use support::planned::panic_as_planned;
 
 #[test]
 fn what_is_due_runs_in_the_order_of_time_and_nothing_before() {

@@ -15,7 +15,7 @@ use tickless::{Batch, Engine, Handle, ManualClock, ResetError, ScheduleError, St
 
 /// Items and what became of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Book(Arc<Page>);
+pub struct Book(Arc<Page>);
 
 #[derive(Debug)]
 struct Page {
@@ -36,14 +36,14 @@ struct Line {
 }
 
 /// A payload that is accounted for.
-pub(crate) struct Item {
+pub struct Item {
     book: Book,
     number: usize,
 }
 
 /// A handle of an item's timer.
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub struct Timer {
     book: Book,
     number: usize,
     /// Gone once the item came back from a reset.
@@ -52,7 +52,7 @@ pub(crate) struct Timer {
 
 /// What becomes of an item. One that is dropped before it met any fate went with its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
     Ran = 1,
     Cancelled,
     Returned,
@@ -61,14 +61,14 @@ pub(crate) enum Fate {
 
 /// How many items met which fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
-    pub(crate) made: u64,
-    pub(crate) ran: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) returned: u64,
-    pub(crate) refused: u64,
+pub struct Sums {
+    pub made: u64,
+    pub ran: u64,
+    pub cancelled: u64,
+    pub returned: u64,
+    pub refused: u64,
     /// Without any other fate.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
 }
 
 thread_local! {
@@ -77,7 +77,7 @@ thread_local! {
 }
 
 /// Runs each item.
-pub(crate) fn run_all(batch: Batch<'_, Item>) {
+pub fn run_all(batch: Batch<'_, Item>) {
     batch.for_each(|item| item.run());
 }
 
@@ -85,12 +85,12 @@ pub(crate) fn run_all(batch: Batch<'_, Item>) {
 
 impl Book {
     /// Room for `most` items, which are due by the system's clock.
-    pub(crate) fn new(most: u64) -> Book {
+    pub fn new(most: u64) -> Book {
         Book::on(None, most)
     }
 
     /// Room for `most` items, which are due by a clock that is moved by hand.
-    pub(crate) fn by_hand(clock: &ManualClock, most: u64) -> Book {
+    pub fn by_hand(clock: &ManualClock, most: u64) -> Book {
         Book::on(Some(clock.clone()), most)
     }
 
@@ -105,14 +105,14 @@ impl Book {
     }
 
     /// An item that is due `delay` from now.
-    pub(crate) fn item(&self, delay: Duration) -> Item {
+    pub fn item(&self, delay: Duration) -> Item {
         let number = self.0.made.fetch_add(1, Ordering::SeqCst);
         self.0.lines[number].due_ns.store(self.ns_after(delay), Ordering::SeqCst);
         Item { book: self.clone(), number }
     }
 
     /// Makes an item and schedules it. A refused one is in the book as such.
-    pub(crate) fn schedule(
+    pub fn schedule(
         &self,
         engine: &Engine<Item>,
         delay: Duration,
@@ -121,7 +121,7 @@ impl Book {
     }
 
     /// As `schedule`, by a call that does not let the timer fire before `delay` has passed.
-    pub(crate) fn schedule_by(
+    pub fn schedule_by(
         &self,
         delay: Duration,
         schedule: impl FnOnce(Item) -> Result<Handle<Item>, ScheduleError<Item>>,
@@ -133,7 +133,7 @@ impl Book {
     }
 
     /// As `schedule`, without a handle.
-    pub(crate) fn schedule_detached(
+    pub fn schedule_detached(
         &self,
         engine: &Engine<Item>,
         delay: Duration,
@@ -142,7 +142,7 @@ impl Book {
     }
 
     /// Stops the engine, and answers how many items it returned.
-    pub(crate) fn stop(&self, engine: &Engine<Item>) -> u64 {
+    pub fn stop(&self, engine: &Engine<Item>) -> u64 {
         let returned = engine.stop().unwrap();
         returned.into_iter().map(|item| item.meets(Fate::Returned)).count() as u64
     }
@@ -151,7 +151,7 @@ impl Book {
     ///
     /// # Panics
     /// An item was lost, met two fates, ran early, or was dropped twice.
-    pub(crate) fn close(&self) -> Sums {
+    pub fn close(&self) -> Sums {
         let (sums, offences) = self.audit();
         let some: Vec<&String> = offences.iter().take(10).collect();
         assert!(some.is_empty(), "{} offences: {some:#?}", offences.len());
@@ -207,7 +207,7 @@ fn refused(error: ScheduleError<Item>) -> ScheduleError<()> {
 
 impl Item {
     /// The item is handed over, not before its time.
-    pub(crate) fn run(&self) {
+    pub fn run(&self) {
         let due_ns = self.book.0.lines[self.number].due_ns.load(Ordering::SeqCst);
         let now_ns = self.book.now_ns();
         if now_ns < due_ns {
@@ -217,7 +217,7 @@ impl Item {
     }
 
     /// The item came back.
-    pub(crate) fn meets(self, fate: Fate) {
+    pub fn meets(self, fate: Fate) {
         self.book.meets(self.number, fate);
     }
 }
@@ -236,7 +236,7 @@ impl Drop for Item {
 
 impl Timer {
     /// Cancels, and looks that the item is dropped in here or not at all, as the answer says.
-    pub(crate) fn cancel(self) -> bool {
+    pub fn cancel(self) -> bool {
         CANCELLING.set(Some(0));
         let is_cancelled = self.handle.is_some_and(Handle::cancel);
         let dropped = CANCELLING.take().expect("nobody else cancels in here");
@@ -245,19 +245,19 @@ impl Timer {
     }
 
     /// What the timer is; one whose item came back was stopped.
-    pub(crate) fn state(&self) -> State {
+    pub fn state(&self) -> State {
         self.handle.as_ref().map_or(State::Stopped, Handle::state)
     }
 
     /// Cancels and takes the item back.
-    pub(crate) fn take(self) -> bool {
+    pub fn take(self) -> bool {
         let item = self.handle.and_then(Handle::take);
         item.map(|item| item.meets(Fate::Cancelled)).is_some()
     }
 
     /// Resets. Until it is known which of its two times counts, the item is due at the earlier.
     /// `false`: the timer is gone, and if it came back, that is in the book.
-    pub(crate) fn reset(&mut self, delay: Duration) -> bool {
+    pub fn reset(&mut self, delay: Duration) -> bool {
         let due_ns = &self.book.0.lines[self.number].due_ns;
         let at_ns = self.book.ns_after(delay);
         due_ns.fetch_min(at_ns, Ordering::SeqCst);
@@ -283,7 +283,7 @@ impl Timer {
 
 impl Sums {
     /// Asserts that an engine that has stopped has counted the same.
-    pub(crate) fn agree_with(&self, stats: Stats) {
+    pub fn agree_with(&self, stats: Stats) {
         let Sums { made, ran, cancelled, returned, refused, dropped } = *self;
         assert_eq!(made, ran + cancelled + returned + refused + dropped, "{self:?}");
         let counted = (stats.scheduled, stats.fired, stats.cancelled, stats.returned);

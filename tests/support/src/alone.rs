@@ -13,12 +13,12 @@ thread_local! {
 
 /// That the calling thread's test is the only one that runs.
 #[must_use]
-pub(crate) struct Alone(());
+pub struct Alone(());
 
 /// Only one of these tests at a time, until its thread has ended: what lives is counted over all
 /// threads, and a thread gives up what it keeps of an engine while it ends. What the tests before
 /// left to the epoch is gone when the next one begins. To be called first.
-pub(crate) fn alone() -> Alone {
+pub fn alone() -> Alone {
     static ALONE: Mutex<()> = Mutex::new(());
     HELD.with_borrow_mut(|held| {
         // A harness without threads of its own runs all tests on one.

@@ -14,7 +14,7 @@ use crate::token::Fates;
 const US: Duration = Duration::from_micros(1);
 
 /// Waits for a task that runs; it ends meanwhile, or has.
-pub(crate) fn wait_for_a_slow_task(what: &str, engine: &Engine) {
+pub fn wait_for_a_slow_task(what: &str, engine: &Engine) {
     let (slow, task) = Slow::task();
     let (fates, (ends, ended)) = (Fates::new(1), channel());
     let token = fates.token(0);

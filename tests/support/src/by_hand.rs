@@ -6,7 +6,7 @@ use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 
 /// An empty purgatory, and the engine to advance.
-pub(crate) fn by_hand<K, O>() -> (Purgatory<K, O>, Engine)
+pub fn by_hand<K, O>() -> (Purgatory<K, O>, Engine)
 where
     K: Hash + Eq + Send + 'static,
     O: Operation,

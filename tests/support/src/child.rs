@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// # Panics
 /// The child panicked, died, or did not come back in time.
 #[track_caller]
-pub(crate) fn in_a_child(what: &str, f: impl FnOnce()) {
+pub fn in_a_child(what: &str, f: impl FnOnce()) {
     // SAFETY: the child runs `f`, which the tests below hold to what works after a fork, and ends
     // without going back.
     let child = unsafe { libc::fork() };

@@ -11,17 +11,17 @@ const ENTRY_BLOCK: (usize, usize) = if cfg!(asan) { (128, 64) } else { (4096, 64
 const PER_BLOCK: i64 = if cfg!(asan) { 1 } else { 63 };
 
 /// The system's allocator, counting.
-pub(crate) struct Counting;
+pub struct Counting;
 
 /// What lives, over all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Live {
-    pub(crate) blocks: i64,
-    pub(crate) bytes: i64,
+pub struct Live {
+    pub blocks: i64,
+    pub bytes: i64,
     /// Entries, which come in blocks: nothing else here is aligned like that and as large.
-    pub(crate) entries: i64,
+    pub entries: i64,
     /// What these blocks take.
-    pub(crate) entry_bytes: i64,
+    pub entry_bytes: i64,
 }
 
 static BLOCKS: AtomicI64 = AtomicI64::new(0);
@@ -31,12 +31,12 @@ static ENTRIES: AtomicI64 = AtomicI64::new(0);
 /// What the calling thread did. (The test harness has a thread of its own, which allocates as it
 /// likes.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Here {
+pub struct Here {
     /// Blocks that it has allocated.
-    pub(crate) made: u64,
+    pub made: u64,
     /// The bytes that it has allocated, less those that it has freed: what it owns, if it hands
     /// nothing over.
-    pub(crate) bytes: i64,
+    pub bytes: i64,
 }
 
 thread_local! {
@@ -44,17 +44,17 @@ thread_local! {
 }
 
 /// What the calling thread did so far.
-pub(crate) fn here() -> Here {
+pub fn here() -> Here {
     HERE.get()
 }
 
 /// How many blocks the calling thread has allocated.
-pub(crate) fn made_here() -> u64 {
+pub fn made_here() -> u64 {
     here().made
 }
 
 /// What lives now.
-pub(crate) fn live() -> Live {
+pub fn live() -> Live {
     let [blocks, bytes, entries] = [&BLOCKS, &BYTES, &ENTRIES].map(|n| n.load(Ordering::SeqCst));
     let entry_bytes = entries / PER_BLOCK * ENTRY_BLOCK.0 as i64;
     Live { blocks, bytes, entries, entry_bytes }
@@ -62,7 +62,7 @@ pub(crate) fn live() -> Live {
 
 /// Lets the epoch move on until it has nothing left to free. (It moves on by at most one step
 /// each time that somebody comes by, and frees what is two steps old.)
-pub(crate) fn free_what_waits_for_readers() {
+pub fn free_what_waits_for_readers() {
     let mut before = live();
     let mut unchanged = 0;
     while unchanged < 16 {

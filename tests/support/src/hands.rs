@@ -3,6 +3,6 @@
 use tickless::{Engine, ManualClock};
 
 /// Nothing happens on it but in `advance` and `turn`.
-pub(crate) fn engine_by_hand() -> Engine {
+pub fn engine_by_hand() -> Engine {
     Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()
 }

@@ -6,7 +6,7 @@ use tickless::keyed::KeyedTimers;
 use tickless::{Engine, ManualClock};
 
 /// Timers without any, and the engine to advance.
-pub(crate) fn by_hand<K>() -> (KeyedTimers<K>, Engine)
+pub fn by_hand<K>() -> (KeyedTimers<K>, Engine)
 where
     K: Hash + Eq + Send + Sync + 'static,
 {

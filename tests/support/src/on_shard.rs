@@ -5,7 +5,7 @@ use std::time::Duration;
 use tickless::Engine;
 
 /// Schedules `task` on this shard.
-pub(crate) fn schedule_on(
+pub fn schedule_on(
     engine: &Engine,
     shard: usize,
     delay: Duration,

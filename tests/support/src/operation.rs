@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use tickless::purgatory::Operation;
 
 /// An operation that completes when it [may](Op::allow).
-pub(crate) struct Op {
+pub struct Op {
     may_complete: AtomicBool,
     tries: AtomicU32,
     completions: AtomicU32,
@@ -29,7 +29,7 @@ type Deed = Box<dyn Fn(&Op, Call) + Send + Sync>;
 
 /// A call on an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
     Try,
     Complete,
     Expire,
@@ -37,7 +37,7 @@ pub(crate) enum Call {
 
 /// How an operation has ended, as far as it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// It was told of no end: it waits, or was cancelled or refused.
     Untold,
     Completed,
@@ -54,12 +54,12 @@ struct Inside<'a>(&'a Op);
 // === impl Op ===
 
 impl Op {
-    pub(crate) fn new() -> Arc<Op> {
+    pub fn new() -> Arc<Op> {
         Op::maybe_with(None)
     }
 
     /// One that does something inside each call, with whatever it may do decided before.
-    pub(crate) fn with(deed: impl Fn(&Op, Call) + Send + Sync + 'static) -> Arc<Op> {
+    pub fn with(deed: impl Fn(&Op, Call) + Send + Sync + 'static) -> Arc<Op> {
         Op::maybe_with(Some(Box::new(deed)))
     }
 
@@ -77,11 +77,11 @@ impl Op {
     }
 
     /// From now on a try completes it.
-    pub(crate) fn allow(&self) {
+    pub fn allow(&self) {
         self.may_complete.store(true, Relaxed);
     }
 
-    pub(crate) fn tries(&self) -> u32 {
+    pub fn tries(&self) -> u32 {
         self.tries.load(Relaxed)
     }
 
@@ -89,7 +89,7 @@ impl Op {
     ///
     /// # Panics
     /// A call came that must not be.
-    pub(crate) fn end(&self) -> End {
+    pub fn end(&self) -> End {
         assert_eq!(self.offence.get(), None);
         match (self.completions.load(Relaxed), self.expiries.load(Relaxed)) {
             (0, _) => End::Untold,

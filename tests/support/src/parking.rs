@@ -15,7 +15,7 @@ struct Parked {
 }
 
 /// Runs a future to its end on this thread.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let parked = Parked { thread: thread::current(), is_woken: AtomicBool::new(false) };
     let parked = Arc::new(parked);

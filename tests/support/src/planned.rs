@@ -5,14 +5,14 @@ use std::sync::Once;
 
 /// What tests panic with on purpose. Panics with anything else are failures and are shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Planned;
+pub struct Planned;
 
-pub(crate) fn panic_as_planned() -> ! {
+pub fn panic_as_planned() -> ! {
     panic::panic_any(Planned)
 }
 
 /// Keeps planned panics from being printed.
-pub(crate) fn quietly() {
+pub fn quietly() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let usual = panic::take_hook();

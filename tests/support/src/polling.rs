@@ -8,24 +8,24 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// A task that is only ever woken.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub struct Bell {
     woken: AtomicU32,
 }
 
 /// A task, and a waker of it.
-pub(crate) fn bell() -> (Arc<Bell>, Waker) {
+pub fn bell() -> (Arc<Bell>, Waker) {
     let bell = Arc::new(Bell::default());
     (bell.clone(), bell.into())
 }
 
 /// Polls once.
-pub(crate) fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+pub fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
 impl Bell {
     /// How often it was woken so far.
-    pub(crate) fn woken(&self) -> u32 {
+    pub fn woken(&self) -> u32 {
         self.woken.load(Ordering::SeqCst)
     }
 }

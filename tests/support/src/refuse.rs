@@ -1,7 +1,7 @@
 //! Calls that the system refuses from now on: for child processes.
 
 /// Makes the system answer a call with `what` from now on: in this thread, or in all threads.
-pub(crate) fn refuse(call: libc::c_long, what: u32, everywhere: bool) {
+pub fn refuse(call: libc::c_long, what: u32, everywhere: bool) {
     let step = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
     let mut steps = [
         // The number of the call is what the structure begins with.

@@ -6,7 +6,7 @@ use std::path::Path;
 use arbitrary::{Arbitrary, Unstructured};
 
 /// Runs `body` on every input kept for `target` in `corpus`, decoded as the fuzz target decodes it.
-pub(crate) fn replay<C: for<'a> Arbitrary<'a>>(corpus: &Path, target: &str, body: fn(&C)) {
+pub fn replay<C: for<'a> Arbitrary<'a>>(corpus: &Path, target: &str, body: fn(&C)) {
     let folder = corpus.join(target);
     let inputs = fs::read_dir(&folder).expect("a corpus is part of the repository");
     let mut replayed = 0;

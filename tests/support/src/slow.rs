@@ -4,14 +4,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// The test's end of a slow task.
-pub(crate) struct Slow {
+pub struct Slow {
     begun: Receiver<()>,
     end: Sender<()>,
 }
 
 impl Slow {
     /// A task that waits, once it runs, until the test releases it.
-    pub(crate) fn task() -> (Slow, impl FnOnce() + Send + 'static) {
+    pub fn task() -> (Slow, impl FnOnce() + Send + 'static) {
         let ((begins, begun), (end, ends)) = (channel(), channel());
         let task = move || {
             begins.send(()).unwrap();
@@ -21,11 +21,11 @@ impl Slow {
     }
 
     /// Waits until the task is running.
-    pub(crate) fn has_begun(&self) {
+    pub fn has_begun(&self) {
         self.begun.recv_timeout(Duration::from_secs(60)).unwrap();
     }
 
-    pub(crate) fn release(self) {
+    pub fn release(self) {
         self.end.send(()).unwrap();
     }
 }

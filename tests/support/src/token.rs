@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What became of each of a number of tokens.
 #[derive(Clone)]
-pub(crate) struct Fates(Arc<[Fate]>);
+pub struct Fates(Arc<[Fate]>);
 
 #[derive(Default)]
 struct Fate {
@@ -14,29 +14,29 @@ struct Fate {
 }
 
 /// A payload. Every token is dropped once, run or not.
-pub(crate) struct Token {
+pub struct Token {
     fates: Fates,
-    pub(crate) number: usize,
+    pub number: usize,
 }
 
 impl Fates {
-    pub(crate) fn new(tokens: usize) -> Fates {
+    pub fn new(tokens: usize) -> Fates {
         Fates((0..tokens).map(|_| Fate::default()).collect())
     }
 
-    pub(crate) fn token(&self, number: usize) -> Token {
+    pub fn token(&self, number: usize) -> Token {
         Token { fates: self.clone(), number }
     }
 
     /// How often the token was run, and how often it was dropped.
-    pub(crate) fn of(&self, number: usize) -> (u32, u32) {
+    pub fn of(&self, number: usize) -> (u32, u32) {
         let Fate { ran, dropped } = &self.0[number];
         (ran.load(Ordering::SeqCst), dropped.load(Ordering::SeqCst))
     }
 }
 
 impl Token {
-    pub(crate) fn run(&self) {
+    pub fn run(&self) {
         self.fates.0[self.number].ran.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -7,7 +7,7 @@ use crate::patience::PATIENCE;
 
 /// Lets other threads run until `is_so`.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE, "in vain: {what}");

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::scaled;
+use crate::scaled;
 
 /// A body that gives no sign of life for so long hangs. (What is done at length has longer steps.)
 fn patience() -> Duration {
@@ -15,18 +15,18 @@ fn patience() -> Duration {
 
 /// A body's signs of life.
 #[derive(Clone, Default)]
-pub(crate) struct Pulse(Arc<AtomicU64>);
+pub struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
     /// The body got a step further.
-    pub(crate) fn beat(&self) {
+    pub fn beat(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Runs `body` on a thread of its own, to its end. What the body owns is not touched if it hangs:
 /// dropping an engine that hangs would hang as well.
-pub(crate) fn watched<R: Send + 'static>(
+pub fn watched<R: Send + 'static>(
     what: &str,
     body: impl FnOnce(&Pulse) -> R + Send + 'static,
 ) -> R {
