@@ -1,5 +1,5 @@
-//! The tests that count memory, one at a time: each begins with `alone()`. Those that need a process
-//! without any other test, the harness's waiting threads included, are in `tests/alone`.
+//! The tests that count memory, one at a time: each begins with `alone()`. Those for which a thread
+//! that waits for its turn is one too many are in `tests/alone`.
 
 mod engine;
 mod foreign;

@@ -1,6 +1,7 @@
 //! The tests that compute and compare: with oracles, with tables and traces that were written
 //! down, with what should be printed. They have one thread, and do nothing to memory that
-//! others do not do, so that stages of `ci/` leave them out. `tests/README.md` has the other programs.
+//! others do not do, so that stages of `ci/` leave them out. `tests/README.md` has the other
+//! programs.
 
 #[path = "../../fuzz/builder_model.rs"]
 mod builder_model;

@@ -2,9 +2,9 @@
 //! is built faster than many programs. `tests/README.md` has the other programs.
 //!
 //! A file of tests that counts what the whole process has or does (memory, threads, open files,
-//! subscribers), forks, or uses the process's engine stands in `tests/memory` if it can wait for its
-//! turn, or is a program of its own in `tests/alone`. (`future/sleep.rs` has one test of the process's
-//! engine, which no other file here uses.)
+//! subscribers), forks, or uses the process's engine stands in `tests/memory` if it can wait for
+//! its turn, or is a program of its own in `tests/alone`. (`future/sleep.rs` has one test of the
+//! process's engine, which no other file here uses.)
 
 mod bad_hash;
 mod delay_queue {

@@ -1,5 +1,6 @@
-//! What several programs of tests share: engines that are moved by hand, payloads that are accounted
-//! for, waits that end, allocators that count. What only one program needs stands in its own folder.
+//! What several programs of tests share: engines that are moved by hand, payloads that are
+//! accounted for, waits that end, allocators that count. What only one program needs stands in its
+//! own folder.
 //!
 //! Without features this is arithmetic alone, for crates whose tests need no engine.
 
