@@ -7,7 +7,7 @@ need_command python3 python3
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.1}"
 tests=("$@")
 [ $# -gt 0 ] || tests=(--package tickless --package tickless-core --package tickless-wheel --package tickless-demo
-    --package tickless-c --package tickless-durable --package loom-tests --package histories --tests)
+    --package tickless-c --package tickless-durable --package race-tests --package loom-tests --package histories --tests)
 cargo test --locked "${tests[@]}" --no-run
 for _ in 1 2 3 4; do
     taskset -c 0 sh -c 'while :; do :; done' &

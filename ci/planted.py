@@ -27,7 +27,7 @@ FAULTS = {
     "the README names a package that there is not": (
         "test", "README.md", "cargo run --release -p tickless-demo\n", "cargo run --release -p demo\n"),
     "a test is in no program": (
-        "test", "tests/races/main.rs", "mod stress;\n", ""),
+        "test", "tests/races/main.rs", "    mod stress;\n", ""),
     "a push publishes nothing: a weakened ordering": (
         "loom", "core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),

@@ -183,8 +183,8 @@ step() {
             # Where that does not run, this machine's own.
             can_build "$target" && can_run "$target" || target=$(host)
             can_build "$target" || return 0
-            tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --package tickless-core --lib \
-                --test elsewhere --test suite --test oracles --test races
+            tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --package tickless-core \
+                --package race-tests --lib --test suite --test oracles --test races
             ;;
         aarch64-unknown-linux-gnu | armv7-unknown-linux-gnueabihf)
             builds "$target"

@@ -7,8 +7,6 @@
 
 #[path = "../../fuzz/ops_model.rs"]
 mod ops_model;
-#[path = "../../tests/common/replay.rs"]
-mod replay;
 #[path = "../../fuzz/when.rs"]
 mod when;
 
@@ -341,7 +339,7 @@ unsafe extern "C" fn note_fired(timer: *mut Timer, fired: *mut c_void) {
 #[test]
 fn the_wheel_of_c_agrees_with_that_of_rust_on_the_inputs_that_fuzzers_found() {
     let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus"));
-    replay::replay(corpus, "wheel_vs_oracle", agree);
+    support::replay::replay(corpus, "wheel_vs_oracle", agree);
 }
 
 /// Random numbers, the same in each run.

@@ -8,9 +8,6 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
-
 fn run(args: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_tickless-demo"));
     program.args(args).output().expect("the program starts")
@@ -19,7 +16,7 @@ fn run(args: &[&str]) -> Output {
 #[test]
 fn a_short_run_passes_its_own_audit_and_reports_one_line_of_json() {
     let keys = ["requests", "scheduled", "cancelled", "reset", "fired", "closed_idle"];
-    let seconds = common::scaled(1).clamp(1, 60);
+    let seconds = support::scaled(1).clamp(1, 60);
     let stdout = until(seconds, &["--connections", "40"], |report| all_are_above(0, report, &keys));
     assert_eq!(stdout.lines().count(), 1, "{stdout}");
 

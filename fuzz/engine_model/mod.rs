@@ -1,5 +1,5 @@
 //! An engine on a manual clock and a sorted map side by side: the body of the fuzz target
-//! `engine`, of `tests/engine_oracle.rs` and of the corpus replay.
+//! `engine`, of `tests/oracles/engine.rs` and of the corpus replay.
 //!
 //! One thing happens at a time, though on several threads: each has seats and memory of its own.
 //! After every step both must agree on everything that can be observed, and the engine must pass

@@ -1,94 +1,73 @@
 //! The tests with several threads at once that may share a process: they run optimized as well, and
-//! under ThreadSanitizer. `tests/suite.rs` has the others, and says what is a program of its own.
+//! under ThreadSanitizer. `tests/README.md` has the other programs.
 
-#[path = "../common/account.rs"]
-mod account;
-#[path = "../common/awaited.rs"]
-mod awaited;
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../common/emptied.rs"]
-mod emptied;
-#[path = "../common/on_shard.rs"]
-mod on_shard;
-#[path = "../common/operation.rs"]
-mod operation;
-#[path = "../common/parking.rs"]
-mod parking;
-#[path = "../common/patience.rs"]
-mod patience;
-#[path = "../common/planned.rs"]
-mod planned;
-#[path = "../common/polling.rs"]
-mod polling;
-#[path = "../common/racing.rs"]
+mod delay_queue;
+mod dispatch {
+    mod channel;
+    mod doors;
+    mod ends;
+    mod full;
+    mod inside;
+    mod load;
+    mod pool;
+}
+mod engine {
+    mod collisions;
+    mod driving;
+    mod exactly_once;
+    mod faults;
+    mod groups;
+    mod hooks;
+    mod inside;
+    mod known_races;
+    mod never_early;
+    mod outlive;
+    mod overdue;
+    mod panics;
+    mod reset;
+    mod scan;
+    mod seats;
+    mod slow_tasks;
+    mod snapshot;
+    mod stress;
+    mod stuck;
+    mod takeover;
+    mod threads_end;
+}
+mod future;
+mod inspector;
+mod keyed {
+    mod foreign;
+    mod races;
+}
+mod netty {
+    mod ends;
+    mod races;
+}
+mod periodic {
+    mod ends;
+    mod heartbeat;
+    mod races;
+}
+mod purgatory;
 mod racing;
-#[path = "../common/random.rs"]
-mod random;
-#[path = "../common/row.rs"]
-mod row;
-#[path = "../common/slow.rs"]
-mod slow;
-#[path = "../common/threads.rs"]
-mod threads;
-#[path = "../common/token.rs"]
-mod token;
-#[path = "../common/until.rs"]
-mod until;
-#[path = "../common/watchdog.rs"]
-mod watchdog;
-
-mod collisions;
-mod delay_queue_races;
-mod dispatch_channel;
-mod dispatch_ends;
-mod dispatch_full;
-mod dispatch_inside;
-mod dispatch_pool;
-mod dispatch_races;
-mod doors_on_a_pool;
-mod driving;
-mod driving_stop;
-mod exactly_once;
-mod faults;
-mod future_races;
-mod groups;
-mod heartbeat;
-mod hooks;
-mod inside;
-mod inspect_races;
-mod keyed_foreign;
-mod keyed_races;
-mod keyed_waits;
-mod known_races;
-mod netty_ends;
-mod netty_races;
-mod never_early;
-mod outlive;
-mod overdue;
-mod panics;
-mod periodic_ends;
-mod periodic_races;
-mod purgatory_races;
-mod reset;
-mod scan;
-mod scope_races;
-mod scope_waits;
-mod seats;
-mod slow_tasks;
-mod snapshot;
-mod stop;
-mod stop_backlog;
-mod stop_cycles;
-mod stop_sleeps;
-mod stop_within;
-mod stress;
-mod stuck;
-mod takeover;
-mod threads_end;
-mod ttl_races;
-mod wait_async;
-mod wait_netty;
-mod wait_races;
-mod wait_repeating;
-mod wall_races;
+mod scope;
+mod stop {
+    mod backlog;
+    mod cycles;
+    mod driven;
+    mod payloads;
+    mod row;
+    mod sleeps;
+    mod within;
+}
+mod ttl;
+mod wait {
+    mod futures;
+    mod keys;
+    mod netty;
+    mod races;
+    mod repeating;
+    mod scopes;
+}
+mod wall;

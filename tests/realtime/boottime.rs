@@ -1,14 +1,13 @@
 //! Engines on the clock that counts suspended time, in real time: who has nothing to do sleeps on.
-//! (`tests/boottime.rs` has their promises.)
+//! (`tests/alone/boottime.rs` has their promises.)
 
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::patience::PATIENCE;
 use tickless::{Clock, Engine};
-
-use crate::patience::PATIENCE;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,5 +1,6 @@
 //! Crowds, in real time: how many timers of a crowd an engine with threads hands over before others
-//! depends on when the crowd's bucket is cascaded. (`tests/crowds.rs` has the exact numbers.)
+//! depends on when the crowd's bucket is cascaded. (`tests/suite/engine/crowds.rs` has the exact
+//! numbers.)
 
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -1,5 +1,6 @@
 //! A task that serves an engine, and a thread that schedules just when another one begins a turn:
-//! the system decides whether that comes about. `tests/drive_attacks.rs` has the other attacks.
+//! the system decides whether that comes about. `tests/suite/drive/attacks.rs` has the other
+//! attacks.
 
 use std::future::{Future, pending};
 use std::hint::spin_loop;
@@ -10,9 +11,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::polling::{bell, poll};
 use tickless::{Engine, ManualClock, TurnError};
-
-use crate::polling::{bell, poll};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,14 +1,13 @@
 //! A fork, in real time: an inspector hangs up on a client that takes two seconds, as the client
-//! does whose process is stopped. (`tests/fork.rs` has all else.)
+//! does whose process is stopped. (`tests/alone/fork/main.rs` has all else.)
 
 #![cfg(unix)]
 
 use std::io::{ErrorKind, Read, Write};
 use std::mem;
 
+use support::child::in_a_child;
 use tickless::Engine;
-
-use crate::child::in_a_child;
 
 #[test]
 fn an_inspector_stays_with_the_parent() {

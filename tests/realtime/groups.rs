@@ -1,5 +1,5 @@
 //! Shards that share threads, in real time: how few wake-ups they take, and that a shard whose
-//! turns have taken long holds no other up. (`tests/races/groups.rs` has all else.)
+//! turns have taken long holds no other up. (`tests/races/engine/groups.rs` has all else.)
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -9,8 +9,8 @@ use std::time::Duration;
 use tickless::{Builder, Engine};
 
 use crate::attempts::succeeds_at_last;
-use crate::on_shard::schedule_on;
-use crate::patience::PATIENCE;
+use support::on_shard::schedule_on;
+use support::patience::PATIENCE;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,5 +1,5 @@
-//! Idle, in real time: nothing wakes up before the next bucket opens. (`tests/idle.rs` has what is
-//! due after a long pause.)
+//! Idle, in real time: nothing wakes up before the next bucket opens. (`tests/suite/engine/idle.rs`
+//! has what is due after a long pause.)
 
 use std::sync::mpsc;
 use std::thread;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tickless::{Engine, When};
 
 use crate::attempts::succeeds_at_last;
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::random::Random;
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
 
 const MS: Duration = Duration::from_millis(1);
 

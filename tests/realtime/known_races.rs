@@ -1,14 +1,13 @@
 //! Races that another library's timers met in the field, in real time.
-//! (`tests/races/known_races.rs` has the others.)
+//! (`tests/races/engine/known_races.rs` has the others.)
 
 use std::sync::mpsc;
 use std::time::Duration;
 
+use support::patience::PATIENCE;
+use support::random::Random;
+use support::scaled;
 use tickless::Engine;
-
-use crate::common::scaled;
-use crate::patience::PATIENCE;
-use crate::random::Random;
 
 const US: Duration = Duration::from_micros(1);
 

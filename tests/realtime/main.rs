@@ -12,31 +12,7 @@
 //! The gate (`ci/realtime.sh`) repeats a failed one up to two more times, and names it as flaky.
 //! Every other test passes on one processor beside busy loops, stopped at random (`ci/hostile.sh`).
 
-#[path = "../common/attempts.rs"]
 mod attempts;
-#[cfg(unix)]
-#[path = "../common/child.rs"]
-mod child;
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../common/on_shard.rs"]
-mod on_shard;
-#[path = "../common/patience.rs"]
-mod patience;
-#[path = "../common/polling.rs"]
-mod polling;
-#[path = "../common/random.rs"]
-mod random;
-#[cfg(all(target_os = "linux", not(elsewhere)))]
-#[path = "../common/refuse.rs"]
-mod refuse;
-#[path = "../common/slow.rs"]
-mod slow;
-#[path = "../common/threads.rs"]
-mod threads;
-#[path = "../common/until.rs"]
-mod until;
-
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod boottime;
 mod crowds;

@@ -1,10 +1,10 @@
 //! The fault of the hashed wheel's ancestors that shows in real time only: they wake up at each
-//! tick. `tests/netty_faults.rs` has the others.
+//! tick. `tests/suite/netty/faults.rs` has the others.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::patience::PATIENCE;
+use support::patience::PATIENCE;
 use tickless::netty::{HashedWheelTimer, Timeout};
 
 const HOUR: Duration = Duration::from_secs(3600);

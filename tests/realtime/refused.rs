@@ -1,12 +1,12 @@
 //! A system that refuses files from the start of an engine on, for longer than a clock goes on
-//! before the system is asked for its clock source again. (`tests/refused.rs`: threads, fences.)
+//! before the system is asked for its clock source again. (`tests/alone/refused.rs`: threads,
+//! fences.)
 
 use std::time::{Duration, Instant};
 
+use support::child::in_a_child;
+use support::refuse::refuse;
 use tickless::Engine;
-
-use crate::child::in_a_child;
-use crate::refuse::refuse;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,5 +1,5 @@
 //! Threads that look at once for tasks that are stuck: the system decides how often one of them is
-//! suspended while it looks. `tests/races/stuck.rs` has the other tests of stuck tasks.
+//! suspended while it looks. `tests/races/engine/stuck.rs` has the other tests of stuck tasks.
 
 use std::sync::mpsc;
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tickless::{Engine, StuckTask};
 
 use crate::attempts::succeeds_at_last;
-use crate::patience::PATIENCE;
+use support::patience::PATIENCE;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,6 +1,6 @@
 //! A reaper that waits for room, as it was told to, is not taken over, for four times as long as a
 //! task may take. (A reaper that the system suspends for so long is taken over with reason.)
-//! `tests/races/takeover.rs` has the other tests of takeovers.
+//! `tests/races/engine/takeover.rs` has the other tests of takeovers.
 
 use std::sync::mpsc;
 use std::thread;
@@ -11,7 +11,7 @@ use tickless::dispatch::{Channel, Full, Pool};
 use tickless_core::sync::Mutex;
 
 use crate::attempts::succeeds_at_last;
-use crate::patience::PATIENCE;
+use support::patience::PATIENCE;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -107,7 +107,6 @@ pub(crate) fn tests_of_real_time(files: &[Source]) -> Vec<String> {
         source.path.starts_with("tests/")
             && !source.path.starts_with("tests/realtime/")
             && !source.path.starts_with("tests/tidy")
-            && source.path != "tests/common/attempts.rs"
     };
     let mut complaints = Vec::new();
     for source in files.iter().filter(is_other) {

@@ -58,51 +58,89 @@ fn missing(text: &str) -> Vec<(usize, String)> {
     missing
 }
 
-/// Folders of tests: each with its crate's manifest, and the programs there that have modules.
-const TESTED: [(&str, &str, &[&str]); 7] = [
-    ("tests", "Cargo.toml", &["suite", "oracles", "alloc"]),
-    ("tests/races", "tests/races/Cargo.toml", &["main"]),
-    ("tests/realtime", "Cargo.toml", &["main"]),
-    ("tests/clients", "tests/clients/Cargo.toml", &["main"]),
-    ("wheel/tests", "wheel/Cargo.toml", &["wheels", "oracles"]),
-    ("demo/tests", "demo/Cargo.toml", &[]),
-    ("loom-tests/tests", "loom-tests/Cargo.toml", &["all"]),
+/// Folders of tests, and the manifests that name their programs.
+const TESTED: [&str; 4] = ["tests/", "wheel/tests/", "demo/tests/", "loom-tests/tests/"];
+const MANIFESTS: [&str; 6] = [
+    "Cargo.toml",
+    "tests/races/Cargo.toml",
+    "tests/clients/Cargo.toml",
+    "wheel/Cargo.toml",
+    "demo/Cargo.toml",
+    "loom-tests/Cargo.toml",
 ];
 
-/// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of a shared one.
-pub(crate) fn forgotten_tests() -> Vec<String> {
-    let mut complaints = Vec::new();
-    for (folder, manifest, programs) in TESTED {
-        let files = fs::read_dir(root().join(folder)).expect("the tests are there");
-        let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
-        let names: Vec<String> =
-            names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect();
-        let shared: String =
-            programs.iter().map(|name| document(&format!("{folder}/{name}.rs"))).collect();
-        complaints.extend(forgotten(folder, &names, &document(manifest), &shared));
-    }
-    complaints
+/// What programs begin with that no manifest lets `cargo test` build: a script runs the first, and
+/// the second is what the others share.
+const ROOTS: [&str; 2] = ["tests/realtime/main.rs", "tests/support/src/lib.rs"];
+
+/// Files of tests that nobody runs: no program by its manifest, and no module of one.
+pub(crate) fn forgotten_tests(files: &[Source]) -> Vec<String> {
+    let of_manifest = |name: &&str| programs(name, &document(name));
+    let mut roots: Vec<String> = MANIFESTS.iter().flat_map(of_manifest).collect();
+    roots.extend(ROOTS.map(str::to_owned));
+    forgotten(files, roots)
 }
 
-fn forgotten(folder: &str, names: &[String], manifest: &str, shared: &str) -> Vec<String> {
-    // A path stands before what is only shared: another file.
-    let is_module = |name: &str| {
-        let lines = shared.lines().zip(shared.lines().skip(1));
-        let mut modules = lines.filter(|(before, _)| !before.starts_with("#[path"));
-        modules.any(|(_, line)| line == format!("mod {name};"))
+/// The files that the programs of a manifest begin with. Some are built only when they are named.
+fn programs(manifest: &str, text: &str) -> Vec<String> {
+    let folder = manifest.strip_suffix("Cargo.toml").expect("a manifest's name");
+    let entries = text.split("[[test]]\n").skip(1).map(|rest| rest.split("\n\n").next().unwrap());
+    let built = entries.filter(|entry| !entry.contains("test = false"));
+    let value = |entry: &str, key: &str| {
+        let line = entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""))?;
+        line.strip_suffix('"').map(str::to_owned)
     };
-    let runs = |name: &&String| {
-        let entry = format!("[[test]]\nname = \"{name}\"\n");
-        let rest = manifest.split_once(&entry).map(|(_, rest)| rest);
-        // Some are built only when they are named.
-        let is_program = rest.is_some_and(|rest| !rest.starts_with("test = false\n"));
-        // The main file of a folder, which has the program's name.
-        let program = folder.rsplit_once('/').map_or(folder, |(_, name)| name);
-        let is_main = *name == "main" && manifest.contains(&format!("name = \"{program}\""));
-        is_program || is_main || is_module(name)
+    let path = |entry| {
+        let by_name = || value(entry, "name").map(|name| format!("tests/{name}.rs"));
+        value(entry, "path").or_else(by_name).expect("an entry has a name")
     };
-    let not_run = names.iter().filter(|name| !runs(name));
-    not_run.map(|name| format!("{folder}/{name}.rs:1: nobody runs it")).collect()
+    built.map(|entry| format!("{folder}{}", path(entry))).collect()
+}
+
+fn forgotten(files: &[Source], roots: Vec<String>) -> Vec<String> {
+    let mut run = roots.clone();
+    let mut at = 0;
+    while at < run.len() {
+        if let Some(source) = files.iter().find(|source| source.path == run[at]) {
+            run.extend(modules(source, roots.contains(&source.path)));
+        }
+        at += 1;
+    }
+    let is_test = |source: &&Source| TESTED.iter().any(|folder| source.path.starts_with(folder));
+    let not_run = files.iter().filter(is_test).filter(|source| !run.contains(&source.path));
+    not_run.map(|source| source.complaint(1, "nobody runs it")).collect()
+}
+
+/// Where the modules may be that a file declares, in blocks of modules as well.
+fn modules(source: &Source, is_root: bool) -> Vec<String> {
+    let (folder, name) = source.path.rsplit_once('/').expect("a file in a folder");
+    let own = name.trim_end_matches(".rs");
+    let mut place = vec![folder];
+    if !is_root && own != "mod" {
+        place.push(own);
+    }
+    let (mut found, mut path) = (Vec::new(), None);
+    let base = place.len();
+    for line in source.text.lines() {
+        let code = line.trim_start();
+        let depth = base + (line.len() - code.len()) / 4;
+        let code = code.trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+        let module = code.strip_prefix("mod ");
+        if let Some(name) = module.and_then(|module| module.strip_suffix(" {")) {
+            place.truncate(depth);
+            place.push(name);
+        } else if let Some(name) = module.and_then(|module| module.strip_suffix(';')) {
+            place.truncate(depth);
+            let stem = place.join("/");
+            match path.take() {
+                Some(path) => found.push(format!("{folder}/{path}")),
+                None => found.extend(["", "/mod"].map(|end| format!("{stem}/{name}{end}.rs"))),
+            }
+        } else if let Some(rest) = code.strip_prefix("#[path = \"") {
+            path = rest.strip_suffix("\"]");
+        }
+    }
+    found
 }
 
 fn is_file_name(name: &str) -> bool {
@@ -127,11 +165,27 @@ fn a_file_that_is_not_there_is_found() {
 
 #[test]
 fn a_test_that_nobody_runs_is_found() {
-    let names = ["alone", "shared", "named", "lost", "helper"].map(str::to_owned);
-    let manifest = "[[test]]\nname = \"alone\"\n\n[[test]]\nname = \"named\"\ntest = false\n";
-    let shared =
-        "\n#[path = \"common/helper.rs\"]\nmod helper;\n\nmod shared;\nmod lost_and_found;\n";
-    let expected = ["named", "lost", "helper"];
+    let manifest = "[[test]]\nname = \"alone\"\n\n[[test]]\nname = \"named\"\ntest = false\n\n\
+                    [[test]]\nname = \"many\"\npath = \"tests/many/main.rs\"\n\n[lib]\n";
+    let roots = programs("Cargo.toml", manifest);
+    assert_eq!(roots, ["tests/alone.rs", "tests/many/main.rs"]);
+    let many = "#[path = \"../../tests/helper.rs\"]\nmod helper;\nmod a {\n    mod b;\n}\n\
+                mod shared;\nmod lost_and_found;\n";
+    let files = [
+        ("tests/alone.rs", ""),
+        ("tests/named.rs", ""),
+        ("tests/many/main.rs", many),
+        ("tests/many/a/b.rs", "mod c;\n"),
+        ("tests/many/a/b/c.rs", ""),
+        ("tests/many/b.rs", ""),
+        ("tests/many/shared/mod.rs", "#[path = \"under/another.rs\"]\nmod name;\n"),
+        ("tests/many/shared/under/another.rs", ""),
+        ("tests/many/lost.rs", ""),
+        ("tests/helper.rs", ""),
+        ("src/lib.rs", ""),
+    ];
+    let files = files.map(|(path, text)| Source::new(path, text));
+    let expected = ["named", "many/b", "many/lost", "helper"];
     let expected = expected.map(|name| format!("tests/{name}.rs:1: nobody runs it"));
-    assert_eq!(forgotten("tests", &names, manifest, shared), expected);
+    assert_eq!(forgotten(&files, roots), expected);
 }

@@ -14,7 +14,7 @@
 //! level when it is filed from that bucket's start, so every cascade makes progress.
 //!
 //! *Tested by*: `wheel/src/geometry/tests.rs`, `wheel/tests/golden_placement.rs`,
-//! `tests/golden_trace.rs`, `fuzz/`.
+//! `tests/oracles/golden_trace.rs`, `fuzz/`.
 
 use core::fmt;
 

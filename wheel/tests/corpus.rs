@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::replay::replay;
 use crate::{geometry_model, ops_model};
+use support::replay::replay;
 
 fn corpus() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus"))

@@ -5,17 +5,12 @@
 //! over so many ticks, in an order fixed by a seed. The timers go one by one into an empty wheel,
 //! which then gives back what it has reserved beyond them.
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
-#[path = "../../tests/common/random.rs"]
-mod random;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use common::scaled;
-use random::Random;
+use support::random::Random;
+use support::scaled;
 use tickless_wheel::{Geometry, HashedWheel, Tick, TimingWheel, Wheel};
 
 /// The system's allocator, which counts what each thread does. (The test harness has a thread of

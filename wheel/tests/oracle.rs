@@ -4,11 +4,11 @@
 //! every geometry gets its share and failures are made small.
 
 use crate::histories::when;
-use crate::hold::hold;
 use crate::ops_model::{Case, Op, SHAPES, run};
 use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use support::hold::hold;
 
 const CASES: u64 = 100;
 const STEPS: usize = 120;

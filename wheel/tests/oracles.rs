@@ -2,18 +2,12 @@
 //! nothing to memory that those of `wheels.rs` do not do, so that a stage of `ci/` leaves them
 //! out.
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
 #[path = "../../fuzz/geometry_model.rs"]
 mod geometry_model;
-#[path = "../../tests/common/histories.rs"]
+#[path = "../../fuzz/histories.rs"]
 mod histories;
-#[path = "../../tests/common/hold.rs"]
-mod hold;
 #[path = "../../fuzz/ops_model.rs"]
 mod ops_model;
-#[path = "../../tests/common/replay.rs"]
-mod replay;
 #[path = "../../fuzz/when.rs"]
 mod when;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::random::Random;
+use support::random::Random;
 use tickless_wheel::{Geometry, Tick, Wheel};
 
 fn at(count: u64) -> Tick {

@@ -2,11 +2,8 @@
 //! simpler.
 //!
 //! A file of tests that counts memory is a program of its own, and has an entry in
-//! `Cargo.toml`. Any other is a module here. What it shares with the engine's tests is in their
-//! `tests/common/` and in `fuzz/`.
-
-#[path = "../../tests/common/random.rs"]
-mod random;
+//! `Cargo.toml`. Any other is a module here. What it shares with the engine's tests is in
+//! `tests/support` and in `fuzz/`.
 
 mod both;
 mod hashed;

@@ -3,7 +3,7 @@
 //!
 //! *Owner*: none: these are values.
 //!
-//! *Tested by*: `tests/json.rs`.
+//! *Tested by*: `tests/suite/observe/json.rs`.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 

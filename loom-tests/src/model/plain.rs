@@ -1,8 +1,5 @@
 //! Bodies on threads of the system.
 
-#[path = "../../../tests/common/mod.rs"]
-mod common;
-
 /// Runs of each body.
 const RUNS: u64 = 100;
 
@@ -10,7 +7,7 @@ pub(super) fn run(_bound: usize, body: impl Fn() + Send + Sync + 'static) {
     // The epoch's first use makes its collector, behind a lock of the standard library, into which
     // ThreadSanitizer cannot see: let no two threads race for it.
     drop(tickless_core::entry::read());
-    for _ in 0..common::scaled(RUNS) {
+    for _ in 0..support::scaled(RUNS) {
         body();
     }
 }

@@ -3,8 +3,8 @@
 use arbitrary::{Arbitrary, Unstructured};
 
 use crate::engine_model::case::{At, Free};
-use crate::random::Random;
 use crate::when::When;
+use support::random::Random;
 
 /// Draws whatever a history needs.
 pub(crate) struct Draw(Random);

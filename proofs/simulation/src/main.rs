@@ -25,8 +25,6 @@ mod worker;
 // The models and helpers that the fuzz targets and the tests have too.
 #[path = "../../../fuzz/engine_model/mod.rs"]
 mod engine_model;
-#[path = "../../../tests/common/random.rs"]
-mod random;
 #[path = "../../../fuzz/shard_model.rs"]
 mod shard_model;
 #[path = "../../../fuzz/when.rs"]

@@ -1,0 +1,119 @@
+//! A system that refuses threads or fences after the engine was built: a task that is stuck is told
+//! of, and its shard is taken over once the system gives what that takes.
+
+#![cfg(all(target_os = "linux", not(elsewhere)))]
+
+use std::ffi::{c_int, c_void};
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use support::child::in_a_child;
+use support::refuse::refuse;
+use tickless::{Builder, Engine, StuckTask};
+
+const MS: Duration = Duration::from_millis(1);
+/// Less than a child process may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Whether threads are refused: in a child process, so that nobody else meets that.
+static REFUSES: AtomicBool = AtomicBool::new(false);
+
+type Create = unsafe extern "C" fn(
+    *mut libc::pthread_t,
+    *const libc::pthread_attr_t,
+    extern "C" fn(*mut c_void) -> *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+/// Stands before that of the C library.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    main: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    if REFUSES.load(Ordering::SeqCst) {
+        return libc::EAGAIN;
+    }
+    // SAFETY: the name ends with a zero.
+    let create = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
+    // SAFETY: the C library's function has this type.
+    let create = unsafe { mem::transmute::<*mut c_void, Create>(create) };
+    // SAFETY: passed on to the caller.
+    unsafe { create(thread, attributes, main, argument) }
+}
+
+/// An engine of one shard, and what it tells of tasks that are stuck.
+fn engine(builder: impl FnOnce(Builder) -> Builder) -> (Engine, mpsc::Receiver<StuckTask>) {
+    let (tell, told) = mpsc::channel();
+    let builder = builder(Engine::builder().shards(1).takeover(MS));
+    // The engine may outlive the test.
+    let builder = builder.on_stuck(move |task: &StuckTask| _ = tell.send(task.clone()));
+    (builder.build().unwrap(), told)
+}
+
+/// Schedules a task that runs until the sender is dropped, and many others that tell of themselves.
+fn get_stuck(engine: &Engine) -> (mpsc::Sender<()>, mpsc::Receiver<u32>) {
+    let (release, released) = mpsc::channel::<()>();
+    let (fire, fired) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let task = move || {
+        begin.send(()).unwrap();
+        _ = released.recv();
+    };
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    for n in 0..198 {
+        let fire = fire.clone();
+        engine.schedule_detached(MS, move || fire.send(n).unwrap()).unwrap();
+    }
+    (release, fired)
+}
+
+#[test]
+fn a_takeover_that_gets_no_thread_is_told_of_and_tried_again() {
+    in_a_child("no thread for a while", || {
+        for spares in [1, 16] {
+            let (engine, told) = engine(|builder| builder.spares(spares));
+            REFUSES.store(true, Ordering::SeqCst);
+            let (release, fired) = get_stuck(&engine);
+            let task = told.recv_timeout(PATIENCE);
+            REFUSES.store(false, Ordering::SeqCst);
+            assert_eq!(task.map(|task| task.shard), Ok(0), "nobody is told of the task");
+            for n in 0..198 {
+                assert!(fired.recv_timeout(PATIENCE).is_ok(), "{n} of 198 fire beside the task");
+            }
+            drop(release);
+            engine.stop().unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_engine_whose_watcher_gets_no_thread_is_not_built() {
+    in_a_child("no thread", || {
+        REFUSES.store(true, Ordering::SeqCst);
+        assert!(Engine::builder().build().is_err());
+    });
+}
+
+#[test]
+fn without_fences_after_the_build_a_stuck_task_is_told_of() {
+    in_a_child("no fence", || {
+        let (engine, told) = engine(|builder| builder);
+        let deny = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        refuse(libc::SYS_membarrier, deny, true);
+        let (release, fired) = get_stuck(&engine);
+        assert_eq!(told.recv_timeout(PATIENCE).map(|task| task.shard), Ok(0));
+        assert_eq!(engine.stats().takeovers, 0);
+        drop(release);
+        assert_eq!((0..198).filter(|_| fired.recv_timeout(PATIENCE).is_ok()).count(), 198);
+        engine.stop().unwrap();
+    });
+}

@@ -1,0 +1,255 @@
+//! Events and spans: each with its target, level and fields, once.
+
+use std::fmt::{Debug, Write};
+use std::panic;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use support::planned::{panic_as_planned, quietly};
+use tickless::{Batch, Builder, Engine, ManualClock};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Writes down what it is told, a line each.
+#[derive(Clone, Default)]
+struct Recorder {
+    lines: Arc<Mutex<Vec<String>>>,
+    /// Panics instead.
+    is_broken: bool,
+}
+
+/// Fields as text, in their order.
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {}={value:?}", field.name()).unwrap();
+    }
+}
+
+impl Recorder {
+    fn write(&self, what: &str, metadata: &Metadata<'_>, fields: Fields) {
+        let (level, target) = (metadata.level(), metadata.target());
+        if target.starts_with("tickless") {
+            if self.is_broken {
+                panic_as_planned();
+            }
+            self.lines.lock().unwrap().push(format!("{what} {level} {target}{}", fields.0));
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+}
+
+/// The calls about a span that a subscriber gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Call {
+    New,
+    Enter,
+    Exit,
+    Close,
+}
+
+/// Panics at some calls about a span.
+struct Broken(&'static [Call]);
+
+impl Broken {
+    fn call(&self, call: Call) {
+        if self.0.contains(&call) {
+            panic_as_planned();
+        }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Broken {
+    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        self.call(Call::New);
+    }
+
+    fn on_enter(&self, _: &Id, _: Context<'_, S>) {
+        self.call(Call::Enter);
+    }
+
+    fn on_exit(&self, _: &Id, _: Context<'_, S>) {
+        self.call(Call::Exit);
+    }
+
+    fn on_close(&self, _: Id, _: Context<'_, S>) {
+        self.call(Call::Close);
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        let mut fields = Fields(String::new());
+        attributes.record(&mut fields);
+        self.write("span", attributes.metadata(), fields);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        let inside = context.event_span(event).map_or("", |span| span.name());
+        self.write(&format!("event [{inside}]"), event.metadata(), fields);
+    }
+}
+
+/// What is recorded while `f` runs.
+fn recorded(f: impl FnOnce()) -> Vec<String> {
+    let recorder = Recorder::default();
+    tracing::subscriber::with_default(Registry::default().with(recorder.clone()), f);
+    recorder.lines()
+}
+
+fn builder(clock: &ManualClock) -> Builder {
+    quietly();
+    Engine::builder().shards(2).name("tea").manual_clock(clock)
+}
+
+#[test]
+fn a_batch_is_a_span_around_what_its_tasks_say() {
+    let clock = ManualClock::new();
+    let engine = builder(&clock).build().unwrap();
+    engine.bind_thread(1).unwrap();
+    let lines = recorded(|| {
+        for _ in 0..2 {
+            let task = || tracing::info!(target: "tickless_tests", "ready");
+            engine.schedule_detached(MS, task).unwrap();
+        }
+        assert_eq!(engine.advance(MS * 5), Ok(2));
+    });
+    let span = "span TRACE tickless::batch engine=\"tea\" shard=1 timers=2";
+    let event = "event [batch] INFO tickless_tests message=ready";
+    assert_eq!(lines, [span, event, event]);
+}
+
+#[test]
+fn a_slow_task_is_a_warning() {
+    let clock = ManualClock::new();
+    let engine = builder(&clock).slow_threshold(MS * 20).build().unwrap();
+    engine.bind_thread(0).unwrap();
+    let lines = recorded(|| {
+        for for_ms in [19, 250] {
+            let clock = clock.clone();
+            engine.schedule_detached(MS, move || clock.advance(MS * for_ms)).unwrap();
+            engine.advance(MS).unwrap();
+        }
+    });
+    let slow = "event [] WARN tickless::slow message=slow task engine=\"tea\" shard=0 \
+                took_seconds=0.25 threshold_seconds=0.02 lateness_seconds=0.0 waiting=0 \
+                panicked=false";
+    let events: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+    assert_eq!(events, [slow]);
+}
+
+#[test]
+fn a_panic_is_an_error_with_its_message_where_it_has_one() {
+    let engine = builder(&ManualClock::new()).build().unwrap();
+    engine.bind_thread(1).unwrap();
+    let lines = recorded(|| {
+        engine.schedule_detached(MS, || panic::resume_unwind(Box::new("no tea"))).unwrap();
+        engine.schedule_detached(MS * 2, || panic_as_planned()).unwrap();
+        assert_eq!(engine.advance(MS * 2), Ok(2));
+    });
+    let events: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+    let error = "event [] ERROR tickless::panic message=task panicked engine=\"tea\" shard=1";
+    assert_eq!(events, [&format!("{error} panic=\"no tea\""), error]);
+}
+
+#[test]
+fn saturation_is_told_when_it_begins_and_when_it_ends_and_not_between() {
+    let clock = ManualClock::new();
+    let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
+    let engine = builder(&clock).saturation(MS * 500).build_with_handler(handler).unwrap();
+    engine.bind_thread(0).unwrap();
+    let lines = recorded(|| {
+        for n in 0..20 {
+            engine.schedule_detached(MS, n).unwrap();
+        }
+        clock.advance(MS * 751);
+        for _ in 0..20 {
+            clock.advance(MS * 50);
+            assert_eq!(engine.turn_at_most(0, 1).unwrap().fired, 1);
+        }
+    });
+    let events: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+    let begins = "event [] WARN tickless::saturation message=shard saturated engine=\"tea\" \
+                  shard=0 behind_seconds=0.8 limit_seconds=0.5";
+    let ends = "event [] INFO tickless::saturation message=shard caught up engine=\"tea\" \
+                shard=0 lasted_seconds=0.95";
+    assert_eq!(events, [begins, ends]);
+}
+
+#[test]
+fn the_name_is_that_of_the_threads_unless_there_is_another() {
+    let names: Vec<_> = [Builder::new(), Builder::new().thread_name("producer")]
+        .map(|builder| {
+            let engine = builder.shards(1).manual_clock(&ManualClock::new()).build().unwrap();
+            let lines = recorded(|| {
+                engine.schedule_detached(MS, || ()).unwrap();
+                engine.advance(MS).unwrap();
+            });
+            lines.concat()
+        })
+        .to_vec();
+    let span = |name: &str| format!("span TRACE tickless::batch engine={name:?} shard=0 timers=1");
+    assert_eq!(names, [span("tickless"), span("producer")]);
+}
+
+#[test]
+fn a_subscriber_that_panics_at_an_event_harms_no_reaper() {
+    let clock = ManualClock::new();
+    let engine = builder(&clock).shards(1).slow_threshold(MS).saturation(MS).build().unwrap();
+    let recorder = Recorder { is_broken: true, ..Recorder::default() };
+    tracing::subscriber::with_default(Registry::default().with(recorder), || {
+        let of_task = clock.clone();
+        let task = move || {
+            of_task.advance(MS * 5);
+            panic_as_planned();
+        };
+        engine.schedule_detached(MS, task).unwrap();
+        engine.schedule_detached(MS * 2, || ()).unwrap();
+        clock.advance(MS * 10);
+        assert_eq!(engine.turn(0).unwrap().fired, 2);
+        let stats = engine.stats();
+        assert_eq!((stats.panicked, stats.slow, stats.saturations, stats.saturated), (1, 1, 1, 0));
+    });
+}
+
+#[test]
+fn a_subscriber_that_panics_at_a_span_keeps_no_task_from_running() {
+    use Call::{Close, Enter, Exit, New};
+    let cases: [&[Call]; 6] =
+        [&[New], &[Enter], &[Exit], &[Close], &[Exit, Close], &[Enter, Exit, Close]];
+    for calls in cases {
+        let engine = builder(&ManualClock::new()).shards(1).build().unwrap();
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..3 {
+            let ran = ran.clone();
+            let task = move || {
+                ran.lock().unwrap().push(n);
+                // The span then ends while the thread unwinds.
+                if n == 1 {
+                    panic_as_planned();
+                }
+            };
+            engine.schedule_detached(MS, task).unwrap();
+        }
+        let subscriber = Registry::default().with(Broken(calls));
+        tracing::subscriber::with_default(subscriber, || {
+            assert_eq!(engine.advance(MS), Ok(3), "{calls:?}");
+        });
+        let stats = engine.stats();
+        assert_eq!((stats.fired, stats.panicked), (3, 1), "{calls:?}: the task's panic alone");
+        ran.lock().unwrap().sort_unstable();
+        assert_eq!(*ran.lock().unwrap(), [0, 1, 2], "{calls:?}");
+    }
+}

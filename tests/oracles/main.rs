@@ -1,0 +1,31 @@
+//! The tests that compute and compare: with oracles, with tables and traces that were written
+//! down, with what should be printed. They have one thread, and do nothing to memory that
+//! others do not do, so that stages of `ci/` leave them out. `tests/README.md` has the other
+//! programs.
+
+#[path = "../../fuzz/builder_model.rs"]
+mod builder_model;
+#[path = "../../fuzz/engine_model/mod.rs"]
+mod engine_model;
+#[path = "../../fuzz/histories.rs"]
+mod histories;
+#[path = "../../fuzz/shard_model.rs"]
+mod shard_model;
+#[path = "../../fuzz/when.rs"]
+mod when;
+
+mod backoff;
+mod citizens;
+mod corpus;
+mod delay_queue;
+mod engine;
+mod errors;
+mod golden_trace;
+mod keyed;
+mod netty;
+mod periodic;
+mod purgatory;
+mod scope;
+mod shard_clocks;
+mod tables;
+mod ttl;

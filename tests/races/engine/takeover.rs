@@ -1,0 +1,374 @@
+//! Takeovers: a task that keeps its shard for too long holds nobody up, and nothing is lost or runs
+//! twice. (`tests/realtime/takeover.rs` shows who is not taken over.)
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::{Duration, Instant};
+use std::{iter, panic, thread};
+
+use support::parking::block_on;
+use support::patience::PATIENCE;
+use support::planned::{Planned, quietly};
+use tickless::dispatch::{Full, Pool};
+use tickless::future::SleepError;
+use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
+use tickless_core::sync::Mutex;
+
+const MS: Duration = Duration::from_millis(1);
+fn builder(shards: usize) -> Builder {
+    Engine::builder().shards(shards).takeover(MS)
+}
+
+/// Waits until `is_so`.
+fn until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it takes too long");
+        thread::sleep(MS / 10);
+    }
+}
+
+/// A task that runs until the sender is dropped; and the receiver of the news that it has begun.
+fn stuck() -> (impl FnOnce() + Send + 'static, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let (release, released) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let task = move || {
+        begin.send(()).unwrap();
+        let _ = released.recv();
+    };
+    (task, release, begun)
+}
+
+#[test]
+fn timers_of_a_shard_fire_while_a_task_is_stuck() {
+    let engine = builder(1).build().unwrap();
+    let (task, release, begun) = stuck();
+    engine.schedule_detached(MS, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    let (sender, fired) = mpsc::channel();
+    for delay in 0..50 {
+        let sender = sender.clone();
+        engine.schedule_detached(MS * delay, move || sender.send(delay).unwrap()).unwrap();
+    }
+    // In whichever order: a reaper that the system suspends for so long loses the shard as well.
+    let delays: BTreeSet<u32> = (0..50).map(|_| fired.recv_timeout(PATIENCE).unwrap()).collect();
+    assert_eq!(delays.len(), 50);
+    assert!(engine.stats().takeovers >= 1);
+    drop(release);
+    assert!(engine.stop().unwrap().is_empty());
+    assert_eq!(engine.stats().fired, 51);
+}
+
+#[test]
+fn the_rest_of_a_batch_goes_on_in_order() {
+    let (sender, receiver) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let each = move |n: u32| match n {
+        0 => _ = released.lock().unwrap().recv(),
+        _ => sender.send(n).unwrap(),
+    };
+    let engine = builder(1).build_each(each).unwrap();
+    let at = engine.now() + MS * 20;
+    for n in 0..600 {
+        engine.schedule_detached(at, n).unwrap();
+    }
+    let rest: BTreeSet<u32> = (1..600).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
+    assert!(rest.into_iter().eq(1..600));
+    drop(release);
+    assert!(engine.stop().unwrap().is_empty());
+    let stats = engine.stats();
+    assert_eq!((stats.fired, stats.lateness.count), (600, 600), "those left count once");
+}
+
+#[test]
+fn with_a_task_stuck_on_each_shard_all_others_fire() {
+    const SHARDS: usize = 4;
+    let engine = builder(SHARDS).build().unwrap();
+    let begun = Arc::new(Barrier::new(SHARDS + 1));
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let threads: Vec<_> = (0..SHARDS)
+        .map(|shard| {
+            let (engine, begun, released) = (engine.clone(), begun.clone(), released.clone());
+            thread::spawn(move || {
+                engine.bind_thread(shard).unwrap();
+                let task = move || {
+                    begun.wait();
+                    let _ = released.lock().unwrap().recv();
+                };
+                engine.schedule_detached(MS, task).unwrap();
+                let (sender, fired) = mpsc::channel();
+                engine.schedule_detached(MS * 20, move || sender.send(()).unwrap()).unwrap();
+                fired.recv_timeout(PATIENCE).unwrap();
+            })
+        })
+        .collect();
+    begun.wait();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(engine.stats().takeovers >= SHARDS as u64);
+    drop(release);
+    engine.stop().unwrap();
+}
+
+#[test]
+fn tasks_may_wait_for_timers_of_their_own_shard() {
+    let engine = builder(1).build().unwrap();
+    let (sender, fired) = mpsc::channel();
+    for _ in 0..5 {
+        let (of_task, sender) = (engine.clone(), sender.clone());
+        let task = move || {
+            let (inner, waited) = mpsc::channel();
+            of_task.schedule_detached(MS * 2, move || inner.send(()).unwrap()).unwrap();
+            waited.recv_timeout(PATIENCE).unwrap();
+            // It may hold the last clone.
+            drop(of_task);
+            sender.send(()).unwrap();
+        };
+        engine.schedule_detached(MS, task).unwrap();
+    }
+    (0..5).for_each(|_| fired.recv_timeout(PATIENCE).unwrap());
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
+    struct Handler(Arc<AtomicUsize>, Mutex<mpsc::Receiver<()>>, mpsc::Sender<u32>);
+    impl tickless::Handler<u32> for Handler {
+        fn fire(&self, batch: Batch<'_, u32>) {
+            for n in batch {
+                self.2.send(n).unwrap();
+                if n == 0 {
+                    let _ = self.1.lock().unwrap().recv();
+                    assert_eq!(self.0.load(Ordering::Relaxed), 0, "the handler was dropped");
+                }
+            }
+        }
+    }
+    impl Drop for Handler {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let (release, released) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
+    let handler = Handler(dropped.clone(), Mutex::new(released), sender);
+    let engine = builder(1).build_with_handler(handler).unwrap();
+    engine.schedule_detached(Duration::ZERO, 0).unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(0));
+    engine.schedule_detached(Duration::from_secs(3600), 9).unwrap();
+    until(|| engine.stats().takeovers >= 1);
+    let stopped = engine.stop_within(MS).unwrap();
+    assert_eq!(stopped.returned, [9]);
+    assert!(stopped.running > 0);
+    assert_eq!(dropped.load(Ordering::Relaxed), 0);
+    drop(release);
+    assert!(engine.stop().unwrap().is_empty());
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn with_all_spare_threads_stuck_the_rest_waits_until_one_returns() {
+    let engine = builder(1).spares(2).build().unwrap();
+    let mut stuck: Vec<_> = (0..3)
+        .map(|_| {
+            let (task, release, begun) = stuck();
+            engine.schedule_detached(Duration::ZERO, task).unwrap();
+            begun.recv_timeout(PATIENCE).unwrap();
+            release
+        })
+        .collect();
+    // Where threads are slow, one may have lost its shard between two tasks.
+    assert!(engine.stats().takeovers >= 2);
+    let (sender, fired) = mpsc::channel();
+    engine.schedule_detached(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+    assert!(fired.recv_timeout(MS * 20).is_err(), "nobody is left to take over");
+    // The first to return watches again, and takes the third one's shard over.
+    drop(stuck.remove(0));
+    fired.recv_timeout(PATIENCE).unwrap();
+    drop(stuck);
+    engine.stop().unwrap();
+}
+
+/// Each of them would keep a thread, of which one has to be left to fire what they wait for.
+#[test]
+fn tasks_that_sleep_on_their_own_engine_do_not_use_up_its_threads() {
+    for (shards, spares) in [(1, 2), (2, 2), (1, 16)] {
+        let engine = builder(shards).spares(spares).build().unwrap();
+        let (sender, results) = mpsc::channel();
+        for _ in 0..3 * spares {
+            let (mut sleep, sender) = (engine.sleep(MS * 50), sender.clone());
+            let task = move || sender.send(block_on(sleep.wait())).unwrap();
+            engine.schedule_detached(MS, task).unwrap();
+        }
+        let next = || results.recv_timeout(PATIENCE).expect("the tasks wait for each other");
+        let results: Vec<_> = (0..3 * spares).map(|_| next()).collect();
+        let is_known = |result| matches!(result, &Ok(()) | &Err(SleepError::Circular));
+        assert!(results.iter().all(is_known), "{results:?}");
+        engine.stop().unwrap();
+    }
+}
+
+#[test]
+fn without_takeovers_the_tasks_of_a_shard_do_not_overlap() {
+    let engine = Engine::builder().shards(1).takeover(None).build().unwrap();
+    let running = Arc::new(AtomicUsize::new(0));
+    for _ in 0..5 {
+        let running = running.clone();
+        let task = move || {
+            assert_eq!(running.fetch_add(1, Ordering::Relaxed), 0, "two run at a time");
+            thread::sleep(MS * 8);
+            running.fetch_sub(1, Ordering::Relaxed);
+        };
+        engine.schedule_detached(MS, task).unwrap();
+    }
+    until(|| engine.stats().fired == 5);
+    engine.stop().unwrap();
+    assert_eq!((engine.stats().takeovers, engine.stats().panicked), (0, 0));
+}
+
+#[test]
+fn what_a_task_counts_after_it_lost_its_shard_counts() {
+    quietly();
+    let engine = builder(1).slow_threshold(MS * 2).build().unwrap();
+    let (task, release, begun) = stuck();
+    let task = move || {
+        task();
+        panic::panic_any(Planned);
+    };
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    // A task that holds nobody up is left alone.
+    let other = engine.schedule(Duration::from_secs(3600), || ()).unwrap();
+    until(|| engine.stats().takeovers >= 1);
+    assert!(other.cancel());
+    thread::sleep(MS * 3);
+    drop(release);
+    until(|| engine.stats().panicked == 1);
+    engine.stop().unwrap();
+    let stats = engine.stats();
+    assert_eq!((stats.fired, stats.slow, stats.pending), (1, 1, 0));
+}
+
+/// A reaper that lost its shard is the watcher later on, whatever it slept by before.
+#[test]
+fn who_lost_a_shard_watches_and_hears_of_the_end() {
+    let clocks: [fn() -> std::io::Result<Clock>; 2] = [|| Ok(Clock::system()), Clock::boottime];
+    for clock in clocks.into_iter().filter_map(|clock| clock().ok()) {
+        let engine = builder(1).clock(clock).spares(1).build().unwrap();
+        for round in 1..=4 {
+            let before = engine.stats().takeovers;
+            let (task, release, begun) = stuck();
+            engine.schedule_detached(Duration::ZERO, task).unwrap();
+            begun.recv_timeout(PATIENCE).unwrap();
+            // A task that holds nobody up is left alone.
+            engine.schedule_detached(Duration::ZERO, || ()).unwrap();
+            until(|| engine.stats().takeovers > before);
+            // The only spare thread serves the shard; this one is the next watcher.
+            drop(release);
+            until(|| engine.stats().fired == 2 * round);
+        }
+        engine.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_task_that_a_full_pool_leaves_to_the_reaper_may_be_stuck() {
+    let pool = Pool::builder(Full::RunInline).threads(1).queue_bound(1).build().unwrap();
+    let engine = builder(1).build_with_handler(pool).unwrap();
+    // One on the pool's thread, one in its queue, and the others on reapers.
+    let schedule = || {
+        let (task, release, begun) = stuck();
+        engine.schedule_detached(Duration::ZERO, task).unwrap();
+        (release, begun)
+    };
+    let first = schedule();
+    first.1.recv_timeout(PATIENCE).unwrap();
+    let stuck: Vec<_> = iter::once(first).chain((0..4).map(|_| schedule())).collect();
+    let running = std::cell::Cell::new(1);
+    until(|| {
+        let begun = stuck.iter().filter(|(_, begun)| begun.try_recv().is_ok()).count();
+        running.set(running.get() + begun);
+        running.get() == 4
+    });
+    // Three run on reapers at once. (The last of them holds nobody up, and may keep its shard.)
+    assert!(engine.stats().takeovers >= 2);
+    drop(stuck);
+    engine.stop().unwrap();
+    assert_eq!((engine.stats().fired, engine.stats().panicked), (5, 0));
+}
+
+#[test]
+fn a_caller_takes_a_shard_over_when_it_thinks_fit() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    assert_eq!(engine.take_over(0), Ok(None), "no task is running");
+    assert!(matches!(engine.take_over(1), Err(TurnError::NoSuchShard { .. })));
+    let (task, release, begun) = stuck();
+    engine.schedule_detached(MS, task).unwrap();
+    let fired = Arc::new(AtomicUsize::new(0));
+    for _ in 0..3 {
+        let fired = fired.clone();
+        engine.schedule_detached(MS, move || _ = fired.fetch_add(1, Ordering::Relaxed)).unwrap();
+    }
+    let inside = engine.clone();
+    let is_refused = move || assert_eq!(inside.take_over(0), Err(TurnError::InsideTask));
+    engine.schedule_detached(MS, is_refused).unwrap();
+    clock.advance(MS);
+    let begin_turn = || {
+        let engine = engine.clone();
+        thread::spawn(move || engine.turn(0).unwrap())
+    };
+    let loser = begin_turn();
+    begun.recv_timeout(PATIENCE).unwrap();
+    // A turn that waits for the shard goes on after the one that takes it over.
+    let waiting = begin_turn();
+    let turn = engine.take_over(0).unwrap().unwrap();
+    assert_eq!(turn.fired + waiting.join().unwrap().fired, 4);
+    assert_eq!(fired.load(Ordering::Relaxed), 3);
+    assert_eq!(engine.take_over(0), Ok(None), "it is taken over once");
+    drop(release);
+    let lost = loser.join().unwrap();
+    assert_eq!((lost.fired, lost.more), (1, true));
+    assert!(!engine.turn(0).unwrap().more);
+    assert_eq!((engine.stats().fired, engine.stats().takeovers), (5, 1));
+    engine.stop().unwrap();
+    assert_eq!(engine.take_over(0), Err(TurnError::Stopped));
+}
+
+struct Task {
+    n: u64,
+    counts: Arc<[AtomicU64]>,
+}
+
+impl Task {
+    fn run(self) {
+        self.counts[self.n as usize].fetch_add(1, Ordering::Relaxed);
+        if self.n % 10 == 0 {
+            thread::sleep(MS / 2);
+        }
+    }
+}
+
+/// Each tenth task is stuck until its shard was taken over.
+#[test]
+fn over_many_takeovers_each_payload_is_handed_over_once() {
+    let takeovers = support::scaled(400);
+    let engine =
+        builder(2).takeover(MS / 10).spares(64).build_each(|task: Task| task.run()).unwrap();
+    let counts: Arc<[AtomicU64]> = (0..10 * takeovers).map(|_| AtomicU64::new(0)).collect();
+    for n in 0..10 * takeovers {
+        let seen = engine.stats().takeovers;
+        let task = Task { n, counts: counts.clone() };
+        engine.schedule_detached(MS / 10, task).unwrap();
+        if n % 10 == 9 {
+            until(|| engine.stats().takeovers > seen || engine.stats().pending == 0);
+        }
+    }
+    until(|| engine.stats().pending == 0);
+    engine.stop().unwrap();
+    assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    assert_eq!(engine.stats().fired, 10 * takeovers);
+}

@@ -1,0 +1,200 @@
+//! Races: tasks that poll, reset and drop on threads while timers fire and engines stop. Every wait
+//! ends, no sleep is ready early, and every waker is let go.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::emptied::assert_empties;
+use support::parking::block_on;
+use support::polling::{Bell, bell, poll};
+use support::random::Random;
+use support::scaled;
+use support::threads::on_threads;
+use tickless::Engine;
+use tickless::future::{Sleep, SleepError};
+// One that ThreadSanitizer can follow.
+use tickless_core::sync::Mutex;
+
+const US: Duration = Duration::from_micros(1);
+
+fn engine() -> Engine {
+    Engine::builder().tick(US * 50).shards(2).build().unwrap()
+}
+
+/// What many tasks saw together.
+#[derive(Default)]
+struct Books {
+    begun: AtomicU64,
+    ready: AtomicU64,
+    dropped: AtomicU64,
+}
+
+fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::SeqCst);
+}
+
+fn of(count: &AtomicU64) -> u64 {
+    count.load(Ordering::SeqCst)
+}
+
+/// Polls once; a sleep that is ready is not early.
+fn poll_honestly(sleep: &mut Sleep, waker: &Waker) -> bool {
+    let is_ready = poll(sleep, waker).is_ready();
+    assert!(!is_ready || sleep.deadline().is_some_and(|deadline| deadline <= Instant::now()));
+    is_ready
+}
+
+/// One life of a sleep: polled by this and that task, moved, dropped or awaited.
+fn live(engine: &Engine, random: &mut Random, bells: &[(Arc<Bell>, Waker)], books: &Books) {
+    add(&books.begun);
+    let mut sleep = engine.sleep(US * random.below(400) as u32);
+    for _ in 0..random.below(8) {
+        match random.below(6) {
+            0 => sleep.reset(US * random.below(600) as u32),
+            1 => sleep.reset(engine.now() + US * random.below(100) as u32),
+            2 => thread::yield_now(),
+            _ => {
+                let (_, waker) = &bells[random.below(bells.len() as u64) as usize];
+                poll_honestly(&mut sleep, waker);
+            }
+        }
+    }
+    if random.below(3) == 0 {
+        add(&books.dropped);
+        return drop(sleep);
+    }
+    block_on(&mut sleep);
+    assert!(poll_honestly(&mut sleep, &bells[0].1), "it stays ready");
+    add(&books.ready);
+}
+
+#[test]
+fn sleeps_that_are_polled_moved_and_dropped_while_they_fire_all_end() {
+    let (engine, books) = (engine(), Books::default());
+    let bells = [(); 3].map(|()| bell());
+    let seeds = AtomicU64::new(0);
+    on_threads::<4>(|| {
+        let random = &mut Random::new(seeds.fetch_add(1, Ordering::SeqCst));
+        (0..scaled(1500)).for_each(|_| live(&engine, random, &bells, &books));
+    });
+    assert_eq!(of(&books.begun), of(&books.ready) + of(&books.dropped));
+    assert!(of(&books.ready) > 0 && of(&books.dropped) > 0);
+    assert_empties(&engine);
+    // What has fired rings until the reapers are through.
+    drop(engine.stop());
+    drop(engine);
+    assert!(bells.iter().all(|(bell, _)| Arc::strong_count(bell) == 2));
+}
+
+#[test]
+fn a_sleep_that_threads_take_turns_with_wakes_the_last_of_them() {
+    let engine = engine();
+    for round in 0..scaled(300) {
+        let sleep = Mutex::new(engine.sleep(US * (round % 200) as u32));
+        let turn = |cx: &mut Context<'_>| sleep.lock().unwrap().poll_elapsed(cx);
+        on_threads::<3>(|| {
+            let (_, waker) = bell();
+            for _ in 0..5 {
+                let _ = turn(&mut Context::from_waker(&waker));
+                thread::yield_now();
+            }
+        });
+        assert_eq!(block_on(poll_fn(turn)), Ok(()));
+        assert!(sleep.into_inner().unwrap().is_elapsed());
+    }
+}
+
+/// As with the timer of a connection of quinn: a task moves the sleep and then polls it, and the
+/// next one may be another.
+#[test]
+fn a_sleep_that_threads_take_turns_to_move_wakes_the_last_of_them() {
+    let (engine, seeds) = (engine(), AtomicU64::new(0));
+    for _ in 0..scaled(100) {
+        // With the task that waits, and how often it was woken before.
+        let turns = Mutex::new((engine.sleep(Duration::ZERO), None));
+        on_threads::<3>(|| {
+            let mut random = Random::new(seeds.fetch_add(1, Ordering::SeqCst));
+            let task = bell();
+            for _ in 0..20 {
+                let mut turn = turns.lock().unwrap();
+                let (sleep, waits) = &mut *turn;
+                let before = task.0.woken();
+                sleep.reset(US * random.below(400) as u32);
+                let is_ready = poll_honestly(sleep, &task.1);
+                *waits = (!is_ready).then(|| (task.clone(), before));
+                drop(turn);
+                thread::yield_now();
+            }
+        });
+        let (mut sleep, mut waits) = turns.into_inner().unwrap();
+        while let Some((task, before)) = waits.take() {
+            while task.0.woken() == before {
+                thread::yield_now();
+            }
+            let before = task.0.woken();
+            waits = (!poll_honestly(&mut sleep, &task.1)).then_some((task, before));
+        }
+    }
+}
+
+#[test]
+fn a_wake_up_that_meets_another_tasks_poll_is_not_lost() {
+    let engine = engine();
+    on_threads::<3>(|| {
+        for round in 0..scaled(1000) {
+            let mut sleep = engine.sleep(US * (round % 120) as u32);
+            let bells = [(); 2].map(|()| bell());
+            let mut last = 0;
+            // So many polls by one task and the other, some of them while it fires.
+            let waits = (0..round % 150).all(|n| {
+                last = (n % 2) as usize;
+                !poll_honestly(&mut sleep, &bells[last].1)
+            });
+            while round % 150 > 0 && waits && bells[last].0.woken() == 0 {
+                thread::yield_now();
+            }
+            block_on(&mut sleep);
+            drop(sleep);
+            assert!(bells.iter().map(|(bell, _)| bell.woken()).sum::<u32>() <= 1);
+        }
+    });
+}
+
+#[test]
+fn a_task_that_waits_while_its_engine_stops_is_told() {
+    let (ended, stopped) = (AtomicU64::new(0), AtomicU64::new(0));
+    // In all but the first, a sleep ends before the engine does.
+    let rounds = scaled(100).max(2);
+    for round in 0..rounds {
+        let engine = engine();
+        let seeds = AtomicU64::new(round * 4);
+        on_threads::<4>(|| {
+            let seed = seeds.fetch_add(1, Ordering::SeqCst);
+            let random = &mut Random::new(seed);
+            if seed % 4 == 0 {
+                while engine.stats().fired < round % 50 && engine.stats().scheduled < 200 {
+                    thread::yield_now();
+                }
+                return drop(engine.stop().unwrap());
+            }
+            loop {
+                let mut sleep = engine.sleep(US * random.below(300) as u32);
+                if random.below(2) == 0 {
+                    sleep.reset(US * random.below(300) as u32);
+                }
+                match block_on(sleep.wait()) {
+                    Ok(()) => add(&ended),
+                    Err(SleepError::Stopped) => return add(&stopped),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        assert_eq!(engine.len(), 0);
+    }
+    assert_eq!(of(&stopped), 3 * rounds);
+    assert!(of(&ended) > 0);
+}
