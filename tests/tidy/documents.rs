@@ -1,4 +1,4 @@
-//! The documents at the root, and the files that prose names.
+//! The documents at the root, the files that prose names, and how many inputs are kept.
 
 use std::fs;
 
@@ -13,6 +13,8 @@ const DOCUMENTS: [&str; 6] = [
     "PERF.md",
     "wheel/README.md",
 ];
+
+const MAX_INPUTS: usize = 150;
 
 /// A document of the root; empty where it is missing.
 pub(crate) fn document(name: &str) -> String {
@@ -104,6 +106,20 @@ fn forgotten(folder: &str, names: &[String], manifest: &str, shared: &str) -> Ve
     not_run.map(|name| format!("{folder}/{name}.rs:1: nobody runs it")).collect()
 }
 
+/// The kept inputs of all fuzz targets together, where they are too many.
+pub(crate) fn too_many_inputs() -> Vec<String> {
+    let files = |folder| fs::read_dir(folder).expect("a folder of inputs can be read");
+    let targets = files(root().join("fuzz/corpus"));
+    let counts =
+        targets.map(|target| files(target.expect("a folder of inputs can be read").path()).count());
+    above_most(counts.sum())
+}
+
+fn above_most(inputs: usize) -> Vec<String> {
+    let message = format!("fuzz/corpus:1: {inputs} inputs, of at most {MAX_INPUTS}");
+    if inputs > MAX_INPUTS { vec![message] } else { Vec::new() }
+}
+
 fn is_file_name(name: &str) -> bool {
     let is_script = name.starts_with("ci/") || name.starts_with("proofs/");
     let is_named = name.ends_with(".rs") || is_script && name.ends_with(".sh");
@@ -133,4 +149,10 @@ fn a_test_that_nobody_runs_is_found() {
     let expected = ["named", "lost", "helper"];
     let expected = expected.map(|name| format!("tests/{name}.rs:1: nobody runs it"));
     assert_eq!(forgotten("tests", &names, manifest, shared), expected);
+}
+
+#[test]
+fn too_many_kept_inputs_are_found() {
+    assert!(above_most(MAX_INPUTS).is_empty());
+    assert_eq!(above_most(MAX_INPUTS + 1), ["fuzz/corpus:1: 151 inputs, of at most 150"]);
 }
