@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every fuzz target for SECONDS_EACH, from the corpus on; with LONG=1 optimized and under
-# AddressSanitizer. What it finds anew stays under target/: the corpus in the repository is chosen by hand.
+# AddressSanitizer. What it finds anew stays under target/: CONTRIBUTING.md says which inputs are kept.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # libFuzzer comes as C++.

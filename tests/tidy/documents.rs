@@ -1,4 +1,4 @@
-//! The documents at the root, and the files that prose names.
+//! The documents at the root, the files that prose names, and how many inputs are kept.
 
 use std::fs;
 
@@ -14,6 +14,8 @@ const DOCUMENTS: [&str; 7] = [
     "core/README.md",
     "wheel/README.md",
 ];
+
+const MAX_INPUTS: usize = 150;
 
 /// A document of the root; empty where it is missing.
 pub(crate) fn document(name: &str) -> String {
@@ -143,6 +145,20 @@ fn modules(source: &Source, is_root: bool) -> Vec<String> {
     found
 }
 
+/// The kept inputs of all fuzz targets together, where they are too many.
+pub(crate) fn too_many_inputs() -> Vec<String> {
+    let files = |folder| fs::read_dir(folder).expect("a folder of inputs can be read");
+    let targets = files(root().join("fuzz/corpus"));
+    let counts =
+        targets.map(|target| files(target.expect("a folder of inputs can be read").path()).count());
+    above_most(counts.sum())
+}
+
+fn above_most(inputs: usize) -> Vec<String> {
+    let message = format!("fuzz/corpus:1: {inputs} inputs, of at most {MAX_INPUTS}");
+    if inputs > MAX_INPUTS { vec![message] } else { Vec::new() }
+}
+
 fn is_file_name(name: &str) -> bool {
     let is_script = name.starts_with("ci/") || name.starts_with("proofs/");
     let is_named = name.ends_with(".rs") || is_script && name.ends_with(".sh");
@@ -188,4 +204,10 @@ fn a_test_that_nobody_runs_is_found() {
     let expected = ["named", "many/b", "many/lost", "helper"];
     let expected = expected.map(|name| format!("tests/{name}.rs:1: nobody runs it"));
     assert_eq!(forgotten(&files, roots), expected);
+}
+
+#[test]
+fn too_many_kept_inputs_are_found() {
+    assert!(above_most(MAX_INPUTS).is_empty());
+    assert_eq!(above_most(MAX_INPUTS + 1), ["fuzz/corpus:1: 151 inputs, of at most 150"]);
 }

@@ -112,3 +112,8 @@ fn only_the_tests_of_real_time_look_at_it() {
 fn every_file_of_tests_is_run() {
     assert_none(documents::forgotten_tests(&tree()));
 }
+
+#[test]
+fn few_inputs_of_fuzzers_are_kept() {
+    assert_none(documents::too_many_inputs());
+}

@@ -2,7 +2,7 @@
 //! often.
 //!
 //! Only a build with `--cfg events` counts. Without it [`reached`] is empty, so that a release has
-//! no instruction of it. `proofs/simulation` and the fuzz target `engine_ops` print the table.
+//! no instruction of it. `proofs/simulation` and the fuzz target `engine` print the table.
 //!
 //! *Owner*: any thread counts and reads. The counts are the standard library's atomics under the
 //! checkers too: no thread bases a decision on one.
