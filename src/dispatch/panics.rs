@@ -6,8 +6,8 @@
 //!
 //! *Owner*: the function that makes the calls.
 //!
-//! *Tested by*: the unit tests below, `tests/races/panics.rs`, `tests/races/faults.rs`,
-//! `tests/keyed_panics.rs`, `tests/races/periodic_ends.rs`.
+//! *Tested by*: the unit tests below, `tests/races/engine/panics.rs`,
+//! `tests/races/engine/faults.rs`, `tests/suite/keyed/panics.rs`, `tests/races/periodic/ends.rs`.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -4,7 +4,7 @@
 //!
 //! *Owner*: none. Any thread may call this.
 //!
-//! *Tested by*: `tests/fork.rs`.
+//! *Tested by*: `tests/alone/fork/main.rs`.
 
 use crate::os;
 use crate::sync::{Counter, Ordering};

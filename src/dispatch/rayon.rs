@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the engine. Monitors and spawned tasks share the counters.
 //!
-//! *Tested by*: `tests/dispatch_rayon.rs`.
+//! *Tested by*: `tests/suite/dispatch/rayon.rs`.
 
 use rayon_core::ThreadPool;
 

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the channel.
 //!
-//! *Tested by*: `tests/races/dispatch_channel.rs`, `tests/dispatch_senders.rs`.
+//! *Tested by*: `tests/races/dispatch/channel.rs`, `tests/suite/dispatch/senders.rs`.
 
 use crossbeam_channel::{Sender, TrySendError};
 

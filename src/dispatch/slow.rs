@@ -6,7 +6,7 @@
 //!
 //! *Owner*: the reaper, for the batch that it hands over.
 //!
-//! *Tested by*: `tests/races/slow_tasks.rs`.
+//! *Tested by*: `tests/races/engine/slow_tasks.rs`.
 
 use std::time::{Duration, Instant};
 

@@ -19,7 +19,8 @@
 //! nothing else under it. A child process has a list and a lock of its own: the parent's may be
 //! locked for ever there, and none of the parent's waits goes on.
 //!
-//! *Tested by*: `tests/races/stop_cycles.rs`, `tests/races/dispatch_inside.rs`, `tests/fork.rs`.
+//! *Tested by*: `tests/races/stop/cycles.rs`, `tests/races/dispatch/inside.rs`,
+//! `tests/alone/fork/main.rs`.
 
 use std::cell::{Cell, RefCell};
 

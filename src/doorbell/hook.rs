@@ -11,7 +11,7 @@
 //! *Orderings*: DOORBELL. The sleeps are counted before the fence of `publish`, and read after the
 //! fence of `ring_before`.
 //!
-//! *Tested by*: `tests/races/hooks.rs`, `loom-tests/tests/doorbell.rs`.
+//! *Tested by*: `tests/races/engine/hooks.rs`, `loom-tests/tests/doorbell.rs`.
 
 use std::cell::Cell;
 

@@ -10,7 +10,8 @@
 //! *Orderings*: DOORBELL. Who rings has posted its work and passed the fence of `ring_before`. The
 //! waker's cell orders the notes.
 //!
-//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/drive.rs`, `tests/drive_attacks.rs`.
+//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/steps.rs`,
+//! `tests/suite/drive/attacks.rs`.
 
 use std::task::{Wake, Waker};
 

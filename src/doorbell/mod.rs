@@ -18,7 +18,7 @@
 //! other side sees: if the producer's, the reaper finds the notice before it parks; if the
 //! reaper's, the producer reads the wake-up time and rings.
 //!
-//! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/races/hooks.rs`.
+//! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/races/engine/hooks.rs`.
 
 mod alarm;
 mod answering;

@@ -6,8 +6,8 @@
 //!
 //! *Owner*: each thread has its own choice; the process's engine is set once.
 //!
-//! *Tested by*: `tests/ambient.rs`, `tests/future_global.rs`, `tests/global_set.rs`,
-//! `tests/fork.rs`.
+//! *Tested by*: `tests/alone/ambient.rs`, `tests/alone/global_first.rs`,
+//! `tests/alone/global_set.rs`, `tests/alone/fork/main.rs`.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

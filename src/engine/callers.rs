@@ -9,7 +9,7 @@
 //!
 //! *Invariant*: noting allocates nothing, since the thread's cache is lent meanwhile.
 //!
-//! *Tested by*: `tests/callers.rs`.
+//! *Tested by*: `tests/suite/observe/callers.rs`.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

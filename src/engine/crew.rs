@@ -19,7 +19,7 @@
 //!
 //! *Orderings*: TAKEOVER, LEAD; everything else is behind the lock.
 //!
-//! *Tested by*: `tests/races/takeover.rs`, `tests/races/groups.rs`.
+//! *Tested by*: `tests/races/engine/takeover.rs`, `tests/races/engine/groups.rs`.
 
 use std::collections::VecDeque;
 use std::io;

@@ -9,7 +9,8 @@
 //!
 //! *Invariant*: a deadline is read by the engine that made it.
 //!
-//! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/boottime.rs`.
+//! *Tested by*: `tests/suite/future/sleep.rs`, `tests/suite/future/ends.rs`,
+//! `tests/alone/boottime.rs`.
 
 use std::time::{Duration, Instant};
 

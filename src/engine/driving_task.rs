@@ -17,8 +17,8 @@
 //!
 //! *Orderings*: DOORBELL; see `doorbell::listener`.
 //!
-//! *Tested by*: `tests/drive.rs`, `tests/drive_attacks.rs`, `tests/drive_live.rs`,
-//! `loom-tests/tests/listener.rs`.
+//! *Tested by*: `tests/suite/drive/steps.rs`, `tests/suite/drive/attacks.rs`,
+//! `tests/suite/drive/live.rs`, `loom-tests/tests/listener.rs`.
 
 use std::future::{Future, poll_fn};
 use std::iter;

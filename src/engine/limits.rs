@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the builder; the limit itself is in `memory`.
 //!
-//! *Tested by*: `tests/limits.rs`, `tests/limits_of_sleeps.rs`.
+//! *Tested by*: `tests/suite/engine/limits.rs`, `tests/suite/future/limits.rs`.
 
 use std::any::Any;
 

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the builder; the waiting itself is in `reaper/spin.rs`.
 //!
-//! *Tested by*: `tests/precise.rs`.
+//! *Tested by*: `tests/suite/engine/precise.rs`.
 
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! *Owner*: anyone who has the engine. [`Ending`](crate::reaper::Ending) has the protocol; this
 //! file decides who waits for it, and who must not.
 //!
-//! *Tested by*: `tests/races/stop.rs`, `tests/races/stop_backlog.rs`, `tests/races/stop_cycles.rs`,
-//! `tests/races/stop_within.rs`, `tests/races/stop_sleeps.rs`.
+//! *Tested by*: `tests/races/stop/payloads.rs`, `tests/races/stop/backlog.rs`,
+//! `tests/races/stop/cycles.rs`, `tests/races/stop/within.rs`, `tests/races/stop/sleeps.rs`.
 
 use std::mem;
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@
 //! *Owner*: the thread that moves the clock. If several do at the same time, the clock never goes
 //! back, and each of them fires what is due by then.
 //!
-//! *Tested by*: `tests/virtual_time.rs`, `tests/engine_oracle.rs`.
+//! *Tested by*: `tests/suite/engine/virtual_time.rs`, `tests/oracles/engine.rs`.
 
 use std::time::{Duration, Instant};
 

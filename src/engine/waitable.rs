@@ -5,7 +5,7 @@
 //!
 //! *Owner*: the caller.
 //!
-//! *Tested by*: `tests/wait.rs`, `tests/races/wait_races.rs`, `tests/races/wait_async.rs`.
+//! *Tested by*: `tests/suite/wait.rs`, `tests/races/wait/races.rs`, `tests/races/wait/futures.rs`.
 
 use std::time::{Duration, Instant};
 

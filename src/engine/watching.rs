@@ -8,7 +8,7 @@
 //!
 //! *Orderings*: TAKEOVER, LEAD.
 //!
-//! *Tested by*: `tests/races/takeover.rs`, `tests/races/groups.rs`.
+//! *Tested by*: `tests/races/engine/takeover.rs`, `tests/races/engine/groups.rs`.
 
 use std::mem;
 use std::time::Duration;

@@ -42,7 +42,8 @@
 //!
 //! The fence adds no cost per entry, and none to producers.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/{foreign,waiting}.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/memory/foreign.rs`,
+//! `tests/memory/readers.rs`.
 
 use std::cell::Cell;
 

@@ -7,7 +7,7 @@
 //!
 //! *Orderings*: none; nothing of `T` is read through a shared reference.
 //!
-//! *Tested by*: `tests/errors.rs`, which shares every error that carries a payload.
+//! *Tested by*: `tests/oracles/errors.rs`, which shares every error that carries a payload.
 
 use std::error::Error;
 use std::fmt;

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the task that polls it.
 //!
-//! *Tested by*: `tests/ambient.rs`.
+//! *Tested by*: `tests/alone/ambient.rs`.
 
 use std::future::{Future, IntoFuture};
 use std::mem::ManuallyDrop;

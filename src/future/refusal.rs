@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the task that polls it, one at a time.
 //!
-//! *Tested by*: `tests/future_refused.rs`, `tests/clients/on_hyper.rs`,
+//! *Tested by*: `tests/suite/future/refused.rs`, `tests/clients/on_hyper.rs`,
 //! `tests/clients/on_quinn.rs`.
 
 use std::future::Future;

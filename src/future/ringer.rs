@@ -26,8 +26,8 @@
 //!
 //! *Orderings*: WAKER.
 //!
-//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/future_sleep.rs`,
-//! `tests/races/future_races.rs`, `tests/future_panics.rs`.
+//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/suite/future/sleep.rs`,
+//! `tests/races/future.rs`, `tests/suite/future/panics.rs`.
 
 use std::ptr;
 use std::task::{Poll, Waker};

@@ -4,8 +4,8 @@
 //!
 //! *Invariant*: the deadline has passed only if the timer has fired, or the engine's clock says so.
 //!
-//! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/races/future_races.rs`,
-//! `tests/future_alloc.rs`, `tests/future_executors.rs`.
+//! *Tested by*: `tests/suite/future/sleep.rs`, `tests/suite/future/ends.rs`,
+//! `tests/races/future.rs`, `tests/memory/sleeps.rs`, `tests/alone/executors/main.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -11,8 +11,8 @@
 //! - What callers pass to look at a timer under its lock (`look`, `may`) is code of this module. It
 //!   calls nothing of the user.
 //!
-//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/races/keyed_races.rs`,
-//! `tests/ttl.rs`.
+//! *Tested by*: `tests/suite/keyed/answers.rs`, `tests/suite/keyed/ends.rs`,
+//! `tests/races/keyed/races.rs`, `tests/suite/ttl/steps.rs`.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};

@@ -16,8 +16,8 @@
 //! - If a ticket is dropped without firing (an engine has stopped, and its returned tasks are
 //!   dropped), its timer is taken out of the table, so that its key becomes free.
 //!
-//! *Tested by*: `tests/keyed.rs`, `tests/keyed_keys.rs`, `tests/keyed_ends.rs`,
-//! `tests/races/keyed_races.rs`.
+//! *Tested by*: `tests/suite/keyed/answers.rs`, `tests/suite/keyed/keys.rs`,
+//! `tests/suite/keyed/ends.rs`, `tests/races/keyed/races.rs`.
 
 use std::marker::PhantomData;
 

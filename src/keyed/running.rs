@@ -8,7 +8,7 @@
 //!
 //! *Orderings*: LATCH, through the latch; everything else is behind the lock.
 //!
-//! *Tested by*: `tests/races/keyed_waits.rs`.
+//! *Tested by*: `tests/races/wait/keys.rs`.
 
 use crate::dispatch::{Party, Process, work_for};
 use crate::protocol::latch::Latch;

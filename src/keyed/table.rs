@@ -22,8 +22,8 @@
 //! - The thread that took a timer out calls `expire`, `call_off`, `into_task` or `discard`, which
 //!   end everything but the task.
 //!
-//! *Tested by*: `tests/keyed.rs`, `tests/keyed_oracle.rs`, `tests/races/keyed_races.rs`,
-//! `tests/races/keyed_foreign.rs`.
+//! *Tested by*: `tests/suite/keyed/answers.rs`, `tests/oracles/keyed.rs`,
+//! `tests/races/keyed/races.rs`, `tests/races/keyed/foreign.rs`.
 
 use std::mem;
 use std::ptr::{self, without_provenance};

@@ -2,7 +2,8 @@
 //!
 //! *Owner*: the clones of the timers, by reference count.
 //!
-//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/races/keyed_races.rs`.
+//! *Tested by*: `tests/suite/keyed/answers.rs`, `tests/suite/keyed/ends.rs`,
+//! `tests/races/keyed/races.rs`.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 

@@ -7,8 +7,8 @@
 //! *Invariants*: those of the door (`door.rs`) and the table (`table.rs`). Under a lock a value is
 //! moved, or its `Arc` is cloned; no code of the user reads, clones or drops it there.
 //!
-//! *Tested by*: `tests/ttl.rs`, `tests/ttl_ends.rs`, `tests/ttl_oracle.rs`,
-//! `tests/races/ttl_races.rs`.
+//! *Tested by*: `tests/suite/ttl/steps.rs`, `tests/suite/ttl/ends.rs`, `tests/oracles/ttl.rs`,
+//! `tests/races/ttl.rs`.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem::ManuallyDrop;

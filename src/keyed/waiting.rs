@@ -3,7 +3,8 @@
 //! *Owner*: the table, behind the lock of the key; or the thread that took the timer out, which
 //! ends it: by `expire`, `call_off` or `discard`.
 //!
-//! *Tested by*: `tests/keyed.rs`, `tests/keyed_panics.rs`, `tests/ttl.rs`.
+//! *Tested by*: `tests/suite/keyed/answers.rs`, `tests/suite/keyed/panics.rs`,
+//! `tests/suite/ttl/steps.rs`.
 
 use std::mem::{self, needs_drop};
 

@@ -13,7 +13,7 @@
 //!
 //! *Orderings*: BLOCK.
 //!
-//! *Tested by*: `loom-tests/tests/block.rs`, `tests/alloc.rs`.
+//! *Tested by*: `loom-tests/tests/block.rs`, `tests/memory/engine.rs`.
 
 use crate::entry::{self, Block, Given, List, after_readers};
 use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};

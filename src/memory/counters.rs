@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the thread or reaper that claimed a set of counters writes it; any thread reads it.
 //!
-//! *Tested by*: `loom-tests/tests/counters.rs`, `tests/stats.rs`.
+//! *Tested by*: `loom-tests/tests/counters.rs`, `tests/suite/observe/stats.rs`.
 
 use std::array;
 

@@ -5,7 +5,7 @@
 //! *Invariant*: a timer that was admitted and counted is discharged once, by who ends it. Both look
 //! at the same payload, or know of what kind it is, so they agree whether it counts.
 //!
-//! *Tested by*: `tests/limits.rs`, `tests/limits_of_sleeps.rs`; model `crowd`.
+//! *Tested by*: `tests/suite/engine/limits.rs`, `tests/suite/future/limits.rs`; model `crowd`.
 
 use crate::sync::{AtomicU64, CachePadded, Ordering};
 

@@ -38,7 +38,8 @@
 //! *Orderings*: no memory is published through the timeout's word, so it is no handshake and has no
 //! model.
 //!
-//! *Tested by*: `tests/netty.rs`, `tests/netty_faults.rs`, `tests/races/netty_races.rs`.
+//! *Tested by*: `tests/suite/netty/calls.rs`, `tests/suite/netty/faults.rs`,
+//! `tests/races/netty/races.rs`.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@
 //!
 //! *Owner*: the caller. The carrier is shared with the timeout.
 //!
-//! *Tested by*: `tests/races/wait_netty.rs`.
+//! *Tested by*: `tests/races/wait/netty.rs`.
 
 use std::ops::Deref;
 use std::time::Duration;

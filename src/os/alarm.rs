@@ -18,7 +18,7 @@
 //! the counter keeps a ring that comes before the sleep, which then ends at once. The system orders
 //! what came before a ring before what comes after the sleep that the ring ends.
 //!
-//! *Tested by*: the unit tests below, `tests/boottime.rs`,
+//! *Tested by*: the unit tests below, `tests/alone/boottime.rs`,
 //! `tests/realtime/idle.rs`.
 
 use std::io;

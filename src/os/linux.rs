@@ -1,6 +1,6 @@
 //! What only Linux has: exact wake-ups, fences on all processors, the clocks of its alarms.
 //!
-//! *Tested by*: the unit tests below, `tests/boottime.rs`.
+//! *Tested by*: the unit tests below, `tests/alone/boottime.rs`.
 
 use std::io;
 use std::num::NonZeroU64;

@@ -13,9 +13,10 @@
 //! (a bare `clone`), and after `vfork` and `posix_spawn` none of our code runs.
 //!
 //! *Invariant*: no other folder of the crate names `libc`, `rustix` or `core_affinity`
-//! (`tests/tidy.rs` looks).
+//! (`tests/tidy` looks).
 //!
-//! *Tested by*: the unit tests below and in `linux`, `tests/fork.rs`, `tests/elsewhere.rs`.
+//! *Tested by*: the unit tests below and in `linux`, `tests/alone/fork/main.rs`,
+//! `tests/suite/engine/elsewhere.rs`.
 
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod alarm;

@@ -1,6 +1,6 @@
 //! Waiting for several sockets at once.
 //!
-//! *Tested by*: `tests/inspect.rs`.
+//! *Tested by*: `tests/suite/observe/inspector.rs`.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;

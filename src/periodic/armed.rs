@@ -16,7 +16,7 @@
 //! - A panic of a closure propagates to the code that ran the task (the engine counts it), after
 //!   all state here has been updated.
 //!
-//! *Tested by*: `tests/races/periodic_ends.rs`, `tests/races/periodic_races.rs`.
+//! *Tested by*: `tests/races/periodic/ends.rs`, `tests/races/periodic/races.rs`.
 
 use crate::dispatch::{Panics, Process, Task};
 use crate::engine::{Engine, EngineRef, Handle};

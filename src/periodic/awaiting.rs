@@ -3,7 +3,7 @@
 //!
 //! *Owner*: the task that polls it.
 //!
-//! *Tested by*: `tests/retry_async.rs`.
+//! *Tested by*: `tests/suite/periodic/retry_async.rs`.
 
 use std::future::{Future, poll_fn};
 use std::mem;

@@ -9,7 +9,7 @@
 //! *Invariant*: the CAS that ends the beats (`protocol/pulse.rs`) decides what users are told; the
 //! word of the thing (`protocol/hold.rs`) decides which thread has the closure.
 //!
-//! *Tested by*: `tests/races/heartbeat.rs`, `loom-tests/tests/heartbeat.rs`.
+//! *Tested by*: `tests/races/periodic/heartbeat.rs`, `loom-tests/tests/heartbeat.rs`.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@
 //!
 //! *Orderings*: CANCEL-FIRE, SEAT, RELEASE.
 //!
-//! *Tested by*: `loom-tests/tests/{cancel_fire,seat,release}.rs`, `tests/races/faults.rs`.
+//! *Tested by*: `loom-tests/tests/{cancel_fire,seat,release}.rs`, `tests/races/engine/faults.rs`.
 
 use std::ptr::NonNull;
 

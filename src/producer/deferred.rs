@@ -7,7 +7,7 @@
 //!
 //! *Orderings*: BUCKET-ARM, DOORBELL.
 //!
-//! *Tested by*: `tests/races/hooks.rs`, `loom-tests/tests/{doorbell,bucket_arm}.rs`.
+//! *Tested by*: `tests/races/engine/hooks.rs`, `loom-tests/tests/{doorbell,bucket_arm}.rs`.
 
 use crate::memory::Shared;
 use crate::shard::Shard;

@@ -9,7 +9,7 @@
 //! *Orderings*: WAKER, which is CANCEL-FIRE and then SEAT on one entry: the payload carries the
 //! waker of the task that polled last.
 //!
-//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/races/future_races.rs`.
+//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/races/future.rs`.
 
 use std::ptr::NonNull;
 

@@ -11,7 +11,7 @@
 //!
 //! *Orderings*: as two `fence(SeqCst)`, which they are for the checkers.
 //!
-//! *Tested by*: `loom-tests/tests/takeover.rs`, `tests/races/takeover.rs`.
+//! *Tested by*: `loom-tests/tests/takeover.rs`, `tests/races/engine/takeover.rs`.
 
 use crate::os;
 use crate::sync::{Counter, IS_CHECKED, Ordering, compiler_fence, fence};

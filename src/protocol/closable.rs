@@ -11,7 +11,7 @@
 //! *Orderings*: CLOSABLE. A use ends with a Release, and the thread that drops the value has
 //! acquired the ends of all uses, which are RMWs of one word.
 //!
-//! *Tested by*: the unit test below, `loom-tests/tests/closable.rs`, `tests/boottime.rs`.
+//! *Tested by*: the unit test below, `loom-tests/tests/closable.rs`, `tests/alone/boottime.rs`.
 
 use std::mem::ManuallyDrop;
 

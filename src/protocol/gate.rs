@@ -31,7 +31,7 @@
 //! at a timer that its maker gives up: whichever writes last, nothing is under the key. The word is
 //! atomic because a thread asks without the lock whether the timer `is_over`.
 //!
-//! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/races/keyed_races.rs`.
+//! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/races/keyed/races.rs`.
 
 use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU32, Ordering};

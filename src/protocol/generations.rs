@@ -7,7 +7,7 @@
 //!
 //! *Owner*: the thread that holds the lock of the key. Tickets are numbered from zero.
 //!
-//! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/races/keyed_races.rs`.
+//! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/races/keyed/races.rs`.
 
 /// The tickets of one timer.
 #[derive(Debug, Default)]

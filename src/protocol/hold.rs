@@ -48,8 +48,8 @@
 //! gets both. A thread that finds `AGAIN` writes the word all the same, so that its own news is
 //! published too. Reads of the end and of the count are Acquire, and see what was done before.
 //!
-//! *Tested by*: the unit tests below, `loom-tests/tests/hold.rs`, `tests/races/periodic_races.rs`,
-//! `tests/races/purgatory_races.rs`.
+//! *Tested by*: the unit tests below, `loom-tests/tests/hold.rs`, `tests/races/periodic/races.rs`,
+//! `tests/races/purgatory.rs`.
 //!
 //! [`come`]: HoldWord::come
 //! [`release`]: HoldWord::release

@@ -15,7 +15,8 @@
 //! Each beat is a CAS, also with an earlier time than the one that is stored, so they form one
 //! sequence.
 //!
-//! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`, `tests/races/heartbeat.rs`.
+//! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`,
+//! `tests/races/periodic/heartbeat.rs`.
 
 use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, Ordering};

@@ -27,7 +27,7 @@
 //! *Orderings*: REVOKE decides who has the value. No memory is published through it: guard and
 //! waiter each got the value with themselves. LATCH says when the use is over.
 //!
-//! *Tested by*: `loom-tests/tests/revoke.rs`, `tests/wait.rs`, `tests/races/wait_races.rs`.
+//! *Tested by*: `loom-tests/tests/revoke.rs`, `tests/suite/wait.rs`, `tests/races/wait/races.rs`.
 //!
 //! [latch]: super::latch
 

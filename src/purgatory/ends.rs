@@ -5,8 +5,8 @@
 //!
 //! *Orderings*: HOLD, in the nodes.
 //!
-//! *Tested by*: `tests/purgatory_ends.rs`, `tests/purgatory_keys.rs`,
-//! `tests/races/purgatory_races.rs`, `tests/purgatory_reentry.rs`.
+//! *Tested by*: `tests/suite/purgatory/ends.rs`, `tests/suite/purgatory/keys.rs`,
+//! `tests/races/purgatory.rs`, `tests/suite/purgatory/reentry.rs`.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};

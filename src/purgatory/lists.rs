@@ -8,8 +8,8 @@
 //! *Invariant*: a thread that holds a lock here takes no other, and the only code of the user that
 //! it runs is `Eq` of keys.
 //!
-//! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_oracle.rs`,
-//! `tests/races/purgatory_races.rs`.
+//! *Tested by*: `tests/suite/purgatory/answers.rs`, `tests/oracles/purgatory.rs`,
+//! `tests/races/purgatory.rs`.
 
 use std::borrow::Borrow;
 use std::ops::DerefMut;

@@ -7,8 +7,8 @@
 //!
 //! *Invariant*: only a [`Hold`] touches the state beside the word, and there is at most one (HOLD).
 //!
-//! *Tested by*: `tests/purgatory.rs`, `tests/races/purgatory_races.rs`; the word by
-//! `loom-tests/tests/hold.rs`; the timer's task by `tests/doors_dropped.rs`.
+//! *Tested by*: `tests/suite/purgatory/answers.rs`, `tests/races/purgatory.rs`; the word by
+//! `loom-tests/tests/hold.rs`; the timer's task by `tests/suite/dispatch/dropped.rs`.
 
 use std::mem;
 

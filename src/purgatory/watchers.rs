@@ -11,7 +11,7 @@
 //! *Invariants*: a list is not empty, and the table has it under its key's hash; the counts are
 //! sums over all lists.
 //!
-//! *Tested by*: the unit tests below, `tests/purgatory_oracle.rs`.
+//! *Tested by*: the unit tests below, `tests/oracles/purgatory.rs`.
 
 use std::borrow::Borrow;
 

@@ -10,7 +10,7 @@
 //! turn. Unlike a turn this leaves the time before in place until then: a producer that reads it
 //! rings, or has posted its notice before the fence of `publish`.
 //!
-//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/drive.rs`.
+//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/steps.rs`.
 
 use crate::dispatch::InHand;
 

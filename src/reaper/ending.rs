@@ -19,8 +19,8 @@
 //! holder has seen the flag, no further payload is taken. A role is a word (`role.rs`). All other
 //! state is behind the lock of `end`, which is not held while foreign code runs.
 //!
-//! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`, `tests/races/stop.rs`,
-//! `tests/races/stop_backlog.rs`.
+//! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`, `tests/races/stop/payloads.rs`,
+//! `tests/races/stop/backlog.rs`.
 
 use std::mem;
 use std::time::Instant;

@@ -7,7 +7,7 @@
 //! *Invariant*: a subscriber is foreign code and may panic. Its panics stay out of [`in_batch`],
 //! which contains each call to it. The caller of the other functions contains these.
 //!
-//! *Tested by*: `tests/tracing.rs`.
+//! *Tested by*: `tests/alone/tracing.rs`.
 
 #![cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
 

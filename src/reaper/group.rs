@@ -20,7 +20,7 @@
 //! a shard is served rings or is found as ever: the leader may find the mark, and then the server's
 //! look comes after.
 //!
-//! *Tested by*: `loom-tests/tests/lead.rs`, `tests/races/groups.rs`,
+//! *Tested by*: `loom-tests/tests/lead.rs`, `tests/races/engine/groups.rs`,
 //! `tests/realtime/groups.rs`.
 
 use crate::doorbell::Doorbell;

@@ -5,7 +5,8 @@
 //! *Invariant*: no panic of a callback or of a subscriber to events that is called here gets any
 //! further.
 //!
-//! *Tested by*: `tests/races/slow_tasks.rs`, `tests/saturation.rs`, `tests/tracing.rs`.
+//! *Tested by*: `tests/races/engine/slow_tasks.rs`, `tests/suite/engine/saturation.rs`,
+//! `tests/alone/tracing.rs`.
 
 use std::any::Any;
 use std::time::Duration;

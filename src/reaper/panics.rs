@@ -1,6 +1,6 @@
 //! The description of a payload's panic that a callback gets.
 //!
-//! *Tested by*: `tests/races/panics.rs`, `tests/races/faults.rs`.
+//! *Tested by*: `tests/races/engine/panics.rs`, `tests/races/engine/faults.rs`.
 
 use std::any::Any;
 

@@ -16,7 +16,7 @@
 //! one, while it counts as awake. So whatever it misses here it finds in the turn after that, or by
 //! the look that follows the publication.
 //!
-//! *Tested by*: the unit tests below, `loom-tests/tests/spin.rs`, `tests/precise.rs`.
+//! *Tested by*: the unit tests below, `loom-tests/tests/spin.rs`, `tests/suite/engine/precise.rs`.
 
 use std::time::Duration;
 

@@ -31,7 +31,8 @@
 //! it off looks after that. If the mark is gone, the alarm may have gone off, so it calls. A mark
 //! that was taken off while the alarm was being set costs a call, and a wake-up for nothing.
 //!
-//! *Tested by*: the unit tests below, `loom-tests/tests/takeover.rs`, `tests/races/stuck.rs`.
+//! *Tested by*: the unit tests below, `loom-tests/tests/takeover.rs`,
+//! `tests/races/engine/stuck.rs`.
 
 use std::time::Duration;
 

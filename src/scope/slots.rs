@@ -12,7 +12,7 @@
 //!   most four slots for each of the most timers that were ever pending at once (and at least
 //!   [`FEWEST`]).
 //!
-//! *Tested by*: `tests/scope_oracle.rs`, `tests/alloc.rs`, and the unit test below.
+//! *Tested by*: `tests/oracles/scope.rs`, `tests/memory/engine.rs`, and the unit test below.
 
 use std::mem;
 

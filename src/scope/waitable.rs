@@ -2,7 +2,7 @@
 //!
 //! *Owner*: whichever thread has it.
 //!
-//! *Tested by*: `tests/races/scope_waits.rs`.
+//! *Tested by*: `tests/races/wait/scopes.rs`.
 
 use std::future::Future;
 use std::time::{Duration, Instant};

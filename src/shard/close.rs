@@ -21,7 +21,7 @@
 //! the epoch, which waits for each reader that found the ring before the mark (Acquire). A later
 //! reader finds the mark, and its push is refused, as after any stop.
 //!
-//! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/freed_early.rs`.
+//! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/alone/freed_early.rs`.
 
 use std::iter;
 use std::mem;

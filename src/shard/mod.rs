@@ -15,7 +15,7 @@
 //! after the swap has acquired that clock, so it posts a notice of its own; a push that comes
 //! before is taken by the swap. An expiration that is published late costs a spare notice.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_arm,shard}.rs`, `tests/golden_trace.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_arm,shard}.rs`, `tests/oracles/golden_trace.rs`.
 
 mod armed_heap;
 mod bucket;

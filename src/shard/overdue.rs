@@ -7,7 +7,7 @@
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `tests/races/overdue.rs`, `shard/tests.rs`.
+//! *Tested by*: `tests/races/engine/overdue.rs`, `shard/tests.rs`.
 
 use std::ptr::NonNull;
 

@@ -25,8 +25,8 @@
 //!
 //! *Orderings*: none of its own; see `hands` for readers.
 //!
-//! *Tested by*: `loom-tests/tests/parked.rs`, `tests/crowds.rs`, `tests/engine_oracle.rs`,
-//! `tests/shard_clocks.rs`.
+//! *Tested by*: `loom-tests/tests/parked.rs`, `tests/suite/engine/crowds.rs`,
+//! `tests/oracles/engine.rs`, `tests/oracles/shard_clocks.rs`.
 
 use std::collections::VecDeque;
 

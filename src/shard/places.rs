@@ -3,7 +3,7 @@
 //! *Owner*: any thread, while it has the shard's lock: only the owner unlinks entries, so what is
 //! found here stays where it is. Producers may push more meanwhile.
 //!
-//! *Tested by*: `tests/virtual_time.rs`.
+//! *Tested by*: `tests/suite/engine/virtual_time.rs`.
 
 use std::iter;
 use std::ptr::NonNull;

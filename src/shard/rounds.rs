@@ -11,7 +11,8 @@
 //! *Invariant*: each entry in here is filed for the opening that it is kept under, is held by its
 //! list bit, and is covered by being here.
 //!
-//! *Tested by*: `tests/{late_turns,rounds}.rs`, `shard/rounds/tests.rs`.
+//! *Tested by*: `tests/suite/engine/late_turns.rs`, `tests/suite/engine/rounds.rs`,
+//! `shard/rounds/tests.rs`.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;

@@ -19,7 +19,8 @@
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `tests/races/scan.rs`, `loom-tests/tests/bucket_read.rs`, `shard/scan/tests.rs`.
+//! *Tested by*: `tests/races/engine/scan.rs`, `loom-tests/tests/bucket_read.rs`,
+//! `shard/scan/tests.rs`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -15,7 +15,7 @@
 //!
 //! *Orderings*: BUCKET-READ, SEAT, RELEASE.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/races/scan.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/races/engine/scan.rs`.
 
 use std::array;
 use std::ptr::{self, NonNull};

@@ -10,7 +10,7 @@
 //!
 //! *Invariant*: a value that was set is never freed, and is only shared from then on.
 //!
-//! *Tested by*: the unit tests below, `tests/fork.rs`, `tests/global_set.rs`.
+//! *Tested by*: the unit tests below, `tests/alone/fork/main.rs`, `tests/alone/global_set.rs`.
 
 // Left out of the models, as a `Counter` is.
 use ::std::ptr;

@@ -5,7 +5,7 @@
 //! those of a random scheduler, `--cfg coherence` by those that tell of each access.
 //!
 //! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
-//! (`tests/tidy.rs` looks).
+//! (`tests/tidy` looks).
 
 mod cache;
 pub mod events;

@@ -1,6 +1,6 @@
 //! The grid of a period: the times that lie whole periods apart.
 //!
-//! *Tested by*: `proofs/arithmetic`, `tests/periodic_oracle.rs`, `tests/future_interval.rs`.
+//! *Tested by*: `proofs/arithmetic`, `tests/oracles/periodic.rs`, `tests/suite/future/interval.rs`.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the task of an executor that polls it.
 //!
-//! *Tested by*: `tests/races/wait_async.rs`.
+//! *Tested by*: `tests/races/wait/futures.rs`.
 
 use std::future::Future;
 use std::pin::Pin;

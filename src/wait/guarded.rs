@@ -8,7 +8,7 @@
 //!   unwinding, or by its drop.
 //! - A guard that goes says so, whatever way it goes.
 //!
-//! *Tested by*: `tests/wait.rs`, `tests/races/wait_races.rs`.
+//! *Tested by*: `tests/suite/wait.rs`, `tests/races/wait/races.rs`.
 
 use crate::dispatch::{Runs, Task};
 use crate::protocol::revocable::Revocable;

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the caller; one waiter per value.
 //!
-//! *Tested by*: `tests/wait.rs`, `tests/races/wait_races.rs`.
+//! *Tested by*: `tests/suite/wait.rs`, `tests/races/wait/races.rs`.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};

@@ -11,8 +11,8 @@
 //!
 //! *Invariant*: no foreign code runs under the lock.
 //!
-//! *Tested by*: here (without an alarm), `tests/wall.rs`, `tests/wall_ends.rs`,
-//! `tests/races/wall_races.rs`.
+//! *Tested by*: here (without an alarm), `tests/suite/wall/timers.rs`, `tests/suite/wall/ends.rs`,
+//! `tests/races/wall.rs`.
 
 use std::io;
 use std::time::{Duration, SystemTime};

@@ -12,7 +12,7 @@
 //!
 //! *Orderings*: STOP (the tables are closed too), DISMANTLE.
 //!
-//! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/segments.rs`.
+//! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/memory/segments.rs`.
 
 use std::ptr;
 

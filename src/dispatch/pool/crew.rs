@@ -3,8 +3,8 @@
 //! *Owner*: workers and pool, by reference count. A worker does not own the pool. The pool ends
 //! when its last clone is dropped, or at `shutdown`, and its workers end when the queue is empty.
 //!
-//! *Tested by*: `tests/races/dispatch_pool.rs`, `tests/races/dispatch_ends.rs`,
-//! `tests/races/dispatch_inside.rs`.
+//! *Tested by*: `tests/races/dispatch/pool.rs`, `tests/races/dispatch/ends.rs`,
+//! `tests/races/dispatch/inside.rs`.
 
 use crate::dispatch::waits::{Post, serve};
 use crate::dispatch::{Party, contained, work_to_the_end_for, works_for};

@@ -15,8 +15,8 @@
 //! - A worker that waits for a reaper (because its task stops an engine, say) yields first.
 //!   When no worker is left, producers that wait for room are woken and told.
 //!
-//! *Tested by*: `loom-tests/tests/queue.rs`, `tests/races/dispatch_pool.rs`,
-//! `tests/races/dispatch_races.rs`.
+//! *Tested by*: `loom-tests/tests/queue.rs`, `tests/races/dispatch/pool.rs`,
+//! `tests/races/dispatch/load.rs`.
 
 use std::collections::VecDeque;
 

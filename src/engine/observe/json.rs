@@ -6,7 +6,7 @@
 //!
 //! *Owner*: none: these are values.
 //!
-//! *Tested by*: `tests/json.rs`.
+//! *Tested by*: `tests/suite/observe/json.rs`.
 
 use std::time::Instant;
 

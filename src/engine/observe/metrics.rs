@@ -1,6 +1,6 @@
 //! Publishes what an engine counts through the `metrics` facade.
 //!
-//! *Tested by*: `tests/metrics.rs`.
+//! *Tested by*: `tests/suite/observe/metrics.rs`.
 
 use std::io;
 use std::mem;

@@ -6,7 +6,8 @@
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
 //!
-//! *Tested by*: `tests/stats.rs`, `tests/races/snapshot.rs`, `tests/engine_oracle.rs`.
+//! *Tested by*: `tests/suite/observe/stats.rs`, `tests/races/engine/snapshot.rs`,
+//! `tests/oracles/engine.rs`.
 
 #[cfg(feature = "serde")]
 #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]

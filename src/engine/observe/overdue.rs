@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread, at any time.
 //!
-//! *Tested by*: `tests/races/overdue.rs`.
+//! *Tested by*: `tests/races/engine/overdue.rs`.
 
 use std::time::Duration;
 

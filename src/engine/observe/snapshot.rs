@@ -1,6 +1,6 @@
 //! A snapshot of an engine's pending timers.
 //!
-//! *Tested by*: `tests/races/snapshot.rs`, `tests/tables.rs`.
+//! *Tested by*: `tests/races/engine/snapshot.rs`, `tests/oracles/tables.rs`.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! The counts of an engine, summed up, and the text tables that they are printed in.
 //!
-//! *Tested by*: `tests/stats.rs`, `tests/tables.rs`.
+//! *Tested by*: `tests/suite/observe/stats.rs`, `tests/oracles/tables.rs`.
 
 use std::array;
 use std::fmt;

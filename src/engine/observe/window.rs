@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread.
 //!
-//! *Tested by*: `tests/inspect_ends.rs`, `tests/races/inspect_races.rs`.
+//! *Tested by*: `tests/suite/observe/inspector_ends.rs`, `tests/races/inspector.rs`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //! *Invariant*: dropping a cache may run foreign code, so the thread takes it out of the table
 //! first, and drops it when nothing is borrowed or lent.
 //!
-//! *Tested by*: here, `tests/races/inside.rs`, `tests/freed_early.rs`.
+//! *Tested by*: here, `tests/races/engine/inside.rs`, `tests/alone/freed_early.rs`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -14,8 +14,8 @@
 //! code runs while one is lent (a [`Section`]), and no code of ours lends a second one. `give_back`
 //! makes the calls that may run foreign code (a hook).
 //!
-//! *Tested by*: `tests/races/hooks.rs`, `tests/races/threads_end.rs`, `tests/freed_early.rs`,
-//! `tests/boottime.rs`.
+//! *Tested by*: `tests/races/engine/hooks.rs`, `tests/races/engine/threads_end.rs`,
+//! `tests/alone/freed_early.rs`, `tests/alone/boottime.rs`.
 
 mod kept;
 mod registry;

@@ -8,7 +8,7 @@
 //!
 //! *Invariant*: while the timer is pending, `tick` is the timer's.
 //!
-//! *Tested by*: `tests/delay_queue.rs`, `tests/delay_queue_ends.rs`.
+//! *Tested by*: `tests/suite/delay_queue/expiry.rs`, `tests/suite/delay_queue/ends.rs`.
 
 use std::task::{Poll, Waker};
 

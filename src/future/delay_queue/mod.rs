@@ -20,9 +20,9 @@
 //! - If `first` is there, it is due at `earliest`.
 //! - While the alarm is set, it is set for `earliest` or earlier, and `reached` is before that.
 //!
-//! *Tested by*: `tests/delay_queue.rs`, `tests/delay_queue_items.rs`,
-//! `tests/delay_queue_wakes.rs`, `tests/delay_queue_oracle.rs`, `tests/delay_queue_ends.rs`,
-//! `tests/races/delay_queue_races.rs`.
+//! *Tested by*: `tests/suite/delay_queue/expiry.rs`, `tests/suite/delay_queue/items.rs`,
+//! `tests/suite/delay_queue/wakes.rs`, `tests/oracles/delay_queue.rs`,
+//! `tests/suite/delay_queue/ends.rs`, `tests/races/delay_queue.rs`.
 
 mod alarm;
 mod expired;
