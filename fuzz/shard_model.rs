@@ -9,20 +9,18 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use tickless::local::Geometry;
-use tickless::{Batch, Clock, ManualClock, Tick};
+use tickless::{Batch, Tick};
+use tickless_core::bench::Around;
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Bell, Doorbell};
 use tickless_core::entry::Entry;
 use tickless_core::memory::Shared;
 use tickless_core::producer::{self, Moved, Producer};
-use tickless_core::reaper::{Observer, Reaper};
 use tickless_core::shard::Shard;
 use tickless_core::sync::AtomicBool;
-use tickless_core::time::Scale;
 
 use crate::when::When;
 
@@ -94,8 +92,7 @@ struct Pair {
     shard: Shard<usize>,
     producers: [Producer<usize>; 2],
     shared: Shared<usize>,
-    clock: Clock,
-    observer: Observer,
+    around: Around,
     handles: Vec<(usize, NonNull<Entry<usize>>)>,
     has_crowds: bool,
     /// What is pending: the tick of the deadline, and the tick by which it has to fire.
@@ -125,8 +122,7 @@ impl Pair {
             shard,
             producers: [0, 1].map(|home| Producer::new(&shared, home)),
             shared,
-            clock: Clock::manual(&ManualClock::new()),
-            observer: Observer::default(),
+            around: Around::default(),
             handles: Vec::new(),
             has_crowds: share.is_some(),
             pending: BTreeMap::new(),
@@ -234,17 +230,8 @@ impl Pair {
         let handler = |batch: Batch<'_, usize>| {
             log.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
         };
-        let reaper = Reaper {
-            shard: &self.shard,
-            shared: &self.shared,
-            handler: &handler,
-            clock: &self.clock,
-            scale: Scale::new(Duration::from_millis(1)).expect("a tick has a width"),
-            observer: &self.observer,
-            stopping: &AtomicBool::new(false),
-            watch: None,
-            leads: false,
-        };
+        let stopping = AtomicBool::new(false);
+        let reaper = self.around.reaper(&self.shard, &self.shared, &handler, &stopping);
         let before = self.shard.clock();
         let most = at_most.map_or(usize::MAX, usize::from);
         let mut in_hand = InHand::new();

@@ -31,3 +31,7 @@ pub mod shard;
 // 4
 pub mod producer;
 pub mod reaper;
+
+// One shard with both, for those who test them.
+#[doc(hidden)]
+pub mod bench;

@@ -92,11 +92,11 @@ impl<'a> Serve for Server<'a> {
     }
 
     fn clock(&self) -> &Clock {
-        &self.worlds[0].clock
+        &self.worlds[0].around.clock
     }
 
     fn scale(&self) -> Scale {
-        self.worlds[0].scale
+        self.worlds[0].around.scale
     }
 
     fn number(&self) -> usize {

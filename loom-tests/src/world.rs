@@ -4,17 +4,15 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickless_core::dispatch::Batch;
-use tickless_core::dispatch::InHand;
+use tickless_core::bench::Around;
+use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::doorbell::{Bell, Doorbell, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
-use tickless_core::reaper::{Ending, Group, Observer, Reaper, Report, Spin, StuckThreads, Turns};
+use tickless_core::reaper::{Ending, Group, Reaper, Report, Spin, StuckThreads, Turns};
 use tickless_core::shard::Shard;
 use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
-use tickless_core::time::Scale;
-use tickless_core::time::{Clock, ManualClock, Tick};
-use tickless_core::time::{Geometry, Place};
+use tickless_core::time::{Geometry, ManualClock, Place, Tick};
 
 use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};
@@ -40,11 +38,9 @@ pub struct World {
     pub ending: Ending<Payload, Handler>,
     /// The group that the shard belongs to.
     pub group: Arc<Group>,
-    observer: Observer,
     /// Moves the reapers' clock.
     hand: ManualClock,
-    pub(crate) clock: Clock,
-    pub(crate) scale: Scale,
+    pub(crate) around: Around,
     pub(crate) book: Arc<Book>,
     /// The time of the turn under way.
     pub(crate) now: Counter,
@@ -167,10 +163,8 @@ impl World {
             ending: Ending::new(1, Handler { dropped: dropped.clone() }),
             dropped,
             group: group.clone(),
-            observer: Observer::default(),
-            clock: Clock::manual(&hand),
+            around: Around::new(&hand, TICK),
             hand,
-            scale: Scale::new(TICK).expect("a tick has a width"),
             book: Book::current(),
             now: Counter::new(0),
         })
@@ -346,17 +340,7 @@ impl World {
         &'a self,
         handler: &'a dyn tickless_core::dispatch::Handler<Payload>,
     ) -> Reaper<'a, Payload> {
-        Reaper {
-            shard: &self.shard,
-            shared: &self.shared,
-            handler,
-            clock: &self.clock,
-            scale: self.scale,
-            observer: &self.observer,
-            stopping: self.ending.flag(),
-            watch: None,
-            leads: false,
-        }
+        self.around.reaper(&self.shard, &self.shared, handler, self.ending.flag())
     }
 
     /// What the holder of a role has in hand; its handler is there as long as that.

@@ -1,49 +1,14 @@
 //! A shard with everything around it, for unit tests, and tests of several of its files at once.
 
 use super::*;
+use crate::bench::Bench;
 use crate::doorbell::{Bell, Hook};
 use crate::memory::alone;
-use crate::producer::Producer;
 use crate::sync::{Arc, AtomicU32};
 
-/// A shard, and a producer that files in it. Its end closes the shard.
-pub(crate) struct Bench<T> {
-    pub(crate) shared: Shared<T>,
-    pub(crate) shard: Shard<T>,
-    pub(crate) producer: Producer<T>,
-}
-
-impl<T> Bench<T> {
-    pub(crate) fn new(geometry: Geometry, bell: Bell) -> Bench<T> {
-        let shared = alone(1);
-        let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &shared);
-        let producer = Producer::new(&shared, 0);
-        Bench { shared, shard, producer }
-    }
-
-    /// Schedules a timer by a clock that shows `now`.
-    pub(crate) fn schedule(
-        &mut self,
-        [deadline, now]: [u64; 2],
-        payload: T,
-        held: bool,
-    ) -> NonNull<Entry<T>> {
-        let Bench { shared, shard, producer } = self;
-        let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let filed = producer.schedule::<false, false>(shared, shard, due, now, payload, held);
-        let (entry, deferred) = filed.expect("the shard is open");
-        assert!(deferred.is_nothing());
-        entry
-    }
-}
-
-impl<T> Drop for Bench<T> {
-    fn drop(&mut self) {
-        if let Ok(mut owner) = self.shard.owner().lock() {
-            self.shard.close(&mut owner, &self.shared);
-        }
-        let _ = self.producer.clear(&self.shared);
-    }
+/// A bench for unit tests, which use its parts with no other.
+pub(crate) fn bench<T>(geometry: Geometry, bell: Bell) -> Bench<T> {
+    Bench::new(alone(1), geometry, bell, Tick::ZERO)
 }
 
 #[test]
@@ -55,7 +20,7 @@ fn of_those_who_ask_for_a_sweep_before_it_begins_the_first_rings() {
         hook.fetch_add(1, Ordering::Relaxed);
     };
     let Bench { shard, shared, .. } =
-        &Bench::<()>::new(Geometry::default(), Bell::Hook(Hook::new(ring)));
+        &bench::<()>(Geometry::default(), Bell::Hook(Hook::new(ring)));
     for round in 1..=2 {
         assert!(!shard.wants_sweep() && !shard.begin_sweep(shared), "nobody asked");
         for _ in 0..2 {
@@ -69,7 +34,7 @@ fn of_those_who_ask_for_a_sweep_before_it_begins_the_first_rings() {
 
 #[test]
 fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
-    let mut bench = Bench::new(Geometry::default(), Bell::None);
+    let mut bench = bench(Geometry::default(), Bell::None);
     bench.schedule([1100, 0], (), false);
     {
         let Bench { shard, shared, .. } = &bench;
@@ -85,7 +50,7 @@ fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
 
 #[test]
 fn a_scan_follows_no_more_links_than_it_may() {
-    let mut bench = Bench::new(Geometry::default(), Bell::None);
+    let mut bench = bench(Geometry::default(), Bell::None);
     for deadline in [5, 5, 70, 7000] {
         bench.schedule([deadline, 0], (), false);
     }
@@ -99,7 +64,7 @@ fn a_scan_follows_no_more_links_than_it_may() {
 /// Nobody who looks needs the lock, and nobody waits for who looks.
 #[test]
 fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
-    let mut bench = Bench::new(Geometry::default(), Bell::None);
+    let mut bench = bench(Geometry::default(), Bell::None);
     let due = |bench: &Bench<()>, now| bench.shard.oldest_due(Tick::new(now)).map(Tick::get);
     for deadline in [7, 40, 1000, 5000] {
         bench.schedule([deadline, 0], (), false);

@@ -6,22 +6,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::thread;
 use std::time::Duration;
 
 use support::random::Random;
 use support::token::{Fates, Token};
 use tickless::keyed::KeyedTimers;
 use tickless::local::Geometry;
-use tickless::{Batch, Builder, Clock, Engine, Handle, ManualClock, Tick};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, Tick};
+use tickless_core::bench::Bench;
 use tickless_core::dispatch::InHand;
-use tickless_core::doorbell::{Bell, Doorbell};
-use tickless_core::memory::{SHARE, Shared};
-use tickless_core::producer::Producer;
-use tickless_core::reaper::{Observer, Reaper, Report};
-use tickless_core::shard::Shard;
-use tickless_core::sync::AtomicBool;
-use tickless_core::time::Scale;
+use tickless_core::doorbell::Bell;
+use tickless_core::memory::{Count, SHARE, Shared};
+use tickless_core::reaper::Report;
 
 const TICK: Duration = Duration::from_millis(1);
 
@@ -343,57 +339,30 @@ fn a_timer_that_leaves_a_crowd_for_later_does_not_wait_for_it() {
     assert_eq!(fired, 60);
 }
 
-/// A shard and what surrounds it, to run turns as an engine's threads do.
-struct Bench {
-    shared: Shared<u64>,
-    shard: Shard<u64>,
-    producer: Producer<u64>,
+/// A shard with a thread's producer, whose turns are those of an engine's threads.
+struct Shard {
+    bench: Bench<u64>,
     in_hand: InHand<u64>,
 }
 
-impl Bench {
-    fn new(share: usize) -> Bench {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+impl Shard {
+    fn new(share: usize) -> Shard {
+        // SAFETY: what is built on it keeps to it; the bench closes its shard.
         let shared = unsafe { Shared::new(0, 1, None) }.with_share(share);
-        let geometry = Geometry::default();
-        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-        let producer = Producer::new(&shared, 0);
-        Bench { shared, shard, producer, in_hand: InHand::new() }
+        let bench = Bench::new(shared, Geometry::default(), Bell::None, Tick::ZERO);
+        Shard { bench, in_hand: InHand::new() }
     }
 
     fn schedule(&mut self, deadline: u64, now: u64) {
-        let Bench { shared, shard, producer, .. } = self;
-        let (at, now) = (Tick::new(deadline), || Tick::new(now));
-        assert!(producer.schedule::<false, false>(shared, shard, at, now, deadline, false).is_ok());
+        self.bench.schedule([deadline, now], deadline, false);
     }
 
     /// A turn that looks at so many entries. Returns the deadlines that fired, in order.
     fn turn(&mut self, now: u64, looks: usize) -> (Report, Vec<u64>) {
-        let fired = Mutex::new(Vec::new());
-        let reaper = Reaper {
-            shard: &self.shard,
-            shared: &self.shared,
-            handler: &|batch: Batch<'_, u64>| fired.lock().unwrap().extend(batch),
-            clock: &Clock::manual(&ManualClock::new()),
-            scale: Scale::new(TICK).unwrap(),
-            observer: &Observer::default(),
-            stopping: &AtomicBool::new(false),
-            watch: None,
-            leads: false,
-        };
-        let owner = self.shard.owner().lock().unwrap();
-        let report = reaper.turn_of(owner, &mut self.in_hand, Tick::new(now), looks).unwrap();
-        self.shard.check(&mut self.shard.owner().lock().unwrap(), Tick::new(now)).unwrap();
-        (report, fired.into_inner().unwrap())
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        if !thread::panicking() {
-            self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.shared);
-            let _ = self.producer.clear(&self.shared);
-        }
+        let now = Tick::new(now);
+        let turned = self.bench.turn_of(&mut self.in_hand, now, looks);
+        self.bench.check(now);
+        turned
     }
 }
 
@@ -403,37 +372,35 @@ impl Drop for Bench {
 fn what_becomes_due_passes_a_coarse_crowd_that_is_re_filed() {
     const TIMERS: usize = 4_000;
     let (share, looks) = (8, 32);
-    let mut bench = Bench::new(share);
-    (0..TIMERS).for_each(|_| bench.schedule(95, 0));
+    let mut shard = Shard::new(share);
+    (0..TIMERS).for_each(|_| shard.schedule(95, 0));
     let mut waiting = Vec::new();
     for now in 65..95 {
         // In a bucket of level 1.
-        bench.schedule(now, now - 1);
+        shard.schedule(now, now - 1);
         waiting.push(now);
-        let (report, fired) = bench.turn(now, looks);
+        let (report, fired) = shard.turn(now, looks);
         assert!(report.busy, "the crowd is not through");
         // Its first share is 16 shares, so four turns.
         let passes = now >= 65 + 4;
         assert_eq!(fired, if passes { std::mem::take(&mut waiting) } else { vec![] }, "at {now}");
     }
-    let (_, fired) = bench.turn(95, usize::MAX);
+    let (_, fired) = shard.turn(95, usize::MAX);
     assert!(fired.len() == TIMERS && fired.iter().all(|&due| due == 95));
 }
 
 /// Entries that do not fire count too.
 #[test]
 fn a_bounded_turn_of_threads_goes_through_no_more_entries_than_it_may() {
-    let mut bench = Bench::new(1_000);
+    let mut shard = Shard::new(1_000);
     for _ in 0..500 {
-        bench.schedule(70, 0);
+        shard.schedule(70, 0);
     }
-    let filed = |bench: &Bench| {
-        bench.shared.all_counters.sums().get(tickless_core::memory::Count::Cascaded)
-    };
+    let filed = |shard: &Shard| shard.bench.shared.all_counters.sums().get(Count::Cascaded);
     for turn in 1..=5 {
-        assert_eq!(bench.turn(66, 100).0.busy, turn < 5);
-        assert_eq!(filed(&bench), 100 * turn);
+        assert_eq!(shard.turn(66, 100).0.busy, turn < 5);
+        assert_eq!(filed(&shard), 100 * turn);
     }
-    assert_eq!(bench.turn(70, 499).1.len(), 499);
-    assert_eq!(bench.turn(70, 499).1.len(), 1);
+    assert_eq!(shard.turn(70, 499).1.len(), 499);
+    assert_eq!(shard.turn(70, 499).1.len(), 1);
 }

@@ -4,7 +4,7 @@
 //! `TICKLESS_TEST_SCALE` multiplies what each thread does.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -12,14 +12,10 @@ use std::time::Duration;
 use support::random::Random;
 use support::scaled;
 use tickless::local::Geometry;
-use tickless::{Batch, Builder, Clock, Engine, Handle, ManualClock, Tick};
-use tickless_core::dispatch::InHand;
-use tickless_core::doorbell::{Bell, Doorbell};
+use tickless::{Batch, Builder, Engine, Handle, Tick};
+use tickless_core::bench::Bench;
+use tickless_core::doorbell::Bell;
 use tickless_core::memory::Shared;
-use tickless_core::producer::Producer;
-use tickless_core::reaper::{Observer, Reaper};
-use tickless_core::shard::Shard;
-use tickless_core::time::Scale;
 
 /// Shapes of wheels: the smallest, one that is no power of two, the default number of slots and a
 /// large one; each with a reach of all of them, as in the classic wheel, and below.
@@ -27,71 +23,28 @@ const SHAPES: [(u32, u32); 8] =
     [(2, 2), (3, 3), (3, 2), (64, 64), (64, 32), (64, 63), (1024, 1024), (1024, 512)];
 
 /// A shard with a thread's producer, by hand.
-struct Bench {
-    shared: Shared<u64>,
-    shard: Shard<u64>,
-    producer: Producer<u64>,
+type Shard = Bench<u64>;
+
+fn bench((slots, reach): (u32, u32)) -> Shard {
+    // SAFETY: what is built on it keeps to it; the bench closes its shard.
+    let shared = unsafe { Shared::new(0, 1, None) };
+    let geometry = Geometry::new(slots, reach).unwrap();
+    Bench::new(shared, geometry, Bell::None, Tick::ZERO)
 }
 
-impl Bench {
-    fn new((slots, reach): (u32, u32)) -> Bench {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let shared = unsafe { Shared::new(0, 1, None) };
-        let geometry = Geometry::new(slots, reach).unwrap();
-        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-        let producer = Producer::new(&shared, 0);
-        Bench { shared, shard, producer }
-    }
-
-    /// Schedules a timer by a producer's clock.
-    fn schedule(&mut self, deadline: u64, now: u64) {
-        let Bench { shared, shard, producer } = self;
-        let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ =
-            producer.schedule::<false, false>(shared, shard, due, now, deadline, false).unwrap();
-    }
-
-    /// Runs a turn: the deadlines that fired, in order.
-    fn turn(&self, now: u64) -> Vec<u64> {
-        let fired = std::sync::Mutex::new(Vec::new());
-        let reaper = Reaper {
-            shard: &self.shard,
-            shared: &self.shared,
-            handler: &|batch: Batch<'_, u64>| fired.lock().unwrap().extend(batch),
-            clock: &Clock::manual(&ManualClock::new()),
-            scale: Scale::new(Duration::from_millis(1)).unwrap(),
-            observer: &Observer::default(),
-            stopping: &AtomicBool::new(false),
-            watch: None,
-            leads: false,
-        };
-        reaper.turn(&mut InHand::new(), Tick::new(now), usize::MAX).unwrap();
-        fired.into_inner().unwrap()
-    }
-
-    /// How many openings are on the armed heap, of which none is there twice.
-    fn openings(&self) -> usize {
-        let owner = self.shard.owner().lock().unwrap();
-        let all: Vec<_> =
-            owner.heap().iter().map(|place| (place.level, place.slot, place.expiration)).collect();
-        let distinct: BTreeSet<_> = all.iter().collect();
-        assert_eq!(all.len(), distinct.len(), "an opening is on the heap more than once");
-        all.len()
-    }
-
-    fn check(&self) {
-        self.shard.check(&mut self.shard.owner().lock().unwrap(), self.shard.clock()).unwrap();
-    }
+/// Runs a turn: the deadlines that fired, in order.
+fn turn(bench: &Shard, now: u64) -> Vec<u64> {
+    bench.turn(Tick::new(now), usize::MAX).1
 }
 
-impl Drop for Bench {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            return;
-        }
-        self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.shared);
-        let _ = self.producer.clear(&self.shared);
-    }
+/// How many openings are on the armed heap, of which none is there twice.
+fn openings(bench: &Shard) -> usize {
+    let owner = bench.shard.owner().lock().unwrap();
+    let all: Vec<_> =
+        owner.heap().iter().map(|place| (place.level, place.slot, place.expiration)).collect();
+    let distinct: BTreeSet<_> = all.iter().collect();
+    assert_eq!(all.len(), distinct.len(), "an opening is on the heap more than once");
+    all.len()
 }
 
 /// Producers file as time goes on, and the reaper does not come. When it comes, they have gone on:
@@ -99,25 +52,26 @@ impl Drop for Bench {
 #[test]
 fn an_opening_is_on_the_armed_heap_once_however_many_rounds_a_bucket_holds() {
     for shape in SHAPES {
-        let mut bench = Bench::new(shape);
+        let mut bench = bench(shape);
         let ticks = 2 * u64::from(shape.0).max(500);
         // Two timers of each tick, one tick with the next, so that the rounds of a slot mix.
         for now in 0..ticks {
-            bench.schedule(now + 1, now);
-            bench.schedule(now + u64::from(shape.1) - 1, now);
+            bench.schedule([now + 1, now], now + 1, false);
+            let later = now + u64::from(shape.1) - 1;
+            bench.schedule([later, now], later, false);
         }
         let mut fired = Vec::new();
         for now in [ticks / 2, ticks / 2 + 1, ticks / 2 + 7] {
-            fired.extend(bench.turn(now));
+            fired.extend(turn(&bench, now));
             assert!(fired.is_sorted() && fired.last().is_some_and(|&last| last <= now));
-            let openings = bench.openings();
+            let openings = openings(&bench);
             assert!(openings as u64 <= ticks, "{shape:?}: {openings} openings at {now}");
-            bench.check();
+            bench.check(bench.shard.clock());
         }
-        fired.extend(bench.turn(ticks + u64::from(shape.1)));
+        fired.extend(turn(&bench, ticks + u64::from(shape.1)));
         assert_eq!(fired.len() as u64, 2 * ticks, "{shape:?}");
         assert!(fired.is_sorted(), "{shape:?}");
-        assert_eq!(bench.openings(), 0, "{shape:?}");
+        assert_eq!(openings(&bench), 0, "{shape:?}");
     }
 }
 

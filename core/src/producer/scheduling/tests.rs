@@ -2,9 +2,10 @@
 
 use super::super::{WithProducer, cancel};
 use super::*;
+use crate::bench::Bench;
 use crate::doorbell::Bell;
 use crate::memory::{alone, visits};
-use crate::shard::tests::Bench;
+use crate::shard::tests::bench;
 use crate::time::Geometry;
 
 /// A producer by itself, and whether a cancel has deferred work.
@@ -38,12 +39,12 @@ fn threads_that_come_and_go_one_by_one_leave_no_counters() {
 #[test]
 fn no_cancel_and_no_sleep_goes_through_the_counters_whatever_number_of_threads_there_was() {
     const TIMERS: u64 = 20_000;
-    let mut bench = Bench::new(Geometry::default(), Bell::None);
+    let mut bench = bench(Geometry::default(), Bell::None);
     let living: Vec<Producer<()>> = (0..1000).map(|_| Producer::new(&bench.shared, 0)).collect();
     let timers: Vec<_> = (0..TIMERS).map(|i| bench.schedule([100_000 + i, 0], (), true)).collect();
     let visits = visits::count();
     let mut asked_at = None;
-    let Bench { shared, shard, producer } = &mut bench;
+    let Bench { shared, shard, producer, .. } = &mut bench;
     for (i, entry) in timers.into_iter().enumerate() {
         let mut asks = false;
         // SAFETY: this is its handle, and the producer is of its engine.

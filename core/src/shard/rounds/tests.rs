@@ -1,8 +1,9 @@
 //! How much work an owner does: it visits each entry once when its bucket is opened and once when
 //! its round is, however many rounds the owner is behind.
 
-use super::super::tests::Bench;
+use super::super::tests::bench;
 use super::*;
+use crate::bench::Bench;
 use crate::doorbell::Bell;
 use crate::memory::Count;
 use crate::time::{Geometry, Tick};
@@ -13,7 +14,7 @@ const SHAPES: [(u32, u32); 8] =
 
 impl Bench<u64> {
     /// Runs a turn and background work after it; what fires goes to `fired`.
-    fn turn(&self, now: u64, fired: &mut Vec<u64>) {
+    fn work_off(&self, now: u64, fired: &mut Vec<u64>) {
         let owner = &mut *self.shard.owner().lock().unwrap();
         let now = self.shard.begin(Tick::new(now));
         self.shard.read_notices(owner);
@@ -43,7 +44,7 @@ fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
             let ticks = late * u64::from(shape.0);
             let stride = (ticks / 2_000).max(1);
             let geometry = Geometry::new(shape.0, shape.1).unwrap();
-            let mut bench = Bench::new(geometry, Bell::None);
+            let mut bench = bench(geometry, Bell::None);
             let mut fired = Vec::new();
             let mut scheduled = 0;
             for now in (0..ticks).step_by(stride as usize) {
@@ -55,7 +56,7 @@ fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
             // The producers are ahead of the turns: by half of all ticks at first, then by less.
             let last = ticks + 3 * u64::from(shape.1);
             for now in [ticks / 2, ticks / 2 + 1, 3 * ticks / 4, ticks, last] {
-                bench.turn(now, &mut fired);
+                bench.work_off(now, &mut fired);
                 let (visits, filed) = bench.work();
                 assert!(visits <= 2 * filed, "{shape:?}, late by {late}: {visits} of {filed}");
             }

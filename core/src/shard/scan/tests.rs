@@ -1,7 +1,8 @@
 //! What happens between two steps of a reader: each case once, in one thread.
 
-use super::super::tests::Bench;
+use super::super::tests;
 use super::*;
+use crate::bench::Bench;
 use crate::doorbell::Bell;
 use crate::entry::read;
 use crate::memory::Shared;
@@ -11,7 +12,7 @@ use crate::time::Geometry;
 type Model = Bench<u32>;
 
 fn bench() -> Model {
-    Bench::new(Geometry::default(), Bell::None)
+    tests::bench(Geometry::default(), Bell::None)
 }
 
 /// Makes a further pass. Returns the deadlines that it finds, in order.

@@ -2,69 +2,53 @@
 
 use std::slice;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tickless::local::Geometry;
-use tickless::{Batch, Clock, ManualClock, Tick};
+use tickless::{Batch, Tick};
+use tickless_core::bench::Bench;
 use tickless_core::dispatch::InHand;
-use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::doorbell::Bell;
 use tickless_core::memory::Shared;
-use tickless_core::producer::{self, Moved, Producer};
-use tickless_core::reaper::{Ending, Observer, Reaper};
-use tickless_core::shard::Shard;
+use tickless_core::producer::{self, Moved};
+use tickless_core::reaper::Ending;
 use tickless_core::sync::AtomicBool;
-use tickless_core::time::Scale;
 
-/// A shard and what it shares.
-fn shard() -> (Shard<u32>, Shared<u32>) {
-    // SAFETY: what is built on it keeps to it, and is closed before it goes.
+/// A shard with a thread's producer.
+fn bench() -> Bench<u32> {
+    // SAFETY: what is built on it keeps to it; the bench closes its shard.
     let shared = unsafe { Shared::new(1, 1, None) };
-    let doorbell = Doorbell::new(Bell::None);
-    (Shard::new(0, Geometry::default(), doorbell, Tick::ZERO, &shared), shared)
+    Bench::new(shared, Geometry::default(), Bell::None, Tick::ZERO)
 }
 
 /// A reset to an earlier time reads the clock between the old entry and the new one: the shard is
 /// closed just then. The timer stays with its handle, and a turn finds the shard closed.
 pub(super) fn a_shard_is_closed_in_a_reset() {
-    let (shard, shared) = shard();
-    let mut producer = Producer::new(&shared, 0);
-    let far = Tick::new(50_000);
-    let filed = producer.schedule::<false, false>(&shared, &shard, far, || Tick::ZERO, 7, true);
-    let (entry, _) = filed.expect("the shard is open");
+    let mut bench = bench();
+    let entry = bench.schedule([50_000, 0], 7, true);
+    let Bench { shard, producer, shared, around } = &mut bench;
     let close = || {
         let mut owner = shard.owner().lock().expect("nothing panics here");
-        assert!(shard.close(&mut owner, &shared).is_empty(), "the timer is in neither entry");
+        assert!(shard.close(&mut owner, shared).is_empty(), "the timer is in neither entry");
         Tick::ZERO
     };
     // SAFETY: the handle is ours.
-    let moved = unsafe { producer.reset(&shared, &shard, entry, Tick::new(5), close) };
+    let moved = unsafe { producer.reset(shared, shard, entry, Tick::new(5), close) };
     let Moved::Stranded(entry) = moved else { panic!("the shard was closed: {moved:?}") };
-    let lent = (&mut producer, &shared, slice::from_ref(&shard));
+    let lent = (&mut *producer, &*shared, slice::from_ref(&*shard));
     // SAFETY: the handle is given up here.
     assert_eq!(unsafe { producer::take::<_, _, false>(entry, lent) }, Some(7));
     let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
-    let reaper = Reaper {
-        shard: &shard,
-        shared: &shared,
-        handler: &handler,
-        clock: &Clock::manual(&ManualClock::new()),
-        scale: Scale::new(Duration::from_millis(1)).expect("a tick has a width"),
-        observer: &Observer::default(),
-        stopping: &AtomicBool::new(false),
-        watch: None,
-        leads: false,
-    };
+    let stopping = AtomicBool::new(false);
+    let reaper = around.reaper(shard, shared, &handler, &stopping);
     assert!(reaper.turn(&mut InHand::new(), Tick::new(9), usize::MAX).is_none());
     assert!(!reaper.stopping.load(Ordering::Relaxed));
-    let _ = producer.clear(&shared);
-    producer.hand_back(&shared);
 }
 
 /// A thread that let go of seats does not wait for the owner.
 pub(super) fn a_sweep_finds_the_shard_taken() {
-    let (shard, shared) = shard();
+    let Bench { shard, shared, .. } = &bench();
     let owner = shard.owner().lock().expect("nothing panics here");
-    shard.help_sweep(&shared);
+    shard.help_sweep(shared);
     drop(owner);
 }
 
