@@ -12,7 +12,6 @@ use support::patience::PATIENCE;
 use support::token::Fates;
 use tickless::{Engine, ManualClock, Task};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -14,7 +14,6 @@ use std::time::Duration;
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State};
 use tickless_core::shard::BATCH;
-use tickless_core::shard::BATCH;
 
 /// Rounds in which one leads and others.
 const KINDS: u64 = 6;

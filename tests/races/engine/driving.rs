@@ -9,7 +9,6 @@ use support::patience::PATIENCE;
 use support::scaled;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -12,7 +12,6 @@ use support::account;
 use support::patience::PATIENCE;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

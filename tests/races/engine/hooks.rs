@@ -15,7 +15,6 @@ use support::scaled;
 use support::until::wait_until;
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -10,7 +10,6 @@ use support::patience::PATIENCE;
 use support::scaled;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

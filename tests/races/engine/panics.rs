@@ -11,7 +11,6 @@ use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, ManualClock};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const SOON: Duration = Duration::from_millis(5);
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use support::patience::PATIENCE;
 use tickless::{Builder, Engine, StuckTask};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -22,7 +22,6 @@ use tickless::{
     Batch, Builder, Driver, Engine, Handler, ManualClock, ResetError, State, Task, When,
 };
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -11,7 +11,6 @@ use support::patience::PATIENCE;
 use support::watchdog::{Pulse, watched};
 use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -14,7 +14,6 @@ use tickless::{
     Batch, Builder, Driver, Engine, Handle, ManualClock, ResetError, State, StopError, Tick,
 };
 use tickless_core::doorbell::{Bell, Doorbell};
-use tickless_core::doorbell::{Bell, Doorbell};
 use tickless_core::memory::Shared;
 use tickless_core::producer::{self, Moved, Producer};
 use tickless_core::shard::Shard;

@@ -10,7 +10,6 @@ use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::{Batch, Builder, Driver, Engine, Task};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 const SHORT: Duration = Duration::from_millis(1);
 

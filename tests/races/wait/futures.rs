@@ -16,7 +16,6 @@ use support::token::Fates;
 use tickless::wait::{self, Ended, Stage, WaitError};
 use tickless::{Engine, Waitable};
 use tickless_core::sync::Mutex;
-use tickless_core::sync::Mutex;
 
 fn engine() -> Engine {
     Engine::builder().tick(Duration::from_micros(20)).shards(1).build().unwrap()
