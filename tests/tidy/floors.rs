@@ -70,7 +70,7 @@ const DOORS: [Door; 5] = [
         message: "only `entry/reclaim.rs` names the epoch crate",
     },
     Door {
-        names: &[&["libc"], &["rustix"], &["core_affinity"]],
+        names: &[&["libc"], &["rustix"]],
         rooms: &["src/os/"],
         message: "only `os` talks to the operating system",
     },
