@@ -73,7 +73,7 @@ some_tests() {
 # For optimized builds of the models: the parts of a crate are compiled side by side, unlike in what
 # is measured, and what the models never run is not optimized.
 MODELS=(--release --config 'profile.release.package.tickless.codegen-units=16')
-for dependency in linux-raw-sys num_cpus nu-ansi-term regex-automata regex-syntax rustix \
+for dependency in linux-raw-sys nu-ansi-term regex-automata regex-syntax rustix \
     tracing-subscriber; do
     MODELS+=(--config "profile.release.package.$dependency.opt-level=0")
 done
