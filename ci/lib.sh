@@ -76,7 +76,7 @@ MODELS=(--release)
 for crate in tickless tickless-core; do
     MODELS+=(--config "profile.release.package.$crate.codegen-units=16")
 done
-for dependency in linux-raw-sys num_cpus nu-ansi-term regex-automata regex-syntax rustix \
+for dependency in linux-raw-sys nu-ansi-term regex-automata regex-syntax rustix \
     tracing-subscriber; do
     MODELS+=(--config "profile.release.package.$dependency.opt-level=0")
 done

@@ -32,7 +32,9 @@ def look(page, link):
         link = "/" + own[1].replace("-", "_") + "/" + link[own.end() :]
     document = re.match(r"https://docs\.rs/crate/tickless/latest/source/(.*)", link)
     if document:
-        if not pathlib.Path(document[1]).is_file():
+        # A folder with a manifest is another package.
+        path = pathlib.Path(document[1])
+        if not path.is_file() or any((folder / "Cargo.toml").is_file() for folder in [*path.parents][:-1]):
             broken.add(f"{page.relative_to(root)}: {link}")
         return
     address, _, part = link.partition("#")

@@ -45,7 +45,7 @@ EOF
 oldest=$CARGO_TARGET_DIR/oldest
 rm -rf "$oldest"
 mkdir -p "$oldest"
-cp -R --parents Cargo.toml src docs README.md {core,wheel}/{Cargo.toml,src,README.md} "$oldest"
+cp -R --parents Cargo.toml src docs README.md SECURITY.md {core,wheel}/{Cargo.toml,src,README.md} "$oldest"
 sed -i -e '/^\[workspace\]$/,/^$/c [workspace]\nresolver = "3"\n' \
     -e '/^\[.*dev-dependencies\]$/,/^$/d' -e '/^\[\[\(bench\|example\|test\)\]\]$/,/^$/d' "$oldest"/{,core/,wheel/}Cargo.toml
 RUSTC_BOOTSTRAP=1 cargo update --quiet -Z direct-minimal-versions --manifest-path "$oldest/Cargo.toml"

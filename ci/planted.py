@@ -47,6 +47,8 @@ FAULTS = {
         '#[cfg(all(test, any(feature = "postgres", feature = "nats")))]', "#[cfg(test)]"),
     "a link leads nowhere": (
         "docs", "src/lib.rs", "//! ", "//! [nowhere](crate::nowhere) "),
+    "a dependency has a licence that is not permitted": (
+        "deny", "deny.toml", '    "MIT",\n', ""),
     "an example is wrong": (
         "demo", "examples/manual_clock.rs", "fn main() -> Result<(), Box<dyn std::error::Error>> {",
         'fn main() -> Result<(), Box<dyn std::error::Error>> {\n    assert!(false, "planted");'),

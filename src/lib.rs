@@ -1,6 +1,7 @@
 //! [ARCHITECTURE.md]: https://docs.rs/crate/tickless/latest/source/ARCHITECTURE.md
 //! [CONTRIBUTING.md]: https://docs.rs/crate/tickless/latest/source/CONTRIBUTING.md
 //! [PERF.md]: https://docs.rs/crate/tickless/latest/source/PERF.md
+//! [SECURITY.md]: https://docs.rs/crate/tickless/latest/source/SECURITY.md
 //! [tests/README.md]: https://docs.rs/crate/tickless/latest/source/tests/README.md
 //! [proofs]: https://docs.rs/crate/tickless/latest/source/proofs/README.md
 //!
@@ -13,10 +14,13 @@
 extern crate tickless_core;
 
 pub mod dispatch;
-/// Pages about the crate as a whole: a guide, the systems that it runs on, other timers' calls.
+/// Pages about the crate as a whole: a guide, when to take another timer, how to port from one, the
+/// systems that it runs on, and what an auditor needs.
 pub mod docs {
     #[doc = include_str!("../docs/adapters.md")]
     pub mod adapters {}
+    #[doc = include_str!("../docs/compare.md")]
+    pub mod compare {}
     #[doc = include_str!("../docs/guide.md")]
     pub mod guide {}
     #[cfg(feature = "serde")]
@@ -25,8 +29,12 @@ pub mod docs {
     pub mod json {}
     #[doc = include_str!("../docs/porting.md")]
     pub mod porting {}
+    #[doc = include_str!("../SECURITY.md")]
+    pub mod security {}
     #[doc = include_str!("../docs/systems.md")]
     pub mod systems {}
+    #[doc = include_str!("../docs/unsafe.md")]
+    pub mod unsafe_code {}
 }
 mod engine;
 mod error;

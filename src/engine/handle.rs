@@ -165,6 +165,9 @@ impl<T: Send + 'static> Handle<T> {
     /// One compare-and-swap if the new time is not much earlier than the old one (not before its
     /// bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
     ///
+    /// For a timer that repeats, take [`Schedule::spread`](crate::periodic::Schedule::spread): many
+    /// timers that are moved from the present when they are due slide into one tick and stay there.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::{Engine, ManualClock};

@@ -77,6 +77,10 @@ pub enum MissedTickBehavior {
 
 /// Ticks every `period` on the [ambient engine](Engine::enter). The first tick is due at once.
 ///
+/// Many intervals of one period that start together tick together: give each a start of its own
+/// ([`interval_at`]). With [`MissedTickBehavior::Delay`], those that were once late together stay
+/// together.
+///
 /// ```
 /// use std::time::Duration;
 ///

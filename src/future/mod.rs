@@ -41,11 +41,12 @@
 //! | [`Engine::enter_thread`](crate::Engine::enter_thread) | the calling thread, for good |
 //! | [`Engine::set_global`](crate::Engine::set_global) | the process, before the first use |
 //!
-//! # Who wakes the tasks
+//! # Which thread wakes the tasks
 //!
-//! The engine's reaper calls the wakers, in a thread of its own, which the runtime's threads then
-//! hear of. An engine that a task of the runtime serves ([`Engine::drive`](crate::Engine::drive))
-//! has no such thread: waking costs less CPU time, and sleeps are as punctual as the runtime is.
+//! The engine's reaper calls the wakers on a thread of its own, and each call may have to wake a
+//! thread of the runtime. An engine that a task of the runtime serves
+//! ([`Engine::drive`](crate::Engine::drive)) has no such thread: waking costs less CPU time, and
+//! sleeps are as punctual as the runtime is.
 //!
 //! # Cost
 //!
@@ -66,8 +67,8 @@
 //!   [`DelayQueue::try_expired`] returns an error;
 //! - inside code that cannot hear of an error, a sleep has a policy ([`OnRefusal`]).
 //!
-//! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so no
-//! engine is full for them. None of them keeps its engine alive.
+//! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so a
+//! full engine does not refuse them. None of them keeps its engine alive.
 //!
 //! A task *of the engine itself* that awaits one, by a `block_on`, keeps its thread from firing
 //! timers. A spare thread takes its place ([`takeover`](crate::Builder::takeover)), as long as
@@ -77,8 +78,8 @@
 //!
 //! # Cancel safety
 //!
-//! All are cancel safe. One that was not awaited to its end can be awaited again by `&mut`, and
-//! loses neither time nor ticks.
+//! All futures here are cancel safe. A future that was not awaited to its end can be awaited again
+//! by `&mut`, and loses neither time nor ticks.
 
 pub mod delay_queue;
 mod entered;

@@ -175,6 +175,9 @@ impl Sleep {
     /// be woken. If the new deadline has passed, the sleep is ready at the next poll. If the timer
     /// has fired, the next poll schedules a new one.
     ///
+    /// Sleeps that are reset by a delay each time they end, and that once ended in the same tick,
+    /// stay together. Resets to an `Instant` keep them apart.
+    ///
     /// ```
     /// use std::time::Duration;
     ///

@@ -5,20 +5,20 @@
 //!
 //! let engine = Engine::new()?;
 //! let inspector = engine.inspect(([127, 0, 0, 1], 0))?;
-//! println!("to be seen at {inspector}");
+//! println!("open {inspector} in a browser");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The page draws itself anew each second: what is pending by level and due time, lateness, rates,
-//! what is overdue, and stuck tasks. The numbers behind it are there for programs as well, as in
+//! what is overdue, and stuck tasks. Programs can read the same numbers, for example by
 //! `curl http://127.0.0.1:9100/stats.json`:
 //!
 //! | path | what it has |
 //! |---|---|
 //! | `/` | the page |
-//! | `/stats.json` | [`Engine::stats`], as [`json`] has it |
-//! | `/snapshot.json` | the summary of [`Engine::snapshot`], as [`json`] has it |
-//! | `/overdue.json` | [`Engine::overdue`], as [`json`] has it |
+//! | `/stats.json` | [`Engine::stats`], as [`json`] describes it |
+//! | `/snapshot.json` | the summary of [`Engine::snapshot`], as [`json`] describes it |
+//! | `/overdue.json` | [`Engine::overdue`], as [`json`] describes it |
 //! | `/lateness.json` | the histogram of lateness |
 //! | `/callers.json` | who schedules, if it was [asked for](Inspector::with_callers) |
 //!

@@ -36,10 +36,10 @@ struct Late {
     timers: u64,
 }
 
-/// Who schedules.
+/// The callers that schedule timers.
 struct Callers(Noted);
 
-/// One who does.
+/// One of them.
 struct Caller {
     file: &'static str,
     line: u32,

@@ -15,7 +15,7 @@ pub(super) struct Request<'a> {
 /// Reads the head of a request, up to and with its empty line.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the request, in words.
 pub(super) fn parse(head: &[u8]) -> Result<Request<'_>, &'static str> {
     let head = str::from_utf8(head).map_err(|_| "the head is not text")?;
     let mut lines = head.split("\r\n");

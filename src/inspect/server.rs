@@ -73,7 +73,7 @@ impl Server {
         for socket in iter::repeat_with(|| self.listener.accept()).take(BURST) {
             match socket {
                 Ok(socket) => {
-                    // Who has something to say has said it by now.
+                    // Connections with a request have been read by now.
                     if self.open.len() == MAX_CONNECTIONS {
                         self.open.pop_front();
                     }

@@ -42,7 +42,7 @@ pub(super) type SharedRun<K, T> = Arc<Run<K, T>>;
 /// The runs of one key.
 pub(super) type SharedRuns<K, T> = Vec<SharedRun<K, T>>;
 
-/// An empty list with room for at most so many tasks keeps its memory.
+/// An empty list keeps its memory if it has room for at most this number of tasks.
 const KEPT: usize = 4;
 
 // === impl Running ===

@@ -103,7 +103,7 @@ impl<K, T: Waits<K>> Table<K, T> {
         Table::of(parts.next_power_of_two(), shared)
     }
 
-    /// A table of so many parts, a power of two.
+    /// A table with this number of parts, a power of two.
     fn of(parts: usize, shared: T::Shared) -> Table<K, T> {
         let part = || Part {
             timers: Mutex::new(Timers { waiting: HashTable::new(), running: Running::new() }),

@@ -117,6 +117,10 @@ impl HashedWheelTimer {
     /// either of them in an [`Arc`]. Never waits. O(1), however many timeouts wait. Allocates the
     /// timeout and, unless the task comes in an `Arc`, the task.
     ///
+    /// Tasks that make a new timeout of the same delay each time they run, and once ran in the same
+    /// tick, stay together. [`Schedule::spread`](crate::periodic::Schedule::spread) keeps them
+    /// apart.
+    ///
     /// # Errors
     /// The timer is full or has stopped. The error returns the task.
     ///

@@ -1,10 +1,12 @@
 //! The schedule of a periodic: the time of the first run, and the step from each run to the next.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineRef, When};
 use crate::error::Refused;
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::{Clock, next_on_grid, saturating_ns};
 
 use super::armed::Armed;
@@ -34,6 +36,8 @@ pub struct Schedule {
     plan: Plan,
     /// The first run. `None`: as if there had been a run at the start.
     first: Option<When>,
+    /// Whether a fixed rate has a phase of its own.
+    is_spread: bool,
 }
 
 /// The step from a run to the next.
@@ -58,7 +62,8 @@ pub(super) enum Skips {
 // === impl Engine: periodics ===
 
 impl Engine {
-    /// Runs `task` every `period`: [`Schedule::fixed_rate`], [started](Schedule::start).
+    /// Runs `task` every `period`: [`Schedule::fixed_rate`], [started](Schedule::start). For many
+    /// tasks of one period, see [`Schedule::spread`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -89,7 +94,10 @@ impl Schedule {
     /// due*, however late that one ran and however long it took. So the runs do not drift, not even
     /// by ticks: with a period of 1.5 ms, every second run falls on a whole tick of 1 ms.
     ///
-    /// The first run is due one period after the start. Runs never overlap or pile up: the times of
+    /// The first run is due one period after the start. Many tasks of one period that are started
+    /// together run together each time; [`spread`](Schedule::spread) keeps them apart.
+    ///
+    /// Runs never overlap or pile up: the times of
     /// the grid that have passed when a run ends are skipped and [counted](Run::missed), and the
     /// next run is due at the first time that has not passed.
     /// [`catching_up`](Schedule::catching_up) makes up for missed runs instead.
@@ -120,6 +128,9 @@ impl Schedule {
     /// between any two runs, however long they take. The first run is due one delay after the
     /// start.
     ///
+    /// Tasks of one delay that once ran in the same tick stay together from then on. For many of
+    /// them, take a fixed rate that is [spread](Schedule::spread).
+    ///
     /// The delay is at least 1 ns; [`start`](Schedule::start) refuses zero. A delay too long to
     /// represent never ends.
     ///
@@ -148,6 +159,9 @@ impl Schedule {
     /// The closure is called after each run, where the task runs. A time that has passed is due at
     /// once, so runs that a slow task missed are made up for, one after another. To skip them, the
     /// closure compares its times with the clock. If it panics, the periodic is [over](super::End).
+    ///
+    /// Count from the time that the closure gets. Times that are counted from the present bring
+    /// tasks that were late together into one tick for good.
     ///
     /// ```
     /// # use std::time::{Duration, Instant};
@@ -208,6 +222,38 @@ impl Schedule {
         self
     }
 
+    /// At a fixed rate, gives the runs a phase of their own: the first run is due later by a part
+    /// of a period, from zero to below one, and the others count from there. Each schedule that is
+    /// spread gets another part. Parts lie far apart, and differ from process to process.
+    /// Other schedules have no phase, so this does not change them.
+    ///
+    /// It is for many timers of one period: heartbeats, refreshes, polls. Started together, they
+    /// would all run in one tick. A phase is kept over missed runs, because the times of a fixed
+    /// rate do not depend on when a run took place. If each run armed the next one from the
+    /// present, timers that were late together would stay together.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Schedule;
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let second = Duration::from_secs(1);
+    /// for peer in 0..1000 {
+    ///     Schedule::fixed_rate(second)
+    ///         .starting(Duration::ZERO)
+    ///         .spread()
+    ///         .start(&engine, move |_| println!("a sign of life to {peer}"))?;
+    /// }
+    /// engine.advance(second / 2)?;
+    /// let half_a_period = engine.stats().fired;
+    /// assert!((480..=520).contains(&half_a_period), "{half_a_period}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spread(mut self) -> Schedule {
+        self.is_spread = true;
+        self
+    }
+
     /// Starts `task` on this schedule. It runs where the engine's tasks run, and may do there what
     /// any task may. Runs never overlap. If a run panics, the engine counts it
     /// ([`Stats::panicked`](crate::Stats::panicked)), and the next run comes as usual.
@@ -226,7 +272,7 @@ impl Schedule {
     where
         F: FnMut(&Run) + Send + 'static,
     {
-        let Schedule { mut plan, first } = self;
+        let Schedule { mut plan, first, is_spread } = self;
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
             return Err(Refused::new(StartReason::ZeroPeriod, task));
         }
@@ -236,14 +282,19 @@ impl Schedule {
             None => plan.next(clock.now_ns(), clock).map(|(next_ns, _)| next_ns),
             Some(when) => Some(id.due_ns(when)),
         };
+        let phase_ns = match plan {
+            Plan::Rate { period_ns, .. } if is_spread => next_phase_ns(period_ns),
+            _ => 0,
+        };
         plan.fit(id.tick());
         let Some(first_ns) = first_ns else { return Err(Refused::new(StartReason::NoRun, task)) };
+        let first_ns = first_ns.saturating_add(phase_ns);
         let armed = Armed::start(engine, id, first_ns, PeriodicBody { plan, task }, ());
         Ok(Periodic { armed: armed.map_err(|refused| refused.map(|body| body.task))? })
     }
 
     fn usual(plan: Plan) -> Schedule {
-        Schedule { plan, first: None }
+        Schedule { plan, first: None, is_spread: false }
     }
 }
 
@@ -256,6 +307,23 @@ impl fmt::Debug for Schedule {
             Plan::From(_) => f.write_str("Schedule::from_fn(..)"),
         }
     }
+}
+
+/// A part of a period, from zero to below one. The parts of several calls in a row have nearly
+/// equal gaps: each is the one before plus the golden ratio, without the whole.
+fn next_phase_ns(period_ns: u64) -> u64 {
+    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+    /// Zero: none was needed yet.
+    static PART: AtomicU64 = AtomicU64::new(0);
+    // ORDER: Relaxed, here and below - a number of its own for each caller, and nothing else.
+    if PART.load(Ordering::Relaxed) == 0 {
+        let seed = RandomState::new().hash_one(0);
+        // ORDER: Relaxed - of several first callers, one has set it.
+        _ = PART.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    // ORDER: Relaxed - as above.
+    let part = PART.fetch_add(GOLDEN, Ordering::Relaxed);
+    ((u128::from(part) * u128::from(period_ns)) >> u64::BITS) as u64
 }
 
 // === impl Plan ===

@@ -40,7 +40,7 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// use std::time::Duration;
 /// use tickless::purgatory::{Operation, Purgatory};
 ///
-/// /// A fetch that waits for so many bytes of a topic.
+/// /// A fetch that waits for `wanted` bytes of a topic.
 /// struct Fetch {
 ///     written: Arc<AtomicU32>,
 ///     wanted: u32,

@@ -62,7 +62,7 @@ pub trait Operation: Send + Sync + 'static {
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering};
     /// # use tickless::purgatory::Operation;
-    /// /// Waits until so many members of a group have come.
+    /// /// Waits until `wanted` members of a group have come.
     /// struct Join {
     ///     wanted: u32,
     ///     present: AtomicU32,

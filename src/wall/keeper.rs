@@ -59,7 +59,7 @@ pub(super) struct Look {
 /// The thread of a keeper.
 pub(super) struct Thread(JoinHandle<()>);
 
-/// The engine's task for a timer that is due. What is to be done is in the table until it begins.
+/// The engine's task for a timer that is due. Its work is in the table until it begins.
 struct Due {
     /// `None` once it runs.
     keeper: Option<Arc<Keeper>>,

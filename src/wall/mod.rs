@@ -1,9 +1,9 @@
 //! Timers by the system's wall clock: for times of day, dates and cron expressions.
 //!
-//! All other timers of this crate go by a monotonic clock, which nobody sets. That is right for
+//! All other timers of this crate use a monotonic clock, which cannot be set. That is right for
 //! timeouts, and wrong for "at six in the morning": people and time servers set the wall clock, and
 //! let it run faster or slower. The timers here follow it. If the clock is set forward past a
-//! timer, that is due at once; if it is set back, the timer waits for longer.
+//! timer, the timer is due at once; if it is set back, the timer waits for longer.
 //!
 //! ```
 //! use std::sync::mpsc;

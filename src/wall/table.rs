@@ -49,7 +49,7 @@ enum Place {
     Runs,
 }
 
-/// What is to be done.
+/// The work of a timer.
 pub(super) enum Item {
     Once(Task),
     Repeat(Box<Repeat>),

@@ -5,12 +5,14 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents that there have to be.
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 9] = [
     "ARCHITECTURE.md",
     "tests/README.md",
     "README.md",
     "CHANGELOG.md",
     "PERF.md",
+    "SECURITY.md",
+    "benches/RESULTS.md",
     "core/README.md",
     "wheel/README.md",
 ];
@@ -27,6 +29,17 @@ pub(crate) fn bad_documents() -> Vec<String> {
     let is_missing = |name: &&str| document(name).is_empty();
     let complaint = |name| format!("{name}:1: the document is missing");
     DOCUMENTS.into_iter().filter(is_missing).map(complaint).collect()
+}
+
+/// Lines of documents that begin with the mark of a figure. Markdown takes such a mark for a block
+/// of HTML, which ends the paragraph.
+pub(crate) fn split_paragraphs() -> Vec<String> {
+    DOCUMENTS.into_iter().flat_map(|name| marks_that_split(name, &document(name))).collect()
+}
+
+fn marks_that_split(name: &str, text: &str) -> Vec<String> {
+    let lines = numbered(text).filter(|(_, line)| line.trim_start().starts_with("<!-- = "));
+    lines.map(|(line, _)| format!("{name}:{line}: a mark at the beginning of a line")).collect()
 }
 
 /// Files named in headers and documents that do not exist.
@@ -170,6 +183,13 @@ fn alternatives(name: &str) -> Vec<String> {
     let Some((before, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
     let Some((inside, after)) = rest.split_once('}') else { return vec![name.to_owned()] };
     inside.split(',').map(|part| format!("{before}{part}{after}")).collect()
+}
+
+#[test]
+fn a_mark_that_splits_a_paragraph_is_found() {
+    let text =
+        "It takes <!-- = cpu a -->1<!-- end --> ns,\n  <!-- = cpu b -->2<!-- end --> at most.";
+    assert_eq!(marks_that_split("x.md", text), ["x.md:2: a mark at the beginning of a line"]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ const DOORS: [Door; 5] = [
         message: "only `entry/reclaim.rs` names the epoch crate",
     },
     Door {
-        names: &[&["libc"], &["rustix"], &["core_affinity"]],
+        names: &[&["libc"], &["rustix"]],
         rooms: &["core/src/os/"],
         message: "only `os` talks to the operating system",
     },

@@ -4,6 +4,7 @@
 //! The rules are functions over sources, beside this, and each is tried on planted offences where
 //! it stands, so that a rule which finds nothing is known to look.
 
+mod audit;
 mod checks;
 mod documents;
 mod floors;
@@ -79,6 +80,11 @@ fn every_unsafe_promise_gives_its_reason() {
 }
 
 #[test]
+fn the_page_for_auditors_counts_the_unsafe_blocks() {
+    assert_none(audit::uncounted_unsafe(&tree(), &documents::document("docs/unsafe.md")));
+}
+
+#[test]
 fn the_compiler_that_is_promised_builds_the_crates() {
     assert_none(shape::let_chains(&tree()));
 }
@@ -86,6 +92,11 @@ fn the_compiler_that_is_promised_builds_the_crates() {
 #[test]
 fn the_documents_are_there_and_short() {
     assert_none(documents::bad_documents());
+}
+
+#[test]
+fn figures_do_not_split_their_paragraphs() {
+    assert_none(documents::split_paragraphs());
 }
 
 #[test]

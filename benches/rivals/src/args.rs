@@ -29,8 +29,8 @@ struct Arguments {
     /// Print the workloads, the contenders, and which can do which
     #[arg(long, exclusive = true)]
     list: bool,
-    /// Measure what stands in PERF.md, keep it, and draw tables and plots anew: the core of it, or
-    /// what --only or --all say
+    /// Measure what the documents show, keep it, and draw tables and plots anew: the core of it,
+    /// or what --only or --all say
     #[arg(long, conflicts_with = "workload_names")]
     perf: bool,
     /// With --perf: these parts
@@ -50,7 +50,12 @@ struct Arguments {
     #[arg(long, value_name = "DIR", default_value = FOLDER)]
     out: PathBuf,
     /// Documents with tables and figures
-    #[arg(long, value_name = "FILES", value_delimiter = ',', default_value = "PERF.md,README.md")]
+    #[arg(
+        long,
+        value_name = "FILES",
+        value_delimiter = ',',
+        default_value = "PERF.md,README.md,benches/RESULTS.md"
+    )]
     documents: Vec<PathBuf>,
     /// Append a line of JSON per measurement; with --perf, --redraw and --check, the file of what
     /// is kept [default: benches/rivals/perf.json]

@@ -3,8 +3,8 @@
 //! A request is expanded into measurements (`schedule`), each made by a process of its own
 //! (`child`) that runs one workload with one contender and prints one record. Contenders stand
 //! behind the traits of `contender`, `wheels` and `purgatories`, and are listed in `registry`;
-//! workloads are written once, for any of them, in `workload`. What stands in PERF.md is measured,
-//! kept and drawn by `perf`.
+//! workloads are written once, for any of them, in `workload`. What PERF.md and
+//! RESULTS.md show is measured, kept and drawn by `perf`.
 //!
 //! What to know of the figures:
 //!

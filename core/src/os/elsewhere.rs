@@ -5,6 +5,25 @@
 use std::io;
 use std::time::Duration;
 
+/// No thread is pinned on this system.
+#[derive(Clone, Debug)]
+pub struct Cpus;
+
+impl Cpus {
+    /// None are known.
+    pub fn allowed() -> Cpus {
+        Cpus
+    }
+
+    /// Not supported here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn pin_to(&self, _index: usize) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+}
+
 /// A system's wake-ups are as exact as they are.
 pub fn ask_for_exact_wakeups() {}
 

@@ -1,4 +1,4 @@
-//! What only Linux has: exact wake-ups, fences on all processors, the clocks of its alarms.
+//! What only Linux has: exact wake-ups, pinning, fences on all processors, the clocks of alarms.
 //!
 //! *Tested by*: the unit tests below, `tests/alone/boottime.rs`.
 
@@ -6,8 +6,35 @@ use std::io;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
+use rustix::thread::{CpuSet, MembarrierCommand, membarrier, membarrier_query};
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, DynamicClockId, clock_gettime, clock_gettime_dynamic};
+
+/// The CPUs that a thread may run on.
+#[derive(Clone, Debug)]
+pub struct Cpus(Vec<usize>);
+
+impl Cpus {
+    /// Those that the calling thread may run on; none if they are not known.
+    pub fn allowed() -> Cpus {
+        let Ok(set) = sched_getaffinity(None) else { return Cpus(Vec::new()) };
+        Cpus((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+    }
+
+    /// Pins the calling thread to one of them: number `index`, modulo their count.
+    ///
+    /// # Errors
+    /// The system refuses; `Unsupported` where no CPU is known.
+    pub fn pin_to(&self, index: usize) -> io::Result<()> {
+        let Cpus(cpus) = self;
+        if cpus.is_empty() {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        let mut set = CpuSet::new();
+        set.set(cpus[index % cpus.len()]);
+        Ok(sched_setaffinity(None, &set)?)
+    }
+}
 
 /// Asks for wake-ups at the time they are due: Linux otherwise groups timers of a thread within
 /// 50 us of each other.
@@ -52,6 +79,25 @@ mod tests {
     use super::*;
     use crate::sync::thread;
     use std::fs;
+
+    #[test]
+    fn a_thread_is_kept_on_the_cpu_that_its_index_counts_round_to() {
+        let Cpus(cpus) = Cpus::allowed();
+        assert!(!cpus.is_empty());
+        for index in 0..=cpus.len() {
+            // Each on a thread of its own: a thread that is pinned may run nowhere else.
+            let all = Cpus::allowed();
+            let pinned = move || all.pin_to(index).map(|()| Cpus::allowed().0);
+            let now = thread::spawn(pinned).join().unwrap();
+            assert_eq!(now.unwrap(), [cpus[index % cpus.len()]], "index {index}");
+        }
+    }
+
+    #[test]
+    fn where_no_cpu_is_known_no_thread_is_pinned() {
+        let none = Cpus(Vec::new());
+        assert_eq!(none.pin_to(3).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
 
     #[test]
     fn wakeups_are_exact_once_they_were_asked_for() {

@@ -12,8 +12,7 @@
 //! forked. The C library reports the forks that it makes. Nothing reports a fork that bypasses it
 //! (a bare `clone`), and after `vfork` and `posix_spawn` none of our code runs.
 //!
-//! *Invariant*: no other folder of the crate names `libc`, `rustix` or `core_affinity`
-//! (`tests/tidy` looks).
+//! *Invariant*: no other folder of the crate names `libc` or `rustix` (`tests/tidy` looks).
 //!
 //! *Tested by*: the unit tests below and in `linux`, `tests/alone/fork/main.rs`,
 //! `tests/suite/engine/elsewhere.rs`.
@@ -27,10 +26,6 @@ mod linux;
 #[cfg(unix)]
 mod sockets;
 
-use std::io;
-
-use core_affinity::CoreId;
-
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use alarm::Alarm;
 #[cfg(not(all(target_os = "linux", not(elsewhere))))]
@@ -39,37 +34,6 @@ pub use elsewhere::*;
 pub use linux::*;
 #[cfg(unix)]
 pub use sockets::{Event, wait_for_sockets};
-
-/// Whether the system pins threads. What macOS takes is a hint about threads that share memory, and
-/// on its Arm processors not even that.
-const PINS_THREADS: bool = !cfg!(any(target_vendor = "apple", elsewhere));
-
-/// The CPUs that a thread may run on.
-#[derive(Clone, Debug)]
-pub struct Cpus(Vec<CoreId>);
-
-impl Cpus {
-    /// Those that the calling thread may run on; none if they are not known.
-    pub fn allowed() -> Cpus {
-        Cpus(core_affinity::get_core_ids().unwrap_or_default())
-    }
-
-    /// Pins the calling thread to one of them: number `index`, modulo their count.
-    ///
-    /// # Errors
-    /// The system refuses; `Unsupported` where threads are not pinned.
-    pub fn pin_to(&self, index: usize) -> io::Result<()> {
-        let Cpus(cpus) = self;
-        if !PINS_THREADS || cpus.is_empty() {
-            return Err(io::Error::from(io::ErrorKind::Unsupported));
-        }
-        if core_affinity::set_for_current(cpus[index % cpus.len()]) {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
-    }
-}
 
 /// Makes each child of this process call `handler` before `fork` returns there. The handler may do
 /// only what a signal handler may. Returns `false` if the system has no memory for that.
@@ -132,23 +96,6 @@ mod tests {
     use super::*;
     use crate::sync::thread;
 
-    #[test]
-    fn a_thread_is_kept_on_the_cpu_that_its_index_counts_round_to_or_told_that_it_is_not() {
-        let allowed = || core_affinity::get_core_ids().unwrap();
-        let cpus = allowed();
-        for index in 0..=cpus.len() {
-            // Each on a thread of its own: a thread that is pinned may run nowhere else.
-            let all = Cpus::allowed();
-            let pinned = move || all.pin_to(index).map(|()| allowed());
-            let now = thread::spawn(pinned).join().unwrap();
-            if PINS_THREADS {
-                assert_eq!(now.unwrap(), [cpus[index % cpus.len()]], "index {index}");
-            } else {
-                assert_eq!(now.unwrap_err().kind(), io::ErrorKind::Unsupported);
-            }
-        }
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn threads_that_are_made_while_signals_are_blocked_take_none_and_their_maker_does_again() {
@@ -166,11 +113,5 @@ mod tests {
         let taken = [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD, libc::SIGUSR1];
         assert!(taken.into_iter().all(|signal| has(made, signal) && !has(before, signal)));
         assert!(!has(made, libc::SIGSEGV) && !has(made, libc::SIGPROF), "{made:x}");
-    }
-
-    #[test]
-    fn where_no_cpu_is_known_no_thread_is_pinned() {
-        let none = Cpus(Vec::new());
-        assert_eq!(none.pin_to(3).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 }

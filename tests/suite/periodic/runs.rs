@@ -1,5 +1,6 @@
 //! When periodic tasks run: on a clock that is moved by hand, to the nanosecond.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,13 @@ impl Bench {
     /// When each run was due, in microseconds.
     fn due(&self) -> Vec<u128> {
         self.log.lock().unwrap().iter().map(|(_, due)| due.as_micros()).collect()
+    }
+
+    /// In how many different ticks the last runs took place.
+    fn ticks_of_the_last(&self, runs: usize) -> usize {
+        let ran = self.ran();
+        let ticks: BTreeSet<_> = ran[ran.len() - runs..].iter().map(|us| us / 1_000).collect();
+        ticks.len()
     }
 
     fn advance(&self, by: Duration) {
@@ -153,6 +161,44 @@ fn a_fixed_delay_counts_from_the_end_of_the_run() {
     bench.advance(MS * 60);
     assert_eq!(bench.ran(), [10_000, 21_000, 33_000, 46_000, 60_000]);
     assert_eq!((bench.due(), periodic.missed()), (bench.ran(), 0));
+}
+
+#[test]
+fn after_a_pause_runs_armed_from_the_present_stay_in_one_tick_and_those_that_are_spread_part() {
+    const MANY: u32 = 11;
+    let period = MS * 1_000;
+    let from_the_present = |nth| Schedule::fixed_delay(period).starting(MS + MS * 80 * nth);
+    let spread = |_| Schedule::fixed_rate(period).starting(Duration::ZERO).spread();
+    let cases: [(&dyn Fn(u32) -> Schedule, usize); 2] = [(&from_the_present, 1), (&spread, 11)];
+    for (schedule, ticks) in cases {
+        let bench = Bench::new();
+        for nth in 0..MANY {
+            bench.start(schedule(nth), no_time);
+        }
+        bench.advance(period);
+        assert_eq!((bench.ran().len(), bench.ticks_of_the_last(11)), (11, 11));
+        // The process pauses, so all are late together.
+        bench.clock.advance(period * 3 / 2);
+        bench.advance(Duration::ZERO);
+        assert_eq!((bench.ran().len(), bench.ticks_of_the_last(11)), (22, 1));
+        for round in 3..20 {
+            bench.advance(period);
+            assert_eq!((bench.ran().len(), bench.ticks_of_the_last(11)), (11 * round, ticks));
+        }
+    }
+}
+
+#[test]
+fn a_phase_is_below_a_period_and_counts_from_the_first_run_that_was_chosen() {
+    let bench = Bench::new();
+    for _ in 0..100 {
+        let schedule = Schedule::fixed_rate(MS * 10).starting(MS * 5).spread();
+        let first = bench.start(schedule, no_time).next_deadline().unwrap() - bench.begin;
+        assert!((MS * 5..MS * 15).contains(&first), "{first:?}");
+    }
+    // What has no grid has no phase.
+    let delayed = bench.start(Schedule::fixed_delay(MS * 10).spread(), no_time);
+    assert_eq!(delayed.next_deadline(), Some(bench.begin + MS * 10));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What stands in PERF.md: measured part by part (`parts`, `matrix`), kept in a file (`book`), and
-//! drawn from that file alone: tables (`tables`, `shape`) and single figures (`quote`), between
-//! marks in the documents (`page`), and plots.
+//! What PERF.md, README.md and RESULTS.md show: measured part by part (`parts`, `matrix`), kept in
+//! a file (`book`), and drawn from that file alone: tables (`tables`, `shape`) and single figures
+//! (`quote`), between marks in the documents (`page`), and plots.
 //!
 //! A part is measured as a whole and replaces what was kept of it, with the machine and the commit.
 
