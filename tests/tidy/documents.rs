@@ -75,41 +75,44 @@ fn missing(text: &str) -> Vec<(usize, String)> {
 
 /// Folders of tests, and the manifests that name their programs.
 const TESTED: [&str; 4] = ["tests/", "wheel/tests/", "demo/tests/", "loom-tests/tests/"];
-const MANIFESTS: [&str; 6] = [
+const MANIFESTS: [&str; 7] = [
     "Cargo.toml",
     "tests/races/Cargo.toml",
     "tests/clients/Cargo.toml",
+    "tests/support/Cargo.toml",
     "wheel/Cargo.toml",
     "demo/Cargo.toml",
     "loom-tests/Cargo.toml",
 ];
 
-/// What programs begin with that no manifest lets `cargo test` build: a script runs the first, and
-/// the second is what the others share.
-const ROOTS: [&str; 2] = ["tests/realtime/main.rs", "tests/support/src/lib.rs"];
+/// A program that a script runs.
+const BY_SCRIPT: &str = "tests/realtime/main.rs";
 
 /// Files of tests that nobody runs: no program by its manifest, and no module of one.
 pub(crate) fn forgotten_tests(files: &[Source]) -> Vec<String> {
     let of_manifest = |name: &&str| programs(name, &document(name));
     let mut roots: Vec<String> = MANIFESTS.iter().flat_map(of_manifest).collect();
-    roots.extend(ROOTS.map(str::to_owned));
+    roots.push(BY_SCRIPT.to_owned());
     forgotten(files, roots)
 }
 
-/// The files that the programs of a manifest begin with. Some are built only when they are named.
+/// The files that a manifest's library and programs begin with. Some programs are built only when
+/// they are named.
 fn programs(manifest: &str, text: &str) -> Vec<String> {
     let folder = manifest.strip_suffix("Cargo.toml").expect("a manifest's name");
-    let entries = text.split("[[test]]\n").skip(1).map(|rest| rest.split("\n\n").next().unwrap());
-    let built = entries.filter(|entry| !entry.contains("test = false"));
     let value = |entry: &str, key: &str| {
         let line = entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""))?;
         line.strip_suffix('"').map(str::to_owned)
     };
-    let path = |entry| {
-        let by_name = || value(entry, "name").map(|name| format!("tests/{name}.rs"));
-        value(entry, "path").or_else(by_name).expect("an entry has a name")
+    let path = |block: &str| {
+        if block.contains("[lib]\n") {
+            return value(block, "path").or_else(|| Some("src/lib.rs".to_owned()));
+        }
+        let is_built = block.contains("[[test]]\n") && !block.contains("test = false");
+        let by_name = || value(block, "name").map(|name| format!("tests/{name}.rs"));
+        if is_built { value(block, "path").or_else(by_name) } else { None }
     };
-    built.map(|entry| format!("{folder}{}", path(entry))).collect()
+    text.split("\n\n").filter_map(path).map(|path| format!("{folder}{path}")).collect()
 }
 
 fn forgotten(files: &[Source], roots: Vec<String>) -> Vec<String> {
@@ -202,9 +205,10 @@ fn a_file_that_is_not_there_is_found() {
 #[test]
 fn a_test_that_nobody_runs_is_found() {
     let manifest = "[[test]]\nname = \"alone\"\n\n[[test]]\nname = \"named\"\ntest = false\n\n\
-                    [[test]]\nname = \"many\"\npath = \"tests/many/main.rs\"\n\n[lib]\n";
+                    [[test]]\nname = \"many\"\npath = \"tests/many/main.rs\"\n\n[lib]\n\
+                    bench = false\n";
     let roots = programs("Cargo.toml", manifest);
-    assert_eq!(roots, ["tests/alone.rs", "tests/many/main.rs"]);
+    assert_eq!(roots, ["tests/alone.rs", "tests/many/main.rs", "src/lib.rs"]);
     let many = "#[path = \"../../tests/helper.rs\"]\nmod helper;\nmod a {\n    mod b;\n}\n\
                 mod shared;\nmod lost_and_found;\n";
     let files = [
