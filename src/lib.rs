@@ -80,6 +80,8 @@ pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at}
 pub use reaper::{Lateness, StuckTask, TaskPanic};
 #[doc(inline)]
 pub use scope::Scope;
+#[doc(hidden)]
+pub use shard::Violation;
 #[doc(inline)]
 pub use time::{Clock, GeometryError, ManualClock, Tick};
 

@@ -17,7 +17,7 @@ use tickless::periodic::{Backoff, Heartbeat, Retry, Run, StartError, StartReason
 use tickless::purgatory::{Operation, Purgatory, WatchError, WatchReason};
 use tickless::{
     Batch, BuildError, Builder, Engine, GeometryError, Handle, ManualClock, ResetError,
-    ScheduleError, ScheduleReason, StopError, Task, TurnError,
+    ScheduleError, ScheduleReason, StopError, Task, TurnError, Violation,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -84,7 +84,7 @@ fn errors_may_be_sent_and_shared_whatever_their_payload_is() {
     is_error::<ScheduleError<Task>>();
     is_error::<StopError>();
     is_error::<TurnError>();
-    is_error::<tickless_core::shard::Violation>();
+    is_error::<Violation>();
     is_error::<PoolError>();
     is_error::<ShutdownError>();
     is_error::<SubmitError<Unshared>>();

@@ -91,6 +91,7 @@ impl Task {
 
     /// Whether the limit on pending timers does not count it: see [`Runs::IS_EXEMPT`].
     #[doc(hidden)]
+    #[inline]
     pub fn is_exempt(&self) -> bool {
         self.vtable.ordinary.is_some()
     }

@@ -216,6 +216,7 @@ impl Doorbell {
     }
 
     /// The wake-up time that was published last. For the holder of the shard's role.
+    #[inline]
     pub fn wakes_at(&self) -> Tick {
         // ORDER(DOORBELL): Relaxed - the role orders it.
         Tick::new(self.wakes_at.load(Ordering::Relaxed))

@@ -196,6 +196,7 @@ fn collector() -> &'static Collector {
 
 /// Frees the batches that waited for this reader alone. O(n) in their number.
 impl Drop for Reader {
+    #[inline]
     fn drop(&mut self) {
         drop(self.guard.take());
         for _ in 0..waiting() {

@@ -41,7 +41,7 @@ pub struct Refused<R, T> {
 /// ```
 pub type ScheduleError<T> = Refused<ScheduleReason, T>;
 
-/// Why a timer was not scheduled.
+/// Why a timer was not scheduled. It converts into an [`io::Error`] of the kind `Other`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -145,7 +145,6 @@ display! { ScheduleReason {
 
 impl Error for ScheduleReason {}
 
-/// The kind is `Other`.
 impl From<ScheduleReason> for io::Error {
     fn from(reason: ScheduleReason) -> io::Error {
         io::Error::other(reason)

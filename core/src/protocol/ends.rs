@@ -1,6 +1,7 @@
 //! How things with a [hold word](super::hold) end: the public enums, and their codes in the word.
 
 /// A way to end, as a hold word keeps it.
+#[doc(hidden)]
 pub trait EndCode: Copy + 'static {
     /// All ways to end, in the order of their codes.
     const ALL: &'static [Self];

@@ -87,6 +87,7 @@ impl Gate {
     }
 
     /// The maker's part, after `open` has failed: the timer is about to be scheduled again.
+    #[inline]
     pub fn shut(&self) {
         debug_assert!(!self.is_over(), "a timer that is being made has not been entered");
         // ORDER(KEYED): Relaxed - nobody arrives until the engine has the timer again, and the
@@ -95,12 +96,14 @@ impl Gate {
     }
 
     /// The timer was taken from under its key, or will never be entered there.
+    #[inline]
     pub fn end(&self) {
         // ORDER(KEYED): Relaxed - advice to threads that arrive later; the key's lock decides.
         self.word.store(OVER, Ordering::Relaxed);
     }
 
     /// Whether the timer was ended.
+    #[inline]
     pub fn is_over(&self) -> bool {
         // ORDER(KEYED): Relaxed - as in `end`.
         self.word.load(Ordering::Relaxed) == OVER

@@ -35,6 +35,7 @@ pub enum Armed {
 
 impl Generations {
     /// Whether a ticket that has come is the one that counts. Notes a ticket that will count later.
+    #[inline]
     pub fn is_due(&mut self, generation: u64) -> bool {
         if generation > self.current {
             self.early = self.early.max(generation);
@@ -43,6 +44,7 @@ impl Generations {
     }
 
     /// The number of another ticket, which does not count yet.
+    #[inline]
     pub fn issue(&mut self) -> u64 {
         self.issued += 1;
         self.issued

@@ -87,16 +87,19 @@ impl Pulse {
     }
 
     /// Ends the beats. Returns `false` if they had ended before.
+    #[inline]
     pub fn stop(&self) -> bool {
         self.end(STOPPED, |last| last < LATE).is_ok()
     }
 
     /// Whether beats are still listened to.
+    #[inline]
     pub fn is_alive(&self) -> bool {
         self.now() < LATE
     }
 
     /// Whether the beats fell silent: the timer or a late beat noticed.
+    #[inline]
     pub fn is_silent(&self) -> bool {
         matches!(self.now(), SILENT | LATE)
     }

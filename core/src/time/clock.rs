@@ -145,6 +145,7 @@ impl Clock {
     }
 
     /// The [`ManualClock`] that moves this clock; `None` for a clock of the system.
+    #[inline]
     pub fn as_manual(&self) -> Option<&ManualClock> {
         self.manual.as_ref()
     }
@@ -203,6 +204,7 @@ impl Clock {
     /// The instant at which the clock was made, if the clock shows how much later an instant is: it
     /// does not count suspended time.
     #[doc(hidden)]
+    #[inline]
     pub fn steady_start(&self) -> Option<Instant> {
         self.boot_start.is_none().then_some(self.start)
     }
