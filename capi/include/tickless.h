@@ -533,6 +533,28 @@ int tickless_turn(struct tickless_engine *engine,
 int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
 
 /**
+ * Returns one descriptor for all that a loop has to wait for, of a shard of an engine that its
+ * caller drives. It is readable when the shard needs a turn: when a timer is due, when the eventfd
+ * is readable, and before the first turn. So a loop of any kind adds this one descriptor, needs no
+ * timeout, and calls tickless_turn when it is readable, and only then. It sleeps to the
+ * nanosecond. The next turn makes it unreadable. A clock that is moved by hand makes it readable
+ * only with the turn that finds more to do: run a turn after tickless_clock_advance.
+ *
+ * It is an epoll of the eventfd and a timerfd, made when it is first asked for. From then on a
+ * turn sets the timer, which is a system call if the time is another than before. A loop that has
+ * a timeout anyway needs less with tickless_eventfd.
+ *
+ * It belongs to the engine: do not read, change or close it. It is closed when the engine is
+ * freed.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD;
+ * TICKLESS_E_SYSTEM, the system refused a descriptor; TICKLESS_E_FORKED.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_pollable_fd(const struct tickless_engine *engine, uint32_t shard);
+
+/**
  * Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
  * tickless_now_ns counts: what its last turn has returned, or 0 if that is now. It is now if a
  * timer was scheduled that is due earlier, if there was no turn yet or the last one left more to

@@ -366,6 +366,10 @@ public:
     /// The eventfd of a shard of an engine that its caller drives.
     int eventfd(std::uint32_t shard) const { return check(tickless_eventfd(get(), shard)); }
 
+    /// A descriptor that is readable when a shard of an engine that its caller drives needs a turn: no
+    /// timeout is needed beside it.
+    int pollable_fd(std::uint32_t shard) const { return check(tickless_pollable_fd(get(), shard)); }
+
     /// The engine's time, on the steady clock.
     std::chrono::steady_clock::time_point now() const {
         std::uint64_t ns = 0;

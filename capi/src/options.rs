@@ -89,6 +89,8 @@ pub(crate) struct Settings {
     pub(crate) clock: Option<ManualClock>,
     /// Whether the caller drives the engine; the number of shards is set then.
     pub(crate) driven_shards: Option<usize>,
+    /// The system's clock that goes as the engine's does; `None` if that is moved by hand.
+    pub(crate) system_clock: Option<libc::clockid_t>,
 }
 
 /// What the engine's threads call when they begin.
@@ -183,6 +185,11 @@ impl TicklessOptions {
     /// Clock and driver.
     fn settings(&self, builder: Builder) -> Result<Settings, Failure> {
         let mut clock = None;
+        let system_clock = match self.clock {
+            TICKLESS_CLOCK_MANUAL => None,
+            TICKLESS_CLOCK_BOOTTIME => Some(libc::CLOCK_BOOTTIME),
+            _ => Some(libc::CLOCK_MONOTONIC),
+        };
         let mut builder = match self.clock {
             TICKLESS_CLOCK_SYSTEM => builder,
             TICKLESS_CLOCK_EXACT => builder.clock(Clock::instant()),
@@ -205,14 +212,14 @@ impl TicklessOptions {
                 0 => per_processor().min(Builder::MAX_SHARDS),
                 // The builder refuses it; no descriptor is opened before.
                 shards if shards > Builder::MAX_SHARDS => {
-                    return Ok(Settings { builder, clock, driven_shards: None });
+                    return Ok(Settings { builder, clock, driven_shards: None, system_clock });
                 }
                 shards => shards,
             };
             builder = builder.driver(Driver::Caller).shards(shards);
             driven_shards = Some(shards);
         }
-        Ok(Settings { builder, clock, driven_shards })
+        Ok(Settings { builder, clock, driven_shards, system_clock })
     }
 }
 

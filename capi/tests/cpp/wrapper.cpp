@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <poll.h>
+
 #include "check.hpp"
 #include "tickless.hpp"
 
@@ -156,6 +158,25 @@ static void a_timer_tells_its_state_and_its_deadline() {
     CHECK(thrown_by([&] { timer.deadline(); }) == TICKLESS_E_HANDLE);
 }
 
+static void a_loop_waits_for_one_descriptor_without_a_timeout() {
+    tickless::options options;
+    options.driver = TICKLESS_DRIVER_CALLER;
+    options.shards = 1;
+    tickless::engine engine(options);
+    pollfd waited = {engine.pollable_fd(0), POLLIN, 0};
+    CHECK(waited.fd != engine.eventfd(0) && waited.fd == engine.pollable_fd(0));
+    int count = 0;
+    engine.schedule_detached(2ms, [&] { count++; });
+    engine.schedule_detached(1h, [&] { count = 100; });
+    while (count == 0) {
+        CHECK(poll(&waited, 1, -1) == 1);
+        engine.turn(0);
+    }
+    engine.turn(0);
+    CHECK(count == 1 && poll(&waited, 1, 0) == 0);
+    CHECK(thrown_by([&] { engine.pollable_fd(1); }) == TICKLESS_E_NO_SHARD);
+}
+
 static void a_scope_ends_when_its_callback_has_returned() {
     tickless::engine engine;
     for (int i = 0; i < 200; i++) {
@@ -206,6 +227,7 @@ int main() {
     RUN(timers_move);
     RUN(times_are_those_of_chrono);
     RUN(a_timer_tells_its_state_and_its_deadline);
+    RUN(a_loop_waits_for_one_descriptor_without_a_timeout);
     RUN(a_scope_ends_when_its_callback_has_returned);
     RUN(threads_share_an_engine);
 }
