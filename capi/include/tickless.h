@@ -192,6 +192,11 @@
 #define TICKLESS_WAITABLE 2
 
 /**
+ * For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
+ */
+#define TICKLESS_FIXED_DELAY 4
+
+/**
  * A time that never comes, or a limit that there is not.
  */
 #define TICKLESS_NEVER UINT64_MAX
@@ -426,6 +431,11 @@ typedef struct tickless_stats_info {
      * No timer was later than this.
      */
     uint64_t lateness_max_ns;
+    /**
+     * Timers that have fired and that nobody has ended or started again: their memory serves no
+     * other timer. If this grows, the program forgets to end its timers.
+     */
+    uint64_t unended;
 } tickless_stats_info;
 
 /**
@@ -490,7 +500,7 @@ typedef struct tickless_when {
      */
     uint64_t slack_ns;
     /**
-     * TICKLESS_AT and TICKLESS_WAITABLE, or 0.
+     * TICKLESS_AT, TICKLESS_WAITABLE and TICKLESS_FIXED_DELAY, or 0.
      */
     uint64_t flags;
 } tickless_when;
@@ -770,6 +780,36 @@ int tickless_schedule_when(const struct tickless_engine *engine,
                            struct tickless_timer *timer);
 
 /**
+ * Schedules a timer that repeats: `run(user_data)` is called at `first`, and every `period_ns`
+ * after that, until the timer is ended or the engine stops; then `drop_fn(user_data)` is called.
+ * `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there;
+ * `timer` is NULL if only the engine's stop ends it.
+ *
+ * The rate is fixed: each run is due a period after the one before was due, however late that was,
+ * so that runs do not drift. Times that have passed when a run ends are left out. With a period
+ * below the tick, there is one run per tick. With TICKLESS_FIXED_DELAY in `first->flags`, each run
+ * is due `period_ns` after the one before has returned.
+ *
+ * Runs never overlap, and allocate nothing. tickless_timer_cancel ends the timer, at any time,
+ * also in its own callback; tickless_timer_cancel_wait waits for a run that is under way, without
+ * TICKLESS_WAITABLE. If the engine is full when the next run is to be scheduled, the timer has
+ * ended: tickless_timer_state tells. An engine that stops passes it to no tickless_returned_fn.
+ *
+ * Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_ARGUMENT, a
+ * flag is not known or the period is 0.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+TICKLESS_MUST_USE
+int tickless_schedule_repeating(const struct tickless_engine *engine,
+                                const struct tickless_when *first,
+                                uint64_t period_ns,
+                                tickless_fn run,
+                                void *user_data,
+                                tickless_fn drop_fn,
+                                struct tickless_timer *timer);
+
+/**
  * Starts a timer, whatever it is in the middle of: one that was never scheduled (all zero) or was
  * ended is scheduled; one that is pending is cancelled first, which releases its user data; one
  * that has fired is ended. So a timer can be started again and again, also by its own callback,
@@ -779,10 +819,10 @@ int tickless_schedule_when(const struct tickless_engine *engine,
  * runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
  * started last cannot be waited for.
  *
- * For a timer that repeats, call this in the callback: after the work, with a delay, for a fixed
- * pause; with tickless_timer_restart_when, TICKLESS_AT and the last deadline plus the period, for
- * a fixed rate. The latter also keeps its rate if a callback is late, and catches up on what it
- * missed: pass the first such time that is not over to leave out the others.
+ * For a timer whose callback decides each time whether and when it runs again, call this in the
+ * callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
+ * TICKLESS_AT and the last deadline plus the period, for a rate, which also catches up on what it
+ * missed. With a period that stays, tickless_schedule_repeating does all of that.
  *
  * Another thread may end the timer meanwhile: before this call, or after it. One that ends it
  * while the callback runs comes too late, and does not keep the callback from starting it again.
@@ -824,7 +864,8 @@ int tickless_timer_restart_when(const struct tickless_engine *engine,
  * waits for a callback.
  *
  * A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
- * handed over.
+ * handed over. Of a timer that repeats, no further run begins. If one is under way, in the middle
+ * of which this may be called, the user data is released at its end.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
@@ -834,7 +875,8 @@ int tickless_timer_cancel(struct tickless_timer *timer);
 
 /**
  * As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
- * releasing it. If it returns 0, stores NULL.
+ * releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
+ * released: returns 0.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
@@ -847,6 +889,9 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * the callback has returned and the user data was released, but no longer than `limit_ns`
  * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
  * nothing of the timer runs any more: what its callback uses can be freed.
+ *
+ * Ends a timer that repeats as well: no further run begins, also if this returns an error, and if
+ * one is under way, this waits. Returns 1, or 0 if it had ended with its engine.
  *
  * A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
  * another limit, it has to be there when that is over.
@@ -863,7 +908,8 @@ int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
 
 /**
  * Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
- * that has fired needs this as well, or a cancel. NULL is no timer: returns 0.
+ * that has fired needs this as well, or a cancel. One that repeats goes on until its engine stops.
+ * NULL is no timer: returns 0.
  *
  * Errors: TICKLESS_E_HANDLE.
  *
@@ -876,7 +922,7 @@ int tickless_timer_detach(struct tickless_timer *timer);
  * at no other time.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
- * TICKLESS_E_STOPPED.
+ * TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -893,7 +939,9 @@ int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
 int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickless_when *when);
 
 /**
- * Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after.
+ * Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after. One that
+ * repeats is pending, also while its callback runs, until it ends with its engine (or because that
+ * was full when the next run was to be scheduled), or is cancelled by a wait that has failed.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
@@ -903,7 +951,8 @@ int tickless_timer_state(const struct tickless_timer *timer);
 
 /**
  * Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
- * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped.
+ * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. Of one that repeats: when
+ * its next run is due, or that which is under way was, to the nanosecond.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *

@@ -330,6 +330,31 @@ public:
         return timer;
     }
 
+    /// Calls `callback` every `period`, without drift: each run is due a period after the one before
+    /// was due, and times that have passed when a run ends are left out. Runs do not overlap. The end
+    /// of the timer's scope ends it, and waits for a run; in its own callback it ends without a wait.
+    template <class Rep, class Period, class F>
+    [[nodiscard]] scoped_timer schedule_every(std::chrono::duration<Rep, Period> period, F &&callback) {
+        scoped_timer timer;
+        repeat(period, 0, std::forward<F>(callback), &timer.timer_);
+        return timer;
+    }
+
+    /// As schedule_every, with a pause of that length between runs, however long they take.
+    template <class Rep, class Period, class F>
+    [[nodiscard]] scoped_timer schedule_with_pauses(std::chrono::duration<Rep, Period> pause, F &&callback) {
+        scoped_timer timer;
+        repeat(pause, TICKLESS_FIXED_DELAY, std::forward<F>(callback), &timer.timer_);
+        return timer;
+    }
+
+    /// As schedule_every, for a timer that its callback uses: see schedule_into.
+    template <class Rep, class Period, class F>
+    void schedule_every_into(scoped_timer &timer, std::chrono::duration<Rep, Period> period, F &&callback) {
+        timer.end();
+        repeat(period, 0, std::forward<F>(callback), &timer.timer_);
+    }
+
     /// Stops, and waits for the callbacks that run. What was pending is destroyed unrun.
     void stop() {
         check(tickless_engine_stop(get(), TICKLESS_NEVER, nullptr, nullptr));
@@ -424,6 +449,19 @@ private:
             check(tickless_schedule_when(get(), &when, &run_owned<callback_type>, owned,
                                          &destroy<callback_type>, timer));
         }
+    }
+
+    /// The callback is not stored in the timer: it may keep something from run to run.
+    template <class Rep, class Period, class F>
+    void repeat(std::chrono::duration<Rep, Period> period, std::uint64_t flags, F &&callback,
+                tickless_timer *timer) {
+        using callback_type = std::decay_t<F>;
+        static_assert(std::is_invocable_v<callback_type &>, "a callback takes no arguments");
+        const tickless_when first = {to_ns(period), 0, flags};
+        auto *owned = new callback_type(std::forward<F>(callback));
+        tsan::release(owned);
+        check(tickless_schedule_repeating(get(), &first, first.time_ns, &run_owned<callback_type>, owned,
+                                          &destroy<callback_type>, timer));
     }
 
     template <class F>

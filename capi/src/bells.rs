@@ -14,10 +14,10 @@
 //! shard. So a time that can be read is that of a turn which was alone, and what came after it has
 //! rung.
 //!
-//! A loop that wants one descriptor and no timeout asks for the *pollable* one: an epoll that has the
-//! bell's descriptor and a timer's. From then on each turn sets the timer to the time that it returns,
-//! before it notes it. A turn that was not alone sets the timer to now, after all: whichever of two
-//! such turns sets it last, another turn follows.
+//! A loop that wants one descriptor and no timeout asks for the *pollable* one: an epoll that has
+//! the bell's descriptor and a timer's. From then on each turn sets the timer to the time that it
+//! returns, before it notes it. A turn that was not alone sets the timer to now, after all:
+//! whichever of two such turns sets it last, another turn follows.
 //!
 //! *Owner*: any thread rings; the thread that runs a turn begins, clears and notes.
 //!
@@ -170,8 +170,8 @@ impl Bell {
         mark
     }
 
-    /// Sets the timer of the pollable descriptor, if there is one: to the time of the next turn, zero
-    /// for now, which is so far away.
+    /// Sets the timer of the pollable descriptor, if there is one: to the time of the next turn,
+    /// zero for now, which is so far away.
     fn set_timer(&self, next_ns: u64, sleep_ns: u64) {
         let Some(pollable) = self.pollable.get() else { return };
         // Time that is moved by hand wakes nobody.
