@@ -225,6 +225,11 @@ for name in wrapper wheel; do
     g++ "${cpp[@]}" "${asan[@]}" "capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
     run "$name.cpp, AddressSanitizer" "$out/$name.asan"
 done
+[ -e /usr/include/asio.hpp ] || has_command asio.hpp libasio-dev || fail "asio's headers could not be installed"
+# (asio's own code is not free of warnings.)
+g++ "${cpp[@]}" -std=c++20 "${asan[@]}" -Wno-maybe-uninitialized -I capi/tests/cpp capi/tests/asio.cpp \
+    "${archive[@]}" -o "$out/asio.asan"
+run "asio.cpp, AddressSanitizer" "$out/asio.asan"
 # A mistake is noticed: the same program, which does not wait.
 sed 's/tickless_timer_cancel_wait(&object->timer, TICKLESS_NEVER)/tickless_timer_cancel(\&object->timer)/
     s/CHECK(object->owned == NULL.*//; s/CHECK(count_now(&released).*//' \

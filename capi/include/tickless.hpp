@@ -18,6 +18,9 @@
 #endif
 
 #include <chrono>
+#if defined(__cpp_impl_coroutine)
+#include <coroutine>
+#endif
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -71,7 +74,8 @@ inline void end_wait() noexcept {}
 /// What a call failed with.
 class error : public std::runtime_error {
 public:
-    explicit error(int code) : std::runtime_error(tickless_last_error()), code_(code) {}
+    explicit error(int code) : error(code, tickless_last_error()) {}
+    error(int code, const char *what) : std::runtime_error(what), code_(code) {}
 
     /// One of TICKLESS_E_*.
     int code() const noexcept { return code_; }
@@ -86,12 +90,14 @@ private:
     std::terminate();
 }
 
-/// Throws if `code` is one of an error, else returns it.
-inline int check(int code) {
+/// Throws if `code` is one of an error, else returns it. `what` is the text; NULL for that of the last
+/// failure.
+inline int check(int code, const char *what = nullptr) {
     if (code < 0) {
 #ifdef __cpp_exceptions
-        throw error(code);
+        throw error(code, what != nullptr ? what : tickless_last_error());
 #else
+        (void)what;
         terminate_because("a call failed, without exceptions", code);
 #endif
     }
@@ -252,6 +258,7 @@ public:
 
 private:
     friend class engine;
+    friend class sleeping;
 
     /// In a child process, a callback that runs in the parent is none of its business.
     void end() noexcept {
@@ -271,6 +278,85 @@ private:
         }
     }
 };
+
+#if defined(__cpp_impl_coroutine)
+
+/// What a coroutine awaits: co_await engine.sleep(5s). It goes on where callbacks run: on a thread of
+/// the engine's, or in a turn. If the engine stops first, or cannot take the timer, the await throws
+/// that error, TICKLESS_E_STOPPED for example.
+///
+/// A coroutine that is destroyed while it sleeps takes its timer with it, also in another callback of
+/// the same turn. As with any coroutine, the program sees to it that no other thread resumes it then.
+/// A sleep costs two allocations.
+class [[nodiscard]] sleeping {
+public:
+    sleeping(tickless_engine *engine, const when &when) noexcept
+        : engine_(engine), when_(when.get()) {}
+    sleeping(const sleeping &) = delete;
+    sleeping &operator=(const sleeping &) = delete;
+
+    ~sleeping() {
+        is_over_ = true;
+        timer_.end();
+    }
+
+    bool await_ready() const noexcept { return false; }
+
+    /// Returns false if it cannot sleep.
+    bool await_suspend(std::coroutine_handle<> waiting) {
+        when_.flags |= TICKLESS_WAITABLE;
+        auto *owned = new wake{waiting, this};
+        tsan::release(owned);
+        const void *outer = std::exchange(wake::begun, owned);
+        int code = tickless_schedule_when(engine_, &when_, &wake::run, owned, &wake::drop,
+                                          &timer_.timer_);
+        wake::begun = outer;
+        // From here on, the coroutine may be gone, unless the timer was refused.
+        if (code < 0) {
+            code_ = code;
+        }
+        return code >= 0;
+    }
+
+    void await_resume() const { check(code_, tickless_strerror(code_)); }
+
+private:
+    /// What the timer has.
+    struct wake {
+        std::coroutine_handle<> waiting;
+        sleeping *sleep;
+        /// The one that this thread is about to schedule.
+        static inline thread_local const void *begun = nullptr;
+
+        static void run(void *user_data) noexcept {
+            auto *self = static_cast<wake *>(user_data);
+            tsan::acquire(self);
+            self->sleep = nullptr;
+            self->waiting.resume();
+            tsan::release(self);
+        }
+
+        static void drop(void *user_data) noexcept {
+            auto *self = static_cast<wake *>(user_data);
+            tsan::acquire(self);
+            // It did not run: its engine has stopped, it was refused, or its coroutine is destroyed.
+            if (self->sleep != nullptr && begun != self && !self->sleep->is_over_) {
+                self->sleep->code_ = TICKLESS_E_STOPPED;
+                self->waiting.resume();
+            }
+            delete self;
+            tsan::end_callback();
+        }
+    };
+
+    tickless_engine *engine_;
+    tickless_when when_;
+    int code_ = TICKLESS_OK;
+    bool is_over_ = false;
+    scoped_timer timer_;
+};
+
+#endif
 
 /// Options, all of them the defaults: set the fields of tickless_options.
 struct options : tickless_options {
@@ -329,6 +415,11 @@ public:
         schedule(waitable, std::forward<F>(callback), &timer.timer_);
         return timer;
     }
+
+#if defined(__cpp_impl_coroutine)
+    /// For coroutines: co_await engine.sleep(5s).
+    sleeping sleep(const when &when) const noexcept { return {get(), when}; }
+#endif
 
     /// Calls `callback` every `period`, without drift: each run is due a period after the one before
     /// was due, and times that have passed when a run ends are left out. Runs do not overlap. The end

@@ -286,7 +286,7 @@ impl<T> Owner<T> {
             // SAFETY: no handle is left, so it is held here alone, and the payload is out.
             unsafe { self.free_list.put(shared, entry) };
         } else {
-            self.counters.add(Count::Unended, 1);
+            self.held += 1;
         }
     }
 

@@ -256,6 +256,12 @@ static void fired_timers_that_nobody_ended_are_counted(void) {
         OK(tickless_timer_detach(&timers[i]));
     }
     CHECK(stats_of(engine).unended == 0);
+    /* What a stop returns has not fired. */
+    OK(tickless_schedule(engine, SECOND, count_nothing, NULL, NULL, &timers[0]));
+    OK(tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
+    CHECK(stats_of(engine).unended == 0);
+    RETURNS(0, tickless_timer_cancel(&timers[0]));
+    CHECK(stats_of(engine).unended == 0);
     OK(tickless_engine_free(engine));
 }
 
