@@ -263,6 +263,33 @@ typedef struct tickless_turn_info {
 typedef void (*tickless_fn)(void *user_data);
 
 /**
+ * A callback that keeps its shard for too long. Later versions may have more fields.
+ */
+typedef struct tickless_stuck_info {
+    /**
+     * The shard of its timer.
+     */
+    uint64_t shard;
+    /**
+     * A time at which it was already running, as tickless_now_ns counts.
+     */
+    uint64_t since_ns;
+    /**
+     * How long after that it was still running.
+     */
+    uint64_t age_ns;
+    /**
+     * The name of the thread that runs it, until the call returns.
+     */
+    const char *thread;
+} tickless_stuck_info;
+
+/**
+ * Is called with the context that was given, and a callback that is stuck.
+ */
+typedef void (*tickless_stuck_fn)(void *context, const struct tickless_stuck_info *stuck);
+
+/**
  * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
  * which is the default of each; then set what should be different.
  */
@@ -319,9 +346,12 @@ typedef struct tickless_options {
      */
     uint32_t driver;
     /**
-     * Not used: zero.
+     * For timers that fire microseconds after their deadlines, as for pacing: the part of a
+     * processor, in percent up to 100, that each of the engine's threads may spend waiting in user
+     * space. It sets the defaults of `tick_ns` to 1 us, of `slots` to 512 and of `reach` to 256.
+     * If the timers need more, they are as late as a wake-up of the system. Default: none.
      */
-    uint32_t reserved;
+    uint32_t precise_percent;
     /**
      * The size of the stacks of the engine's threads, on which callbacks run. Default: 2 MiB.
      */
@@ -336,6 +366,17 @@ typedef struct tickless_options {
      * What `on_thread_start` is called with. It must be there until the engine is freed.
      */
     void *on_thread_start_data;
+    /**
+     * Is called with `on_stuck_data` for each callback that keeps its shard for longer than
+     * `takeover_ns`, usually while it still runs: to log it. It must return soon, since the thread
+     * that calls it looks for no others meanwhile, and is bound by the rules for callbacks. An
+     * engine that its caller drives never calls it. Default (NULL): nothing.
+     */
+    tickless_stuck_fn on_stuck;
+    /**
+     * What `on_stuck` is called with. It must be there until the engine is freed.
+     */
+    void *on_stuck_data;
 } tickless_options;
 
 /**
