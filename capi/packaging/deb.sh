@@ -23,5 +23,5 @@ date=$(git log -1 --format=%cD)
 printf 'tickless (%s) unstable; urgency=medium\n\n  * Built from the repository.\n\n -- %s  %s\n' "$version" \
     "$(sed -n 's/^Maintainer: //p' capi/packaging/debian/control)" "$date" >"$tree/debian/changelog"
 (cd "$tree" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps)
-cp "$work"/*.deb "$work"/*.changes "$out"
+cp "$work"/*.deb "$work"/*.changes "$work"/*.buildinfo "$out"
 ls "$out"

@@ -28,8 +28,10 @@ use std::io::{self, Read, Write};
 use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::{process, ptr};
+
+use tickless::sync::{Mutex, OnceLock};
 
 use crate::failure::{Failure, TICKLESS_E_FORKED, TICKLESS_E_NO_SHARD, TICKLESS_E_SYSTEM};
 use crate::time::TICKLESS_NEVER;
