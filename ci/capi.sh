@@ -217,7 +217,7 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process misuse race published contended restart wheel; do
+for name in timers calls threads driven process misuse race published contended restart repeating wheel; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
@@ -225,6 +225,11 @@ for name in wrapper wheel; do
     g++ "${cpp[@]}" "${asan[@]}" "capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
     run "$name.cpp, AddressSanitizer" "$out/$name.asan"
 done
+[ -e /usr/include/asio.hpp ] || has_command asio.hpp libasio-dev || fail "asio's headers could not be installed"
+# (asio's own code is not free of warnings.)
+g++ "${cpp[@]}" -std=c++20 "${asan[@]}" -Wno-maybe-uninitialized -I capi/tests/cpp capi/tests/asio.cpp \
+    "${archive[@]}" -o "$out/asio.asan"
+run "asio.cpp, AddressSanitizer" "$out/asio.asan"
 # A mistake is noticed: the same program, which does not wait.
 sed 's/tickless_timer_cancel_wait(&object->timer, TICKLESS_NEVER)/tickless_timer_cancel(\&object->timer)/
     s/CHECK(object->owned == NULL.*//; s/CHECK(count_now(&released).*//' \
@@ -259,11 +264,11 @@ need_command llvm-symbolizer llvm
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 instrumented thread wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
 run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
-for name in threads driven race published contended; do
+for name in threads driven race published contended repeating; do
     instrumented thread "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, ThreadSanitizer" "$out/$name.tsan" "$((RACES / 100))"
 done
-for name in threads race published contended restart; do
+for name in threads race published contended restart repeating; do
     instrumented address "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, AddressSanitizer in the library too" "$out/$name.asan" "$((RACES / 10))"
 done
@@ -297,7 +302,7 @@ for tool in memcheck helgrind; do
 done
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven misuse restart wheel; do
+for name in calls driven misuse restart repeating wheel; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
 run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "$((RACES / 1000))"

@@ -181,8 +181,12 @@ struct libevent_contender : contender {
         loop = std::thread([this] { event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY); });
     }
 
+    /// The loop ends from inside: what tells it to end before it has begun is forgotten by its begin.
     ~libevent_contender() override {
-        event_base_loopbreak(base);
+        const auto end = [](evutil_socket_t, short, void *base) {
+            event_base_loopbreak(static_cast<event_base *>(base));
+        };
+        must(event_base_once(base, -1, EV_TIMEOUT, end, base, nullptr) == 0, "event_base_once");
         loop.join();
         event_base_free(base);
     }

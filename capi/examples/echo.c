@@ -151,26 +151,28 @@ static void serve(struct connection *connection) {
 
 static void run_server(struct server *server) {
     struct epoll_event events[EVENTS];
-    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = &server->engine};
+    struct epoll_event due = {.events = EPOLLIN, .data.ptr = server->engine};
     struct epoll_event incoming = {.events = EPOLLIN, .data.ptr = server};
-    int eventfd = tickless_eventfd(server->engine, 0);
-    MUST(eventfd >= 0 && (server->epoll = epoll_create1(EPOLL_CLOEXEC)) >= 0);
-    MUST(epoll_ctl(server->epoll, EPOLL_CTL_ADD, eventfd, &wake) == 0);
+    int timers = tickless_pollable_fd(server->engine, 0);
+    MUST(timers >= 0 && (server->epoll = epoll_create1(EPOLL_CLOEXEC)) >= 0);
+    MUST(epoll_ctl(server->epoll, EPOLL_CTL_ADD, timers, &due) == 0);
     MUST(epoll_ctl(server->epoll, EPOLL_CTL_ADD, server->listener, &incoming) == 0);
     MUST(tickless_bind_thread(server->engine, 0) == TICKLESS_OK);
     while (!server->is_over || server->open > 0) {
-        tickless_turn_info turn = {.size = sizeof turn};
-        int i, n;
-        /* Callbacks run here, and may free connections: no event is in hand now. */
-        MUST(tickless_turn(server->engine, 0, 0, &turn) == TICKLESS_OK);
-        n = epoll_wait(server->epoll, events, EVENTS, tickless_timeout_ms(turn.sleep_ns));
+        int i, is_due = 0, n = epoll_wait(server->epoll, events, EVENTS, -1);
         MUST(n >= 0 || errno == EINTR);
         for (i = 0; i < n; i++) {
             if (events[i].data.ptr == server) {
                 accept_all(server);
-            } else if (events[i].data.ptr != &server->engine) {
+            } else if (events[i].data.ptr == server->engine) {
+                is_due = 1;
+            } else {
                 serve(events[i].data.ptr);
             }
+        }
+        if (is_due) {
+            /* Callbacks run here, and may free connections: no event is in hand now. */
+            MUST(tickless_turn(server->engine, 0, 0, NULL) == TICKLESS_OK);
         }
     }
     close(server->epoll);
@@ -269,7 +271,7 @@ static void *run_clients(void *user_data) {
     }
     close(epoll);
     free(all);
-    /* Only the eventfd tells the server's loop of this. */
+    /* Only the engine's descriptor tells the server's loop of this. */
     MUST(tickless_bind_thread(clients->server->engine, 0) == TICKLESS_OK);
     MUST(tickless_schedule(clients->server->engine, 0, set_over, clients->server, NULL, NULL)
          == TICKLESS_OK);

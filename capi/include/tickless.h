@@ -192,6 +192,11 @@
 #define TICKLESS_WAITABLE 2
 
 /**
+ * For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
+ */
+#define TICKLESS_FIXED_DELAY 4
+
+/**
  * A time that never comes, or a limit that there is not.
  */
 #define TICKLESS_NEVER UINT64_MAX
@@ -258,6 +263,33 @@ typedef struct tickless_turn_info {
 typedef void (*tickless_fn)(void *user_data);
 
 /**
+ * A callback that keeps its shard for too long. Later versions may have more fields.
+ */
+typedef struct tickless_stuck_info {
+    /**
+     * The shard of its timer.
+     */
+    uint64_t shard;
+    /**
+     * A time at which it was already running, as tickless_now_ns counts.
+     */
+    uint64_t since_ns;
+    /**
+     * How long after that it was still running.
+     */
+    uint64_t age_ns;
+    /**
+     * The name of the thread that runs it, until the call returns.
+     */
+    const char *thread;
+} tickless_stuck_info;
+
+/**
+ * Is called with the context that was given, and a callback that is stuck.
+ */
+typedef void (*tickless_stuck_fn)(void *context, const struct tickless_stuck_info *stuck);
+
+/**
  * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
  * which is the default of each; then set what should be different.
  */
@@ -314,9 +346,12 @@ typedef struct tickless_options {
      */
     uint32_t driver;
     /**
-     * Not used: zero.
+     * For timers that fire microseconds after their deadlines, as for pacing: the part of a
+     * processor, in percent up to 100, that each of the engine's threads may spend waiting in user
+     * space. It sets the defaults of `tick_ns` to 1 us, of `slots` to 512 and of `reach` to 256.
+     * If the timers need more, they are as late as a wake-up of the system. Default: none.
      */
-    uint32_t reserved;
+    uint32_t precise_percent;
     /**
      * The size of the stacks of the engine's threads, on which callbacks run. Default: 2 MiB.
      */
@@ -331,6 +366,17 @@ typedef struct tickless_options {
      * What `on_thread_start` is called with. It must be there until the engine is freed.
      */
     void *on_thread_start_data;
+    /**
+     * Is called with `on_stuck_data` for each callback that keeps its shard for longer than
+     * `takeover_ns`, usually while it still runs: to log it. It must return soon, since the thread
+     * that calls it looks for no others meanwhile, and is bound by the rules for callbacks. An
+     * engine that its caller drives never calls it. Default (NULL): nothing.
+     */
+    tickless_stuck_fn on_stuck;
+    /**
+     * What `on_stuck` is called with. It must be there until the engine is freed.
+     */
+    void *on_stuck_data;
 } tickless_options;
 
 /**
@@ -426,6 +472,11 @@ typedef struct tickless_stats_info {
      * No timer was later than this.
      */
     uint64_t lateness_max_ns;
+    /**
+     * Timers that have fired and that nobody has ended or started again: their memory serves no
+     * other timer. If this grows, the program forgets to end its timers.
+     */
+    uint64_t unended;
 } tickless_stats_info;
 
 /**
@@ -490,7 +541,7 @@ typedef struct tickless_when {
      */
     uint64_t slack_ns;
     /**
-     * TICKLESS_AT and TICKLESS_WAITABLE, or 0.
+     * TICKLESS_AT, TICKLESS_WAITABLE and TICKLESS_FIXED_DELAY, or 0.
      */
     uint64_t flags;
 } tickless_when;
@@ -531,6 +582,28 @@ int tickless_turn(struct tickless_engine *engine,
  * Threads: any. In callbacks: yes.
  */
 int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
+
+/**
+ * Returns one descriptor for all that a loop has to wait for, of a shard of an engine that its
+ * caller drives. It is readable when the shard needs a turn: when a timer is due, when the eventfd
+ * is readable, and before the first turn. So a loop of any kind adds this one descriptor, needs no
+ * timeout, and calls tickless_turn when it is readable, and only then. It sleeps to the
+ * nanosecond. The next turn makes it unreadable. A clock that is moved by hand makes it readable
+ * only with the turn that finds more to do: run a turn after tickless_clock_advance.
+ *
+ * It is an epoll of the eventfd and a timerfd, made when it is first asked for. From then on a
+ * turn sets the timer, which is a system call if the time is another than before. A loop that has
+ * a timeout anyway needs less with tickless_eventfd.
+ *
+ * It belongs to the engine: do not read, change or close it. It is closed when the engine is
+ * freed.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD;
+ * TICKLESS_E_SYSTEM, the system refused a descriptor; TICKLESS_E_FORKED.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_pollable_fd(const struct tickless_engine *engine, uint32_t shard);
 
 /**
  * Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
@@ -748,6 +821,36 @@ int tickless_schedule_when(const struct tickless_engine *engine,
                            struct tickless_timer *timer);
 
 /**
+ * Schedules a timer that repeats: `run(user_data)` is called at `first`, and every `period_ns`
+ * after that, until the timer is ended or the engine stops; then `drop_fn(user_data)` is called.
+ * `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there;
+ * `timer` is NULL if only the engine's stop ends it.
+ *
+ * The rate is fixed: each run is due a period after the one before was due, however late that was,
+ * so that runs do not drift. Times that have passed when a run ends are left out. With a period
+ * below the tick, there is one run per tick. With TICKLESS_FIXED_DELAY in `first->flags`, each run
+ * is due `period_ns` after the one before has returned.
+ *
+ * Runs never overlap, and allocate nothing. tickless_timer_cancel ends the timer, at any time,
+ * also in its own callback; tickless_timer_cancel_wait waits for a run that is under way, without
+ * TICKLESS_WAITABLE. If the engine is full when the next run is to be scheduled, the timer has
+ * ended: tickless_timer_state tells. An engine that stops passes it to no tickless_returned_fn.
+ *
+ * Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_ARGUMENT, a
+ * flag is not known or the period is 0.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+TICKLESS_MUST_USE
+int tickless_schedule_repeating(const struct tickless_engine *engine,
+                                const struct tickless_when *first,
+                                uint64_t period_ns,
+                                tickless_fn run,
+                                void *user_data,
+                                tickless_fn drop_fn,
+                                struct tickless_timer *timer);
+
+/**
  * Starts a timer, whatever it is in the middle of: one that was never scheduled (all zero) or was
  * ended is scheduled; one that is pending is cancelled first, which releases its user data; one
  * that has fired is ended. So a timer can be started again and again, also by its own callback,
@@ -757,10 +860,10 @@ int tickless_schedule_when(const struct tickless_engine *engine,
  * runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
  * started last cannot be waited for.
  *
- * For a timer that repeats, call this in the callback: after the work, with a delay, for a fixed
- * pause; with tickless_timer_restart_when, TICKLESS_AT and the last deadline plus the period, for
- * a fixed rate. The latter also keeps its rate if a callback is late, and catches up on what it
- * missed: pass the first such time that is not over to leave out the others.
+ * For a timer whose callback decides each time whether and when it runs again, call this in the
+ * callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
+ * TICKLESS_AT and the last deadline plus the period, for a rate, which also catches up on what it
+ * missed. With a period that stays, tickless_schedule_repeating does all of that.
  *
  * Another thread may end the timer meanwhile: before this call, or after it. One that ends it
  * while the callback runs comes too late, and does not keep the callback from starting it again.
@@ -802,7 +905,8 @@ int tickless_timer_restart_when(const struct tickless_engine *engine,
  * waits for a callback.
  *
  * A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
- * handed over.
+ * handed over. Of a timer that repeats, no further run begins. If one is under way, in the middle
+ * of which this may be called, the user data is released at its end.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
@@ -812,7 +916,8 @@ int tickless_timer_cancel(struct tickless_timer *timer);
 
 /**
  * As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
- * releasing it. If it returns 0, stores NULL.
+ * releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
+ * released: returns 0.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
@@ -825,6 +930,9 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * the callback has returned and the user data was released, but no longer than `limit_ns`
  * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
  * nothing of the timer runs any more: what its callback uses can be freed.
+ *
+ * Ends a timer that repeats as well: no further run begins, also if this returns an error, and if
+ * one is under way, this waits. Returns 1, or 0 if it had ended with its engine.
  *
  * A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
  * another limit, it has to be there when that is over.
@@ -841,7 +949,8 @@ int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
 
 /**
  * Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
- * that has fired needs this as well, or a cancel. NULL is no timer: returns 0.
+ * that has fired needs this as well, or a cancel. One that repeats goes on until its engine stops.
+ * NULL is no timer: returns 0.
  *
  * Errors: TICKLESS_E_HANDLE.
  *
@@ -854,7 +963,7 @@ int tickless_timer_detach(struct tickless_timer *timer);
  * at no other time.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
- * TICKLESS_E_STOPPED.
+ * TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -871,7 +980,9 @@ int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
 int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickless_when *when);
 
 /**
- * Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after.
+ * Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after. One that
+ * repeats is pending, also while its callback runs, until it ends with its engine (or because that
+ * was full when the next run was to be scheduled), or is cancelled by a wait that has failed.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
@@ -881,7 +992,8 @@ int tickless_timer_state(const struct tickless_timer *timer);
 
 /**
  * Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
- * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped.
+ * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. Of one that repeats: when
+ * its next run is due, or that which is under way was, to the nanosecond.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *

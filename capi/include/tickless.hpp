@@ -18,6 +18,9 @@
 #endif
 
 #include <chrono>
+#if defined(__cpp_impl_coroutine)
+#include <coroutine>
+#endif
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -71,7 +74,8 @@ inline void end_wait() noexcept {}
 /// What a call failed with.
 class error : public std::runtime_error {
 public:
-    explicit error(int code) : std::runtime_error(tickless_last_error()), code_(code) {}
+    explicit error(int code) : error(code, tickless_last_error()) {}
+    error(int code, const char *what) : std::runtime_error(what), code_(code) {}
 
     /// One of TICKLESS_E_*.
     int code() const noexcept { return code_; }
@@ -86,12 +90,14 @@ private:
     std::terminate();
 }
 
-/// Throws if `code` is one of an error, else returns it.
-inline int check(int code) {
+/// Throws if `code` is one of an error, else returns it. `what` is the text; NULL for that of the last
+/// failure.
+inline int check(int code, const char *what = nullptr) {
     if (code < 0) {
 #ifdef __cpp_exceptions
-        throw error(code);
+        throw error(code, what != nullptr ? what : tickless_last_error());
 #else
+        (void)what;
         terminate_because("a call failed, without exceptions", code);
 #endif
     }
@@ -252,6 +258,7 @@ public:
 
 private:
     friend class engine;
+    friend class sleeping;
 
     /// In a child process, a callback that runs in the parent is none of its business.
     void end() noexcept {
@@ -271,6 +278,85 @@ private:
         }
     }
 };
+
+#if defined(__cpp_impl_coroutine)
+
+/// What a coroutine awaits: co_await engine.sleep(5s). It goes on where callbacks run: on a thread of
+/// the engine's, or in a turn. If the engine stops first, or cannot take the timer, the await throws
+/// that error, TICKLESS_E_STOPPED for example.
+///
+/// A coroutine that is destroyed while it sleeps takes its timer with it, also in another callback of
+/// the same turn. As with any coroutine, the program sees to it that no other thread resumes it then.
+/// A sleep costs two allocations.
+class [[nodiscard]] sleeping {
+public:
+    sleeping(tickless_engine *engine, const when &when) noexcept
+        : engine_(engine), when_(when.get()) {}
+    sleeping(const sleeping &) = delete;
+    sleeping &operator=(const sleeping &) = delete;
+
+    ~sleeping() {
+        is_over_ = true;
+        timer_.end();
+    }
+
+    bool await_ready() const noexcept { return false; }
+
+    /// Returns false if it cannot sleep.
+    bool await_suspend(std::coroutine_handle<> waiting) {
+        when_.flags |= TICKLESS_WAITABLE;
+        auto *owned = new wake{waiting, this};
+        tsan::release(owned);
+        const void *outer = std::exchange(wake::begun, owned);
+        int code = tickless_schedule_when(engine_, &when_, &wake::run, owned, &wake::drop,
+                                          &timer_.timer_);
+        wake::begun = outer;
+        // From here on, the coroutine may be gone, unless the timer was refused.
+        if (code < 0) {
+            code_ = code;
+        }
+        return code >= 0;
+    }
+
+    void await_resume() const { check(code_, tickless_strerror(code_)); }
+
+private:
+    /// What the timer has.
+    struct wake {
+        std::coroutine_handle<> waiting;
+        sleeping *sleep;
+        /// The one that this thread is about to schedule.
+        static inline thread_local const void *begun = nullptr;
+
+        static void run(void *user_data) noexcept {
+            auto *self = static_cast<wake *>(user_data);
+            tsan::acquire(self);
+            self->sleep = nullptr;
+            self->waiting.resume();
+            tsan::release(self);
+        }
+
+        static void drop(void *user_data) noexcept {
+            auto *self = static_cast<wake *>(user_data);
+            tsan::acquire(self);
+            // It did not run: its engine has stopped, it was refused, or its coroutine is destroyed.
+            if (self->sleep != nullptr && begun != self && !self->sleep->is_over_) {
+                self->sleep->code_ = TICKLESS_E_STOPPED;
+                self->waiting.resume();
+            }
+            delete self;
+            tsan::end_callback();
+        }
+    };
+
+    tickless_engine *engine_;
+    tickless_when when_;
+    int code_ = TICKLESS_OK;
+    bool is_over_ = false;
+    scoped_timer timer_;
+};
+
+#endif
 
 /// Options, all of them the defaults: set the fields of tickless_options.
 struct options : tickless_options {
@@ -330,6 +416,36 @@ public:
         return timer;
     }
 
+#if defined(__cpp_impl_coroutine)
+    /// For coroutines: co_await engine.sleep(5s).
+    sleeping sleep(const when &when) const noexcept { return {get(), when}; }
+#endif
+
+    /// Calls `callback` every `period`, without drift: each run is due a period after the one before
+    /// was due, and times that have passed when a run ends are left out. Runs do not overlap. The end
+    /// of the timer's scope ends it, and waits for a run; in its own callback it ends without a wait.
+    template <class Rep, class Period, class F>
+    [[nodiscard]] scoped_timer schedule_every(std::chrono::duration<Rep, Period> period, F &&callback) {
+        scoped_timer timer;
+        repeat(period, 0, std::forward<F>(callback), &timer.timer_);
+        return timer;
+    }
+
+    /// As schedule_every, with a pause of that length between runs, however long they take.
+    template <class Rep, class Period, class F>
+    [[nodiscard]] scoped_timer schedule_with_pauses(std::chrono::duration<Rep, Period> pause, F &&callback) {
+        scoped_timer timer;
+        repeat(pause, TICKLESS_FIXED_DELAY, std::forward<F>(callback), &timer.timer_);
+        return timer;
+    }
+
+    /// As schedule_every, for a timer that its callback uses: see schedule_into.
+    template <class Rep, class Period, class F>
+    void schedule_every_into(scoped_timer &timer, std::chrono::duration<Rep, Period> period, F &&callback) {
+        timer.end();
+        repeat(period, 0, std::forward<F>(callback), &timer.timer_);
+    }
+
     /// Stops, and waits for the callbacks that run. What was pending is destroyed unrun.
     void stop() {
         check(tickless_engine_stop(get(), TICKLESS_NEVER, nullptr, nullptr));
@@ -365,6 +481,10 @@ public:
 
     /// The eventfd of a shard of an engine that its caller drives.
     int eventfd(std::uint32_t shard) const { return check(tickless_eventfd(get(), shard)); }
+
+    /// A descriptor that is readable when a shard of an engine that its caller drives needs a turn: no
+    /// timeout is needed beside it.
+    int pollable_fd(std::uint32_t shard) const { return check(tickless_pollable_fd(get(), shard)); }
 
     /// The engine's time, on the steady clock.
     std::chrono::steady_clock::time_point now() const {
@@ -420,6 +540,19 @@ private:
             check(tickless_schedule_when(get(), &when, &run_owned<callback_type>, owned,
                                          &destroy<callback_type>, timer));
         }
+    }
+
+    /// The callback is not stored in the timer: it may keep something from run to run.
+    template <class Rep, class Period, class F>
+    void repeat(std::chrono::duration<Rep, Period> period, std::uint64_t flags, F &&callback,
+                tickless_timer *timer) {
+        using callback_type = std::decay_t<F>;
+        static_assert(std::is_invocable_v<callback_type &>, "a callback takes no arguments");
+        const tickless_when first = {to_ns(period), 0, flags};
+        auto *owned = new callback_type(std::forward<F>(callback));
+        tsan::release(owned);
+        check(tickless_schedule_repeating(get(), &first, first.time_ns, &run_owned<callback_type>, owned,
+                                          &destroy<callback_type>, timer));
     }
 
     template <class F>

@@ -14,19 +14,26 @@
 //! shard. So a time that can be read is that of a turn which was alone, and what came after it has
 //! rung.
 //!
+//! A loop that wants one descriptor and no timeout asks for the *pollable* one: an epoll that has
+//! the bell's descriptor and a timer's. From then on each turn sets the timer to the time that it
+//! returns, before it notes it. A turn that was not alone sets the timer to now, after all:
+//! whichever of two such turns sets it last, another turn follows.
+//!
 //! *Owner*: any thread rings; the thread that runs a turn begins, clears and notes.
 //!
 //! *Tested by*: `tests/c/driven.c`.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
-use std::process;
-use std::sync::Arc;
+use std::mem::{self, ManuallyDrop};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::{process, ptr};
 
-use crate::failure::{Failure, TICKLESS_E_NO_SHARD, TICKLESS_E_SYSTEM};
+use tickless::sync::{Mutex, OnceLock};
+
+use crate::failure::{Failure, TICKLESS_E_FORKED, TICKLESS_E_NO_SHARD, TICKLESS_E_SYSTEM};
 use crate::time::TICKLESS_NEVER;
 
 /// The bells of an engine, by shard.
@@ -44,8 +51,22 @@ pub(crate) struct Bell {
     marks: AtomicU64,
     /// How many turns are under way.
     turns: AtomicU64,
+    /// If a loop has asked for it.
+    pollable: OnceLock<Pollable>,
+    /// The system's clock that goes as the engine's does; `None` if that is moved by hand.
+    clock: Option<libc::clockid_t>,
     /// A child process has the same descriptor, and must leave it alone.
     process: u32,
+}
+
+/// A descriptor that is readable when the next turn is needed.
+#[derive(Debug)]
+struct Pollable {
+    /// It has the bell's descriptor and the timer's. Neither is closed by its own drop, as above.
+    epoll: ManuallyDrop<OwnedFd>,
+    timer: ManuallyDrop<OwnedFd>,
+    /// What the timer was set to. Turns of one shard wait for each other anyway.
+    set_ns: Mutex<u64>,
 }
 
 /// A turn that is under way.
@@ -58,9 +79,9 @@ pub(crate) struct Begun<'a> {
 /// Marks are from here on. Of the times only [`TICKLESS_NEVER`] is: 2^63 ns are 292 years.
 const MARKS: u64 = 1 << 63;
 
-/// Makes bells for so many shards.
-pub(crate) fn bells(shards: usize) -> Result<SharedBells, Failure> {
-    let bells: io::Result<_> = (0..shards).map(|_| Bell::new()).collect();
+/// Makes bells for so many shards, of an engine whose clock goes as that of the system.
+pub(crate) fn bells(shards: usize, clock: Option<libc::clockid_t>) -> Result<SharedBells, Failure> {
+    let bells: io::Result<_> = (0..shards).map(|_| Bell::new(clock)).collect();
     bells.map_err(|error| Failure::new(TICKLESS_E_SYSTEM, format_args!("no eventfd: {error}")))
 }
 
@@ -75,26 +96,40 @@ pub(crate) fn of_shard(bells: &SharedBells, shard: u32) -> Result<&Bell, Failure
 // === impl Bell ===
 
 impl Bell {
-    fn new() -> io::Result<Bell> {
+    fn new(clock: Option<libc::clockid_t>) -> io::Result<Bell> {
         // SAFETY: it takes numbers, and the flags are valid.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: it was just made, and is this value's alone.
-        let eventfd = unsafe { File::from_raw_fd(fd) };
+        let eventfd = unsafe { made(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }?;
         Ok(Bell {
-            eventfd: ManuallyDrop::new(eventfd),
+            eventfd: ManuallyDrop::new(File::from(eventfd)),
             is_rung: AtomicBool::new(false),
             next_ns: AtomicU64::new(0),
             marks: AtomicU64::new(0),
             turns: AtomicU64::new(0),
+            pollable: OnceLock::new(),
+            clock,
             process: process::id(),
         })
     }
 
     pub(crate) fn fd(&self) -> RawFd {
         self.eventfd.as_raw_fd()
+    }
+
+    /// The descriptor that needs no timeout beside it. It is made for the first caller.
+    pub(crate) fn pollable_fd(&self) -> Result<RawFd, Failure> {
+        if process::id() != self.process {
+            let why = format_args!("the engine is that of the parent process");
+            return Err(Failure::new(TICKLESS_E_FORKED, why));
+        }
+        if let Some(pollable) = self.pollable.get() {
+            return Ok(pollable.epoll.as_raw_fd());
+        }
+        let made = Pollable::new(self.fd(), self.clock.unwrap_or(libc::CLOCK_MONOTONIC));
+        let made = made.map_err(|error| {
+            Failure::new(TICKLESS_E_SYSTEM, format_args!("no epoll or timerfd: {error}"))
+        })?;
+        // Another thread may have been quicker.
+        Ok(self.pollable.get_or_init(|| made).epoll.as_raw_fd())
     }
 
     /// Makes the descriptor readable.
@@ -137,6 +172,15 @@ impl Bell {
         mark
     }
 
+    /// Sets the timer of the pollable descriptor, if there is one: to the time of the next turn,
+    /// zero for now, which is so far away.
+    fn set_timer(&self, next_ns: u64, sleep_ns: u64) {
+        let Some(pollable) = self.pollable.get() else { return };
+        // Time that is moved by hand wakes nobody.
+        let never = self.clock.is_none() && next_ns > 0;
+        pollable.set(if never { TICKLESS_NEVER } else { next_ns }, sleep_ns);
+    }
+
     /// When the next turn is needed: zero if it is now.
     pub(crate) fn next_ns(&self) -> u64 {
         // ORDER: Acquire - pairs with the Release in `clear`: the mark of the turn that cleared it.
@@ -156,12 +200,79 @@ impl Drop for Bell {
     }
 }
 
+// === impl Pollable ===
+
+impl Pollable {
+    /// It is readable from the beginning: the loop runs a turn, which sets the timer.
+    fn new(bell: RawFd, clock: libc::clockid_t) -> io::Result<Pollable> {
+        // SAFETY: it takes numbers, and the flags are valid.
+        let epoll = unsafe { made(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: as above.
+        let timer = unsafe { made(libc::timerfd_create(clock, flags)) }?;
+        for fd in [bell, timer.as_raw_fd()] {
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+            let (epoll, add) = (epoll.as_raw_fd(), libc::EPOLL_CTL_ADD);
+            // SAFETY: the event is one.
+            if unsafe { libc::epoll_ctl(epoll, add, fd, &raw mut event) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        let (epoll, timer) = (ManuallyDrop::new(epoll), ManuallyDrop::new(timer));
+        let pollable = Pollable { epoll, timer, set_ns: Mutex::new(TICKLESS_NEVER) };
+        pollable.set(0, 0);
+        Ok(pollable)
+    }
+
+    /// Sets the timer to a time that is so far away; zero is now.
+    fn set(&self, next_ns: u64, sleep_ns: u64) {
+        let mut set_ns = self.set_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        if *set_ns == next_ns {
+            return;
+        }
+        *set_ns = next_ns;
+        // What is now has to be set: zero would be never.
+        let sleep_ns = if next_ns == TICKLESS_NEVER { 0 } else { sleep_ns.max(1) };
+        let (seconds, rest) = (sleep_ns / 1_000_000_000, sleep_ns % 1_000_000_000);
+        // SAFETY: zeroes are a time.
+        let mut time: libc::itimerspec = unsafe { mem::zeroed() };
+        time.it_value.tv_sec = seconds as libc::time_t;
+        time.it_value.tv_nsec = rest as libc::c_long;
+        let (timer, none) = (self.timer.as_raw_fd(), ptr::null_mut());
+        // SAFETY: it reads a time. It fails only if a program has closed the descriptor against the
+        // rules.
+        unsafe { libc::timerfd_settime(timer, 0, &raw const time, none) };
+    }
+}
+
+impl Drop for Pollable {
+    fn drop(&mut self) {
+        for fd in [&self.epoll, &self.timer] {
+            // SAFETY: as for a bell's.
+            unsafe { libc::close(fd.as_raw_fd()) };
+        }
+    }
+}
+
+/// A descriptor that a call has made.
+///
+/// # Safety
+/// It is the caller's alone, or negative.
+unsafe fn made(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as the caller promises.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 // === impl Begun ===
 
 impl Begun<'_> {
-    /// Notes when the next turn is needed: after the turn.
-    pub(crate) fn note(self, next_ns: u64) {
+    /// Notes when the next turn is needed, zero for now, and how far away that is: after the turn.
+    pub(crate) fn note(self, next_ns: u64, sleep_ns: u64) {
         let (bell, mark) = (self.bell, self.mark);
+        bell.set_timer(next_ns, sleep_ns);
         // A turn that this does not count yet leaves its mark after this one's.
         // ORDER: Acquire - pairs with the Release in `drop`: the mark that a turn left at its end.
         let is_alone = bell.turns.load(Ordering::Acquire) == 1;
@@ -170,6 +281,7 @@ impl Begun<'_> {
         let note = || bell.next_ns.compare_exchange(mark, next_ns, to, failed);
         if !is_alone || note().is_err() {
             bell.mark();
+            bell.set_timer(0, 0);
         }
     }
 }

@@ -80,9 +80,9 @@ pub unsafe extern "C" fn tickless_turn(
             turn_failure(error)
         })?;
         let next_ns = report.next.map_or(TICKLESS_NEVER, ns_of);
-        begun.note(if report.more { 0 } else { next_ns });
+        let sleep_ns = report.sleep(inner.engine.now()).map_or(TICKLESS_NEVER, saturating_ns);
+        begun.note(if report.more { 0 } else { next_ns }, sleep_ns);
         if !turn.is_null() {
-            let sleep_ns = report.sleep(inner.engine.now()).map_or(TICKLESS_NEVER, saturating_ns);
             let turned = TicklessTurn { fired: report.fired as u64, next_ns, sleep_ns, ..none };
             // SAFETY: as above.
             unsafe { sized::write(turn, &turned) }?;
@@ -104,6 +104,30 @@ pub unsafe extern "C" fn tickless_turn(
 pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: u32) -> c_int {
     // SAFETY: it is an engine, as the header asks.
     enter(|| Ok(bell(unsafe { shell::inner(engine) }?, shard)?.fd()))
+}
+
+/// Returns one descriptor for all that a loop has to wait for, of a shard of an engine that its
+/// caller drives. It is readable when the shard needs a turn: when a timer is due, when the eventfd
+/// is readable, and before the first turn. So a loop of any kind adds this one descriptor, needs no
+/// timeout, and calls tickless_turn when it is readable, and only then. It sleeps to the
+/// nanosecond. The next turn makes it unreadable. A clock that is moved by hand makes it readable
+/// only with the turn that finds more to do: run a turn after tickless_clock_advance.
+///
+/// It is an epoll of the eventfd and a timerfd, made when it is first asked for. From then on a
+/// turn sets the timer, which is a system call if the time is another than before. A loop that has
+/// a timeout anyway needs less with tickless_eventfd.
+///
+/// It belongs to the engine: do not read, change or close it. It is closed when the engine is
+/// freed.
+///
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD;
+/// TICKLESS_E_SYSTEM, the system refused a descriptor; TICKLESS_E_FORKED.
+///
+/// Threads: any. In callbacks: yes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_pollable_fd(engine: *const TicklessEngine, shard: u32) -> c_int {
+    // SAFETY: it is an engine, as the header asks.
+    enter(|| bell(unsafe { shell::inner(engine) }?, shard)?.pollable_fd())
 }
 
 /// Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as

@@ -67,8 +67,9 @@ pub unsafe extern "C" fn tickless_engine_new(
         // SAFETY: it points to a pointer, as the header asks.
         unsafe { engine.write(std::ptr::null_mut()) };
         // SAFETY: they are options, as the header asks.
-        let Settings { mut builder, clock, driven_shards } = unsafe { Settings::read(options) }?;
-        let bells = driven_shards.map(bells).transpose()?;
+        let Settings { mut builder, clock, driven_shards, system_clock } =
+            unsafe { Settings::read(options) }?;
+        let bells = driven_shards.map(|shards| bells(shards, system_clock)).transpose()?;
         if let Some(bells) = bells.as_ref().map(Arc::downgrade) {
             // Threads that have used an engine keep its hook for a while after it was freed. The
             // descriptors have to be closed then, so the hook does not keep them.

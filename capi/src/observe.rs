@@ -54,11 +54,14 @@ pub struct TicklessStats {
     pub lateness_p999_ns: u64,
     /// No timer was later than this.
     pub lateness_max_ns: u64,
+    /// Timers that have fired and that nobody has ended or started again: their memory serves no
+    /// other timer. If this grows, the program forgets to end its timers.
+    pub unended: u64,
 }
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
 unsafe impl HasSize for TicklessStats {
-    const FIRST_SIZE: usize = offset_of!(TicklessStats, lateness_max_ns) + 8;
+    const FIRST_SIZE: usize = offset_of!(TicklessStats, unended) + 8;
 }
 
 /// What is overdue in an engine. Set `size` to sizeof(tickless_overdue_info).
@@ -119,6 +122,7 @@ pub unsafe extern "C" fn tickless_stats(
             lateness_p99_ns: saturating_ns(late.p99),
             lateness_p999_ns: saturating_ns(late.p999),
             lateness_max_ns: saturating_ns(late.max),
+            unended: counted.unended,
         };
         // SAFETY: it points to such a struct, as the header asks.
         unsafe { sized::write(stats, &counted) }?;

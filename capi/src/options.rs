@@ -1,16 +1,16 @@
 //! The settings of an engine, as C gives them.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::offset_of;
 use std::ptr;
 use std::time::Duration;
 
-use tickless::{Builder, Clock, Driver, ManualClock};
+use tickless::{Builder, Clock, Driver, ManualClock, StuckTask};
 
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
 use crate::sized::{self, HasSize};
 use crate::task::{Run, TicklessFn};
-use crate::time::TICKLESS_NEVER;
+use crate::time::{TICKLESS_NEVER, ns_of, saturating_ns};
 
 /// For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
 /// for some microseconds. The default.
@@ -61,8 +61,11 @@ pub struct TicklessOptions {
     pub clock: u32,
     /// One of TICKLESS_DRIVER_*.
     pub driver: u32,
-    /// Not used: zero.
-    pub reserved: u32,
+    /// For timers that fire microseconds after their deadlines, as for pacing: the part of a
+    /// processor, in percent up to 100, that each of the engine's threads may spend waiting in user
+    /// space. It sets the defaults of `tick_ns` to 1 us, of `slots` to 512 and of `reach` to 256.
+    /// If the timers need more, they are as late as a wake-up of the system. Default: none.
+    pub precise_percent: u32,
     /// The size of the stacks of the engine's threads, on which callbacks run. Default: 2 MiB.
     pub stack_size: u64,
     /// Is called by each of the engine's threads, with `on_thread_start_data`, before it runs
@@ -71,16 +74,40 @@ pub struct TicklessOptions {
     pub on_thread_start: TicklessFn,
     /// What `on_thread_start` is called with. It must be there until the engine is freed.
     pub on_thread_start_data: *mut c_void,
+    /// Is called with `on_stuck_data` for each callback that keeps its shard for longer than
+    /// `takeover_ns`, usually while it still runs: to log it. It must return soon, since the thread
+    /// that calls it looks for no others meanwhile, and is bound by the rules for callbacks. An
+    /// engine that its caller drives never calls it. Default (NULL): nothing.
+    pub on_stuck: TicklessStuckFn,
+    /// What `on_stuck` is called with. It must be there until the engine is freed.
+    pub on_stuck_data: *mut c_void,
 }
 
-// SAFETY: it is `repr(C)`, 8 words and 8 halves of words, and zero is a number, a pointer, and no
+/// A callback that keeps its shard for too long. Later versions may have more fields.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TicklessStuck {
+    /// The shard of its timer.
+    pub shard: u64,
+    /// A time at which it was already running, as tickless_now_ns counts.
+    pub since_ns: u64,
+    /// How long after that it was still running.
+    pub age_ns: u64,
+    /// The name of the thread that runs it, until the call returns.
+    pub thread: *const c_char,
+}
+
+/// Is called with the context that was given, and a callback that is stuck.
+pub type TicklessStuckFn =
+    Option<unsafe extern "C-unwind" fn(context: *mut c_void, stuck: *const TicklessStuck)>;
+
+// SAFETY: it is `repr(C)`, 10 words and 8 halves of words, and zero is a number, a pointer, and no
 // function.
 unsafe impl HasSize for TicklessOptions {
-    const FIRST_SIZE: usize =
-        offset_of!(TicklessOptions, on_thread_start_data) + size_of::<usize>();
+    const FIRST_SIZE: usize = offset_of!(TicklessOptions, on_stuck_data) + size_of::<usize>();
 }
 
-const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4 + 3 * 8);
+const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4 + 5 * 8);
 
 /// Settings that have been read.
 pub(crate) struct Settings {
@@ -89,26 +116,43 @@ pub(crate) struct Settings {
     pub(crate) clock: Option<ManualClock>,
     /// Whether the caller drives the engine; the number of shards is set then.
     pub(crate) driven_shards: Option<usize>,
+    /// The system's clock that goes as the engine's does; `None` if that is moved by hand.
+    pub(crate) system_clock: Option<libc::clockid_t>,
 }
 
-/// What the engine's threads call when they begin.
-struct ThreadStart {
-    call: Run,
+/// A function that threads of the engine call, and what they pass to it.
+struct Hook<F> {
+    call: F,
     data: *mut c_void,
 }
 
 // SAFETY: the address is passed to the function and not used otherwise. That it may be called on
 // any thread is what the header says.
-unsafe impl Send for ThreadStart {}
+unsafe impl<F> Send for Hook<F> {}
 // SAFETY: as above.
-unsafe impl Sync for ThreadStart {}
+unsafe impl<F> Sync for Hook<F> {}
 
-// === impl ThreadStart ===
+// === impl Hook ===
 
-impl ThreadStart {
+impl Hook<Run> {
     fn run(&self) {
         // SAFETY: the caller of `tickless_engine_new` has promised that it may be called so.
         unsafe { (self.call)(self.data) }
+    }
+}
+
+impl Hook<unsafe extern "C-unwind" fn(*mut c_void, *const TicklessStuck)> {
+    fn tell(&self, task: &StuckTask) {
+        // A name has no zero in it: threads are made with C's.
+        let thread = CString::new(task.thread.as_str()).unwrap_or_default();
+        let stuck = TicklessStuck {
+            shard: task.shard as u64,
+            since_ns: ns_of(task.since),
+            age_ns: saturating_ns(task.age),
+            thread: thread.as_ptr(),
+        };
+        // SAFETY: as above.
+        unsafe { (self.call)(self.data, &raw const stuck) }
     }
 }
 
@@ -124,15 +168,19 @@ impl Settings {
             // SAFETY: as the caller promises.
             unsafe { sized::read(options) }?
         };
-        let mut builder = options.builder()?;
+        let mut builder = options.builder();
         if !options.thread_name.is_null() {
             // SAFETY: as the caller promises.
             let name = unsafe { CStr::from_ptr(options.thread_name) };
             builder = builder.thread_name(name.to_string_lossy());
         }
         if let Some(start) = options.on_thread_start {
-            let start = ThreadStart { call: start, data: options.on_thread_start_data };
+            let start = Hook { call: start, data: options.on_thread_start_data };
             builder = builder.on_thread_start(move || start.run());
+        }
+        if let Some(stuck) = options.on_stuck {
+            let stuck = Hook { call: stuck, data: options.on_stuck_data };
+            builder = builder.on_stuck(move |task| stuck.tell(task));
         }
         options.settings(builder)
     }
@@ -142,8 +190,11 @@ impl Settings {
 
 impl TicklessOptions {
     /// The numbers.
-    fn builder(&self) -> Result<Builder, Failure> {
+    fn builder(&self) -> Builder {
         let mut builder = Builder::new();
+        if self.precise_percent > 0 {
+            builder = builder.precise(f64::from(self.precise_percent) / 100.0);
+        }
         if self.tick_ns > 0 {
             builder = builder.tick(Duration::from_nanos(self.tick_ns));
         }
@@ -173,16 +224,17 @@ impl TicklessOptions {
             (min, 0) => builder = builder.reapers(min, min),
             (min, max) => builder = builder.reapers(min.max(1), max),
         }
-        if self.reserved != 0 {
-            let why = format_args!("the field reserved must be 0, and is {}", self.reserved);
-            return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
-        }
-        Ok(builder)
+        builder
     }
 
     /// Clock and driver.
     fn settings(&self, builder: Builder) -> Result<Settings, Failure> {
         let mut clock = None;
+        let system_clock = match self.clock {
+            TICKLESS_CLOCK_MANUAL => None,
+            TICKLESS_CLOCK_BOOTTIME => Some(libc::CLOCK_BOOTTIME),
+            _ => Some(libc::CLOCK_MONOTONIC),
+        };
         let mut builder = match self.clock {
             TICKLESS_CLOCK_SYSTEM => builder,
             TICKLESS_CLOCK_EXACT => builder.clock(Clock::instant()),
@@ -205,14 +257,14 @@ impl TicklessOptions {
                 0 => per_processor().min(Builder::MAX_SHARDS),
                 // The builder refuses it; no descriptor is opened before.
                 shards if shards > Builder::MAX_SHARDS => {
-                    return Ok(Settings { builder, clock, driven_shards: None });
+                    return Ok(Settings { builder, clock, driven_shards: None, system_clock });
                 }
                 shards => shards,
             };
             builder = builder.driver(Driver::Caller).shards(shards);
             driven_shards = Some(shards);
         }
-        Ok(Settings { builder, clock, driven_shards })
+        Ok(Settings { builder, clock, driven_shards, system_clock })
     }
 }
 
@@ -231,10 +283,12 @@ impl Default for TicklessOptions {
             reapers_max: 0,
             clock: TICKLESS_CLOCK_SYSTEM,
             driver: TICKLESS_DRIVER_THREADS,
-            reserved: 0,
+            precise_percent: 0,
             stack_size: 0,
             on_thread_start: None,
             on_thread_start_data: ptr::null_mut(),
+            on_stuck: None,
+            on_stuck_data: ptr::null_mut(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
+use tickless::periodic::{Schedule, StartReason};
 use tickless::wait::pair;
 use tickless::{ScheduleError, When};
 
@@ -12,7 +13,9 @@ use crate::failure::{
 use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn, UserData};
 use crate::time::{delay, duration, instant_at};
-use crate::timer::{TicklessTimer, claim, put, put_waitable, withdraw};
+use crate::timer::{
+    TicklessTimer, claim, put, put_repeating, put_waitable, withdraw, withdraw_repeating,
+};
 use crate::users::Use;
 
 /// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
@@ -22,6 +25,9 @@ pub const TICKLESS_AT: u64 = 1;
 /// allocation.
 pub const TICKLESS_WAITABLE: u64 = 2;
 
+/// For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
+pub const TICKLESS_FIXED_DELAY: u64 = 4;
+
 /// When a timer is due. It does not grow: `flags` may have more bits in later versions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +36,7 @@ pub struct TicklessWhen {
     pub time_ns: u64,
     /// How much later it may fire, so that it can share a wake-up with others. 0: within a tick.
     pub slack_ns: u64,
-    /// TICKLESS_AT and TICKLESS_WAITABLE, or 0.
+    /// TICKLESS_AT, TICKLESS_WAITABLE and TICKLESS_FIXED_DELAY, or 0.
     pub flags: u64,
 }
 
@@ -38,6 +44,7 @@ pub struct TicklessWhen {
 pub(crate) struct Timing {
     pub(crate) when: When,
     is_waitable: bool,
+    has_fixed_delay: bool,
 }
 
 /// Schedules a timer: when `delay_ns` are over (TICKLESS_NEVER: never), `run(user_data)` is called,
@@ -100,10 +107,11 @@ pub unsafe extern "C" fn tickless_schedule_when(
     enter(|| {
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to an engine and a time, as the header asks.
-        let (inner, Timing { when, is_waitable }) = match unsafe { checked(engine, when, timer) } {
-            Ok(checked) => checked,
-            Err(failure) => return Err(release_after(task, failure)),
-        };
+        let (inner, Timing { when, is_waitable, .. }) =
+            match unsafe { checked(engine, when, timer) } {
+                Ok(checked) => checked,
+                Err(failure) => return Err(release_after(task, failure)),
+            };
         if timer.is_null() {
             return detached(inner, when, task);
         }
@@ -118,6 +126,78 @@ pub unsafe extern "C" fn tickless_schedule_when(
     })
 }
 
+/// Schedules a timer that repeats: `run(user_data)` is called at `first`, and every `period_ns`
+/// after that, until the timer is ended or the engine stops; then `drop_fn(user_data)` is called.
+/// `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there;
+/// `timer` is NULL if only the engine's stop ends it.
+///
+/// The rate is fixed: each run is due a period after the one before was due, however late that was,
+/// so that runs do not drift. Times that have passed when a run ends are left out. With a period
+/// below the tick, there is one run per tick. With TICKLESS_FIXED_DELAY in `first->flags`, each run
+/// is due `period_ns` after the one before has returned.
+///
+/// Runs never overlap, and allocate nothing. tickless_timer_cancel ends the timer, at any time,
+/// also in its own callback; tickless_timer_cancel_wait waits for a run that is under way, without
+/// TICKLESS_WAITABLE. If the engine is full when the next run is to be scheduled, the timer has
+/// ended: tickless_timer_state tells. An engine that stops passes it to no tickless_returned_fn.
+///
+/// Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_ARGUMENT, a
+/// flag is not known or the period is 0.
+///
+/// Threads: any. In callbacks: yes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_schedule_repeating(
+    engine: *const TicklessEngine,
+    first: *const TicklessWhen,
+    period_ns: u64,
+    run: TicklessFn,
+    user_data: *mut c_void,
+    drop_fn: TicklessFn,
+    timer: *mut TicklessTimer,
+) -> c_int {
+    enter(|| {
+        let task = task(run, user_data, drop_fn)?;
+        let period = TicklessWhen { time_ns: period_ns, slack_ns: 0, flags: 0 };
+        let first = if first.is_null() { &raw const period } else { first };
+        // SAFETY: they point to a time and an engine, as the header asks.
+        let checked = unsafe {
+            let known = TICKLESS_AT | TICKLESS_WAITABLE | TICKLESS_FIXED_DELAY;
+            when_with(first, known).and_then(|first| Ok((shell::inner(engine)?, first)))
+        };
+        let (inner, Timing { when, has_fixed_delay, .. }) = match checked {
+            Ok(checked) => checked,
+            Err(failure) => return Err(release_after(task, failure)),
+        };
+        let every = duration(period_ns);
+        let schedule = match has_fixed_delay {
+            true => Schedule::fixed_delay(every),
+            false => Schedule::fixed_rate(every),
+        };
+        let mut is_filled = false;
+        let keep = |periodic| {
+            if !timer.is_null() {
+                is_filled = true;
+                // SAFETY: it is memory for a timer, as the header asks.
+                unsafe { put_repeating(timer, periodic) };
+            }
+        };
+        let started = schedule.starting(when).start_with(&inner.engine, move |_| task.call(), keep);
+        let Err(error) = started else { return Ok(TICKLESS_OK) };
+        if is_filled {
+            // SAFETY: it was not filed.
+            unsafe { withdraw_repeating(timer) };
+        }
+        let code = match error.reason() {
+            StartReason::Full => TICKLESS_E_FULL,
+            StartReason::Stopped => TICKLESS_E_STOPPED,
+            _ => TICKLESS_E_ARGUMENT,
+        };
+        let failure = Failure::new(code, format_args!("{}", error.reason()));
+        Err(release_after(error, failure))
+    })
+}
+
 /// Starts a timer, whatever it is in the middle of: one that was never scheduled (all zero) or was
 /// ended is scheduled; one that is pending is cancelled first, which releases its user data; one
 /// that has fired is ended. So a timer can be started again and again, also by its own callback,
@@ -127,10 +207,10 @@ pub unsafe extern "C" fn tickless_schedule_when(
 /// runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
 /// started last cannot be waited for.
 ///
-/// For a timer that repeats, call this in the callback: after the work, with a delay, for a fixed
-/// pause; with tickless_timer_restart_when, TICKLESS_AT and the last deadline plus the period, for
-/// a fixed rate. The latter also keeps its rate if a callback is late, and catches up on what it
-/// missed: pass the first such time that is not over to leave out the others.
+/// For a timer whose callback decides each time whether and when it runs again, call this in the
+/// callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
+/// TICKLESS_AT and the last deadline plus the period, for a rate, which also catches up on what it
+/// missed. With a period that stays, tickless_schedule_repeating does all of that.
 ///
 /// Another thread may end the timer meanwhile: before this call, or after it. One that ends it
 /// while the callback runs comes too late, and does not keep the callback from starting it again.
@@ -175,7 +255,7 @@ pub unsafe extern "C" fn tickless_timer_restart_when(
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to an engine, a time and a timer, as the header asks.
         let claimed = unsafe {
-            checked(engine, when, timer).and_then(|(inner, Timing { when, is_waitable })| {
+            checked(engine, when, timer).and_then(|(inner, Timing { when, is_waitable, .. })| {
                 Ok((inner, when, is_waitable, claim(timer, is_waitable)?))
             })
         };
@@ -314,12 +394,21 @@ fn after(delay_ns: u64) -> When {
 /// # Safety
 /// `when` is NULL or points to a time.
 pub(crate) unsafe fn when_of(when: *const TicklessWhen) -> Result<Timing, Failure> {
+    // SAFETY: passed on to the caller.
+    unsafe { when_with(when, TICKLESS_AT | TICKLESS_WAITABLE) }
+}
+
+/// As `when_of`, with these flags.
+///
+/// # Safety
+/// As for `when_of`.
+unsafe fn when_with(when: *const TicklessWhen, known: u64) -> Result<Timing, Failure> {
     if when.is_null() {
         return Err(Failure::null("when"));
     }
     // SAFETY: as the caller promises.
     let TicklessWhen { time_ns, slack_ns, flags } = unsafe { when.read() };
-    if flags & !(TICKLESS_AT | TICKLESS_WAITABLE) != 0 {
+    if flags & !known != 0 {
         let why = format_args!("the flags {flags:#x} are not all known");
         return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
     }
@@ -328,7 +417,8 @@ pub(crate) unsafe fn when_of(when: *const TicklessWhen) -> Result<Timing, Failur
         _ => instant_at(time_ns).map_or(When::after(Duration::MAX), When::at),
     };
     let is_waitable = flags & TICKLESS_WAITABLE != 0;
-    Ok(Timing { when: start.slack(duration(slack_ns)), is_waitable })
+    let has_fixed_delay = flags & TICKLESS_FIXED_DELAY != 0;
+    Ok(Timing { when: start.slack(duration(slack_ns)), is_waitable, has_fixed_delay })
 }
 
 /// The timer was refused, and its user data is released here.

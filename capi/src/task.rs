@@ -8,6 +8,7 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
+use tickless::periodic::Due;
 use tickless::wait::Guarded;
 
 /// A callback: of a timer that is due, or one that releases user data. It must not unwind.
@@ -36,6 +37,8 @@ pub(crate) enum Payload {
     Plain(Task),
     /// The task lies beside the timer, where its waiter reaches it.
     Waitable(Guarded<Task>),
+    /// The task is that of a periodic.
+    Repeating(Due),
 }
 
 const _: () = assert!(size_of::<Payload>() <= 4 * size_of::<usize>(), "it lies in the entry");
@@ -55,7 +58,14 @@ impl Task {
     /// Calls the callback, then releases the user data.
     #[inline]
     pub(crate) fn run(self) {
-        // SAFETY: the caller of the call that scheduled has promised that this may be called once.
+        self.call();
+    }
+
+    /// Calls the callback.
+    #[inline]
+    pub(crate) fn call(&self) {
+        // SAFETY: the caller of the call that scheduled has promised that this may be called: once,
+        // or again and again if the timer repeats.
         unsafe { (self.run)(self.user_data.address) }
     }
 
@@ -98,14 +108,16 @@ impl Payload {
         match self {
             Payload::Plain(task) => task.run(),
             Payload::Waitable(guarded) => _ = guarded.run(Task::run),
+            Payload::Repeating(due) => due.run(),
         }
     }
 
-    /// Passes the task to `f`, unless it was cancelled.
+    /// Passes the task to `f`, unless it was cancelled, or repeats and ends here.
     pub(crate) fn pass_to(self, f: impl FnOnce(Task)) {
         match self {
             Payload::Plain(task) => f(task),
             Payload::Waitable(guarded) => _ = guarded.run(f),
+            Payload::Repeating(due) => drop(due),
         }
     }
 
@@ -113,7 +125,13 @@ impl Payload {
     pub(crate) fn into_plain(self) -> Option<Task> {
         match self {
             Payload::Plain(task) => Some(task),
-            Payload::Waitable(_) => None,
+            _ => None,
         }
+    }
+}
+
+impl From<Due> for Payload {
+    fn from(due: Due) -> Payload {
+        Payload::Repeating(due)
     }
 }

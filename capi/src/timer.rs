@@ -18,13 +18,14 @@ use std::ffi::{c_int, c_void};
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use tickless::periodic::Periodic;
 use tickless::wait::{Ended, Stage, WaitError, Waiter};
 use tickless::{Handle, ResetError, State, When};
 
 use crate::failure::{
-    Failure, Outcome, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED, TICKLESS_E_HANDLE,
-    TICKLESS_E_INSIDE_TASK, TICKLESS_E_NOT_WAITABLE, TICKLESS_E_STOPPED, TICKLESS_E_TIMED_OUT,
-    TICKLESS_E_TOO_LATE, TICKLESS_OK, enter,
+    Failure, Outcome, TICKLESS_E_ARGUMENT, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED,
+    TICKLESS_E_HANDLE, TICKLESS_E_INSIDE_TASK, TICKLESS_E_NOT_WAITABLE, TICKLESS_E_STOPPED,
+    TICKLESS_E_TIMED_OUT, TICKLESS_E_TOO_LATE, TICKLESS_OK, enter,
 };
 use crate::schedule::{TicklessWhen, when_of};
 use crate::task::{Payload, Task};
@@ -76,7 +77,15 @@ struct Armed {
     /// A handle, if the mark says so. It is read before the CAS that makes it the reader's.
     handle: AtomicPtr<()>,
     /// If the mark says so. It is written and read in a use.
-    waiter: MaybeUninit<Waiter<Task>>,
+    rest: MaybeUninit<Rest>,
+}
+
+/// What a timer has besides, by its kind.
+union Rest {
+    /// Of one that can be waited for.
+    waiter: ManuallyDrop<Waiter<Task>>,
+    /// Of one that repeats; that has no handle.
+    periodic: ManuallyDrop<Periodic>,
 }
 
 const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessTimer>());
@@ -86,6 +95,7 @@ const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessTimer>());
 const KIND: u64 = u64::MAX << USE_BITS;
 const PLAIN: u64 = 0x746b << USE_BITS;
 const WAITABLE: u64 = 0x7477 << USE_BITS;
+const REPEATING: u64 = 0x7470 << USE_BITS;
 const ENDED: u64 = 0x7421 << USE_BITS;
 
 const _: () = assert!(size_of::<Handle<Payload>>() == size_of::<*mut ()>());
@@ -95,6 +105,8 @@ enum Taken {
     Plain(Handle<Payload>),
     /// And the mark that was left.
     Waitable(Handle<Payload>, Waiter<Task>, u64),
+    /// The same.
+    Repeating(Periodic, u64),
 }
 
 /// Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
@@ -103,7 +115,8 @@ enum Taken {
 /// waits for a callback.
 ///
 /// A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
-/// handed over.
+/// handed over. Of a timer that repeats, no further run begins. If one is under way, in the middle
+/// of which this may be called, the user data is released at its end.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
@@ -116,12 +129,14 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
             // The one call of it: the engine's code becomes a part of this function.
             Taken::Plain(handle) => Ok(handle.cancel().into()),
             Taken::Waitable(handle, waiter, _) => Ok(revoke(handle, waiter).is_some().into()),
+            Taken::Repeating(periodic, _) => Ok(periodic.cancel().into()),
         }
     })
 }
 
 /// As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
-/// releasing it. If it returns 0, stores NULL.
+/// releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
+/// released: returns 0.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
@@ -139,6 +154,10 @@ pub unsafe extern "C" fn tickless_timer_take(
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
             Taken::Waitable(handle, waiter, _) => revoke(handle, waiter),
+            Taken::Repeating(periodic, _) => {
+                periodic.cancel();
+                None
+            }
         };
         let is_taken = task.is_some();
         let address = task.map_or(std::ptr::null_mut(), Task::into_user_data);
@@ -152,6 +171,9 @@ pub unsafe extern "C" fn tickless_timer_take(
 /// the callback has returned and the user data was released, but no longer than `limit_ns`
 /// (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
 /// nothing of the timer runs any more: what its callback uses can be freed.
+///
+/// Ends a timer that repeats as well: no further run begins, also if this returns an error, and if
+/// one is under way, this waits. Returns 1, or 0 if it had ended with its engine.
 ///
 /// A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
 /// another limit, it has to be there when that is over.
@@ -177,6 +199,17 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
         // SAFETY: as above.
         let (handle, mut waiter, left) = match unsafe { take(timer) }? {
             Taken::Waitable(handle, waiter, left) => (handle, waiter, left),
+            Taken::Repeating(periodic, left) => {
+                let is_cancelled = periodic.cancel();
+                let ended = periodic.cancel_wait_within(duration(limit_ns));
+                if let Err(error) = ended {
+                    let rest = Rest { periodic: ManuallyDrop::new(periodic) };
+                    // SAFETY: the caller's memory is there, since the timer has not ended.
+                    unsafe { put_back(timer, None, rest, REPEATING, left) };
+                    return Err(wait_failure(error));
+                }
+                return Ok(is_cancelled.into());
+            }
             // Another thread has started it again since.
             Taken::Plain(handle) => return Ok(handle.cancel().into()),
         };
@@ -192,8 +225,9 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
             Ok(Ended::Finished) => Ok(0),
             Ok(_) => Ok(1),
             Err(error) => {
+                let rest = Rest { waiter: ManuallyDrop::new(waiter) };
                 // SAFETY: the caller's memory is there, since the task has not ended.
-                unsafe { put_back(timer, handle, waiter, left) };
+                unsafe { put_back(timer, Some(handle), rest, WAITABLE, left) };
                 Err(wait_failure(error))
             }
         }
@@ -201,7 +235,8 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 }
 
 /// Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
-/// that has fired needs this as well, or a cancel. NULL is no timer: returns 0.
+/// that has fired needs this as well, or a cancel. One that repeats goes on until its engine stops.
+/// NULL is no timer: returns 0.
 ///
 /// Errors: TICKLESS_E_HANDLE.
 ///
@@ -222,7 +257,7 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// at no other time.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
-/// TICKLESS_E_STOPPED.
+/// TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -250,7 +285,9 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
     })
 }
 
-/// Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after.
+/// Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after. One that
+/// repeats is pending, also while its callback runs, until it ends with its engine (or because that
+/// was full when the next run was to be scheduled), or is cancelled by a wait that has failed.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
@@ -260,12 +297,12 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
     enter(|| {
         // SAFETY: it points to a timer, as the header asks.
         let borrowed = unsafe { borrow(timer.cast_mut()) }?;
-        let armed = borrowed.armed;
-        let handle = borrowed.handle();
-        // SAFETY: nobody ends or moves it meanwhile, and the mark says whether there is a waiter.
-        let waiter = || unsafe { (*armed).waiter.assume_init_ref() };
-        let stage = borrowed.is_waitable.then(|| waiter().stage());
-        Ok(match (stage, handle.state()) {
+        if let Some(periodic) = borrowed.periodic() {
+            let runs = periodic.is_running();
+            return Ok(if runs { TICKLESS_STATE_PENDING } else { TICKLESS_STATE_STOPPED });
+        }
+        let stage = borrowed.waiter().map(Waiter::stage);
+        Ok(match (stage, borrowed.handle().state()) {
             (Some(Stage::Running), _) => TICKLESS_STATE_RUNNING,
             (Some(Stage::Finished), _) => TICKLESS_STATE_FINISHED,
             (Some(Stage::Cancelled), _) => TICKLESS_STATE_STOPPED,
@@ -277,7 +314,8 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
 }
 
 /// Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
-/// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped.
+/// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. Of one that repeats: when
+/// its next run is due, or that which is under way was, to the nanosecond.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
@@ -293,7 +331,10 @@ pub unsafe extern "C" fn tickless_timer_deadline_ns(
         }
         // SAFETY: it points to a timer, as the header asks.
         let borrowed = unsafe { borrow(timer) }?;
-        let deadline = borrowed.handle().deadline();
+        let deadline = match borrowed.periodic() {
+            Some(periodic) => periodic.next_deadline(),
+            None => borrowed.handle().deadline(),
+        };
         drop(borrowed);
         // SAFETY: it points to a number, as the header asks.
         unsafe { deadline_ns.write(deadline.map_or(TICKLESS_NEVER, ns_of)) };
@@ -323,13 +364,30 @@ pub(crate) unsafe fn put_waitable(
     waiter: Waiter<Task>,
     bits: u64,
 ) {
-    let to = armed(timer);
     // SAFETY: as the caller promises.
     unsafe { set_handle(timer, handle) };
     // SAFETY: as above.
-    unsafe { (&raw mut (*to).waiter).write(MaybeUninit::new(waiter)) };
+    unsafe { set_rest(timer, Rest { waiter: ManuallyDrop::new(waiter) }) };
     // SAFETY: as above.
     unsafe { set_mark(timer, WAITABLE | bits) };
+}
+
+/// As `put`, for a timer that repeats.
+///
+/// # Safety
+/// As for `put`.
+pub(crate) unsafe fn put_repeating(timer: *mut TicklessTimer, periodic: Periodic) {
+    // SAFETY: as the caller promises.
+    unsafe { set_rest(timer, Rest { periodic: ManuallyDrop::new(periodic) }) };
+    // SAFETY: as above.
+    unsafe { set_mark(timer, REPEATING) };
+}
+
+/// # Safety
+/// `timer` points to memory for a timer.
+unsafe fn set_rest(timer: *mut TicklessTimer, rest: Rest) {
+    // SAFETY: as the caller promises.
+    unsafe { (&raw mut (*armed(timer)).rest).write(MaybeUninit::new(rest)) };
 }
 
 /// # Safety
@@ -363,10 +421,21 @@ unsafe fn set_mark(timer: *mut TicklessTimer, mark: u64) {
 pub(crate) unsafe fn withdraw(timer: *mut TicklessTimer, is_filled: bool) {
     let from = armed(timer);
     // SAFETY: the caller says that there is one, which is moved out once.
-    let waiter = is_filled.then(|| unsafe { (&raw const (*from).waiter).read().assume_init() });
+    let rest = is_filled.then(|| unsafe { (&raw const (*from).rest).read().assume_init() });
     // SAFETY: as the caller promises.
     unsafe { set_mark(timer, ENDED) };
-    drop(waiter);
+    // SAFETY: as above.
+    drop(rest.map(|rest| ManuallyDrop::into_inner(unsafe { rest.waiter })));
+}
+
+/// As `withdraw`, of a timer that repeats.
+///
+/// # Safety
+/// The timer was filled, and not filed, and no other thread knows the memory as a timer.
+#[cold]
+pub(crate) unsafe fn withdraw_repeating(timer: *mut TicklessTimer) {
+    // SAFETY: the caller says that it is one.
+    drop(unsafe { take(timer) });
 }
 
 /// Ends what is in the memory, if it is a timer, and claims the memory for another: in the use that
@@ -385,9 +454,10 @@ pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Resu
         let mark = place.load(Ordering::Acquire);
         match mark & KIND {
             // SAFETY: as the caller promises.
-            PLAIN | WAITABLE => match unsafe { take(timer) } {
+            PLAIN | WAITABLE | REPEATING => match unsafe { take(timer) } {
                 Ok(Taken::Plain(handle)) => drop(handle.take()),
                 Ok(Taken::Waitable(handle, waiter, _)) => drop(revoke(handle, waiter)),
+                Ok(Taken::Repeating(periodic, _)) => _ = periodic.cancel(),
                 // Another thread has ended it meanwhile.
                 Err(failure) if failure.code() == TICKLESS_E_HANDLE => {}
                 Err(failure) => return Err(failure),
@@ -408,16 +478,17 @@ pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Resu
     }
 }
 
-/// Puts a timer back that was taken out and has left that mark, unless it was started again since:
-/// then it is detached.
+/// Puts a timer of that kind back that was taken out and has left that mark, unless it was started
+/// again since: then it is detached.
 ///
-/// # Safety
-/// `timer` points to memory for a timer.
+/// # Safety `timer` points to memory for a timer. `rest` is that of the kind, and there is a handle
+/// if the kind has one.
 #[cold]
 unsafe fn put_back(
     timer: *mut TicklessTimer,
-    handle: Handle<Payload>,
-    waiter: Waiter<Task>,
+    handle: Option<Handle<Payload>>,
+    rest: Rest,
+    kind: u64,
     left: u64,
 ) {
     let Ok(begun) = Use::begin() else { return };
@@ -425,9 +496,11 @@ unsafe fn put_back(
     let place = unsafe { &(*armed(timer)).mark };
     // ORDER: AcqRel, Relaxed - as in `claim`.
     let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-    if place.compare_exchange(left, WAITABLE | begun.bits(), to, failed).is_ok() {
+    if place.compare_exchange(left, kind | begun.bits(), to, failed).is_ok() {
         // SAFETY: the memory is this thread's while it uses it.
-        unsafe { put_waitable(timer, handle, waiter, begun.bits()) };
+        handle.into_iter().for_each(|handle| unsafe { set_handle(timer, handle) });
+        // SAFETY: as above.
+        unsafe { set_rest(timer, rest) };
     }
 }
 
@@ -457,12 +530,19 @@ unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
             }
             continue;
         }
-        // The waiter is read in a use, so that nobody starts the timer again meanwhile.
+        // The rest is read in a use, so that nobody starts the timer again meanwhile.
         let begun = Use::begin()?;
         let left = ENDED | begun.bits();
         if place.compare_exchange(mark, left, to, failed).is_ok() {
-            // SAFETY: as above; with this mark there is a waiter as well.
-            let waiter = unsafe { (&raw const (*from).waiter).read().assume_init() };
+            // SAFETY: as above; with this mark there is more.
+            let rest = unsafe { (&raw const (*from).rest).read().assume_init() };
+            if mark & KIND == REPEATING {
+                // SAFETY: as the mark said.
+                let periodic = ManuallyDrop::into_inner(unsafe { rest.periodic });
+                return Ok(Taken::Repeating(periodic, left));
+            }
+            // SAFETY: as the mark said.
+            let waiter = ManuallyDrop::into_inner(unsafe { rest.waiter });
             // SAFETY: as above.
             return Ok(Taken::Waitable(unsafe { handle_of(handle) }, waiter, left));
         }
@@ -490,7 +570,7 @@ unsafe fn live_mark(timer: *mut TicklessTimer) -> Result<u64, Failure> {
     // ORDER: Acquire - pairs with the AcqRel of the CAS that left a use in it.
     let mark = unsafe { (*armed(timer)).mark.load(Ordering::Acquire) };
     match mark & KIND {
-        PLAIN | WAITABLE => Ok(mark),
+        PLAIN | WAITABLE | REPEATING => Ok(mark),
         _ => Err(no_timer(mark)),
     }
 }
@@ -508,14 +588,28 @@ fn no_timer(mark: u64) -> Failure {
 /// A timer that this thread uses, and that nobody ends or moves meanwhile.
 struct Borrowed {
     armed: *mut Armed,
-    is_waitable: bool,
+    /// As the mark says.
+    kind: u64,
     _begun: Use,
 }
 
 impl Borrowed {
-    /// The timer's handle, which stays where it is.
+    /// If it repeats.
+    fn periodic(&self) -> Option<&Periodic> {
+        // SAFETY: nobody ends or moves it meanwhile, and the mark says what there is.
+        (self.kind == REPEATING).then(|| unsafe { &*(*self.armed).rest.assume_init_ref().periodic })
+    }
+
+    /// If it can be waited for.
+    fn waiter(&self) -> Option<&Waiter<Task>> {
+        // SAFETY: as above.
+        (self.kind == WAITABLE).then(|| unsafe { &*(*self.armed).rest.assume_init_ref().waiter })
+    }
+
+    /// The timer's handle, which stays where it is. One that repeats has none.
     #[inline]
     fn handle(&self) -> ManuallyDrop<Handle<Payload>> {
+        debug_assert_ne!(self.kind, REPEATING, "it has no handle");
         // ORDER: Relaxed - what was put before this use is there.
         // SAFETY: the memory is a timer's, which the caller of `borrow` has promised.
         let word = unsafe { &(*self.armed).handle }.load(Ordering::Relaxed);
@@ -542,8 +636,7 @@ unsafe fn borrow(timer: *mut TicklessTimer) -> Result<Borrowed, Failure> {
         let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         let used = mark & KIND | begun.bits();
         if place.compare_exchange(mark, used, to, failed).is_ok() {
-            let is_waitable = mark & KIND == WAITABLE;
-            return Ok(Borrowed { armed: armed(timer), is_waitable, _begun: begun });
+            return Ok(Borrowed { armed: armed(timer), kind: mark & KIND, _begun: begun });
         }
         drop(begun);
         // SAFETY: as the caller promises.
@@ -572,6 +665,9 @@ fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
 unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
     // SAFETY: as the caller promises.
     let borrowed = unsafe { borrow(timer) }?;
+    if borrowed.kind == REPEATING {
+        return Err(Failure::new(TICKLESS_E_ARGUMENT, format_args!("a timer that repeats stays")));
+    }
     let handle = ManuallyDrop::into_inner(borrowed.handle());
     // SAFETY: the memory is a timer's until the new handle can fire.
     let keep = |moved| unsafe { set_handle(timer, moved) };

@@ -70,6 +70,44 @@ impl<T: Send + 'static> EngineRef<T> {
         file::<_, false>(cache, Computed { deadline, now_ns }, payload)
     }
 
+    /// Schedules `payload` for a time on the engine's clock; `u64::MAX` is never.
+    ///
+    /// # Errors
+    /// As `schedule`.
+    #[cfg_attr(feature = "inspect", track_caller)]
+    pub(crate) fn schedule_at_ns(
+        self,
+        deadline_ns: u64,
+        payload: T,
+    ) -> Result<Handle<T>, ScheduleError<T>> {
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(payload)) };
+        let now_ns = cache.now_ns();
+        let deadline = cache.core.scale.ceil(deadline_ns);
+        file::<_, false>(cache, Computed { deadline, now_ns }, payload)
+    }
+
+    /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`, which
+    /// returns an error if the engine is gone.
+    #[inline]
+    pub(crate) fn due_ns(self, when: When) -> u64 {
+        let Some(mut cache) = self.lent() else { return 0 };
+        let now_ns = cache.now_ns();
+        when.due_ns(&cache.core, now_ns)
+    }
+
+    /// Counts a timer that has fired and was scheduled again, without a task of the user.
+    #[cold]
+    pub(crate) fn count_rearmed(self) {
+        if let Some(mut cache) = self.lent() {
+            cache.producer.count_rearmed();
+        }
+    }
+
+    /// Returns the length of a tick. `None`: the engine is gone.
+    pub(crate) fn tick(self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
+    }
+
     /// Whether the engine belongs to a process that this one was forked from: the timers that it
     /// took never end here.
     #[inline]
@@ -110,11 +148,6 @@ impl EngineRef {
         })
     }
 
-    /// Returns the length of a tick. `None`: the engine is gone.
-    pub(crate) fn tick(self) -> Option<Duration> {
-        Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
-    }
-
     /// Returns the deadline of a sleep that is due `when`: never, if that is too far away to
     /// represent, or if the engine is gone.
     #[inline]
@@ -145,15 +178,6 @@ impl EngineRef {
     #[inline]
     pub(crate) fn watch_ns(self) -> Option<u64> {
         Some(self.lent()?.now_ns())
-    }
-
-    /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`, which
-    /// returns an error if the engine is gone.
-    #[inline]
-    pub(crate) fn due_ns(self, when: When) -> u64 {
-        let Some(mut cache) = self.lent() else { return 0 };
-        let now_ns = cache.now_ns();
-        when.due_ns(&cache.core, now_ns)
     }
 
     /// Computes when a timer for `deadline`, one of this engine's, is due. Returns `None` if the
@@ -290,22 +314,6 @@ impl EngineRef {
         }
     }
 
-    /// Schedules `task` for a time on the engine's clock; `u64::MAX` is never.
-    ///
-    /// # Errors
-    /// As `schedule`.
-    #[cfg_attr(feature = "inspect", track_caller)]
-    pub(crate) fn schedule_at_ns(
-        self,
-        deadline_ns: u64,
-        task: Task,
-    ) -> Result<Handle, ScheduleError<Task>> {
-        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        let now_ns = cache.now_ns();
-        let deadline = cache.core.scale.ceil(deadline_ns);
-        file::<_, false>(cache, Computed { deadline, now_ns }, task)
-    }
-
     /// Schedules a task that is due at once: it waits for no tick.
     ///
     /// # Errors
@@ -316,14 +324,6 @@ impl EngineRef {
         let now_ns = cache.now_ns();
         let deadline = cache.core.scale.floor(now_ns);
         file::<_, false>(cache, Computed { deadline, now_ns }, task).map(drop)
-    }
-
-    /// Counts a timer that has fired and was scheduled again, without a task of the user.
-    #[cold]
-    pub(crate) fn count_rearmed(self) {
-        if let Some(mut cache) = self.lent() {
-            cache.producer.count_rearmed();
-        }
     }
 
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.

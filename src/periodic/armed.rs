@@ -2,7 +2,7 @@
 //! heartbeats.
 //!
 //! *Owner*: shared by reference count. While the thing waits for its timer, the engine holds one
-//! reference, inside the task ([`Arming`]). The thing knows its engine by number and does not keep
+//! reference, inside the payload ([`Due`]). The thing knows its engine by number and does not keep
 //! it alive.
 //!
 //! *Invariants*
@@ -10,13 +10,15 @@
 //!   the handle of the timer is stored before the thing becomes free.
 //! - A closure of the user runs while the thing is held. No other closure of the same thing runs
 //!   meanwhile.
-//! - The engine's reference is never dropped silently: a task that is dropped instead of run (by an
-//!   engine that ends, or by a dispatcher that drops it) ends the thing.
+//! - The engine's reference is never dropped silently: a payload that is dropped instead of run (by
+//!   an engine that ends, or by a dispatcher that drops it) ends the thing.
 //! - A thing that is over has neither a closure nor a timer. Its latch opens when they are gone.
 //! - A panic of a closure propagates to the code that ran the task (the engine counts it), after
 //!   all state here has been updated.
 //!
 //! *Tested by*: `tests/races/periodic/ends.rs`, `tests/races/periodic/races.rs`.
+
+use std::fmt;
 
 use crate::dispatch::{Panics, Process, Task};
 use crate::engine::{Engine, EngineRef, Handle};
@@ -33,6 +35,9 @@ use super::{End, StartError, StartReason};
 pub(super) trait Body: Sized + Send + 'static {
     /// State that any thread may read at any time.
     type Shared: Send + Sync + 'static;
+
+    /// The payload of the engine that it is armed on.
+    type Payload: From<Due> + Send + 'static;
 
     /// The awaited event has come: a timer, or an answer. Runs the closures of the user inside
     /// `panics`, and returns the next event to wait for.
@@ -61,6 +66,7 @@ pub(super) enum Next {
 pub(super) struct Armed<B: Body> {
     pub(super) shared: B::Shared,
     pub(super) core: Core,
+    pub(super) engine: EngineRef<B::Payload>,
     kept: UnsafeCell<Kept<B>>,
 }
 
@@ -75,14 +81,13 @@ pub(super) struct Core {
     tally: AtomicU64,
     /// The due time of the timer that was armed last.
     due_ns: AtomicU64,
-    pub(super) engine: EngineRef,
     pub(super) clock: Clock,
 }
 
 /// State of the holder.
-struct Kept<B> {
+struct Kept<B: Body> {
     /// The handle of the timer that was armed last.
-    handle: Option<Handle>,
+    handle: Option<Handle<B::Payload>>,
     /// `Some` until the thing is over.
     body: Option<B>,
 }
@@ -90,15 +95,23 @@ struct Kept<B> {
 /// Tells that the closures of a thing are gone when it is dropped.
 struct Gone<'a>(&'a Latch<Bell>);
 
-/// The engine's reference to a thing. If it is dropped instead of run, it ends the thing.
-struct Arming<B: Body>(Option<Arc<Armed<B>>>);
+/// The payload of the timer of a periodic, on an engine of payloads of the user's: see
+/// [`Schedule::start_with`](super::Schedule::start_with). The engine's handler [runs](Due::run) it.
+/// If it is dropped instead, the periodic ends, as one whose engine has stopped.
+#[must_use = "what is dropped instead of run ends its periodic"]
+pub struct Due(Option<Arc<dyn Repeating>>);
 
 /// An armed thing with its body type erased.
 pub(super) trait Repeating: Send + Sync {
     fn core(&self) -> &Core;
 
-    /// Cancels. Returns `true` to one caller; no further event is served.
-    fn cancel(&self) -> bool;
+    /// Ends it so. Returns `true` to one caller; no further event is served.
+    fn decide(&self, end: End) -> bool;
+
+    /// Cancels: as `decide`.
+    fn cancel(&self) -> bool {
+        self.decide(End::Cancelled)
+    }
 
     /// The awaited event has come: serves it on this thread, or leaves it to the current holder.
     /// Returns `false` if the thing is over; what was brought then stays with the caller.
@@ -120,11 +133,23 @@ impl<B: Body> Armed<B> {
     /// Arms a new thing for a time on the engine's clock, with timers of `id`, which is the engine.
     /// The error returns the body.
     pub(super) fn start(
-        engine: &Engine,
-        id: EngineRef,
+        engine: &Engine<B::Payload>,
+        id: EngineRef<B::Payload>,
         at_ns: u64,
         body: B,
         shared: B::Shared,
+    ) -> Result<Arc<Armed<B>>, StartError<B>> {
+        Armed::start_with(engine, id, at_ns, body, shared, |_| ())
+    }
+
+    /// As `start`. `keep` gets the thing before it can fire.
+    pub(super) fn start_with(
+        engine: &Engine<B::Payload>,
+        id: EngineRef<B::Payload>,
+        at_ns: u64,
+        body: B,
+        shared: B::Shared,
+        keep: impl FnOnce(&Arc<Armed<B>>),
     ) -> Result<Arc<Armed<B>>, StartError<B>> {
         let core = Core {
             word: HoldWord::new_held(),
@@ -132,11 +157,11 @@ impl<B: Body> Armed<B> {
             process: Process::current(),
             tally: AtomicU64::new(0),
             due_ns: AtomicU64::new(at_ns),
-            engine: id,
             clock: engine.clock().clone(),
         };
         let kept = UnsafeCell::new(Kept { handle: None, body: Some(body) });
-        let armed = Arc::new(Armed { shared, core, kept });
+        let armed = Arc::new(Armed { shared, core, engine: id, kept });
+        keep(&armed);
         let Released::Finish { how, .. } = armed.wait_until(at_ns, false) else { return Ok(armed) };
         let reason = if how == End::Full { StartReason::Full } else { StartReason::Stopped };
         Err(Refused::new(reason, armed.take().1.expect("nobody else has seen it")))
@@ -152,8 +177,8 @@ impl<B: Body> Armed<B> {
         loop {
             // ORDER: Relaxed - for observation only; the holder is ordered by the word.
             self.core.due_ns.store(at_ns, Ordering::Relaxed);
-            let arming = Arming(Some(self.clone()));
-            match self.core.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
+            let due = Due(Some(self.clone()));
+            match self.engine.schedule_at_ns(at_ns, due.into()) {
                 // SAFETY: this is the holder. The previous handle is of a timer that has fired.
                 Ok(handle) => self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) }),
                 Err(error) => {
@@ -163,7 +188,7 @@ impl<B: Body> Armed<B> {
                 }
             }
             if is_again {
-                self.core.engine.count_rearmed();
+                self.engine.count_rearmed();
             }
             match self.core.word.release() {
                 Released::Again => is_again = true,
@@ -211,7 +236,7 @@ impl<B: Body> Armed<B> {
     }
 
     /// Takes the kept state. Called by the thread that finishes the thing.
-    fn take(&self) -> (Option<Handle>, Option<B>) {
+    fn take(&self) -> (Option<Handle<B::Payload>>, Option<B>) {
         // SAFETY: only the holder, or the thread that finishes the thing, calls this.
         self.kept.with_mut(|kept| unsafe { ((*kept).handle.take(), (*kept).body.take()) })
     }
@@ -224,17 +249,6 @@ impl<B: Body> Armed<B> {
             let body: &mut Option<B> = &mut (*kept).body;
             f(body.as_mut().expect("it is not over"))
         })
-    }
-
-    fn decide(&self, end: End) -> bool {
-        match self.core.word.decide(end, || false) {
-            Decided::Finish => {
-                working_on(&self.core.gone, || self.finish(end));
-                true
-            }
-            Decided::Noted => true,
-            Decided::Late => false,
-        }
     }
 }
 
@@ -249,8 +263,15 @@ impl<B: Body> Repeating for Armed<B> {
         &self.core
     }
 
-    fn cancel(&self) -> bool {
-        self.decide(End::Cancelled)
+    fn decide(&self, end: End) -> bool {
+        match self.core.word.decide(end, || false) {
+            Decided::Finish => {
+                working_on(&self.core.gone, || self.finish(end));
+                true
+            }
+            Decided::Noted => true,
+            Decided::Late => false,
+        }
     }
 
     fn come(self: Arc<Self>) -> bool {
@@ -302,7 +323,7 @@ impl Core {
     }
 }
 
-// === impl Arming, Gone ===
+// === impl Due, Gone ===
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
@@ -310,19 +331,35 @@ impl Drop for Gone<'_> {
     }
 }
 
-impl<B: Body> Arming<B> {
-    /// The timer has fired.
-    fn run(mut self) {
+impl Due {
+    /// The timer is due: runs the task of the periodic, and arms the next timer. A run that another
+    /// thread is still in the middle of is followed by this one, on that thread.
+    ///
+    /// # Panics
+    /// Propagates a panic of the task, after everything else is done.
+    pub fn run(mut self) {
         if let Some(armed) = self.0.take() {
             armed.come();
         }
     }
 }
 
-impl<B: Body> Drop for Arming<B> {
+impl From<Due> for Task {
+    fn from(due: Due) -> Task {
+        Task::new(move || due.run())
+    }
+}
+
+impl Drop for Due {
     fn drop(&mut self) {
         if let Some(armed) = self.0.take() {
             armed.decide(End::Stopped);
         }
+    }
+}
+
+impl fmt::Debug for Due {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Due")
     }
 }

@@ -10,7 +10,7 @@
 //!   side that answers, which takes the answer out again.
 
 use crate::dispatch::Task;
-use crate::engine::Handle;
+use crate::engine::{EngineRef, Handle};
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
 use super::armed::Arms;
@@ -88,6 +88,7 @@ impl<T, E> Attempt<T, E> {
     /// An attempt that fails unless it is answered by `until_ns`, if that is given. `None`: there
     /// was no room for its timer, and it has failed already.
     pub(super) fn new(
+        engine: EngineRef,
         retry: Arc<dyn Arms<Answers<T, E>>>,
         number: u32,
         until_ns: Option<u64>,
@@ -102,7 +103,7 @@ impl<T, E> Attempt<T, E> {
         let expiry = Expiry { retry: retry.clone(), number };
         // On an error, the task is dropped with the error, and that fails the attempt.
         let task = Task::new(move || drop(expiry));
-        let handle = retry.core().engine.schedule_at_ns(until_ns, task).ok()?;
+        let handle = engine.schedule_at_ns(until_ns, task).ok()?;
         Some(Attempt { retry: Some(retry), number, limit: Some(handle) })
     }
 

@@ -1,5 +1,6 @@
 //! A periodic: the caller's handle, one run as its task sees it, and the body that runs the task.
 
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Panics;
@@ -8,7 +9,7 @@ use crate::sync::Arc;
 use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
 use super::End;
-use super::armed::{Armed, Body, Next, Repeating};
+use super::armed::{Armed, Body, Due, Next, Repeating};
 use super::schedule::Plan;
 
 /// The caller's handle of a periodic: cancel or inspect it.
@@ -66,9 +67,11 @@ pub struct Run {
 }
 
 /// A task and its schedule.
-pub(super) struct PeriodicBody<F> {
+pub(super) struct PeriodicBody<F, T> {
     pub(super) plan: Plan,
     pub(super) task: F,
+    /// That of the engine's payloads.
+    pub(super) payload: PhantomData<fn(T)>,
 }
 
 // === impl Periodic ===
@@ -276,8 +279,13 @@ debug! { impl[] Run[] { number = |this| this.number } }
 
 // === impl PeriodicBody ===
 
-impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
+impl<F, T> Body for PeriodicBody<F, T>
+where
+    F: FnMut(&Run) + Send + 'static,
+    T: From<Due> + Send + 'static,
+{
     type Shared = ();
+    type Payload = T;
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
         let core = &armed.core;

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use crate::dispatch::Panics;
+use crate::dispatch::{Panics, Task};
 use crate::engine::{Engine, EngineRef};
 use crate::error::Refused;
 use crate::protocol::pulse::{Pulse, Verdict};
@@ -243,6 +243,7 @@ debug! { impl[] Heartbeat[] {
 
 impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
     type Shared = Beats;
+    type Payload = Task;
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
         let Beats { pulse, timeout_ns } = &armed.shared;

@@ -47,6 +47,7 @@
 //! - They allocate when they are started, and not for the runs that follow.
 //! - Runs need not happen on the engine's own threads: the [handler](crate::Handler) may run the
 //!   tasks elsewhere.
+//! - Periodics are also for engines of other payloads: [`Schedule::start_with`].
 
 // `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`. The
 // periodic is in `schedule` and `handle`; the retry in `backoff`, `retry`, `trying` and `attempt`;
@@ -63,6 +64,7 @@ mod schedule;
 mod trying;
 
 pub use crate::protocol::End;
+pub use armed::Due;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
 pub use error::{StartError, StartReason};

@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineRef, When};
 use crate::error::Refused;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::time::{Clock, next_on_grid, saturating_ns};
 
-use super::armed::Armed;
+use super::armed::{Armed, Due};
 use super::handle::PeriodicBody;
 use super::{Periodic, Run, StartError, StartReason};
 
@@ -272,6 +273,73 @@ impl Schedule {
     where
         F: FnMut(&Run) + Send + 'static,
     {
+        self.start_on(engine, task, |_| ())
+    }
+
+    /// As [`start`](Schedule::start), on an engine of other payloads: one of them carries what is
+    /// [`Due`], and the engine's handler [runs](Due::run) it. `keep` gets the handle before the
+    /// first run can begin: for a task that finds its own handle. If this returns an error, that
+    /// handle is of a periodic that is over.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Builder, ManualClock};
+    /// use tickless::periodic::{Due, Periodic, Schedule};
+    ///
+    /// enum Timeout {
+    ///     Answer { request: u32 },
+    ///     Repeats(Due),
+    /// }
+    ///
+    /// impl From<Due> for Timeout {
+    ///     fn from(due: Due) -> Timeout {
+    ///         Timeout::Repeats(due)
+    ///     }
+    /// }
+    ///
+    /// let clock = ManualClock::new();
+    /// let engine = Builder::new().manual_clock(&clock).build_each(|timeout| match timeout {
+    ///     Timeout::Answer { request } => println!("no answer to {request}"),
+    ///     Timeout::Repeats(due) => due.run(),
+    /// })?;
+    /// let second = Duration::from_secs(1);
+    /// let mut kept: Option<Periodic> = None;
+    /// let flush = Schedule::fixed_rate(second);
+    /// flush.start_with(&engine, |_| println!("flush"), |periodic| kept = Some(periodic))?;
+    /// engine.schedule_detached(5 * second, Timeout::Answer { request: 7 })?;
+    /// engine.advance(10 * second)?;
+    /// assert_eq!(kept.expect("it has started").runs(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`start`](Schedule::start).
+    ///
+    /// # Panics
+    /// As [`start`](Schedule::start), and propagates a panic of `keep`, which starts nothing.
+    pub fn start_with<T, F>(
+        self,
+        engine: &Engine<T>,
+        task: F,
+        keep: impl FnOnce(Periodic),
+    ) -> Result<(), StartError<F>>
+    where
+        T: From<Due> + Send + 'static,
+        F: FnMut(&Run) + Send + 'static,
+    {
+        self.start_on(engine, task, keep).map(drop)
+    }
+
+    fn start_on<T, F>(
+        self,
+        engine: &Engine<T>,
+        task: F,
+        keep: impl FnOnce(Periodic),
+    ) -> Result<Periodic, StartError<F>>
+    where
+        T: From<Due> + Send + 'static,
+        F: FnMut(&Run) + Send + 'static,
+    {
         let Schedule { mut plan, first, is_spread } = self;
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
             return Err(Refused::new(StartReason::ZeroPeriod, task));
@@ -289,7 +357,9 @@ impl Schedule {
         plan.fit(id.tick());
         let Some(first_ns) = first_ns else { return Err(Refused::new(StartReason::NoRun, task)) };
         let first_ns = first_ns.saturating_add(phase_ns);
-        let armed = Armed::start(engine, id, first_ns, PeriodicBody { plan, task }, ());
+        let body = PeriodicBody { plan, task, payload: PhantomData };
+        let keep = |armed: &Arc<Armed<_>>| keep(Periodic { armed: armed.clone() });
+        let armed = Armed::start_with(engine, id, first_ns, body, (), keep);
         Ok(Periodic { armed: armed.map_err(|refused| refused.map(|body| body.task))? })
     }
 

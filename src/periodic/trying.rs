@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::dispatch::Panics;
+use crate::dispatch::{Panics, Task};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
@@ -65,6 +65,7 @@ where
     P: Iterator<Item = Duration> + Send + 'static,
 {
     type Shared = Answers<T, E>;
+    type Payload = Task;
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
         let core = &armed.core;
@@ -76,7 +77,7 @@ where
         let number = core.add_to_tally(1) as u32;
         let in_time = |timeout_ns| core.clock.now_ns().saturating_add(timeout_ns);
         let until_ns = self.timeout_ns.map(in_time);
-        if let Some(attempt) = Attempt::new(armed.clone(), number, until_ns) {
+        if let Some(attempt) = Attempt::new(armed.engine, armed.clone(), number, until_ns) {
             panics.run(|| (self.make)(&mut self.attempt, attempt));
         }
         Next::Answer

@@ -146,7 +146,7 @@ static void options_are_checked(void) {
     REFUSED(reach = 65);
     REFUSED(clock = 4);
     REFUSED(driver = 2);
-    REFUSED(reserved = 1);
+    REFUSED(precise_percent = 101);
     /* Before it opens descriptors, for which there would be too few. */
     CHECK(getrlimit(RLIMIT_NOFILE, &few) == 0);
     all = few.rlim_cur;

@@ -199,6 +199,7 @@ static void an_engine_with_threads_has_no_eventfd(void) {
     uint64_t next;
     OK(tickless_engine_new(NULL, &engine));
     RETURNS(TICKLESS_E_DRIVEN, tickless_eventfd(engine, 0));
+    RETURNS(TICKLESS_E_DRIVEN, tickless_pollable_fd(engine, 0));
     RETURNS(TICKLESS_E_DRIVEN, tickless_next_deadline_ns(engine, 0, &next));
     RETURNS(TICKLESS_E_DRIVEN, tickless_turn(engine, 0, 0, NULL));
     OK(tickless_engine_free(engine));
@@ -217,6 +218,64 @@ static void the_eventfds_are_closed_when_the_engine_is_freed(void) {
     OK(tickless_engine_free(engine));
     for (i = 0; i < 2; i++) {
         CHECK(fcntl(fds[i], F_GETFD) < 0);
+    }
+}
+
+/* Before the first turn, when a turn has left something, and when the bell rings; time by hand wakes
+ * nobody. */
+static void the_pollable_descriptor_is_readable_when_a_turn_is_needed_and_until_then(void) {
+    tickless_engine *engine = driven_engine(2, TICKLESS_CLOCK_MANUAL);
+    tickless_turn_info turned = {.size = sizeof turned};
+    int fd = tickless_pollable_fd(engine, 0), other = tickless_pollable_fd(engine, 1);
+    CHECK(fd >= 0 && other >= 0 && fd != other && fd != tickless_eventfd(engine, 0));
+    CHECK(tickless_pollable_fd(engine, 0) == fd);
+    OK(tickless_bind_thread(engine, 0));
+    CHECK(is_readable(fd, 0));
+    turn(engine, 0);
+    CHECK(!is_readable(fd, 0) && is_readable(other, 0));
+    OK(tickless_schedule(engine, MS, nothing, NULL, NULL, NULL));
+    CHECK(is_readable(fd, 0));
+    turn(engine, 0);
+    CHECK(!is_readable(fd, 0));
+    OK(tickless_schedule(engine, MS, nothing, NULL, NULL, NULL));
+    OK(tickless_clock_advance(engine, MS));
+    OK(tickless_turn(engine, 0, 1, &turned));
+    CHECK(turned.fired == 1 && is_readable(fd, 0));
+    OK(tickless_turn(engine, 0, 1, &turned));
+    turn(engine, 0);
+    CHECK(turned.fired == 1 && !is_readable(fd, 0));
+    OK(tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
+    CHECK(is_readable(fd, 0));
+    RETURNS(TICKLESS_E_NO_SHARD, tickless_pollable_fd(engine, 2));
+    OK(tickless_engine_free(engine));
+    CHECK(fcntl(fd, F_GETFD) < 0 && fcntl(other, F_GETFD) < 0);
+}
+
+/* By the system's clocks: without a timeout, and without a turn that finds nothing. */
+static void the_pollable_descriptor_becomes_readable_when_a_timer_is_due(void) {
+    const uint32_t clocks[] = {TICKLESS_CLOCK_SYSTEM, TICKLESS_CLOCK_EXACT, TICKLESS_CLOCK_BOOTTIME};
+    size_t i;
+    for (i = 0; i < 3; i++) {
+        tickless_engine *engine = driven_engine(1, clocks[i]);
+        struct count fired = COUNT_INIT;
+        tickless_timer far;
+        int fd = tickless_pollable_fd(engine, 0);
+        turn(engine, 0);
+        CHECK(!is_readable(fd, 0));
+        OK(tickless_schedule(engine, HOUR, nothing, NULL, NULL, &far));
+        turn(engine, 0);
+        CHECK(!is_readable(fd, 0));
+        OK(tickless_schedule(engine, 20 * MS, count_one, &fired, NULL, NULL));
+        turn(engine, 0);
+        while (count_now(&fired) == 0) {
+            CHECK(is_readable(fd, -1) == 1);
+            turn(engine, 0);
+        }
+        /* The hour is left. */
+        turn(engine, 0);
+        CHECK(!is_readable(fd, 0));
+        CHECK(tickless_timer_cancel(&far) == 1);
+        OK(tickless_engine_free(engine));
     }
 }
 
@@ -254,19 +313,58 @@ static void *run_loop(void *user_data) {
     }
 }
 
-static void no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps(void) {
+/* The same without a timeout. */
+static void *run_pollable_loop(void *user_data) {
+    struct loop *loop = user_data;
+    int fd = tickless_pollable_fd(loop->engine, 0);
+    while (count_now(&loop->fired) < loop->wanted) {
+        int code;
+        CHECK(is_readable(fd, -1) == 1);
+        code = tickless_turn(loop->engine, 0, 0, NULL);
+        CHECK(code == TICKLESS_OK || code == TICKLESS_E_STOPPED);
+    }
+    return NULL;
+}
+
+static void wake(void *(*run)(void *)) {
     struct loop loop = {driven_engine(1, TICKLESS_CLOCK_SYSTEM), COUNT_INIT, 2000};
     pthread_t thread;
     int i;
-    CHECK(pthread_create(&thread, NULL, run_loop, &loop) == 0);
+    CHECK(pthread_create(&thread, NULL, run, &loop) == 0);
     for (i = 0; i < 2000; i++) {
-        OK(tickless_schedule(loop.engine, 0, count_one, &loop.fired, NULL, NULL));
+        uint64_t delay_ns = i % 4 < 2 ? 0 : 100000;
+        OK(tickless_schedule(loop.engine, delay_ns, count_one, &loop.fired, NULL, NULL));
         if (i % 2 == 0) {
-            /* The loop is asleep or about to sleep: only the eventfd wakes it. */
+            /* The loop is asleep or about to sleep: only the descriptor wakes it. */
             count_wait(&loop.fired, i + 1);
         }
     }
     CHECK(pthread_join(thread, NULL) == 0);
+    OK(tickless_engine_free(loop.engine));
+}
+
+static void no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps(void) {
+    wake(run_loop);
+    wake(run_pollable_loop);
+}
+
+/* Whichever of two turns that overlap sets the descriptor's timer last. */
+static void no_wake_up_is_lost_between_loops_that_share_a_shard(void) {
+    struct loop loop = {driven_engine(1, TICKLESS_CLOCK_SYSTEM), COUNT_INIT, 1000};
+    pthread_t threads[2];
+    int i;
+    for (i = 0; i < 2; i++) {
+        CHECK(pthread_create(&threads[i], NULL, run_pollable_loop, &loop) == 0);
+    }
+    for (i = 0; i < 1000; i++) {
+        OK(tickless_schedule(loop.engine, 0, count_one, &loop.fired, NULL, NULL));
+        count_wait(&loop.fired, i + 1);
+    }
+    /* The last wakes the one that did not run it. */
+    OK(tickless_engine_stop(loop.engine, TICKLESS_NEVER, NULL, NULL));
+    for (i = 0; i < 2; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
     OK(tickless_engine_free(loop.engine));
 }
 
@@ -279,7 +377,10 @@ int main(void) {
     RUN(a_callback_cannot_drive_its_engine);
     RUN(an_engine_with_threads_has_no_eventfd);
     RUN(the_eventfds_are_closed_when_the_engine_is_freed);
+    RUN(the_pollable_descriptor_is_readable_when_a_turn_is_needed_and_until_then);
+    RUN(the_pollable_descriptor_becomes_readable_when_a_timer_is_due);
     RUN(a_time_to_sleep_is_rounded_up_for_poll);
     RUN(no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps);
+    RUN(no_wake_up_is_lost_between_loops_that_share_a_shard);
     return 0;
 }

@@ -78,9 +78,70 @@ static void threads_have_the_stack_and_call_the_hook_that_were_asked_for(void) {
     OK(tickless_engine_free(engine));
 }
 
+struct stuck {
+    struct count told;
+    uint64_t shard;
+    uint64_t since_ns;
+    char thread[32];
+};
+
+static void wait_until_told(void *user_data) {
+    count_wait(&((struct stuck *)user_data)->told, 1);
+}
+
+static void note_stuck(void *context, const tickless_stuck_info *info) {
+    struct stuck *stuck = context;
+    stuck->shard = info->shard;
+    stuck->since_ns = info->since_ns;
+    snprintf(stuck->thread, sizeof stuck->thread, "%s", info->thread);
+    count_add(&stuck->told, 1);
+}
+
+/* It goes on when the hook was called. */
+static void a_callback_that_is_stuck_is_told_of(void) {
+    tickless_options options;
+    struct stuck stuck = {COUNT_INIT, 7, 0, ""};
+    tickless_engine *engine;
+    uint64_t before, after;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.shards = 1;
+    options.takeover_ns = MS;
+    options.thread_name = "stuck";
+    options.on_stuck = note_stuck;
+    options.on_stuck_data = &stuck;
+    OK(tickless_engine_new(&options, &engine));
+    OK(tickless_now_ns(engine, &before));
+    OK(tickless_schedule(engine, 0, wait_until_told, &stuck, NULL, NULL));
+    count_wait(&stuck.told, 1);
+    OK(tickless_now_ns(engine, &after));
+    CHECK(stuck.shard == 0 && stuck.since_ns >= before && stuck.since_ns <= after);
+    CHECK(strncmp(stuck.thread, "stuck", 5) == 0);
+    OK(tickless_engine_free(engine));
+}
+
+static void a_precise_engine_fires_its_timers_and_none_is_early(void) {
+    tickless_options options;
+    struct count fired = COUNT_INIT;
+    tickless_engine *engine;
+    uint64_t before, after;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.precise_percent = 20;
+    OK(tickless_engine_new(&options, &engine));
+    OK(tickless_now_ns(engine, &before));
+    OK(tickless_schedule(engine, 1500000, count_one, &fired, NULL, NULL));
+    count_wait(&fired, 1);
+    OK(tickless_now_ns(engine, &after));
+    CHECK(after - before >= 1500000);
+    OK(tickless_engine_free(engine));
+}
+
 int main(void) {
     RUN(a_signal_goes_to_the_thread_that_waits_for_it);
     RUN(a_thread_that_makes_an_engine_takes_signals_as_before);
     RUN(threads_have_the_stack_and_call_the_hook_that_were_asked_for);
+    RUN(a_callback_that_is_stuck_is_told_of);
+    RUN(a_precise_engine_fires_its_timers_and_none_is_early);
     return 0;
 }

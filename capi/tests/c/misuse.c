@@ -38,7 +38,7 @@ static void no_option_is_a_panic(void) {
             tickless_engine *engine;
             uint32_t *const fields[] = {&options.slots,       &options.reach, &options.reapers_min,
                                         &options.reapers_max, &options.clock, &options.driver,
-                                        &options.shards,      &options.reserved};
+                                        &options.shards,      &options.precise_percent};
             int code;
             options.shards = 1;
             options.driver = TICKLESS_DRIVER_CALLER;

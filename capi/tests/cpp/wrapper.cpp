@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <poll.h>
+
 #include "check.hpp"
 #include "tickless.hpp"
 
@@ -156,6 +158,48 @@ static void a_timer_tells_its_state_and_its_deadline() {
     CHECK(thrown_by([&] { timer.deadline(); }) == TICKLESS_E_HANDLE);
 }
 
+static void a_loop_waits_for_one_descriptor_without_a_timeout() {
+    tickless::options options;
+    options.driver = TICKLESS_DRIVER_CALLER;
+    options.shards = 1;
+    tickless::engine engine(options);
+    pollfd waited = {engine.pollable_fd(0), POLLIN, 0};
+    CHECK(waited.fd != engine.eventfd(0) && waited.fd == engine.pollable_fd(0));
+    int count = 0;
+    engine.schedule_detached(2ms, [&] { count++; });
+    engine.schedule_detached(1h, [&] { count = 100; });
+    while (count == 0) {
+        CHECK(poll(&waited, 1, -1) == 1);
+        engine.turn(0);
+    }
+    engine.turn(0);
+    CHECK(count == 1 && poll(&waited, 1, 0) == 0);
+    CHECK(thrown_by([&] { engine.pollable_fd(1); }) == TICKLESS_E_NO_SHARD);
+}
+
+static void a_timer_that_repeats_keeps_its_state_and_ends_with_its_scope() {
+    auto engine = manual();
+    auto shared = std::make_shared<int>(0);
+    {
+        auto rate = engine.schedule_every(10ms, [shared, n = 0]() mutable { *shared = ++n; });
+        CHECK(engine.advance(1s) == 100 && *shared == 100 && rate.is_pending());
+        CHECK(rate.deadline() == engine.now() + 10ms);
+    }
+    CHECK(shared.use_count() == 1 && engine.advance(1s) == 0);
+    auto pauses = engine.schedule_with_pauses(10ms, [shared, &engine] {
+        tickless_clock_advance(engine.get(), 30000000);
+        ++*shared;
+    });
+    CHECK(engine.advance(10ms) == 1 && engine.advance(9ms) == 0 && engine.advance(1ms) == 1);
+    CHECK(pauses.cancel_wait() && !pauses.cancel_wait() && shared.use_count() == 1);
+    // Its own callback ends it.
+    tickless::scoped_timer own;
+    engine.schedule_every_into(own, 10ms, [&own, shared] { own = tickless::scoped_timer(); });
+    CHECK(engine.advance(1s) == 1 && shared.use_count() == 1);
+    CHECK(thrown_by([&] { (void)engine.schedule_every(0s, [shared] {}); }) == TICKLESS_E_ARGUMENT);
+    CHECK(shared.use_count() == 1 && engine.stats().unended == 0);
+}
+
 static void a_scope_ends_when_its_callback_has_returned() {
     tickless::engine engine;
     for (int i = 0; i < 200; i++) {
@@ -206,6 +250,8 @@ int main() {
     RUN(timers_move);
     RUN(times_are_those_of_chrono);
     RUN(a_timer_tells_its_state_and_its_deadline);
+    RUN(a_loop_waits_for_one_descriptor_without_a_timeout);
+    RUN(a_timer_that_repeats_keeps_its_state_and_ends_with_its_scope);
     RUN(a_scope_ends_when_its_callback_has_returned);
     RUN(threads_share_an_engine);
 }

@@ -43,8 +43,9 @@ pub enum Exchange<T> {
 pub enum LetGo {
     /// A list still reaches it.
     Listed,
-    /// The list had already let go: the entry is the caller's plain memory now.
-    Mine,
+    /// The list had already let go: the entry is the caller's plain memory now. Contains whether
+    /// the timer had fired.
+    Mine(bool),
     /// The timer is stranded: the entry is the caller's, and the payload is still in it.
     Stranded,
 }
@@ -171,9 +172,9 @@ impl<T> Entry<T> {
         match self.unhold() {
             None => LetGo::Listed,
             Some(before) if before.is_stranded() => LetGo::Stranded,
-            Some(_) => {
+            Some(before) => {
                 self.set_free();
-                LetGo::Mine
+                LetGo::Mine(before.phase() == Phase::Fired)
             }
         }
     }

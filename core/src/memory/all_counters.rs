@@ -302,6 +302,12 @@ impl Sums {
         self.get(Count::Fired).saturating_sub(self.get(Count::Rearmed))
     }
 
+    /// Timers that have fired and whose handle is still there. (A handle may have let go in the
+    /// middle of the sums, before its timer was counted.)
+    pub fn unended(&self) -> u64 {
+        (self.get(Count::Unended) as i64).max(0) as u64
+    }
+
     fn filed_and_seated(&self) -> u64 {
         self.get(Count::Filed).wrapping_add(self.get(Count::Seated))
     }

@@ -43,9 +43,12 @@ pub enum Count {
     /// Timers that fired for the engine's own code, which has scheduled them again: no task of the
     /// user has run.
     Rearmed,
+    /// Fired timers whose handle is still there: one more when such a timer fires, one less when
+    /// its handle lets go. A writer's own count wraps below zero.
+    Unended,
 }
 
-pub(super) const COUNTS: usize = Count::Rearmed as usize + 1;
+pub(super) const COUNTS: usize = Count::Unended as usize + 1;
 
 impl Count {
     /// All of them, in their order.
@@ -65,6 +68,7 @@ impl Count {
         Count::Saturated,
         Count::TakenOver,
         Count::Rearmed,
+        Count::Unended,
     ];
 
     /// When a reader reads it: what corrects other counts first, and what counts beginnings, which

@@ -91,10 +91,10 @@ pub unsafe fn let_go<T>(
     // SAFETY: the handle keeps the entry allocated, and the caller gives it up.
     match unsafe { entry.as_ref().let_go_of_handle() } {
         LetGo::Listed => None,
-        LetGo::Mine => {
+        LetGo::Mine(has_fired) => {
             // SAFETY: the list had already let go, so it is held here alone, and its payload is
             // out.
-            unsafe { release(entry, &mut producers) };
+            unsafe { release(entry, &mut producers, has_fired) };
             None
         }
         // SAFETY: this was its handle.
@@ -123,22 +123,27 @@ unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithPr
     // SAFETY: no list reaches it, and the caller had its handle.
     let payload = unsafe { entry.as_ref().disarm() };
     // SAFETY: as above, and the payload is out.
-    unsafe { release(entry, producers) };
+    unsafe { release(entry, producers, false) };
     payload
 }
 
-/// Gives memory to the thread or, if the engine is gone, to the allocator.
+/// Gives memory to the thread or, if the engine is gone, to the allocator. `has_fired`: its timer
+/// had fired before the handle let go.
 ///
 /// # Safety
 /// The caller alone holds the entry, whose payload is out, and gives it up.
 #[cold]
 #[inline(never)]
-unsafe fn release<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) {
+unsafe fn release<T>(
+    entry: NonNull<Entry<T>>,
+    producers: &mut impl WithProducer<T>,
+    has_fired: bool,
+) {
     // SAFETY: the caller holds it.
     let number = unsafe { entry.as_ref() }.engine();
     let is_kept = producers.with_producer(number, |producer, shared| {
         // SAFETY: passed on to the caller.
-        unsafe { producer.take_in(shared, entry) };
+        unsafe { producer.take_in(shared, entry, has_fired) };
         Deferred::NOTHING
     });
     if !is_kept {
@@ -199,7 +204,7 @@ impl<T, W: WithProducer<T>, const EXEMPT: bool> Drop for Vacated<T, W, EXEMPT> {
             // SAFETY: this thread vacated the entry and gives it up here.
             if unsafe { entry.as_ref().let_go() } {
                 // SAFETY: the list had already let go, so it is held here alone; it is vacant.
-                unsafe { release(entry, &mut self.producers) };
+                unsafe { release(entry, &mut self.producers, false) };
             }
         }
     }

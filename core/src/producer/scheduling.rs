@@ -212,12 +212,21 @@ impl<T> Producer<T> {
         self.cache.counters.add(Count::Rearmed, 1);
     }
 
-    /// Adds an entry's memory to the free list.
+    /// Adds an entry's memory to the free list, and counts the end of a timer that had fired.
     ///
     /// # Safety
     /// The caller alone holds `entry`, which belongs to the engine of `shared`, and gives it up.
     /// Its payload is out.
-    pub(super) unsafe fn take_in(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn take_in(
+        &mut self,
+        shared: &Shared<T>,
+        entry: NonNull<Entry<T>>,
+        has_fired: bool,
+    ) {
+        if has_fired {
+            // One less.
+            self.cache.counters.add(Count::Unended, u64::MAX);
+        }
         // SAFETY: passed on to the caller.
         unsafe { self.cache.free_list.put(shared, entry) };
     }

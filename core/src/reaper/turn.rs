@@ -246,6 +246,7 @@ impl<'a, T> Reaper<'a, T> {
         due: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
+        owner.count_held();
         in_hand.fill(owner.batch(), opened);
         self.shard.publish_first(owner.next_opening());
         let counters = self.counters(&owner);

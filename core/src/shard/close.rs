@@ -44,6 +44,7 @@ impl<T> Shard<T> {
             return Vec::new();
         }
         owner.closed = true;
+        owner.count_held();
         let mut returned = taken_out(owner);
         self.wheel.close();
         self.close_notices();
@@ -65,6 +66,8 @@ impl<T> Shard<T> {
             // SAFETY: closing made the whole bucket the owner's.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
+        // The others have not fired.
+        owner.held = 0;
         owner.heap = ArmedHeap::default();
         self.publish_first(Tick::NEVER);
         owner.free_list.clear(shared);

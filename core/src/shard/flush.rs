@@ -285,6 +285,8 @@ impl<T> Owner<T> {
         if taken.mine {
             // SAFETY: no handle is left, so it is held here alone, and the payload is out.
             unsafe { self.free_list.put(shared, entry) };
+        } else {
+            self.held += 1;
         }
     }
 

@@ -3,6 +3,7 @@
 //! *Owner*: the thread that holds the shard's lock: the reaper's, or the caller that drives the
 //! shard. The same role opens buckets, sweeps and closes (STOP).
 
+use std::mem;
 use std::ptr::{self, NonNull};
 
 use crate::dispatch::Payloads;
@@ -47,6 +48,8 @@ pub struct Owner<T> {
     pub(super) counters: Arc<Counters>,
     /// Payloads that are due and not yet handed over.
     pub(super) batch: Payloads<T>,
+    /// How many of them have a handle, and are not counted yet.
+    pub(super) held: u64,
     pub(super) closed: bool,
     /// Which lane is next.
     turn: usize,
@@ -91,6 +94,7 @@ impl<T> Owner<T> {
             free_list: FreeList::new(shared, index),
             counters: shared.all_counters.claim(),
             batch: Payloads::new(),
+            held: 0,
             turn: 0,
             #[cfg(test)]
             visits: 0,
@@ -100,6 +104,11 @@ impl<T> Owner<T> {
     /// Payloads that are due and wait to be handed over.
     pub fn batch(&mut self) -> &mut Payloads<T> {
         &mut self.batch
+    }
+
+    /// Counts those of the batch that have a handle: they have fired.
+    pub fn count_held(&mut self) {
+        self.counters.add(Count::Unended, mem::take(&mut self.held));
     }
 
     /// Sets how many entries the next turn may look at; `usize::MAX`: no bound.

@@ -133,6 +133,7 @@ impl Serialize for Stats {
             "cancelled": self.cancelled,
             "reset": self.reset,
             "fired": self.fired,
+            "unended": self.unended,
             "returned": self.returned,
             "pending": self.pending,
             "cascaded": self.cascaded,

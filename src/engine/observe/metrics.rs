@@ -39,6 +39,7 @@ use super::Stats;
 /// | `tickless_takeovers_total` | counter | times | [`Stats::takeovers`] |
 /// | `tickless_wake_ups_total` | counter | times | [`Stats::wake_ups`] |
 /// | `tickless_timers_pending` | gauge | timers | [`Stats::pending`] |
+/// | `tickless_timers_unended` | gauge | timers | [`Stats::unended`] |
 /// | `tickless_entries_dead` | gauge | entries | [`Stats::dead`] |
 /// | `tickless_shards` | gauge | shards | [`Engine::shards`] |
 /// | `tickless_shards_saturated` | gauge | shards | [`Stats::saturated`] |
@@ -116,8 +117,9 @@ const COUNTERS: [(&str, &str, ReadCounter); 12] = [
 ];
 
 /// Each gauge's name, its description, and how to read it.
-const GAUGES: [(&str, &str, ReadGauge); 7] = [
+const GAUGES: [(&str, &str, ReadGauge); 8] = [
     ("tickless_timers_pending", "Timers pending.", |s, _| s.pending as f64),
+    ("tickless_timers_unended", "Fired timers that are still held.", |s, _| s.unended as f64),
     ("tickless_entries_dead", "Cancelled entries not swept yet.", |s, _| s.dead as f64),
     ("tickless_shards", "Shards.", |_, shards| shards.len() as f64),
     ("tickless_shards_saturated", "Shards that are saturated.", |s, _| s.saturated as f64),

@@ -64,6 +64,9 @@ pub struct Stats {
     pub reset: u64,
     /// Timers handed over, but not those of heartbeats that were armed again.
     pub fired: u64,
+    /// Timers that have fired and whose handle is still there, of tasks and of what the engine's
+    /// own code waits for. Their memory serves no other timer.
+    pub unended: u64,
     /// Payloads returned because the engine stopped.
     pub returned: u64,
     /// Timers pending: those that wait, and those that are due and were not handed over yet.
@@ -110,6 +113,7 @@ impl Stats {
             cancelled: sums.get(Count::Cancelled),
             reset: sums.get(Count::Reset),
             fired: sums.fired(),
+            unended: sums.unended(),
             returned: sums.get(Count::Returned),
             pending: sums.pending(),
             cascaded: sums.get(Count::Cascaded),
@@ -139,6 +143,7 @@ impl fmt::Display for Stats {
             ("fired", self.fired),
             ("- panicked", self.panicked),
             ("- slow", self.slow),
+            ("- and still held", self.unended),
             ("returned", self.returned),
             ("pending", self.pending),
             ("cascaded", self.cascaded),

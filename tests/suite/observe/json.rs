@@ -31,7 +31,7 @@ fn storied() -> Engine {
 fn statistics_are_written_as_documented() {
     let text = serde_json::to_string(&storied().stats()).unwrap();
     let expected = [
-        r#"{"scheduled":6,"seated":0,"cancelled":1,"reset":0,"fired":1,"returned":0,"#,
+        r#"{"scheduled":6,"seated":0,"cancelled":1,"reset":0,"fired":1,"unended":0,"returned":0,"#,
         r#""pending":4,"cascaded":0,"dead":0,"panicked":0,"slow":0,"saturations":1,"#,
         r#""takeovers":0,"stuck":0,"overdue_ns":0,"saturated":0,"wake_ups":0,"#,
         r#""lateness":{"count":1,"p50_ns":500000000,"p99_ns":500000000,"#,

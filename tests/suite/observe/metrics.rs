@@ -104,6 +104,7 @@ fn every_number_is_published_under_its_name_and_the_engines() {
     for name in [
         "timers_returned_total",
         "wake_ups_total",
+        "timers_unended",
         "entries_dead",
         "shards_saturated",
         "takeovers_total",
@@ -113,7 +114,7 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         assert_eq!(value(&published, name), 0.0, "{name}");
     }
     // And the histograms of two shards.
-    assert_eq!(published.len(), numbers.len() + 1 + 7 + 2);
+    assert_eq!(published.len(), numbers.len() + 1 + 8 + 2);
 }
 
 #[test]
@@ -188,7 +189,7 @@ fn every_metric_is_described_and_has_a_unit() {
     let (engine, _clock) = manual(1);
     let _metrics = metrics::with_local_recorder(&recorder, || engine.metrics());
     let all = snapshotter.snapshot().into_vec();
-    assert_eq!(all.len(), 12 + 7 + 1);
+    assert_eq!(all.len(), 12 + 8 + 1);
     for (key, unit, text, _) in all {
         let name = key.key().name();
         let is_time = name.ends_with("_seconds");

@@ -25,9 +25,9 @@ fn manual() -> (Engine<u64>, ManualClock) {
 }
 
 /// All but the lateness, which has tests of its own.
-fn counts(engine: &Engine<u64>) -> [(&'static str, u64); 10] {
+fn counts(engine: &Engine<u64>) -> [(&'static str, u64); 11] {
     let Stats { scheduled, seated, cancelled, reset, fired, .. } = engine.stats();
-    let Stats { returned, pending, cascaded, panicked, wake_ups, .. } = engine.stats();
+    let Stats { returned, pending, cascaded, panicked, wake_ups, unended, .. } = engine.stats();
     [
         ("scheduled", scheduled),
         ("seated", seated),
@@ -39,13 +39,14 @@ fn counts(engine: &Engine<u64>) -> [(&'static str, u64); 10] {
         ("cascaded", cascaded),
         ("panicked", panicked),
         ("wake-ups", wake_ups),
+        ("unended", unended),
     ]
 }
 
 /// Asserts which counts have moved since `before`, and by how much; the others have not.
 fn assert_moved(
     engine: &Engine<u64>,
-    before: &mut [(&'static str, u64); 10],
+    before: &mut [(&'static str, u64); 11],
     expected: &[(&str, i64)],
 ) {
     let now = counts(engine);
@@ -75,9 +76,9 @@ fn each_operation_moves_its_own_counts_and_no_others() {
 
     clock.advance(MS * 3);
     assert_eq!(engine.turn(0).unwrap().fired, 1);
-    assert_moved(&engine, before, &[("fired", 1), ("pending", -1)]);
+    assert_moved(&engine, before, &[("fired", 1), ("pending", -1), ("unended", 1)]);
     assert!(handle.reset(MS).is_err() && !handle.cancel());
-    assert_moved(&engine, before, &[]);
+    assert_moved(&engine, before, &[("unended", -1)]);
 
     (0..4).for_each(|payload| engine.schedule_detached(MS * 100, payload).unwrap());
     // One takes the seat that the second reset left behind, in a bucket that opens early.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickless::periodic::{End, Periodic, Run, Schedule, StartReason};
-use tickless::{Engine, ManualClock};
+use tickless::periodic::{Due, End, Periodic, Run, Schedule, StartReason};
+use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -284,6 +284,78 @@ fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
     let error = bench.engine.every(MS, task).unwrap_err();
     assert_eq!(error.reason(), StartReason::Stopped);
     drop(error.into_payload());
+}
+
+/// A payload of a user's, beside what repeats.
+enum Payload {
+    Once(&'static str),
+    Repeats(Due),
+}
+
+impl From<Due> for Payload {
+    fn from(due: Due) -> Payload {
+        Payload::Repeats(due)
+    }
+}
+
+/// An engine of such payloads, which drops what repeats if `drops` says so.
+fn typed(drops: bool) -> (Engine<Payload>, Arc<Mutex<Vec<&'static str>>>) {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let told = log.clone();
+    let builder = Builder::new().shards(1).max_pending(2).manual_clock(&ManualClock::new());
+    let engine = builder.build_each(move |payload| match payload {
+        Payload::Once(what) => told.lock().unwrap().push(what),
+        Payload::Repeats(due) if drops => drop(due),
+        Payload::Repeats(due) => due.run(),
+    });
+    (engine.unwrap(), log)
+}
+
+#[test]
+fn a_periodic_runs_on_an_engine_of_other_payloads_and_finds_its_own_handle() {
+    let (engine, log) = typed(false);
+    let (own, told) = (Arc::new(Mutex::new(None::<Periodic>)), log.clone());
+    let kept = own.clone();
+    let task = move |run: &Run| {
+        told.lock().unwrap().push("again");
+        if run.number() == 3 {
+            assert!(own.lock().unwrap().take().expect("it was kept first").cancel());
+        }
+    };
+    let schedule = Schedule::fixed_rate(MS).starting(Duration::ZERO);
+    schedule.start_with(&engine, task, |periodic| *kept.lock().unwrap() = Some(periodic)).unwrap();
+    engine.schedule_detached(MS * 2, Payload::Once("once")).unwrap();
+    assert_eq!(engine.advance(MS * 10).unwrap(), 4);
+    let mut log = log.lock().unwrap().clone();
+    assert_eq!(log.len(), 4);
+    log.retain(|what| *what == "again");
+    assert_eq!(log.len(), 3);
+    assert_eq!(engine.len(), 0);
+    assert_eq!(engine.stats().unended, 0);
+}
+
+#[test]
+fn a_periodic_whose_payload_a_handler_drops_ends_as_with_its_engine() {
+    let (engine, _log) = typed(true);
+    let mut kept = None;
+    Schedule::fixed_rate(MS).start_with(&engine, |_| (), |periodic| kept = Some(periodic)).unwrap();
+    assert_eq!(engine.advance(MS * 10).unwrap(), 1);
+    let periodic = kept.expect("it has started");
+    assert_eq!((periodic.runs(), periodic.end()), (0, Some(End::Stopped)));
+}
+
+#[test]
+fn the_handle_of_a_periodic_that_was_refused_is_of_one_that_is_over() {
+    let (engine, _log) = typed(false);
+    for _ in 0..2 {
+        engine.schedule_detached(MS, Payload::Once("full")).unwrap();
+    }
+    let mut kept = None;
+    let error = Schedule::fixed_rate(MS)
+        .start_with(&engine, |_| (), |periodic| kept = Some(periodic))
+        .unwrap_err();
+    assert_eq!(error.reason(), StartReason::Full);
+    assert_eq!(kept.expect("it was kept first").end(), Some(End::Full));
 }
 
 #[test]

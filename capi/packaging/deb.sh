@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Makes Debian packages of the C library, in a copy of the tracked files: capi/packaging/deb.sh OUT.
+# Needs debhelper, and a cargo in the path: Debian's own may be too old, so that it is no build
+# dependency. With DEB_BUILD_OPTIONS=noopt, the library is not optimized: for tests.
+set -euo pipefail
+
+[ $# = 1 ] && [ -n "$1" ] && [ "${1#-}" = "$1" ] || {
+    echo "usage: capi/packaging/deb.sh OUT" >&2
+    exit 2
+}
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+tree=$work/tickless-$version
+mkdir "$tree"
+git ls-files -z | xargs -0 cp --parents -P -t "$tree"
+cp -r capi/packaging/debian "$tree"
+date=$(git log -1 --format=%cD)
+printf 'tickless (%s) unstable; urgency=medium\n\n  * Built from the repository.\n\n -- %s  %s\n' "$version" \
+    "$(sed -n 's/^Maintainer: //p' capi/packaging/debian/control)" "$date" >"$tree/debian/changelog"
+(cd "$tree" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps)
+cp "$work"/*.deb "$work"/*.changes "$work"/*.buildinfo "$out"
+ls "$out"

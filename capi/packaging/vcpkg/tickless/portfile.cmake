@@ -1,0 +1,22 @@
+# The port lies in the repository that it builds: use it with --overlay-ports.
+get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
+find_program(CARGO cargo PATHS "$ENV{HOME}/.cargo/bin" REQUIRED)
+get_filename_component(CARGO_FOLDER "${CARGO}" DIRECTORY)
+vcpkg_add_to_path("${CARGO_FOLDER}")
+
+vcpkg_execute_required_process(
+    COMMAND "${SOURCE_PATH}/capi/install.sh" "${CURRENT_PACKAGES_DIR}"
+    WORKING_DIRECTORY "${SOURCE_PATH}"
+    LOGNAME "build-${TARGET_TRIPLET}-rel"
+)
+if(NOT DEFINED VCPKG_BUILD_TYPE OR VCPKG_BUILD_TYPE STREQUAL "debug")
+    vcpkg_execute_required_process(
+        COMMAND "${SOURCE_PATH}/capi/install.sh" "${CURRENT_PACKAGES_DIR}/debug" --dev
+        WORKING_DIRECTORY "${SOURCE_PATH}"
+        LOGNAME "build-${TARGET_TRIPLET}-dbg"
+    )
+    file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
+endif()
+vcpkg_cmake_config_fixup(PACKAGE_NAME tickless CONFIG_PATH lib/cmake/tickless)
+vcpkg_fixup_pkgconfig()
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE-MIT" "${SOURCE_PATH}/LICENSE-APACHE")

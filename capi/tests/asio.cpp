@@ -1,0 +1,141 @@
+// C++20, asio: waits with handlers, futures and coroutines, on executors of asio's. (Beside tests/cpp,
+// since it needs Debian's libasio-dev.)
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <asio.hpp>
+
+#include "check.hpp"
+#include "tickless_asio.hpp"
+
+using namespace std::chrono_literals;
+
+static tickless::engine manual(std::uint64_t max_pending = 0) {
+    tickless::options options;
+    options.clock = TICKLESS_CLOCK_MANUAL;
+    options.shards = 1;
+    options.max_pending = max_pending;
+    return tickless::engine(options);
+}
+
+static void a_handler_runs_in_the_loop_and_keeps_it_running() {
+    asio::io_context loop;
+    tickless::engine engine;
+    const auto here = std::this_thread::get_id();
+    int ran = 0;
+    auto moved = std::make_unique<int>(7);
+    tickless::async_sleep(loop.get_executor(), engine, 2ms,
+                          [&, moved = std::move(moved)](asio::error_code code) {
+                              CHECK(!code && *moved == 7 && std::this_thread::get_id() == here);
+                              ran++;
+                          });
+    CHECK(ran == 0);
+    // It ends when the handler has run, since a wait counts as work.
+    loop.run();
+    CHECK(ran == 1);
+}
+
+static void a_cancellation_slot_ends_a_wait() {
+    asio::io_context loop;
+    auto engine = manual();
+    asio::cancellation_signal signal;
+    int aborted = 0, fired = 0;
+    auto handler = [&](asio::error_code code) {
+        aborted += code == asio::error::operation_aborted;
+        fired += !code;
+    };
+    auto sleep = [&](tickless::when when) {
+        tickless::async_sleep(loop.get_executor(), engine, when,
+                              asio::bind_cancellation_slot(signal.slot(), handler));
+    };
+    sleep(1h);
+    CHECK(engine.stats().pending == 1);
+    signal.emit(asio::cancellation_type::total);
+    CHECK(engine.stats().pending == 0 && aborted == 0);
+    loop.run();
+    CHECK(aborted == 1 && fired == 0);
+    // Too late.
+    sleep(1ms);
+    engine.advance(1ms);
+    signal.emit(asio::cancellation_type::total);
+    loop.restart();
+    loop.run();
+    signal.emit(asio::cancellation_type::total);
+    CHECK(aborted == 1 && fired == 1 && engine.stats().unended == 0);
+}
+
+static void a_wait_ends_with_its_engine_and_when_it_is_refused() {
+    asio::io_context loop;
+    int aborted = 0;
+    auto handler = [&](asio::error_code code) { aborted += code == asio::error::operation_aborted; };
+    {
+        auto engine = manual(1);
+        tickless::async_sleep(loop.get_executor(), engine, 1h, handler);
+        tickless::async_sleep(loop.get_executor(), engine, 1h, handler);
+        loop.run_one();
+        CHECK(aborted == 1);
+        engine.stop();
+        tickless::async_sleep(loop.get_executor(), engine, 1h, handler);
+    }
+    loop.run();
+    CHECK(aborted == 3);
+}
+
+static asio::awaitable<void> nap(tickless::engine &engine, int naps, int &done) {
+    auto executor = co_await asio::this_coro::executor;
+    for (int i = 0; i < naps; i++) {
+        co_await tickless::async_sleep(executor, engine, 10us, asio::use_awaitable);
+    }
+    done++;
+}
+
+static void coroutines_and_futures_wait() {
+    tickless::options options;
+    options.tick_ns = 10000;
+    tickless::engine engine(options);
+    asio::io_context loop;
+    int done = 0;
+    for (int i = 0; i < 200; i++) {
+        asio::co_spawn(loop, nap(engine, 10, done), asio::detached);
+    }
+    loop.run();
+    CHECK(done == 200);
+    asio::thread_pool pool(2);
+    std::vector<std::future<void>> waits;
+    for (int i = 0; i < 200; i++) {
+        waits.push_back(tickless::async_sleep(pool.get_executor(), engine, 1us * i, asio::use_future));
+    }
+    for (auto &wait : waits) {
+        wait.get();
+    }
+    pool.join();
+}
+
+static asio::awaitable<void> hang(tickless::engine &engine) {
+    auto executor = co_await asio::this_coro::executor;
+    co_await tickless::async_sleep(executor, engine, 1h, asio::use_awaitable);
+}
+
+static void a_coroutine_is_cancelled_while_it_sleeps() {
+    asio::io_context loop;
+    auto engine = manual();
+    asio::cancellation_signal signal;
+    bool threw = false;
+    asio::co_spawn(loop, hang(engine), asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr error) {
+                       threw = error != nullptr;
+                   }));
+    loop.poll();
+    CHECK(engine.stats().pending == 1);
+    signal.emit(asio::cancellation_type::terminal);
+    loop.run();
+    CHECK(threw && engine.stats().pending == 0);
+}
+
+int main() {
+    RUN(a_handler_runs_in_the_loop_and_keeps_it_running);
+    RUN(a_cancellation_slot_ends_a_wait);
+    RUN(a_wait_ends_with_its_engine_and_when_it_is_refused);
+    RUN(coroutines_and_futures_wait);
+    RUN(a_coroutine_is_cancelled_while_it_sleeps);
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# The packages of the C library (capi/packaging): a prefix with nothing but what was installed builds the
+# examples by Meson; so do Meson's subproject, Debian's packages and Conan's, each with a program that
+# runs. vcpkg's port is read, since vcpkg itself comes from elsewhere.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+LIMIT=1200
+need_command meson meson ninja-build
+need_command pkg-config pkg-config
+need_command dpkg-buildpackage dpkg-dev
+need_command dh debhelper
+
+out="$(mktemp -d)"
+trap 'rm -rf "$out"' EXIT
+
+# What is installed, found by pkg-config, in an environment that has no Rust.
+capi/install.sh "$out/prefix" --dev
+mkdir "$out/bin"
+for command in sh cc ar as ld pkg-config meson ninja python3; do
+    ln -s "$(command -v "$command")" "$out/bin/$command"
+done
+cp -r capi/examples "$out/examples"
+readme() {
+    sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" capi/README.md
+}
+mkdir "$out/readme"
+sed -n '/^```c$/,/^```$/{/^```/d;p}' capi/README.md >"$out/readme/example.c"
+readme meson >"$out/readme/meson.build"
+for project in examples readme; do
+    timeout "$LIMIT" env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig" LC_ALL=C.UTF-8 \
+        sh -euc "if command -v cargo; then exit 1; fi
+            cd '$out/$project'
+            meson setup build
+            ninja -C build" >"$out/log" 2>&1 || { cat "$out/log" && fail "Meson does not build $project"; }
+    echo "passed: Meson with what is installed, $project"
+done
+(cd "$out/examples" && meson test -C build >"$out/log" 2>&1) || { cat "$out/log" && fail "an example fails"; }
+(cd "$out/readme" && build/example) || fail "the README's project does not run"
+
+# As a subproject: a copy of the tracked files stands for what the wrap fetches.
+program=$out/program tree=$out/program/subprojects/tickless
+mkdir -p "$tree"
+cp "$out/readme"/{example.c,meson.build} "$program"
+git ls-files -z | xargs -0 cp --parents -P -t "$tree"
+cp -r capi/packaging/meson/* "$program/subprojects"
+cp "$program/subprojects/packagefiles/tickless/meson.build" "$tree"
+(
+    cd "$program"
+    meson setup build --wrap-mode=forcefallback
+    CARGO_TARGET_DIR=$OLDPWD/target ninja -C build
+) >"$out/log" 2>&1 || { cat "$out/log" && fail "Meson does not build the subproject"; }
+"$program/build/example" || fail "the program with the subproject does not run"
+echo "passed: Meson with the subproject"
+
+# Debian's packages, taken apart, are a prefix; lintian finds no error.
+DEB_BUILD_OPTIONS=noopt CARGO_TARGET_DIR=$PWD/target capi/packaging/deb.sh "$out/deb" >"$out/log" 2>&1 ||
+    { cat "$out/log" && fail "the Debian packages are not built"; }
+for package in "$out"/deb/*.deb; do
+    dpkg-deb --extract "$package" "$out/debian"
+done
+config=$(find "$out/debian" -name tickless.pc)
+libdir=$(dirname "$(dirname "$config")")
+read -ra line < <(PKG_CONFIG_PATH=${config%/*} pkg-config --cflags --libs tickless)
+cc "$out/readme/example.c" "${line[@]}" -o "$out/packaged"
+LD_LIBRARY_PATH=$libdir "$out/packaged" || fail "a program with the Debian packages does not run"
+if has_command lintian lintian; then
+    # An archive that is not optimized has sections for debuggers; there is no address to write to.
+    lintian --fail-on error --suppress-tags bogus-mail-host,unstripped-static-library \
+        "$out"/deb/*.changes
+else
+    leave_out "lintian"
+fi
+echo "passed: Debian's packages"
+
+# Conan, in an environment of its own.
+if python3 -m venv "$out/venv" && "$out/venv/bin/pip" install --quiet conan; then
+    export CONAN_HOME=$out/conan
+    conan=$out/venv/bin/conan
+    {
+        need_command cmake cmake
+        "$conan" profile detect
+        for shared in False True; do
+            CARGO_TARGET_DIR=$PWD/target "$conan" create capi/packaging/conan -s build_type=Debug \
+                -o "tickless/*:shared=$shared"
+        done
+    } >"$out/log" 2>&1 || { cat "$out/log" && fail "Conan does not build the package"; }
+    rm -rf capi/packaging/conan/test_package/build capi/packaging/conan/test_package/CMakeUserPresets.json
+    echo "passed: Conan"
+else
+    leave_out "conan"
+fi
+
+# vcpkg's port: its JSON, and its code with vcpkg's functions replaced.
+python3 -m json.tool capi/packaging/vcpkg/tickless/vcpkg.json >/dev/null
+need_command cmake cmake
+cat >"$out/port.cmake" <<'EOF'
+foreach(name add_to_path execute_required_process cmake_config_fixup fixup_pkgconfig install_copyright)
+    function(vcpkg_${name})
+        message(STATUS "vcpkg_${name} ${ARGN}")
+    endfunction()
+endforeach()
+set(CURRENT_PACKAGES_DIR "${OUT}/vcpkg")
+set(TARGET_TRIPLET x64-linux)
+include("${PORT}")
+if(NOT EXISTS "${SOURCE_PATH}/capi/install.sh")
+    message(FATAL_ERROR "the port does not find the repository: ${SOURCE_PATH}")
+endif()
+EOF
+cmake -DOUT="$out" -DPORT="$PWD/capi/packaging/vcpkg/tickless/portfile.cmake" -P "$out/port.cmake"
+leave_out "vcpkg, which is no package of Debian's or PyPI's: its port was read, and not built"
