@@ -3,8 +3,8 @@
 //!
 //! *Owner*: the thread of the test. Another one may file on the shard with a producer of its own.
 //!
-//! *Invariant*: the shard is closed before the bench goes, which [`Shared::new`] asks for. What else
-//! it asks for is the test's to keep.
+//! *Invariant*: the shard is closed before the bench goes, which [`Shared::new`] asks for. What
+//! else it asks for is the test's to keep.
 
 use std::ptr::NonNull;
 use std::time::Duration;
