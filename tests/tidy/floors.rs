@@ -14,10 +14,11 @@ enum From {
 /// A crate's modules, each with its floor and what it may import.
 type House = [(&'static str, u8, From)];
 
-/// What the house of a crate stands on.
+/// Where the files of the core are.
 const CORE: &str = "core/src/";
 
-/// The core, which imports nothing of `tickless`: the compiler sees to that.
+/// The core, which imports nothing of `tickless`: the compiler sees to that. `bench` is for tests:
+/// nothing imports it.
 const CORE_HOUSE: &House = &[
     ("bench", 5, From::Below),
     ("reaper", 4, From::Below),
