@@ -45,7 +45,9 @@
 //!
 //! The engine's reaper calls the wakers, in a thread of its own, which the runtime's threads then
 //! hear of. An engine that a task of the runtime serves ([`Engine::drive`](crate::Engine::drive))
-//! has no such thread: waking costs less CPU time, and sleeps are as punctual as the runtime is.
+//! has no such thread: waking costs less CPU time, and sleeps are as punctual as the runtime is. On
+//! tokio that is one line at the beginning of the program (feature `tokio`):
+//! `Engine::set_global(Engine::builder().build_on_tokio()?)?`.
 //!
 //! # Cost
 //!
