@@ -4,7 +4,7 @@ use plotters::prelude::*;
 
 use crate::error::BenchError;
 #[cfg(test)]
-use crate::{registry::ALL, workload::Kind};
+use crate::{kind::Kind, registry::ALL};
 
 /// Of a figure, in pixels.
 pub(super) const SIZE: (u32, u32) = (960, 560);
@@ -19,6 +19,7 @@ pub(super) fn colour(contender: &str) -> RGBColor {
         "tokio" => (30, 90, 200),
         "tokio-threads" => (90, 170, 240),
         "tokio-alt" => (20, 50, 110),
+        "tokio-alt-threads" => (110, 130, 170),
         "delay-queue" => (20, 140, 110),
         "hhwt" => (140, 190, 60),
         "pingora" => (120, 60, 160),

@@ -8,9 +8,10 @@ mod pick;
 
 use serde_json::Value;
 
+use crate::book::Book;
 use crate::error::BenchError;
-use crate::perf::{Book, short};
 use crate::record::Record;
+use crate::sample::short;
 use bars::Bars;
 use curves::{Axis, Curve, Curves};
 use pick::{by_contender, median, thread_counts};
@@ -174,7 +175,7 @@ fn threads_label(threads: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::Kept;
+    use crate::book::Kept;
     use serde_json::json;
 
     fn record(contender: &str, workload: &str, extra: &Value) -> Record {
