@@ -11,7 +11,7 @@ use std::time::Duration;
 use hyper::rt::Timer;
 use tickless::future::{HyperTimer, Sleep};
 use tickless::keyed::KeyedTimers;
-use tickless::{Engine, ManualClock};
+use tickless::{Driver, Engine, ManualClock};
 
 use crate::OPERATIONS;
 use crate::stage::{ROUNDS, Range, delays};
@@ -98,30 +98,30 @@ impl Keyed {
 impl Sleeps {
     /// Nothing but seats.
     pub(crate) fn with_seats() -> Sleeps {
-        Sleeps::after(Sleeps::poll_and_drop)
+        Sleeps::after(Sleeps::poll_and_drop, engine())
     }
 
-    /// The same, after requests.
+    /// The same, after requests, by the system's clock.
     pub(crate) fn with_heads() -> Sleeps {
-        Sleeps::after(Sleeps::head)
+        let builder = Engine::builder().driver(Driver::Caller).shards(1);
+        Sleeps::after(Sleeps::head, builder.build().expect("it is valid"))
     }
 
-    /// The same.
+    /// The same by a clock moved by hand.
     pub(crate) fn with_timeouts() -> Sleeps {
-        Sleeps::after(Sleeps::limit)
+        Sleeps::after(Sleeps::limit, engine())
     }
 
     /// Sleeps that are pending, and were moved before.
     pub(crate) fn with_connections() -> Sleeps {
-        let mut sleeps = Sleeps::after(Sleeps::poll_and_drop);
+        let mut sleeps = Sleeps::after(Sleeps::poll_and_drop, engine());
         sleeps.idle = sleeps.delays.iter().map(|&delay| sleeps.engine.sleep(delay)).collect();
         (0..ROUNDS).for_each(|_| sleeps.move_each());
         sleeps.before = sleeps.engine.stats().reset;
         sleeps
     }
 
-    fn after(operation: fn(&mut Sleeps)) -> Sleeps {
-        let engine = engine();
+    fn after(operation: fn(&mut Sleeps), engine: Engine) -> Sleeps {
         let timer = HyperTimer::new(&engine);
         let (delays, idle) = (delays(DELAYS_MS), Vec::new());
         let mut sleeps = Sleeps { engine, timer, delays, idle, before: 0 };

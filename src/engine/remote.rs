@@ -147,6 +147,15 @@ impl EngineRef {
         Some(self.lent()?.now_ns())
     }
 
+    /// The same as an instant.
+    #[inline]
+    #[cfg(feature = "hyper")]
+    pub(crate) fn watch(self) -> Option<Instant> {
+        let mut cache = self.lent()?;
+        let now_ns = cache.now_ns();
+        cache.core.clock.instant_at(now_ns)
+    }
+
     /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`, which
     /// returns an error if the engine is gone.
     #[inline]
