@@ -143,10 +143,16 @@ pub(crate) const ALL: &[Part] = &[
         "http-open",
         Outside::of("http-bench", &["--load", "open"]).on(&[1]).with(IN_TASKS),
     ),
-    Part::core_of("async-timeout", Outside::of_tasks(&["--workload", "timeout"]).on(&[1, 2])),
-    Part::core_of("async-idle", Outside::of_tasks(&["--workload", "idle"]).on(&[1, 2])),
-    Part::core_of("async-short", Outside::of_tasks(&["--workload", "short"]).on(&[1, 2])),
-    Part::core_of("async-lone", Outside::of_tasks(&["--workload", "lone"]).on(&[1])),
+    Part::core_of(
+        "async-timeout",
+        Outside::of_tasks(&["--record", "--workload", "timeout"]).on(&[1, 2]),
+    ),
+    Part::core_of("async-idle", Outside::of_tasks(&["--record", "--workload", "idle"]).on(&[1, 2])),
+    Part::core_of(
+        "async-short",
+        Outside::of_tasks(&["--record", "--workload", "short"]).on(&[1, 2]),
+    ),
+    Part::core_of("async-lone", Outside::of_tasks(&["--record", "--workload", "lone"]).on(&[1])),
     Part::core("single", Matrix::of(Workload::Single, ALONE)),
     Part::long("wakeups", Matrix::of(Workload::Wakeups, PENDING).vary(&[0])),
     Part::long("scale", Matrix::of(Workload::Scale, USUAL)),
@@ -178,9 +184,18 @@ pub(crate) const ALL: &[Part] = &[
         "cores-http-delay-open",
         Outside::of("http-bench", HELD_OPEN).on(&[8]).with(THAT_WAIT),
     ),
-    Part::cores_of("cores-timeout", Outside::of_tasks(&["--workload", "timeout"]).on(UP_TO_16)),
-    Part::cores_of("cores-idle", Outside::of_tasks(&["--workload", "idle"]).on(UP_TO_16)),
-    Part::cores_of("cores-short", Outside::of_tasks(&["--workload", "short"]).on(UP_TO_16)),
+    Part::cores_of(
+        "cores-timeout",
+        Outside::of_tasks(&["--record", "--workload", "timeout"]).on(UP_TO_16),
+    ),
+    Part::cores_of(
+        "cores-idle",
+        Outside::of_tasks(&["--record", "--workload", "idle"]).on(UP_TO_16),
+    ),
+    Part::cores_of(
+        "cores-short",
+        Outside::of_tasks(&["--record", "--workload", "short"]).on(UP_TO_16),
+    ),
 ];
 
 // === impl Part ===
