@@ -14,6 +14,7 @@ pub(super) fn colour(contender: &str) -> RGBColor {
     let (red, green, blue) = match contender {
         "tickless" => (200, 30, 30),
         "tickless-typed" => (240, 130, 40),
+        "tickless-drive" => (240, 60, 110),
         "tickless-precise" => (250, 170, 120),
         "tickless-spinning" => (150, 60, 20),
         "tokio" => (30, 90, 200),
@@ -29,7 +30,7 @@ pub(super) fn colour(contender: &str) -> RGBColor {
         "heap-timerfd" => (220, 180, 30),
         "shared-inbox-segqueue" => (70, 150, 150),
         "shared-inbox-intrusive" => (150, 200, 200),
-        "floor" | "floor-load" => (90, 90, 90),
+        "floor" | "floor-load" | "none" => (90, 90, 90),
         "floor-tsc" | "floor-calendar" => (140, 140, 140),
         _ => (170, 170, 170),
     };

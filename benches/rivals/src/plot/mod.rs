@@ -25,6 +25,22 @@ const COSTS: [(&str, &str); 5] = [
     ("fire-all", "timer that fires"),
 ];
 
+/// Operations per second by threads or workers: the part, the file, its title, and what is counted.
+const RATES: [(&str, &str, &str, [&str; 2]); 2] = [
+    (
+        "cores-pair",
+        "cores.svg",
+        "cancel-heavy on 16 processors: million pairs per second",
+        ["threads", "million schedule + cancel per second, all threads"],
+    ),
+    (
+        "cores-http",
+        "http.svg",
+        "an HTTP server, 1,024 connections: million requests per second",
+        ["workers", "million requests per second"],
+    ),
+];
+
 /// Whatever there are results for: names and texts of the figures.
 pub(crate) fn draw(book: &Book) -> Result<Vec<(String, String)>, BenchError> {
     let records = |part| -> Vec<&Record> {
@@ -39,7 +55,9 @@ pub(crate) fn draw(book: &Book) -> Result<Vec<(String, String)>, BenchError> {
         put(name.clone(), costs(&records(part), part, what).draw(&name)?);
     }
     put("scale.svg".to_owned(), scale(&records("scale")).draw("scale.svg")?);
-    put("cores.svg".to_owned(), rates(&records("cores-pair")).draw("cores.svg")?);
+    for (part, file, title, what) in RATES {
+        put(file.to_owned(), rates(&records(part), title, what).draw(file)?);
+    }
     let fired = records("fire-all");
     put("lateness.svg".to_owned(), lateness(&fired).draw("lateness.svg")?);
     for (level, name) in [(0, "second"), (1, "third")] {
@@ -94,7 +112,7 @@ fn scale(records: &[&Record]) -> Curves {
 }
 
 /// How many operations all threads make, by their number.
-fn rates(records: &[&Record]) -> Curves {
+fn rates(records: &[&Record], title: &str, [x, y]: [&str; 2]) -> Curves {
     let curves = by_contender(records).into_iter().map(|(name, records)| {
         let points = thread_counts(&records).into_iter().filter_map(|threads| {
             let same: Vec<_> = records.iter().copied().filter(|r| r.threads == threads).collect();
@@ -104,12 +122,9 @@ fn rates(records: &[&Record]) -> Curves {
         Curve { contender: name.clone(), name, points, is_second: false }
     });
     Curves {
-        title: "cancel-heavy on 16 processors: million pairs per second".to_owned(),
-        x: Axis { label: "threads".to_owned(), is_log: true },
-        y: Axis {
-            label: "million schedule + cancel per second, all threads".to_owned(),
-            is_log: true,
-        },
+        title: title.to_owned(),
+        x: Axis { label: x.to_owned(), is_log: true },
+        y: Axis { label: y.to_owned(), is_log: true },
         curves: curves.collect(),
     }
 }
@@ -200,6 +215,7 @@ mod tests {
             ("cancel-heavy", vec![json!({}), json!({})]),
             ("scale", vec![json!({"pending": 1000}), json!({"pending": 2000})]),
             ("fire-all", vec![late]),
+            ("cores-http", vec![json!({}), json!({})]),
         ];
         for (name, extras) in parts {
             let contenders = ["tickless", "tokio"];
@@ -213,6 +229,7 @@ mod tests {
             "cancel-heavy-cpu.svg",
             "fire-all-cpu.svg",
             "scale.svg",
+            "http.svg",
             "lateness.svg",
             "cascade-second.svg",
         ];
