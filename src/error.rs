@@ -55,8 +55,8 @@ pub enum BuildError {
         /// The name that was asked for.
         name: String,
     },
-    /// An engine with threads of its own and a manual clock: threads cannot sleep by a clock that
-    /// is moved by hand.
+    /// An engine with threads of its own, or on a runtime, and a manual clock: these cannot sleep
+    /// by a clock that is moved by hand.
     ManualClockWithThreads,
     /// An engine with threads of its own and a hook
     /// ([`Builder::on_earlier`](crate::Builder::on_earlier)), which is for callers.

@@ -4,12 +4,14 @@
 
 use std::future::Future;
 use std::hint::black_box;
-use std::pin::pin;
-use std::task::{Context, Waker};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use hyper::rt::Timer;
+use tickless::future::{HyperTimer, Sleep};
 use tickless::keyed::KeyedTimers;
-use tickless::{Engine, ManualClock};
+use tickless::{Driver, Engine, ManualClock};
 
 use crate::OPERATIONS;
 use crate::stage::{ROUNDS, Range, delays};
@@ -25,16 +27,35 @@ pub(crate) struct Keyed {
 /// An engine for sleeps, and a delay for each operation.
 pub(crate) struct Sleeps {
     engine: Engine,
+    timer: HyperTimer,
     delays: Vec<Duration>,
+    /// Those of connections, one for each operation.
+    idle: Vec<Sleep>,
     before: u64,
 }
 
+/// Is ready when it is polled again.
+struct Once(bool);
+
 /// Timers as of requests.
 const DELAYS_MS: Range = (10_000, 30_000);
+/// From here on, timers are later than all of those.
+const DELAYS_MS_END: Duration = Duration::from_millis(DELAYS_MS.1);
 
 fn engine() -> Engine {
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
     builder.build().expect("it is valid")
+}
+
+// === impl Once ===
+
+impl Future for Once {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) { Poll::Ready(()) } else { Poll::Pending }
+    }
 }
 
 // === impl Keyed ===
@@ -77,8 +98,34 @@ impl Keyed {
 impl Sleeps {
     /// Nothing but seats.
     pub(crate) fn with_seats() -> Sleeps {
-        let mut sleeps = Sleeps { engine: engine(), delays: delays(DELAYS_MS), before: 0 };
-        (0..ROUNDS).for_each(|_| sleeps.poll_and_drop());
+        Sleeps::after(Sleeps::poll_and_drop, engine())
+    }
+
+    /// The same, after requests, by the system's clock.
+    pub(crate) fn with_heads() -> Sleeps {
+        let builder = Engine::builder().driver(Driver::Caller).shards(1);
+        Sleeps::after(Sleeps::head, builder.build().expect("it is valid"))
+    }
+
+    /// The same by a clock moved by hand.
+    pub(crate) fn with_timeouts() -> Sleeps {
+        Sleeps::after(Sleeps::limit, engine())
+    }
+
+    /// Sleeps that are pending, and were moved before.
+    pub(crate) fn with_connections() -> Sleeps {
+        let mut sleeps = Sleeps::after(Sleeps::poll_and_drop, engine());
+        sleeps.idle = sleeps.delays.iter().map(|&delay| sleeps.engine.sleep(delay)).collect();
+        (0..ROUNDS).for_each(|_| sleeps.move_each());
+        sleeps.before = sleeps.engine.stats().reset;
+        sleeps
+    }
+
+    fn after(operation: fn(&mut Sleeps), engine: Engine) -> Sleeps {
+        let timer = HyperTimer::new(&engine);
+        let (delays, idle) = (delays(DELAYS_MS), Vec::new());
+        let mut sleeps = Sleeps { engine, timer, delays, idle, before: 0 };
+        (0..ROUNDS).for_each(|_| operation(&mut sleeps));
         sleeps.before = sleeps.engine.stats().cancelled;
         sleeps
     }
@@ -91,6 +138,46 @@ impl Sleeps {
             let sleep = pin!(self.engine.sleep(delay));
             black_box(sleep.poll(&mut cx).is_pending());
         }
+    }
+
+    /// Times the head of a request as hyper does.
+    #[inline]
+    pub(crate) fn head(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        for &delay in &self.delays {
+            let deadline = self.timer.now() + delay;
+            let mut sleep = self.timer.sleep_until(deadline);
+            black_box(sleep.as_mut().poll(&mut cx).is_pending());
+        }
+    }
+
+    /// Limits a future that waits once.
+    #[inline]
+    pub(crate) fn limit(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        for &delay in &self.delays {
+            let mut answer = pin!(self.engine.timeout(delay, Once(false)));
+            black_box(answer.as_mut().poll(&mut cx).is_pending());
+            black_box(answer.as_mut().poll(&mut cx).is_ready());
+        }
+    }
+
+    /// Moves the sleep of each connection, and polls it.
+    #[inline]
+    pub(crate) fn move_each(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        for (sleep, &delay) in self.idle.iter_mut().zip(&self.delays) {
+            // Later than the operation before it.
+            sleep.reset(delay + DELAYS_MS_END);
+            black_box(Pin::new(sleep).poll(&mut cx).is_pending());
+        }
+    }
+
+    /// Each operation moved a timer.
+    pub(crate) fn all_moved(self) {
+        let stats = self.engine.stats();
+        assert_eq!(stats.reset - self.before, OPERATIONS as u64);
+        assert_eq!(self.engine.len(), OPERATIONS);
     }
 
     /// Each operation cancelled a timer.

@@ -108,7 +108,13 @@ fn benches() -> Vec<Bench> {
         // A turn finds nothing to do.
         idle_turn: with_idle, turn_each, none_busy, [482, 509], 0;
     };
-    benches.extend([
+    benches.extend(doors());
+    benches
+}
+
+/// Those of the APIs on top of the engine.
+fn doors() -> Vec<Bench> {
+    vec![
         // The oldest of a thousand timeouts makes way for a new one.
         Bench::new(
             "netty_pair",
@@ -137,13 +143,37 @@ fn benches() -> Vec<Bench> {
         // A sleep is made, polled once and dropped.
         Bench::new(
             "sleep_pair",
-            Limits { instructions: 336, blocks: 0 },
+            Limits { instructions: 423, blocks: 0 },
             Sleeps::with_seats,
             Sleeps::poll_and_drop,
             Sleeps::all_cancelled,
         ),
-    ]);
-    benches
+        // The three timers of a request: what hyper does for its head (the time by the system's
+        // clock, a sleep in a box, a poll, the end), ...
+        Bench::new(
+            "request_head",
+            Limits { instructions: 594, blocks: 1_000 },
+            Sleeps::with_heads,
+            Sleeps::head,
+            Sleeps::all_cancelled,
+        ),
+        // ... a timeout around a future that waits once ...
+        Bench::new(
+            "request_timeout",
+            Limits { instructions: 445, blocks: 0 },
+            Sleeps::with_timeouts,
+            Sleeps::limit,
+            Sleeps::all_cancelled,
+        ),
+        // ... and the sleep of a connection, which is moved and polled.
+        Bench::new(
+            "request_idle",
+            Limits { instructions: 296, blocks: 0 },
+            Sleeps::with_connections,
+            Sleeps::move_each,
+            Sleeps::all_moved,
+        ),
+    ]
 }
 
 impl Bench {

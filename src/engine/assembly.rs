@@ -233,13 +233,18 @@ impl Builder {
     }
 
     fn has_threads(&self) -> Result<bool, BuildError> {
-        let is_manual = self.clock.as_ref().is_some_and(|clock| clock.as_manual().is_some());
+        let is_manual = self.is_by_hand();
         let default = if is_manual { Driver::Caller } else { Driver::Threads };
         match self.driver.unwrap_or(default) {
             Driver::Threads if is_manual => Err(BuildError::ManualClockWithThreads),
             Driver::Threads if self.hook.is_some() => Err(BuildError::HookWithThreads),
             driver => Ok(driver == Driver::Threads),
         }
+    }
+
+    /// Whether the clock is moved by hand.
+    pub(super) fn is_by_hand(&self) -> bool {
+        self.clock.as_ref().is_some_and(|clock| clock.as_manual().is_some())
     }
 
     /// The bell of a group of shards.

@@ -27,11 +27,21 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+#[cfg(feature = "tokio")]
+use tokio::{
+    runtime::Handle,
+    time::{Instant as TokioInstant, sleep_until},
+};
+
 use crate::doorbell::{Listening, Turner};
+#[cfg(feature = "tokio")]
+use crate::error::BuildError;
 use crate::error::TurnError;
 use crate::sync::{Arc, Weak};
 
 use super::core::Core;
+#[cfg(feature = "tokio")]
+use super::{Builder, Driver};
 use super::{Engine, Turn};
 
 /// How many timers fire at most, before other tasks of the runtime go on.
@@ -115,6 +125,59 @@ impl<T: Send + 'static> Engine<T> {
             let mut sleep = pin!(None);
             poll_fn(move |cx| task.poll(&mut sleep_until, sleep.as_mut(), cx)).await
         }
+    }
+}
+
+// === impl Builder: on tokio ===
+
+#[cfg(feature = "tokio")]
+impl Builder {
+    /// Builds an engine for closures that the current tokio runtime serves: a task of the runtime
+    /// does what threads of the engine do otherwise. This is the engine for programs whose timers
+    /// are those of one runtime's tasks: no other thread wakes the runtime's threads.
+    ///
+    /// It is short for a [`driver`](Builder::driver) that is the caller, [`build`](Builder::build),
+    /// and a spawned [`drive`](Engine::drive) with the runtime's own sleep. What holds for `drive`
+    /// holds here: the engine is as late as its runtime, closures run on the runtime's threads and
+    /// should be short, and the task ends when the engine stops or its last clone is dropped. When
+    /// the runtime shuts down, the engine's timers stay as they are until another task serves them.
+    /// So each runtime of a process needs an engine of its own.
+    ///
+    /// With [`Engine::set_global`], all code that names no engine runs on it:
+    ///
+    /// ```standalone_crate
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// Engine::set_global(Engine::builder().build_on_tokio()?)?;
+    ///
+    /// tickless::sleep(Duration::from_millis(5)).await;
+    /// let answer = tickless::timeout(Duration::from_secs(5), async { 7 }).await?;
+    /// # assert_eq!((answer, Engine::global().stats().fired), (7, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Builder::build). The clock is one that is moved by hand: the runtime's sleeps
+    /// do not follow it.
+    ///
+    /// # Panics
+    /// If there is no current tokio runtime, or it has no timers
+    /// ([`enable_time`](tokio::runtime::Builder::enable_time)).
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn build_on_tokio(self) -> Result<Engine, BuildError> {
+        let runtime = Handle::current();
+        // Without timers of the runtime, this panics here and not in the task.
+        drop(sleep_until(TokioInstant::now()));
+        if self.is_by_hand() {
+            return Err(BuildError::ManualClockWithThreads);
+        }
+        let engine = self.driver(Driver::Caller).build()?;
+        runtime.spawn(engine.drive(|at| sleep_until(at.into())));
+        Ok(engine)
     }
 }
 

@@ -180,6 +180,15 @@ impl EngineRef {
         Some(self.lent()?.now_ns())
     }
 
+    /// The same as an instant.
+    #[inline]
+    #[cfg(feature = "hyper")]
+    pub(crate) fn watch(self) -> Option<Instant> {
+        let mut cache = self.lent()?;
+        let now_ns = cache.now_ns();
+        cache.core.clock.instant_at(now_ns)
+    }
+
     /// Computes when a timer for `deadline`, one of this engine's, is due. Returns `None` if the
     /// engine's clock has reached `deadline`. The engine's clock is read only if the thread may be
     /// near `deadline`, as a glance at its own clock tells.

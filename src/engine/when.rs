@@ -36,6 +36,9 @@ pub struct When {
     pub(super) slack: Duration,
 }
 
+/// A delay that is this long is far.
+const FAR: Duration = Duration::from_millis(100);
+
 /// The earliest time at which the timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Start {
@@ -108,6 +111,12 @@ impl When {
     #[inline(always)]
     pub const fn slack(self, slack: Duration) -> When {
         When { slack, ..self }
+    }
+
+    /// Whether it is a delay that is not over soon after it was computed.
+    #[inline(always)]
+    pub(crate) fn is_far(self) -> bool {
+        matches!(self.start, Start::After(delay) if delay >= FAR)
     }
 
     /// The tick at which a timer that is filed at `now_ns` is due.

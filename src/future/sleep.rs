@@ -60,7 +60,7 @@ use super::ringer::Timer;
 pub struct Sleep {
     engine: EngineRef,
     has_elapsed: bool,
-    /// It was reset and has not been polled since.
+    /// It was reset, to a deadline that may have passed, and has not been polled since.
     is_moved: bool,
     deadline: Deadline,
     /// Present from when it is scheduled until a poll has seen its end.
@@ -172,8 +172,9 @@ impl Sleep {
     ///
     /// A reset to a later time is one compare-and-swap, as with
     /// [`Handle::reset`](crate::Handle::reset), and takes no lock; the task that polled last will
-    /// be woken. If the new deadline has passed, the sleep is ready at the next poll. If the timer
-    /// has fired, the next poll schedules a new one.
+    /// be woken. If the new deadline is an instant that has passed, or a short delay that is over,
+    /// the sleep is ready at the next poll. If the timer has fired, the next poll schedules a new
+    /// one.
     ///
     /// Sleeps that are reset by a delay each time they end, and that once ended in the same tick,
     /// stay together. Resets to an `Instant` keep them apart.
@@ -187,7 +188,9 @@ impl Sleep {
     /// assert!(!idle.is_elapsed());
     /// ```
     pub fn reset(&mut self, when: impl Into<When>) {
-        self.move_to(self.engine.deadline_of(when.into()));
+        let when = when.into();
+        self.move_to(self.engine.deadline_of(when));
+        self.is_moved = !when.is_far();
     }
 
     /// As polling the future, but returns an error instead of panicking.

@@ -183,6 +183,16 @@ fn a_deadline_that_hyper_moves_is_the_same_timer_moved() {
     assert!(is_ready(&mut until));
 }
 
+#[test]
+fn the_time_for_hyper_is_never_behind_the_engines() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let timer = HyperTimer::new(&engine);
+    for _ in 0..100_000 {
+        let (engines, hypers) = (engine.now(), timer.now());
+        assert!(hypers >= engines, "{hypers:?} {engines:?}");
+    }
+}
+
 /// Somebody else's sleep.
 struct Foreign;
 

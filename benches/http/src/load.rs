@@ -9,16 +9,14 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::Arguments;
+use crate::limits;
 use crate::pin::Pins;
+use crate::server::DELAY;
 
-/// Seconds of a run.
-const SECONDS: f64 = 4.0;
-/// Of these before what is measured.
+/// Seconds before what is measured.
 const WARM_UP: f64 = 1.0;
-/// Connections that stay open.
-const CONNECTIONS: &str = "256";
-/// Requests per second of the open load.
-const RATE: &str = "10000";
+/// Threads of the generator, unless said otherwise, at most.
+const GENERATORS: usize = 12;
 
 /// How requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -47,16 +45,18 @@ struct Server {
 
 /// Measures once: a record for `rivals`.
 pub(crate) fn measure(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
+    limits::suffice_for(arguments.connections.into())?;
     let pins = Pins::of(usize::from(arguments.workers))?;
     let mut server = pins.as_server(|| Server::start(arguments))??;
     let seconds = |full: f64| (full * arguments.scale).max(0.2);
-    let url = format!("http://127.0.0.1:{}/", server.port);
-    let generate = |load: Load, seconds: f64| {
-        pins.as_load(|| load.generate(&url, seconds, pins.for_load()))?
-    };
-    generate(arguments.load, seconds(WARM_UP))?;
+    let path = arguments.delay_ms.map_or("/".to_owned(), |ms| format!("{DELAY}{ms}"));
+    let url = format!("http://127.0.0.1:{}{path}", server.port);
+    let generators = arguments.generators.map_or(pins.for_load().min(GENERATORS), usize::from);
+    let generate = |seconds: f64| pins.as_load(|| arguments.generate(&url, seconds, generators))?;
+    generate(seconds(WARM_UP))?;
     let before = server.state()?;
-    let seen = generate(arguments.load, seconds(SECONDS))?;
+    let measured_s = seconds(arguments.seconds.into());
+    let seen = generate(measured_s)?;
     let after = server.state()?;
     let grown = |name: &str| {
         let of = |state: &Value| state[name].as_f64();
@@ -67,18 +67,21 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     if seen.requests == 0 || served < 0.99 * seen.requests as f64 {
         return Err(format!("{served} requests served of {} answered", seen.requests).into());
     }
-    let name = arguments.timers.to_possible_value().expect("none is skipped").get_name().to_owned();
+    let beyond = |us: f64| us - 1e3 * f64::from(arguments.delay_ms.unwrap_or(0));
     Ok(json!({
-        "contender": name,
+        "contender": arguments.timers.name(),
         "workload": arguments.load.name(),
         "threads": arguments.workers,
         "n": served as u64,
-        "ns_per_op": seconds(SECONDS) * 1e9 / served,
+        "ns_per_op": measured_s * 1e9 / served,
         "cpu_ns_per_op": cpu_ns / served,
         "extra": {
-            "per_s": served / seconds(SECONDS),
-            "cores": cpu_ns / 1e9 / seconds(SECONDS),
+            "per_s": served / measured_s,
+            "cores": cpu_ns / 1e9 / measured_s,
             "latency_us": {"p50": seen.p50_us, "p99": seen.p99_us},
+            "beyond_us": {"p50": beyond(seen.p50_us), "p99": beyond(seen.p99_us)},
+            "connections": arguments.connections,
+            "generators": generators,
             "timer_calls_per_request": grown("timer_calls").map(|calls| calls / served),
             "is_pinned": pins.are_apart(),
             "scale": arguments.scale,
@@ -95,38 +98,32 @@ impl Load {
             Load::Open => "http-open",
         }
     }
+}
 
-    fn generate(self, url: &str, seconds: f64, cpus: usize) -> Result<Seen, Box<dyn Error>> {
-        match self {
+// === impl Arguments ===
+
+impl Arguments {
+    fn generate(&self, url: &str, seconds: f64, generators: usize) -> Result<Seen, Box<dyn Error>> {
+        let connections = self.connections.to_string();
+        match self.load {
             Load::Closed => {
-                // It takes whole seconds only.
-                let (seconds, threads) = (seconds.ceil().to_string(), cpus.min(4).to_string());
+                // It takes whole seconds only, and no more threads than connections.
+                let seconds = seconds.ceil().to_string();
+                let threads = generators.min(self.connections as usize).to_string();
                 let program = env::var("WRK").unwrap_or_else(|_| "wrk".to_owned());
-                let said = run(
-                    &program,
-                    &["-t", &threads, "-c", CONNECTIONS, "-d", &seconds, "--latency", url],
-                )?;
+                let mut words = vec!["-t", &threads, "-c", &connections, "-d", &seconds];
+                words.extend(["--timeout", "30s", "--latency", url]);
+                let said = run(&program, &words)?;
                 wrk(&said).ok_or_else(|| format!("what wrk says is not understood: {said}").into())
             }
             Load::Open => {
                 let program = env::var("OHA").unwrap_or_else(|_| "oha".to_owned());
-                let time = format!("{}ms", (seconds * 1e3) as u64);
-                let said = run(
-                    &program,
-                    &[
-                        "--no-tui",
-                        "--output-format",
-                        "json",
-                        "-z",
-                        &time,
-                        "-q",
-                        RATE,
-                        "-c",
-                        CONNECTIONS,
-                        "--latency-correction",
-                        url,
-                    ],
-                )?;
+                let (time, rate) = (format!("{}ms", (seconds * 1e3) as u64), self.rate.to_string());
+                let threads = generators.to_string();
+                let mut words = vec!["--no-tui", "--output-format", "json", "-z", &time];
+                words.extend(["-q", &rate, "-c", &connections, "--worker-threads", &threads]);
+                words.extend(["--latency-correction", url]);
+                let said = run(&program, &words)?;
                 oha(&said).ok_or_else(|| format!("what oha says is not understood: {said}").into())
             }
         }
@@ -173,9 +170,8 @@ fn oha(said: &str) -> Option<Seen> {
 
 impl Server {
     fn start(arguments: &Arguments) -> Result<Server, Box<dyn Error>> {
-        let timers = arguments.timers.to_possible_value().expect("none is skipped");
         let mut child = Command::new(env::current_exe()?)
-            .args(["--serve", "--timers", timers.get_name()])
+            .args(["--serve", "--timers", &arguments.timers.name()])
             .args(["--workers", &arguments.workers.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -8,9 +8,9 @@ use std::str::FromStr;
 use clap::Parser;
 
 use crate::error::BenchError;
+use crate::kind::Workload;
 use crate::perf::{self, Extent, Part, Places};
 use crate::registry::{self, Entry};
-use crate::workload::Workload;
 
 /// Measures tickless beside other timers, each workload written once for all.
 ///

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::contender::Contender;
 use crate::machine::memory;
 use crate::machine::usage::Usage;
 
@@ -59,18 +58,22 @@ struct Taken {
     resident: u64,
 }
 
-/// Runs each lane on a thread.
-pub(crate) fn on_threads<C: Contender, L: Lane>(contender: &C, lanes: Vec<L>) -> (Vec<L>, Section) {
-    let gate = &Gate::new(lanes.len());
+/// Runs each lane on a thread, by `inside`, which is to call [`run`].
+pub(crate) fn on_threads<L: Lane>(
+    lanes: Vec<L>,
+    inside: impl Fn(&Gate, L) -> L + Sync,
+) -> (Vec<L>, Section) {
+    let (gate, inside) = (&Gate::new(lanes.len()), &inside);
     let lanes = thread::scope(|scope| {
-        let run = |lane| scope.spawn(move || contender.inside(|| run(gate, lane)));
+        let run = |lane| scope.spawn(move || inside(gate, lane));
         let threads: Vec<_> = lanes.into_iter().map(run).collect();
         threads.into_iter().map(|thread| thread.join().expect("a lane does not panic")).collect()
     });
     (lanes, gate.section())
 }
 
-fn run<L: Lane>(gate: &Gate, mut lane: L) -> L {
+/// Runs a lane on this thread, together with the others of its gate.
+pub(crate) fn run<L: Lane>(gate: &Gate, mut lane: L) -> L {
     lane.prepare();
     gate.arrive();
     while !gate.is_open() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why there is no measurement, or no figure.
@@ -40,6 +40,11 @@ impl BenchError {
     /// Says that `contender` could not be set up, whatever the error is.
     pub(crate) fn setup<E: fmt::Display>(contender: &'static str) -> impl Fn(E) -> BenchError {
         move |error| BenchError::Setup { contender, cause: error.to_string() }
+    }
+
+    /// Says what went wrong with the file at `path`.
+    pub(crate) fn in_file(path: &Path) -> impl Fn(io::Error) -> BenchError + '_ {
+        |cause| BenchError::File { path: path.to_owned(), cause }
     }
 
     /// The status with which the program ends.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::kind::{Kind, Threads, Workload};
 use crate::registry::{ALL, DEFAULT_TICK_US};
-use crate::workload::{Kind, Threads, Workload};
 
 /// The workloads, the contenders, and why some of them cannot do some of those.
 pub(crate) fn list() -> String {
@@ -62,5 +62,5 @@ fn the_list_names_everything() {
     let text = list();
     assert!(ALL.iter().all(|entry| text.contains(entry.name)));
     assert!(Workload::ALL.iter().all(|workload| text.contains(workload.name())));
-    assert!(text.contains("the same as tokio"));
+    assert!(text.contains("the same with tasks"));
 }

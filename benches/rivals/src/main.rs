@@ -25,15 +25,19 @@
 //!   (`taskset -c 0` for one).
 //! - `paced` sleeps from round to round as the contender's users would: a thread with the system's
 //!   sleep, a task with tokio's, a worker of `heap-timerfd` on its timerfd.
+//! - tokio is built with `--cfg tokio_unstable` (`benches/measure.sh`), for its alternative timer.
 //! - tokio is built with `test-util`, for the wheel whose clock stands still: reading its clock
 //!   costs one load more than without.
 
 mod args;
+mod book;
 mod child;
 mod contender;
 mod drive;
 mod error;
 mod heap;
+mod host;
+mod kind;
 mod lateness;
 mod list;
 mod machine;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
-use crate::workload::Workload;
+use crate::kind::Workload;
 
 /// What to measure. The workload knows its numbers; the scale shrinks them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

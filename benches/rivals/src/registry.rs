@@ -2,11 +2,12 @@
 
 use crate::contender::{self, Contender, floor, shared_inbox, tokio_sleep};
 use crate::error::BenchError;
+use crate::kind::{Kind, Workload};
 use crate::plan::Plan;
 use crate::purgatories::{self, Purgatory};
 use crate::record::Record;
 use crate::wheels::{self, Wheel};
-use crate::workload::{self, Kind, Workload};
+use crate::workload;
 
 /// A contender as the command line knows it.
 pub(crate) struct Entry {
@@ -20,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) has_tick: bool,
     /// Measures it.
     pub(crate) run: fn(&Plan) -> Result<Record, BenchError>,
+    /// Why this build cannot measure it, if it cannot.
+    pub(crate) missing: Option<&'static str>,
     lacks: fn(Workload) -> Option<&'static str>,
 }
 
@@ -31,7 +34,8 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<contender::tickless_waiting::Spinning>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Tasks>>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Threads>>(),
-    Entry::of::<tokio_sleep::Tokio<tokio_sleep::Alternative>>(),
+    Entry::of::<tokio_sleep::Tokio<tokio_sleep::AltTasks>>(),
+    Entry::of::<tokio_sleep::Tokio<tokio_sleep::AltThreads>>(),
     Entry::of::<contender::delay_queue::MutexDelayQueue>(),
     Entry::of::<contender::hhwt::Hhwt>(),
     Entry::of::<contender::pingora::Pingora>(),
@@ -67,6 +71,7 @@ impl Entry {
             kind: Kind::Engine,
             has_tick: C::HAS_TICK,
             run: workload::run::<C>,
+            missing: C::MISSING,
             lacks: C::lacks,
         }
     }
@@ -78,6 +83,7 @@ impl Entry {
             kind: Kind::Wheel,
             has_tick: false,
             run: workload::run_wheel::<W>,
+            missing: None,
             lacks: |_| None,
         }
     }
@@ -89,6 +95,7 @@ impl Entry {
             kind: Kind::Purgatory,
             has_tick: false,
             run: workload::run_purgatory::<P>,
+            missing: None,
             lacks: |_| None,
         }
     }
@@ -117,7 +124,7 @@ impl Entry {
             return Some(self.kind.limit());
         }
         let no_tick = (tick_us != DEFAULT_TICK_US && !self.has_tick).then_some("no tick to set");
-        (self.lacks)(workload).or(no_tick)
+        self.missing.or((self.lacks)(workload)).or(no_tick)
     }
 }
 

@@ -49,6 +49,24 @@ impl Sample<f64> {
     }
 }
 
+/// Decimal places such that there are about three digits, and commas between thousands.
+pub(crate) fn short(value: f64) -> String {
+    let text = match value.abs() {
+        0.0 => return "0".to_owned(),
+        size if size < 0.0995 => format!("{value:.3}"),
+        size if size < 0.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    };
+    let (sign, digits) = text.strip_prefix('-').map_or(("", &*text), |digits| ("-", digits));
+    if digits.contains('.') {
+        return text;
+    }
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(<[u8]>::escape_ascii).collect();
+    let groups: Vec<_> = groups.iter().map(ToString::to_string).collect();
+    format!("{sign}{}", groups.join(","))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +99,11 @@ mod tests {
     fn the_median_of_an_even_number_lies_between() {
         assert_eq!(Sample::new(vec![4.0, 1.0, 3.0]).median(), 3.0);
         assert_eq!(Sample::new(vec![4.0, 1.0, 3.0, 2.0]).median(), 2.5);
+    }
+
+    #[test]
+    fn numbers_have_about_three_digits_and_commas_between_thousands() {
+        let written = [0.0, 0.0123, 0.123, 1.23, 12.34, 123.4, 12_345.6, -1_234_567.0].map(short);
+        assert_eq!(written, ["0", "0.012", "0.12", "1.2", "12.3", "123", "12,346", "-1,234,567"]);
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::args::Request;
 use crate::error::BenchError;
+use crate::kind::{Kind, Threads, Workload};
 use crate::plan::Plan;
 use crate::registry::Entry;
-use crate::workload::{Kind, Threads, Workload};
 
 /// Every measurement that was asked for, in order.
 pub(crate) fn plans(request: &Request) -> Result<Vec<Plan>, BenchError> {

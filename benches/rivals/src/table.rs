@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::kind::Workload;
 use crate::record::Record;
 use crate::registry::DEFAULT_TICK_US;
 use crate::sample::Sample;
-use crate::workload::Workload;
 
 /// Whom the others are compared with, if they take part.
 const BASES: [&str; 3] = ["tickless", "tickless-wheel", "tickless-purgatory"];

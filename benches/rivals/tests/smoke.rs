@@ -252,9 +252,25 @@ fn operations_half_of_which_take_too_long_are_completed_or_time_out() {
 fn a_contender_that_is_not_in_this_build_says_how_to_build_it() {
     let list = rivals(&["--list"]);
     assert!(list.contains("tokio-alt"), "{list}");
-    let how = "RUSTFLAGS='--cfg tokio_unstable' cargo run --release -p rivals";
+    let how = "benches/measure.sh";
     assert_eq!(list.contains(how), cfg!(not(tokio_unstable)), "{list}");
     assert_eq!(able("reset").contains("tokio-alt"), cfg!(tokio_unstable));
+    assert_eq!(able("reset").contains("tokio-alt-threads"), cfg!(tokio_unstable));
+    let mut rivals = Command::new(env!("CARGO_BIN_EXE_rivals"));
+    let perf = ["--perf", "--only", "handoff", "--scale", "0.0005", "--runs", "1"];
+    let here = std::env::temp_dir().join(format!("rivals-perf-{}", std::process::id()));
+    let (json, plots) = (here.join("perf.json"), here.join("plots"));
+    std::fs::create_dir_all(&here).unwrap();
+    let (document, text) = (here.join("PERF.md"), "<!-- table: handoff -->\n<!-- end -->\n");
+    std::fs::write(&document, text).unwrap();
+    rivals.args(perf).arg("--json").arg(&json).arg("--out").arg(&plots);
+    let output = rivals.arg("--documents").arg(&document).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), cfg!(tokio_unstable), "{said}");
+    assert_eq!(said.contains(how), cfg!(not(tokio_unstable)), "{said}");
+    let table = std::fs::read_to_string(&document).unwrap();
+    assert_eq!(table.contains("| tokio-alt |"), cfg!(tokio_unstable), "{table}");
+    std::fs::remove_dir_all(&here).unwrap();
 }
 
 #[test]

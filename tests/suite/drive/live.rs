@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,7 +12,7 @@ use futures_util::future::join_all;
 use support::random::Random;
 use support::scaled;
 use tickless::future::FutureExt as _;
-use tickless::{Driver, Engine, TurnError};
+use tickless::{BuildError, Driver, Engine, ManualClock, TurnError};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -176,6 +177,45 @@ fn wait_for(runtime: &tokio::runtime::Runtime, engine: &Engine, fired: &AtomicU6
         assert!(begun.elapsed() < support::patience::PATIENCE, "what was left does not fire");
         runtime.block_on(engine.sleep(MS));
     }
+}
+
+/// The engine's task is the runtime's, and ends with the last clone.
+#[test]
+fn an_engine_built_on_tokio_needs_no_other_word() {
+    use tokio::runtime::Builder;
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        let runtime = builder.enable_time().build().unwrap();
+        let engine = runtime.block_on(async {
+            let engine = Engine::builder().shards(2).build_on_tokio().unwrap();
+            let begin = Instant::now();
+            tokio::spawn(engine.sleep(3 * MS)).await.unwrap();
+            assert!(begin.elapsed() >= 3 * MS);
+            assert_eq!(engine.drive(smol::Timer::at).await, Err(TurnError::Driven), "it is served");
+            engine
+        });
+        let _pending = engine.schedule(HOUR, || ()).unwrap();
+        let tasks = || runtime.metrics().num_alive_tasks();
+        assert_eq!(tasks(), 1);
+        drop(engine);
+        runtime.block_on(async {
+            while tasks() > 0 {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+}
+
+#[test]
+fn an_engine_is_built_on_tokio_only_where_it_can_be_served() {
+    quietly();
+    let build = || Engine::builder().shards(1).build_on_tokio();
+    catch_unwind(build).unwrap_err();
+    let without_timers = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    without_timers.block_on(async { catch_unwind(build).unwrap_err() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let by_hand = Engine::builder().manual_clock(&ManualClock::new());
+    let refused = runtime.block_on(async { by_hand.build_on_tokio().unwrap_err() });
+    assert!(matches!(refused, BuildError::ManualClockWithThreads), "{refused}");
 }
 
 /// The runtime ends before the engine: nothing hangs, and another runtime goes on.

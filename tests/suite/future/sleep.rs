@@ -109,6 +109,29 @@ fn a_delay_too_long_to_represent_never_ends() {
     assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 1));
 }
 
+/// A poll after a reset asks the clock only if the new deadline may have passed.
+#[test]
+fn a_sleep_moved_far_ahead_waits_for_its_timer_and_any_other_for_the_clock() {
+    let (clock, (_, waker)) = (ManualClock::new(), bell());
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    let mut sleep = engine.sleep(HOUR);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    sleep.reset(MS * 99);
+    clock.advance(MS * 99);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()), "no turn was needed");
+    sleep.reset(HOUR);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    sleep.reset(engine.now());
+    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()), "nor here");
+    sleep.reset(HOUR);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    sleep.reset(MS * 100);
+    clock.advance(MS * 100);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    while engine.turn(0).unwrap().fired == 0 {}
+    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()));
+}
+
 #[test]
 fn a_sleep_that_is_never_polled_is_never_scheduled() {
     let engine = engine_by_hand();

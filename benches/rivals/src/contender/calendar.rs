@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::{Contender, Producer, Setup};
 use crate::error::BenchError;
+use crate::kind::Workload;
 use crate::machine::clock;
 use crate::sink;
-use crate::workload::Workload;
 
 /// Ticks that the calendar reaches ahead: six seconds at least.
 const TICKS: u64 = 1 << 16;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::{Contender, Producer, Setup};
 use crate::error::BenchError;
+use crate::kind::Workload;
 use crate::record::Extra;
 use crate::sample::Sample;
-use crate::workload::Workload;
 
 /// A way to read a clock.
 pub(crate) trait Ticker: Send + Sync + 'static {

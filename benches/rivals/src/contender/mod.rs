@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use crate::drive::{self, Lane, Section};
 use crate::error::BenchError;
+use crate::kind::Workload;
 use crate::record::Extra;
-use crate::workload::Workload;
 
 /// How a contender is to be set up.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,8 @@ pub(crate) trait Contender: Sized + Send + Sync + 'static {
     const FIRES: bool = true;
     /// Whether it now and then loses a timer that fires as it is first polled.
     const LOSES: bool = false;
+    /// Why this build cannot measure it, if it cannot.
+    const MISSING: Option<&'static str> = None;
 
     /// Where one timer lives: its handle, or the future itself.
     type Timer: Default + Send + 'static;
@@ -69,7 +71,7 @@ pub(crate) trait Contender: Sized + Send + Sync + 'static {
 
     /// Runs each lane on a thread of its own, or what the contender's users have instead.
     fn drive<L: Lane>(&self, lanes: Vec<L>) -> (Vec<L>, Section) {
-        drive::on_threads(self, lanes)
+        on_threads(self, lanes)
     }
 
     /// The widths of the buckets of its upper levels, at which a cascade could show.
@@ -79,6 +81,11 @@ pub(crate) trait Contender: Sized + Send + Sync + 'static {
 
     /// What it counted itself.
     fn report(&self, _extra: &mut Extra) {}
+}
+
+/// Runs each lane on a thread of its own, inside the contender.
+pub(crate) fn on_threads<C: Contender, L: Lane>(contender: &C, lanes: Vec<L>) -> (Vec<L>, Section) {
+    drive::on_threads(lanes, |gate, lane| contender.inside(|| drive::run(gate, lane)))
 }
 
 /// What one thread schedules with.

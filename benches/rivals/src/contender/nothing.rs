@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Contender, Producer, Setup};
 use crate::error::BenchError;
-use crate::workload::Workload;
+use crate::kind::Workload;
 
 /// The pseudo-contender.
 #[derive(Debug)]

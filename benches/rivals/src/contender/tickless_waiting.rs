@@ -7,8 +7,8 @@ use tickless::{Engine, Handle};
 use super::tickless_closures::{level_widths, report};
 use super::{Contender, Setup};
 use crate::error::BenchError;
+use crate::kind::Workload;
 use crate::record::Extra;
-use crate::workload::Workload;
 
 /// The share of a core for precise timers.
 const SHARE: f64 = 0.25;

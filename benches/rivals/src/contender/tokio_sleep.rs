@@ -1,9 +1,9 @@
 //! tokio's `Sleep`: built in its place, polled once, dropped to cancel it.
 //!
-//! Once with tasks for producers, which yield between bursts and run on the workers that also
-//! drive the timers; once with threads of their own that have entered the runtime; and once with
-//! tasks and tokio's alternative timer, which has a wheel per worker. That one is unstable: it
-//! takes part if the bench is built with `--cfg tokio_unstable`.
+//! With tasks for producers, which yield between bursts and run on the workers that also drive the
+//! timers, and with threads of their own that have entered the runtime; each with tokio's timer and
+//! with its alternative one, which has a wheel per worker. That one is unstable: it takes part if
+//! the bench is built with `--cfg tokio_unstable`, as `benches/measure.sh` does.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::{Contender, Producer, Setup};
-use crate::drive::{self, Gate, Lane, Section};
+use super::{Contender, Producer, Setup, on_threads};
+use crate::drive::{Gate, Lane, Section};
 use crate::error::BenchError;
+use crate::kind::Workload;
 use crate::waker::poll_once;
-use crate::workload::Workload;
 
 /// What the producers are.
 pub(crate) trait Way: Send + Sync + 'static {
@@ -47,7 +47,11 @@ pub(crate) struct Threads;
 
 /// Tasks of a runtime with the alternative timer.
 #[derive(Debug)]
-pub(crate) struct Alternative;
+pub(crate) struct AltTasks;
+
+/// Threads that have entered such a runtime.
+#[derive(Debug)]
+pub(crate) struct AltThreads;
 
 /// A runtime with a worker per core.
 #[derive(Debug)]
@@ -72,24 +76,43 @@ impl Way for Threads {
     const HAS_TASKS: bool = false;
 }
 
-impl Way for Alternative {
+impl Way for AltTasks {
     const NAME: &'static str = "tokio-alt";
     const ABOUT: &'static str = "tokio's alternative timer, a wheel per worker; tasks";
     const HAS_TASKS: bool = true;
-    #[cfg(not(tokio_unstable))]
-    const MISSING: Option<&'static str> = Some(
-        "not in this build; RUSTFLAGS='--cfg tokio_unstable' cargo run --release -p rivals has it",
-    );
+    const MISSING: Option<&'static str> = NO_ALTERNATIVE;
 
-    #[cfg(tokio_unstable)]
     fn choose(builder: &mut Builder) {
-        builder.enable_alt_timer();
+        choose_alternative(builder);
     }
+}
+
+impl Way for AltThreads {
+    const NAME: &'static str = "tokio-alt-threads";
+    const ABOUT: &'static str = "tokio's alternative timer; threads outside the runtime";
+    const HAS_TASKS: bool = false;
+    const MISSING: Option<&'static str> = NO_ALTERNATIVE;
+
+    fn choose(builder: &mut Builder) {
+        choose_alternative(builder);
+    }
+}
+
+/// Why this build has no alternative timer, if it has none.
+const NO_ALTERNATIVE: Option<&str> =
+    if cfg!(tokio_unstable) { None } else { Some("not in this build; benches/measure.sh has it") };
+
+fn choose_alternative(builder: &mut Builder) {
+    #[cfg(tokio_unstable)]
+    builder.enable_alt_timer();
+    #[cfg(not(tokio_unstable))]
+    unreachable!("{builder:?} is not asked for what this build lacks");
 }
 
 impl<W: Way> Contender for Tokio<W> {
     const NAME: &'static str = W::NAME;
     const ABOUT: &'static str = W::ABOUT;
+    const MISSING: Option<&'static str> = W::MISSING;
 
     type Timer = Option<Sleep>;
     type Producer = SleepProducer;
@@ -107,7 +130,7 @@ impl<W: Way> Contender for Tokio<W> {
                 | Workload::Service
         );
         let is_same = !W::HAS_TASKS && !has_lanes;
-        W::MISSING.or(is_same.then_some("the same as tokio, whose producers are threads here"))
+        is_same.then_some("the same with tasks, whose producers are threads here")
     }
 
     fn start(_: Setup) -> Result<Tokio<W>, BenchError> {
@@ -130,7 +153,7 @@ impl<W: Way> Contender for Tokio<W> {
     }
 
     fn drive<L: Lane>(&self, lanes: Vec<L>) -> (Vec<L>, Section) {
-        if W::HAS_TASKS { on_tasks(&self.runtime, lanes) } else { drive::on_threads(self, lanes) }
+        if W::HAS_TASKS { on_tasks(&self.runtime, lanes) } else { on_threads(self, lanes) }
     }
 
     fn level_widths(_: Setup) -> Vec<Duration> {

@@ -2,9 +2,9 @@
 
 use super::Extent;
 use crate::error::BenchError;
+use crate::kind::{Threads, Workload};
 use crate::plan::Plan;
 use crate::registry::{DEFAULT_TICK_US, Entry};
-use crate::workload::{Threads, Workload};
 
 /// So many threads wait for one lock for most of their time.
 const CROWD: usize = 4;
@@ -59,6 +59,18 @@ impl Matrix {
 
     pub(super) const fn once(self, once: &'static [&'static str]) -> Matrix {
         Matrix { once, ..self }
+    }
+
+    /// That this build has every contender.
+    pub(super) fn is_in_build(&self) -> Result<(), BenchError> {
+        for name in self.contenders {
+            for entry in Entry::named(name)? {
+                if let Some(why) = entry.missing {
+                    return Err(BenchError::Usage(format!("{name}: {why}")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Every measurement, contenders in turn. Those that cannot do the workload are left out.

@@ -1,11 +1,10 @@
 //! What PERF.md, README.md and RESULTS.md show: measured part by part (`parts`, `matrix`), kept in
-//! a file (`book`), and drawn from that file alone: tables (`tables`, `shape`) and single figures
+//! a file (`crate::book`), and drawn from that file alone: tables (`tables`, `shape`) and single
+//! figures
 //! (`quote`), between marks in the documents (`page`), and plots.
 //!
 //! A part is measured as a whole and replaces what was kept of it, with the machine and the commit.
 
-mod book;
-mod host;
 mod matrix;
 mod page;
 mod parts;
@@ -14,15 +13,15 @@ mod shape;
 mod tables;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-pub(crate) use book::{Book, Kept};
 pub(crate) use parts::{ALL as PARTS, Part, RUNS};
 
+use crate::book::{Book, Kept};
 use crate::error::BenchError;
+use crate::host::Host;
 use crate::plot;
-use host::Host;
 
 /// Where all that is kept lies, and where it shows.
 #[derive(Debug)]
@@ -51,6 +50,7 @@ pub(crate) struct Extent {
 /// Measures parts, keeps each of them when it is done, and draws everything anew.
 pub(crate) fn measure(extent: &Extent, places: &Places) -> Result<(), BenchError> {
     let mut book = Book::read_or_new(&places.json)?;
+    extent.parts.iter().try_for_each(|part| part.is_in_build())?;
     let (mut failures, begun) = (0, Instant::now());
     for part in &extent.parts {
         let (runs, failed) = part.measure(extent)?;
@@ -109,7 +109,8 @@ impl Drawn {
     fn write(&self) -> Result<(), BenchError> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let made = folder.map_or(Ok(()), fs::create_dir_all);
-        made.and_then(|()| fs::write(&self.path, &self.text)).map_err(in_file(&self.path))
+        made.and_then(|()| fs::write(&self.path, &self.text))
+            .map_err(BenchError::in_file(&self.path))
     }
 }
 
@@ -120,7 +121,7 @@ fn draw(book: &Book, places: &Places) -> Result<Vec<Drawn>, BenchError> {
         drawn.push(Drawn { found: fs::read_to_string(&path).ok(), path, text });
     }
     for path in &places.documents {
-        let found = fs::read_to_string(path).map_err(in_file(path))?;
+        let found = fs::read_to_string(path).map_err(BenchError::in_file(path))?;
         let text = page::fill(&found, &|name| tables::table(book, name), &|words| {
             quote::quote(book, words)
         });
@@ -128,32 +129,4 @@ fn draw(book: &Book, places: &Places) -> Result<Vec<Drawn>, BenchError> {
         drawn.push(Drawn { path: path.clone(), found: Some(found), text });
     }
     Ok(drawn)
-}
-
-fn in_file(path: &Path) -> impl Fn(std::io::Error) -> BenchError + '_ {
-    |cause| BenchError::File { path: path.to_owned(), cause }
-}
-
-/// Decimal places such that there are about three digits, and commas between thousands.
-pub(crate) fn short(value: f64) -> String {
-    let text = match value.abs() {
-        0.0 => return "0".to_owned(),
-        size if size < 0.0995 => format!("{value:.3}"),
-        size if size < 0.995 => format!("{value:.2}"),
-        size if size < 99.95 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    };
-    let (sign, digits) = text.strip_prefix('-').map_or(("", &*text), |digits| ("-", digits));
-    if digits.contains('.') {
-        return text;
-    }
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(<[u8]>::escape_ascii).collect();
-    let groups: Vec<_> = groups.iter().map(ToString::to_string).collect();
-    format!("{sign}{}", groups.join(","))
-}
-
-#[test]
-fn numbers_have_about_three_digits_and_commas_between_thousands() {
-    let written = [0.0, 0.0123, 0.123, 1.23, 12.34, 123.4, 12_345.6, -1_234_567.0].map(short);
-    assert_eq!(written, ["0", "0.012", "0.12", "1.2", "12.3", "123", "12,346", "-1,234,567"]);
 }

@@ -5,12 +5,13 @@ use std::process::{Command, Stdio};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::Extent;
 use super::matrix::Matrix;
-use super::{Extent, host};
 use crate::child;
 use crate::error::BenchError;
+use crate::host;
+use crate::kind::Workload;
 use crate::record::Record;
-use crate::workload::Workload;
 
 /// What is measured in one go, contenders in turn.
 #[derive(Debug)]
@@ -36,12 +37,20 @@ enum Class {
 enum Load {
     /// This program.
     Here(Matrix),
-    /// `http-bench`, which lies beside this one and prints a record, with these words in turn.
-    Http(&'static [&'static [&'static str]]),
+    /// Another one.
+    Outside(Outside),
 }
 
-/// The program that measures a server, and its package.
-const HTTP: &str = "http-bench";
+/// A program that lies beside this one and prints a record: with these words, for each number of
+/// workers with each of the timers in turn.
+#[derive(Debug)]
+struct Outside {
+    /// Its name, and that of its package.
+    program: &'static str,
+    words: &'static [&'static str],
+    workers: &'static [usize],
+    timers: &'static [&'static str],
+}
 
 /// How often each contender is measured, unless said otherwise.
 pub(crate) const RUNS: usize = 5;
@@ -53,6 +62,8 @@ const ENGINES: &[&str] = &[
     "floor",
     "tokio",
     "tokio-threads",
+    "tokio-alt",
+    "tokio-alt-threads",
     "delay-queue",
     "hhwt",
     "pingora",
@@ -67,6 +78,8 @@ const USUAL: &[&str] = &[
     "floor-tsc",
     "tokio",
     "tokio-threads",
+    "tokio-alt",
+    "tokio-alt-threads",
     "delay-queue",
     "mutex-heap",
 ];
@@ -76,20 +89,39 @@ const THAT_FIRE: &[&str] = &[
     "floor-calendar",
     "tokio",
     "tokio-threads",
+    "tokio-alt",
+    "tokio-alt-threads",
     "delay-queue",
     "pingora",
     "async-io",
     "mutex-heap",
 ];
-const SERVERS: &[&str] = &["tickless", "tokio-threads", "mutex-heap"];
-const STEADY: &[&str] = &["tickless", "floor-calendar", "tokio", "mutex-heap"];
-const LOCKED: &[&str] = &["tokio-threads", "mutex-heap"];
-const PAIR: &[&str] = &["tickless", "floor-tsc", "tokio-threads", "mutex-heap"];
+const SERVERS: &[&str] =
+    &["tickless", "tokio", "tokio-threads", "tokio-alt", "tokio-alt-threads", "mutex-heap"];
+const STEADY: &[&str] = &["tickless", "floor-calendar", "tokio", "tokio-alt", "mutex-heap"];
+const LOCKED: &[&str] = &["tokio", "tokio-threads", "mutex-heap"];
+const PAIR: &[&str] = &[
+    "tickless",
+    "floor-tsc",
+    "tokio",
+    "tokio-threads",
+    "tokio-alt",
+    "tokio-alt-threads",
+    "mutex-heap",
+];
 const UP_TO_16: &[usize] = &[1, 2, 4, 8, 16];
-const ALONE: &[&str] = &["tickless", "tokio", "mutex-heap"];
-const PENDING: &[&str] = &["tickless", "tokio", "delay-queue", "mutex-heap"];
+const ALONE: &[&str] = &["tickless", "tokio", "tokio-alt", "mutex-heap"];
+const PENDING: &[&str] = &["tickless", "tokio", "tokio-alt", "delay-queue", "mutex-heap"];
 const PRECISE: &[&str] =
-    &["tickless", "tickless-precise", "tickless-spinning", "tokio", "async-io"];
+    &["tickless", "tickless-precise", "tickless-spinning", "tokio", "tokio-alt", "async-io"];
+/// Timers in tasks of a runtime.
+const IN_TASKS: &[&str] = &["none", "tickless", "tickless-drive", "tokio", "tokio-alt"];
+/// Connections that are held for a second each: as many requests as get their answer, and so many.
+const HELD: &[&str] = &["--connections=32000", "--delay-ms=1000", "--seconds=10", "--load=closed"];
+const HELD_OPEN: &[&str] =
+    &["--connections=32000", "--delay-ms=1000", "--seconds=10", "--load=open", "--rate=25000"];
+/// Without *none*, which waits for nothing.
+const THAT_WAIT: &[&str] = &["tickless", "tickless-drive", "tokio", "tokio-alt"];
 const WHEELS: &[&str] = &["tickless-wheel", "hhwt-quad", "nexus-timer", "delay-queue", "btreemap"];
 const PURGATORIES: &[&str] = &["tickless-purgatory", "mutex-purge", "purgatory-floor"];
 
@@ -103,25 +135,24 @@ pub(crate) const ALL: &[Part] = &[
     Part::core("fire-all", Matrix::of(Workload::FireAll, THAT_FIRE)),
     Part::core("fire-all-100us", Matrix::of(Workload::FireAll, THAT_FIRE).tick(100)),
     Part::core("steady", Matrix::of(Workload::Steady, STEADY)),
-    Part::http(
+    Part::core_of(
         "http-closed",
-        &[
-            &["--load", "closed", "--workers", "1", "--timers", "tickless"],
-            &["--load", "closed", "--workers", "1", "--timers", "tokio"],
-            &["--load", "closed", "--workers", "1", "--timers", "none"],
-            &["--load", "closed", "--workers", "2", "--timers", "tickless"],
-            &["--load", "closed", "--workers", "2", "--timers", "tokio"],
-            &["--load", "closed", "--workers", "2", "--timers", "none"],
-        ],
+        Outside::of("http-bench", &["--load", "closed"]).on(&[1, 2]).with(IN_TASKS),
     ),
-    Part::http(
+    Part::core_of(
         "http-open",
-        &[
-            &["--load", "open", "--workers", "1", "--timers", "tickless"],
-            &["--load", "open", "--workers", "1", "--timers", "tokio"],
-            &["--load", "open", "--workers", "1", "--timers", "none"],
-        ],
+        Outside::of("http-bench", &["--load", "open"]).on(&[1]).with(IN_TASKS),
     ),
+    Part::core_of(
+        "async-timeout",
+        Outside::of_tasks(&["--record", "--workload", "timeout"]).on(&[1, 2]),
+    ),
+    Part::core_of("async-idle", Outside::of_tasks(&["--record", "--workload", "idle"]).on(&[1, 2])),
+    Part::core_of(
+        "async-short",
+        Outside::of_tasks(&["--record", "--workload", "short"]).on(&[1, 2]),
+    ),
+    Part::core_of("async-lone", Outside::of_tasks(&["--record", "--workload", "lone"]).on(&[1])),
     Part::core("single", Matrix::of(Workload::Single, ALONE)),
     Part::long("wakeups", Matrix::of(Workload::Wakeups, PENDING).vary(&[0])),
     Part::long("scale", Matrix::of(Workload::Scale, USUAL)),
@@ -142,6 +173,29 @@ pub(crate) const ALL: &[Part] = &[
     Part::cores("cores-fire-all", Matrix::of(Workload::FireAll, SERVERS).on(&[1, 4, 16])),
     Part::cores("cores-stall", Matrix::of(Workload::Stall, ALONE)),
     Part::cores("cores-single", Matrix::of(Workload::Single, ALONE)),
+    Part::cores_of(
+        "cores-http",
+        Outside::of("http-bench", &["--load", "closed", "--connections", "1024"])
+            .on(&[1, 2, 4, 8])
+            .with(IN_TASKS),
+    ),
+    Part::cores_of("cores-http-delay", Outside::of("http-bench", HELD).on(&[8]).with(THAT_WAIT)),
+    Part::cores_of(
+        "cores-http-delay-open",
+        Outside::of("http-bench", HELD_OPEN).on(&[8]).with(THAT_WAIT),
+    ),
+    Part::cores_of(
+        "cores-timeout",
+        Outside::of_tasks(&["--record", "--workload", "timeout"]).on(UP_TO_16),
+    ),
+    Part::cores_of(
+        "cores-idle",
+        Outside::of_tasks(&["--record", "--workload", "idle"]).on(UP_TO_16),
+    ),
+    Part::cores_of(
+        "cores-short",
+        Outside::of_tasks(&["--record", "--workload", "short"]).on(UP_TO_16),
+    ),
 ];
 
 // === impl Part ===
@@ -151,8 +205,8 @@ impl Part {
         Part { name, class: Class::Core, load: Load::Here(matrix) }
     }
 
-    const fn http(name: &'static str, turns: &'static [&'static [&'static str]]) -> Part {
-        Part { name, class: Class::Core, load: Load::Http(turns) }
+    const fn core_of(name: &'static str, outside: Outside) -> Part {
+        Part { name, class: Class::Core, load: Load::Outside(outside) }
     }
 
     const fn long(name: &'static str, matrix: Matrix) -> Part {
@@ -161,6 +215,18 @@ impl Part {
 
     const fn cores(name: &'static str, matrix: Matrix) -> Part {
         Part { name, class: Class::Cores, load: Load::Here(matrix) }
+    }
+
+    const fn cores_of(name: &'static str, outside: Outside) -> Part {
+        Part { name, class: Class::Cores, load: Load::Outside(outside) }
+    }
+
+    /// That this build has every contender. What other programs have, they say themselves.
+    pub(super) fn is_in_build(&self) -> Result<(), BenchError> {
+        match &self.load {
+            Load::Here(matrix) => matrix.is_in_build(),
+            Load::Outside(_) => Ok(()),
+        }
     }
 
     /// Whether it is measured without being named, as one of the core or of all.
@@ -187,9 +253,9 @@ impl Part {
                 let _pin = matrix.is_pinned.then(Pin::to_first).transpose()?;
                 Ok(in_turn(self.name, &plans, child::measure_elsewhere))
             }
-            Load::Http(turns) => {
-                let turns = turns.repeat(extent.runs);
-                Ok(in_turn(self.name, &turns, |words| run_http(words, extent)))
+            Load::Outside(outside) => {
+                let turns = outside.turns(extent.runs);
+                Ok(in_turn(self.name, &turns, |turn| outside.measure(turn, extent)))
             }
         }
     }
@@ -229,26 +295,59 @@ fn in_turn<T>(
     (records, failures)
 }
 
-/// Has `http-bench` measure once.
-fn run_http(words: &[&str], extent: &Extent) -> Result<Record, BenchError> {
-    let failed = |cause: String| BenchError::Child { what: HTTP.to_owned(), cause };
-    let this = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let program = this.with_file_name(HTTP);
-    if !program.exists() {
-        let hint = format!("cargo build --release -p {HTTP}");
-        return Err(failed(format!("there is no {}: {hint}", program.display())));
+// === impl Outside ===
+
+impl Outside {
+    const fn of(program: &'static str, words: &'static [&'static str]) -> Outside {
+        Outside { program, words, workers: &[1], timers: &[] }
     }
-    let output = Command::new(program)
-        .args(words)
-        .args(["--scale", &extent.scale.to_string()])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(format!("{}: {}", output.status, said.trim())));
+
+    const fn of_tasks(words: &'static [&'static str]) -> Outside {
+        Outside::of("async-scale", words).with(IN_TASKS)
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+
+    const fn on(self, workers: &'static [usize]) -> Outside {
+        Outside { workers, ..self }
+    }
+
+    const fn with(self, timers: &'static [&'static str]) -> Outside {
+        Outside { timers, ..self }
+    }
+
+    /// Every measurement: workers and timers.
+    fn turns(&self, runs: usize) -> Vec<(usize, &'static str)> {
+        let with_each = |&workers: &usize| self.timers.iter().map(move |&timers| (workers, timers));
+        let of_all = |workers| with_each(workers).collect::<Vec<_>>().repeat(runs);
+        self.workers.iter().flat_map(of_all).collect()
+    }
+
+    /// Has the program measure once.
+    fn measure(
+        &self,
+        &(workers, timers): &(usize, &str),
+        extent: &Extent,
+    ) -> Result<Record, BenchError> {
+        let program = self.program;
+        let what = format!("{program} with {timers} on {workers}");
+        let failed = |cause: String| BenchError::Child { what: what.clone(), cause };
+        let this = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+        let path = this.with_file_name(program);
+        if !path.exists() {
+            return Err(failed(format!("there is no {}: see benches/measure.sh", path.display())));
+        }
+        let output = Command::new(path)
+            .args(self.words)
+            .args(["--workers", &workers.to_string(), "--timers", timers])
+            .args(["--scale", &extent.scale.to_string()])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| failed(error.to_string()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(format!("{}: {}", output.status, said.trim())));
+        }
+        serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+    }
 }
 
 /// Keeps this process and those that it starts on the first processor that it may use.
@@ -286,8 +385,11 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         let extent = Extent { parts: Vec::new(), runs: 1, scale: 0.5, limit_s: 9 };
         for part in ALL {
-            let Load::Here(matrix) = &part.load else { continue };
-            assert!(matrix.plans(&extent).unwrap().len() > 1, "{}", part.name);
+            let count = match &part.load {
+                Load::Here(matrix) => matrix.plans(&extent).unwrap().len(),
+                Load::Outside(outside) => outside.turns(extent.runs).len(),
+            };
+            assert!(count > 1, "{}", part.name);
         }
         assert!(Part::named("rest").unwrap_err().to_string().contains("cancel-heavy"));
     }
@@ -296,6 +398,14 @@ mod tests {
     fn what_needs_many_processors_is_measured_if_it_is_named() {
         let usual = |all| ALL.iter().filter(|part| part.is_usual(all)).count();
         assert!(0 < usual(false) && usual(false) < usual(true) && usual(true) < ALL.len());
+    }
+
+    #[test]
+    fn timers_take_turns_within_a_number_of_workers() {
+        let outside = Outside::of("x", &[]).on(&[1, 2]).with(&["a", "b"]);
+        let turns =
+            [(1, "a"), (1, "b"), (1, "a"), (1, "b"), (2, "a"), (2, "b"), (2, "a"), (2, "b")];
+        assert_eq!(outside.turns(2), turns);
     }
 
     #[test]

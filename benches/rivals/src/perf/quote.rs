@@ -2,9 +2,8 @@
 //! between them, for a ratio. `PART@VARIANT` picks one of several variants; a last word `spread`
 //! adds the least and the most, `runs` gives the number of runs.
 
-use super::book::{Book, Kept};
-use super::short;
-use crate::sample::Sample;
+use crate::book::{Book, Kept};
+use crate::sample::{Sample, short};
 
 /// The figure.
 pub(super) fn quote(book: &Book, words: &str) -> Result<String, String> {
@@ -64,7 +63,7 @@ fn sample(book: &Book, [number, part, threads, contender]: [&str; 4]) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::host::Host;
+    use crate::host::Host;
     use crate::record::Record;
     use serde_json::json;
 

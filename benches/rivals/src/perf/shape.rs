@@ -1,11 +1,10 @@
 //! The shape of a table: which runs share a row, and which numbers stand in it.
 
-use super::book::Kept;
 use super::quote::{full_name, spread};
-use super::short;
+use crate::book::Kept;
 use crate::record::Record;
 use crate::registry;
-use crate::sample::Sample;
+use crate::sample::{Sample, short};
 
 /// A table: a row for each value of its keys that was measured.
 pub(super) struct Table {
@@ -34,12 +33,19 @@ pub(super) struct Column {
     by: f64,
     /// Whether least and most are shown.
     has_spread: bool,
+    /// Whether the number is what it is beyond that of [`FLOOR`] on as many threads.
+    is_over_floor: bool,
 }
+
+/// The contender that has no timers, but all else that the others have.
+const FLOOR: &str = "none";
 
 /// How a contender is called in prose.
 fn label(contender: &str) -> String {
     match contender {
         "tokio-threads" => "tokio, from other threads".to_owned(),
+        "tokio-alt-threads" => "tokio-alt, from other threads".to_owned(),
+        "tickless-drive" => "**tickless**, `drive`".to_owned(),
         ours if ours.starts_with("tickless") => format!("**{ours}**"),
         other => other.to_owned(),
     }
@@ -76,7 +82,9 @@ impl Table {
             |a: &&Record, b: &&Record| self.keys.iter().all(|key| key.order(a) == key.order(b));
         for group in runs.chunk_by(same) {
             let keys = self.keys.iter().map(|key| key.cell(group[0]));
-            let cells = self.columns.iter().map(|column| column.cell(group));
+            let floor = |run: &&Record| run.contender == FLOOR && run.threads == group[0].threads;
+            let floor: Vec<_> = part.runs.iter().filter(floor).collect();
+            let cells = self.columns.iter().map(|column| column.cell(group, &floor));
             rows.push(keys.chain(cells).collect());
         }
         rows
@@ -106,7 +114,9 @@ impl Key {
             Key::Threads(_) => (run.threads, ""),
             Key::Variant(_) => (run.number("variant").unwrap_or(0.0) as usize, ""),
             Key::Contender => {
-                let place = registry::ALL.iter().position(|entry| entry.name == run.contender);
+                // What only other programs measure stands behind what it is a kind of.
+                let name = run.contender.trim_end_matches("-drive");
+                let place = registry::ALL.iter().position(|entry| entry.name == name);
                 (place.unwrap_or(usize::MAX), &run.contender)
             }
         }
@@ -117,7 +127,15 @@ impl Key {
 
 impl Column {
     pub(super) const fn of(heading: &'static str, number: &'static str) -> Column {
-        Column { heading, number, threads: None, variant: None, by: 1.0, has_spread: false }
+        Column {
+            heading,
+            number,
+            threads: None,
+            variant: None,
+            by: 1.0,
+            has_spread: false,
+            is_over_floor: false,
+        }
     }
 
     pub(super) const fn on(self, threads: usize) -> Column {
@@ -136,18 +154,34 @@ impl Column {
         Column { has_spread: true, ..self }
     }
 
-    fn cell(&self, runs: &[&Record]) -> String {
+    pub(super) const fn over_floor(self) -> Column {
+        Column { is_over_floor: true, ..self }
+    }
+
+    fn cell(&self, runs: &[&Record], floor: &[&Record]) -> String {
+        let sample = self.sample(runs);
+        match sample.len() {
+            0 => "-".to_owned(),
+            _ if self.is_over_floor => {
+                let floor = self.sample(floor);
+                let is_floor = runs.iter().all(|run| run.contender == FLOOR);
+                if floor.len() == 0 || is_floor {
+                    return "-".to_owned();
+                }
+                short(sample.median() - floor.median())
+            }
+            _ if self.has_spread => spread(&sample),
+            _ => short(sample.median()),
+        }
+    }
+
+    fn sample(&self, runs: &[&Record]) -> Sample<f64> {
         let runs = runs.iter().filter(|run| {
             let variant = run.number("variant").unwrap_or(0.0) as u64;
             self.threads.is_none_or(|threads| threads == run.threads)
                 && self.variant.is_none_or(|wanted| wanted == variant)
         });
         let values = runs.filter_map(|run| run.number(full_name(self.number)));
-        let sample = Sample::new(values.map(|value| value / self.by).collect());
-        match sample.len() {
-            0 => "-".to_owned(),
-            _ if self.has_spread => spread(&sample),
-            _ => short(sample.median()),
-        }
+        Sample::new(values.map(|value| value / self.by).collect())
     }
 }

@@ -1,9 +1,9 @@
 //! The tables of the documents, in Markdown.
 
-use super::book::{Book, Kept};
 use super::parts;
 use super::quote::spread;
 use super::shape::{Column, Key, Table, lines};
+use crate::book::{Book, Kept};
 use crate::sample::Sample;
 
 const CONTENDER: &[Key] = &[Key::Contender];
@@ -35,10 +35,29 @@ const PURGATORY: &[Column] = &[
 ];
 const HTTP: &[Column] = &[
     Column::of("CPU us per request", "cpu").by(1e3).spread(),
+    Column::of("over *none*", "cpu").by(1e3).over_floor(),
     Column::of("requests per s", "per_s").spread(),
     Column::of("p50 us", "latency_us.p50"),
     Column::of("p99 us", "latency_us.p99").spread(),
     Column::of("timer calls per request", "timer_calls_per_request"),
+];
+const DELAYED: &[Column] = &[
+    Column::of("CPU us per request", "cpu").by(1e3).spread(),
+    Column::of("requests per s", "per_s").spread(),
+    Column::of("beyond the delay: p50 us", "beyond_us.p50"),
+    Column::of("p99 us", "beyond_us.p99").spread(),
+];
+const IN_TASKS: &[Column] = &[
+    Column::of("wall ns", "wall").spread(),
+    Column::of("CPU ns", "cpu").spread(),
+    Column::of("over *none*", "cpu").over_floor(),
+    Column::of("million per s", "per_s").by(1e6),
+];
+const IN_TASKS_THAT_WAIT: &[Column] = &[
+    Column::of("CPU ns per sleep", "cpu").spread(),
+    Column::of("late p50 us", "p50"),
+    Column::of("p99 us", "p99").spread(),
+    Column::of("sleeps per s", "per_s"),
 ];
 const STALL: &[Column] = &[
     Column::of("longest call, us", "call_max_us").spread(),
@@ -61,6 +80,7 @@ const BY_CORES: &[Column] = &[
     Column::of("wall ns, 1 thread", "wall").on(1),
     Column::of("16", "wall").on(16).spread(),
 ];
+const BY_WORKERS: &[Key] = &[Key::Threads("workers"), Key::Contender];
 const BY_CROWD: &[Key] = &[Key::Threads("threads"), Key::Contender];
 const ARRIVALS: &[Key] = &[Key::Variant("per s"), Key::Contender];
 
@@ -98,8 +118,12 @@ const TABLES: &[Table] = &[
             Column::of("CPU ms per s of other threads", "others_cpu_ms_per_s").spread(),
         ],
     ),
-    Table::of("http-closed", &[Key::Threads("workers"), Key::Contender], HTTP),
-    Table::of("http-open", &[Key::Threads("workers"), Key::Contender], HTTP),
+    Table::of("http-closed", BY_WORKERS, HTTP),
+    Table::of("http-open", BY_WORKERS, HTTP),
+    Table::of("async-timeout", BY_WORKERS, IN_TASKS),
+    Table::of("async-idle", BY_WORKERS, IN_TASKS),
+    Table::of("async-short", BY_WORKERS, IN_TASKS_THAT_WAIT),
+    Table::of("async-lone", CONTENDER, IN_TASKS_THAT_WAIT),
     Table::of(
         "scale",
         CONTENDER,
@@ -168,6 +192,12 @@ const TABLES: &[Table] = &[
     Table::of("cores-fire-all", BY_CROWD, FIRING),
     Table::of("cores-stall", CONTENDER, STALL),
     Table::of("cores-single", CONTENDER, WAITING),
+    Table::of("cores-http", BY_WORKERS, HTTP),
+    Table::of("cores-http-delay", CONTENDER, DELAYED),
+    Table::of("cores-http-delay-open", CONTENDER, DELAYED),
+    Table::of("cores-timeout", BY_WORKERS, IN_TASKS),
+    Table::of("cores-idle", BY_WORKERS, IN_TASKS),
+    Table::of("cores-short", BY_WORKERS, IN_TASKS_THAT_WAIT),
 ];
 
 /// The table of that name, a line each.
@@ -228,8 +258,9 @@ fn machines(book: &Book) -> String {
     lines(&rows)
 }
 
-/// tickless beside what no timer does without, and beside tokio's: heading, part, threads, floor,
-/// and tokio's.
+/// tickless beside what no timer does without, and beside tokio's two: heading, part, threads,
+/// floor, and tokio's. The alternative one is that of tasks; before it was measured, the table has
+/// no columns for it.
 fn in_short(book: &Book) -> String {
     const ROWS: &[(&str, &str, usize, &str, &str)] = &[
         ("schedule + cancel", "cancel-heavy", 1, "floor-tsc", "tokio-threads"),
@@ -245,35 +276,47 @@ fn in_short(book: &Book) -> String {
         ("the same with ticks of 100 us", "fire-all-100us", 1, "floor-calendar", ""),
         ("as many that fire as start (`steady`)", "steady", 1, "floor-calendar", "tokio"),
     ];
-    let heading = ["CPU ns", "tickless", "floor", "tokio", "over the floor", "tokio / tickless"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let sample = |part: &Kept, contender, threads| {
+        Sample::new(part.of(contender, threads).filter_map(|run| run.number(CPU)).collect())
+    };
+    let ratio = |above: &Sample<f64>, below: &Sample<f64>| match above.len() * below.len() {
+        0 => String::new(),
+        _ => format!("{:.2}", above.median() / below.median()),
+    };
+    let cell = |sample: &Sample<f64>| match sample.len() {
+        0 => String::new(),
+        _ => spread(sample),
+    };
+    let is_in = |name: &&str| {
+        ROWS.iter()
+            .any(|row| book.part(row.1).is_some_and(|part| part.of(name, row.2).next().is_some()))
+    };
+    let alternative = Some(ALTERNATIVE).filter(is_in);
+    let mut heading = vec!["CPU ns", "tickless", "floor", "tokio"];
+    heading.extend(alternative);
+    heading.extend(["over the floor", "tokio / tickless"]);
+    let mut rows = vec![heading.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    rows[0].extend(alternative.map(|name| format!("{name} / tickless")));
     for &(what, part, threads, floor, tokio) in ROWS {
         let Some(kept) = book.part(part) else { continue };
-        let sample = |contender| {
-            Sample::new(kept.of(contender, threads).filter_map(|run| run.number(CPU)).collect())
-        };
-        let (ours, floor, tokio) = (sample("tickless"), sample(floor), sample(tokio));
-        let ratio = |above: &Sample<f64>, below: &Sample<f64>| match above.len() * below.len() {
-            0 => String::new(),
-            _ => format!("{:.2}", above.median() / below.median()),
-        };
-        let cell = |sample: &Sample<f64>| match sample.len() {
-            0 => String::new(),
-            _ => spread(sample),
-        };
+        let of = |contender| sample(kept, contender, threads);
+        let (ours, floor, tokio) = (of("tickless"), of(floor), of(tokio));
+        let alternative = alternative.map(of);
+        let samples = [&ours, &floor, &tokio].into_iter().chain(&alternative).map(cell);
         let ratios = [ratio(&ours, &floor), ratio(&tokio, &ours)];
-        rows.push([what.to_owned()].into_iter().chain([&ours, &floor, &tokio].map(cell)).collect());
-        rows.last_mut().expect("just pushed").extend(ratios);
+        let ratios = ratios.into_iter().chain(alternative.as_ref().map(|alt| ratio(alt, &ours)));
+        rows.push([what.to_owned()].into_iter().chain(samples).chain(ratios).collect());
     }
     lines(&rows)
 }
 
+const ALTERNATIVE: &str = "tokio-alt";
 const CPU: &str = "cpu_ns_per_op";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::host::Host;
+    use crate::host::Host;
     use crate::record::Record;
     use serde_json::json;
 
@@ -343,6 +386,30 @@ mod tests {
         assert!(table(&book(&[]), "rest").unwrap_err().contains("no table"));
         let in_short = table(&book(&["reset"]), "in short").unwrap();
         assert_eq!(in_short.lines().count(), 4, "{in_short}");
+    }
+
+    #[test]
+    fn a_share_is_what_lies_over_none_on_as_many_workers() {
+        let mut book = book(&["async-timeout"]);
+        let floor = [run("none", 1, 4.0), run("none", 2, 1.0), run("none", 1, 2.0)];
+        book.parts[0].runs.extend(floor);
+        let table = table(&book, "async-timeout").unwrap();
+        let rows = table.lines().filter_map(|line| line.split(" | ").nth(4));
+        assert_eq!(Vec::from_iter(rows), ["over *none*", "34.0", "54.0", "-", "16.0", "-"]);
+    }
+
+    #[test]
+    fn the_alternative_timer_has_columns_once_it_was_measured() {
+        let mut book = book(&["reset"]);
+        let without = table(&book, "in short").unwrap();
+        assert!(!without.contains(ALTERNATIVE), "{without}");
+        book.parts[0].runs.push(run(ALTERNATIVE, 1, 40.0));
+        let with = table(&book, "in short").unwrap();
+        let lines: Vec<_> = with.lines().collect();
+        assert!(lines[0].ends_with("| tokio / tickless | tokio-alt / tickless |"), "{with}");
+        assert!(lines[2].ends_with("| 80.0 |  |  | 2.00 |"), "{with}");
+        let columns = |line: &&str| line.matches('|').count();
+        assert!(lines.iter().all(|line| columns(line) == columns(&lines[0])), "{with}");
     }
 
     #[test]

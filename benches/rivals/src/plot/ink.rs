@@ -4,7 +4,7 @@ use plotters::prelude::*;
 
 use crate::error::BenchError;
 #[cfg(test)]
-use crate::{registry::ALL, workload::Kind};
+use crate::{kind::Kind, registry::ALL};
 
 /// Of a figure, in pixels.
 pub(super) const SIZE: (u32, u32) = (960, 560);
@@ -14,11 +14,13 @@ pub(super) fn colour(contender: &str) -> RGBColor {
     let (red, green, blue) = match contender {
         "tickless" => (200, 30, 30),
         "tickless-typed" => (240, 130, 40),
+        "tickless-drive" => (240, 60, 110),
         "tickless-precise" => (250, 170, 120),
         "tickless-spinning" => (150, 60, 20),
         "tokio" => (30, 90, 200),
         "tokio-threads" => (90, 170, 240),
         "tokio-alt" => (20, 50, 110),
+        "tokio-alt-threads" => (110, 130, 170),
         "delay-queue" => (20, 140, 110),
         "hhwt" => (140, 190, 60),
         "pingora" => (120, 60, 160),
@@ -28,7 +30,7 @@ pub(super) fn colour(contender: &str) -> RGBColor {
         "heap-timerfd" => (220, 180, 30),
         "shared-inbox-segqueue" => (70, 150, 150),
         "shared-inbox-intrusive" => (150, 200, 200),
-        "floor" | "floor-load" => (90, 90, 90),
+        "floor" | "floor-load" | "none" => (90, 90, 90),
         "floor-tsc" | "floor-calendar" => (140, 140, 140),
         _ => (170, 170, 170),
     };

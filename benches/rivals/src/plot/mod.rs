@@ -8,9 +8,10 @@ mod pick;
 
 use serde_json::Value;
 
+use crate::book::Book;
 use crate::error::BenchError;
-use crate::perf::{Book, short};
 use crate::record::Record;
+use crate::sample::short;
 use bars::Bars;
 use curves::{Axis, Curve, Curves};
 use pick::{by_contender, median, thread_counts};
@@ -22,6 +23,22 @@ const COSTS: [(&str, &str); 5] = [
     ("reset-earlier", "reset, half of them to an earlier time"),
     ("service", "call of a busy server"),
     ("fire-all", "timer that fires"),
+];
+
+/// Operations per second by threads or workers: the part, the file, its title, and what is counted.
+const RATES: [(&str, &str, &str, [&str; 2]); 2] = [
+    (
+        "cores-pair",
+        "cores.svg",
+        "cancel-heavy on 16 processors: million pairs per second",
+        ["threads", "million schedule + cancel per second, all threads"],
+    ),
+    (
+        "cores-http",
+        "http.svg",
+        "an HTTP server, 1,024 connections: million requests per second",
+        ["workers", "million requests per second"],
+    ),
 ];
 
 /// Whatever there are results for: names and texts of the figures.
@@ -38,7 +55,9 @@ pub(crate) fn draw(book: &Book) -> Result<Vec<(String, String)>, BenchError> {
         put(name.clone(), costs(&records(part), part, what).draw(&name)?);
     }
     put("scale.svg".to_owned(), scale(&records("scale")).draw("scale.svg")?);
-    put("cores.svg".to_owned(), rates(&records("cores-pair")).draw("cores.svg")?);
+    for (part, file, title, what) in RATES {
+        put(file.to_owned(), rates(&records(part), title, what).draw(file)?);
+    }
     let fired = records("fire-all");
     put("lateness.svg".to_owned(), lateness(&fired).draw("lateness.svg")?);
     for (level, name) in [(0, "second"), (1, "third")] {
@@ -93,7 +112,7 @@ fn scale(records: &[&Record]) -> Curves {
 }
 
 /// How many operations all threads make, by their number.
-fn rates(records: &[&Record]) -> Curves {
+fn rates(records: &[&Record], title: &str, [x, y]: [&str; 2]) -> Curves {
     let curves = by_contender(records).into_iter().map(|(name, records)| {
         let points = thread_counts(&records).into_iter().filter_map(|threads| {
             let same: Vec<_> = records.iter().copied().filter(|r| r.threads == threads).collect();
@@ -103,12 +122,9 @@ fn rates(records: &[&Record]) -> Curves {
         Curve { contender: name.clone(), name, points, is_second: false }
     });
     Curves {
-        title: "cancel-heavy on 16 processors: million pairs per second".to_owned(),
-        x: Axis { label: "threads".to_owned(), is_log: true },
-        y: Axis {
-            label: "million schedule + cancel per second, all threads".to_owned(),
-            is_log: true,
-        },
+        title: title.to_owned(),
+        x: Axis { label: x.to_owned(), is_log: true },
+        y: Axis { label: y.to_owned(), is_log: true },
         curves: curves.collect(),
     }
 }
@@ -174,7 +190,7 @@ fn threads_label(threads: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::Kept;
+    use crate::book::Kept;
     use serde_json::json;
 
     fn record(contender: &str, workload: &str, extra: &Value) -> Record {
@@ -199,6 +215,7 @@ mod tests {
             ("cancel-heavy", vec![json!({}), json!({})]),
             ("scale", vec![json!({"pending": 1000}), json!({"pending": 2000})]),
             ("fire-all", vec![late]),
+            ("cores-http", vec![json!({}), json!({})]),
         ];
         for (name, extras) in parts {
             let contenders = ["tickless", "tokio"];
@@ -212,6 +229,7 @@ mod tests {
             "cancel-heavy-cpu.svg",
             "fire-all-cpu.svg",
             "scale.svg",
+            "http.svg",
             "lateness.svg",
             "cascade-second.svg",
         ];

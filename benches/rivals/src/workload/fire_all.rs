@@ -14,6 +14,7 @@ use super::{Outcome, setup};
 use crate::contender::{Contender, Producer};
 use crate::drive::{BURST, Lane};
 use crate::error::BenchError;
+use crate::kind::ONE_TIMEOUT;
 use crate::lateness::Lateness;
 use crate::machine::usage::Usage;
 use crate::machine::{clock, memory};
@@ -47,10 +48,6 @@ pub(crate) const SPREAD: Load = Load {
 };
 
 const CLUSTERED: Duration = Duration::from_millis(2_000);
-
-/// The variants of `clustered`.
-pub(crate) const ONE_TIMEOUT: u64 = 0;
-pub(crate) const ONE_DEADLINE: u64 = 1;
 
 /// What `clustered` schedules.
 pub(crate) fn clustered(variant: u64) -> Load {

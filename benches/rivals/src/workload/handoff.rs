@@ -4,8 +4,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::drained::{Drained, drain};
 use super::{Outcome, churn, setup};
-use crate::contender::{Contender, Producer};
-use crate::drive::{self, Lane};
+use crate::contender::{Contender, Producer, on_threads};
+use crate::drive::Lane;
 use crate::error::BenchError;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -36,7 +36,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let batches = plan.count(TIMERS, 2 * BATCH) / BATCH;
     let lanes = contender.inside(|| sides(&contender, batches));
     // Threads, also where others have tasks: a task must not wait for a channel.
-    let (lanes, section) = drive::on_threads(&contender, lanes);
+    let (lanes, section) = on_threads(&contender, lanes);
     let Drained { wall, cpu_ns, growth_bytes } = drain(&contender, plan, &section)?;
     let cancelled = lanes.iter().map(Side::cancelled).sum();
     let ops = batches * BATCH;

@@ -7,7 +7,6 @@ mod drained;
 mod fire_all;
 mod handoff;
 mod idle;
-mod kind;
 mod outcome;
 mod pace;
 mod paced;
@@ -22,11 +21,11 @@ mod stuck;
 mod wakeups;
 mod wheel;
 
-pub(crate) use kind::{Kind, Threads, Workload};
 pub(crate) use outcome::Outcome;
 
 use crate::contender::{Contender, Setup};
 use crate::error::BenchError;
+use crate::kind::{Kind, Workload};
 use crate::plan::Plan;
 use crate::purgatories::Purgatory;
 use crate::record::Record;

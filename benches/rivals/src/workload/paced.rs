@@ -14,8 +14,8 @@ use super::drained::{Drained, drain};
 use super::pace::{ROUND, rounds};
 use super::{Outcome, setup};
 use crate::contender::nothing::Nothing;
-use crate::contender::{Contender, Producer};
-use crate::drive::{self, Lane};
+use crate::contender::{Contender, Producer, on_threads};
+use crate::drive::Lane;
 use crate::error::BenchError;
 use crate::machine::clock;
 use crate::plan::Plan;
@@ -77,7 +77,7 @@ fn lanes<P: Producer>(plan: &Plan, producer: impl Fn() -> P) -> Vec<Paced<P>> {
 
 /// CPU time per pair of the same load, at the same rate, on timers that do nothing.
 fn load_alone_ns(plan: &Plan) -> f64 {
-    let (lanes, section) = drive::on_threads(&Nothing, lanes(plan, || Nothing));
+    let (lanes, section) = on_threads(&Nothing, lanes(plan, || Nothing));
     section.used.cpu_ns as f64 / lanes.iter().map(Paced::pairs).sum::<u64>() as f64
 }
 

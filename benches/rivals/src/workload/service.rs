@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::{Outcome, setup};
 use crate::contender::nothing::Nothing;
-use crate::contender::{Contender, Producer};
-use crate::drive::{self, Lane};
+use crate::contender::{Contender, Producer, on_threads};
+use crate::drive::Lane;
 use crate::error::BenchError;
 use crate::lateness::Lateness;
 use crate::machine::{clock, memory};
@@ -129,7 +129,7 @@ fn warm_up(plan: &Plan) -> u64 {
 fn load_alone_ns(plan: &Plan) -> f64 {
     let threads = plan.threads as u64;
     let lanes = (0..threads).map(|lane| Server::new(Nothing, lane, 0, plan)).collect();
-    let (lanes, section): (Vec<Server<Nothing>>, _) = drive::on_threads(&Nothing, lanes);
+    let (lanes, section): (Vec<Server<Nothing>>, _) = on_threads(&Nothing, lanes);
     section.used.cpu_ns as f64 / lanes.iter().map(|lane| lane.calls).sum::<u64>() as f64
 }
 

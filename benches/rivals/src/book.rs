@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::host::Host;
 use crate::error::BenchError;
+use crate::host::Host;
 use crate::record::Record;
 use crate::sample::Sample;
 
@@ -36,7 +36,7 @@ const DIGITS: i32 = 5;
 impl Book {
     /// Reads a file of results.
     pub(crate) fn read(path: &Path) -> Result<Book, BenchError> {
-        let text = fs::read_to_string(path).map_err(super::in_file(path))?;
+        let text = fs::read_to_string(path).map_err(BenchError::in_file(path))?;
         serde_json::from_str(&text).map_err(|cause| BenchError::Line {
             path: path.to_owned(),
             line: cause.line(),
@@ -51,7 +51,7 @@ impl Book {
 
     /// Writes the file anew.
     pub(crate) fn write(&self, path: &Path) -> Result<(), BenchError> {
-        fs::write(path, self.text()).map_err(super::in_file(path))
+        fs::write(path, self.text()).map_err(BenchError::in_file(path))
     }
 
     /// Replaces a part, or adds it.

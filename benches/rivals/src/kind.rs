@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fire_all;
 use crate::error::BenchError;
 
 /// What to do with a contender.
@@ -50,6 +49,10 @@ pub(crate) enum Threads {
     /// Always so many.
     Fixed(usize),
 }
+
+/// The variants of `clustered`.
+pub(crate) const ONE_TIMEOUT: u64 = 0;
+pub(crate) const ONE_DEADLINE: u64 = 1;
 
 // === impl Kind ===
 
@@ -204,7 +207,7 @@ impl Workload {
             Workload::Wakeups => &[0, 5_000],
             Workload::Service => &[0, 1_000_000],
             Workload::Paced => &[1_000_000],
-            Workload::Clustered => &[fire_all::ONE_TIMEOUT, fire_all::ONE_DEADLINE],
+            Workload::Clustered => &[ONE_TIMEOUT, ONE_DEADLINE],
             Workload::PurgatoryShort | Workload::PurgatoryLong => {
                 &[10_000, 50_000, 100_000, 500_000, 1_000_000]
             }
@@ -222,7 +225,7 @@ impl Workload {
             | Workload::Paced
             | Workload::PurgatoryShort
             | Workload::PurgatoryLong => format!("{variant} per s"),
-            Workload::Clustered if variant == fire_all::ONE_TIMEOUT => "one timeout".to_owned(),
+            Workload::Clustered if variant == ONE_TIMEOUT => "one timeout".to_owned(),
             Workload::Clustered => "one deadline".to_owned(),
             _ => String::new(),
         }

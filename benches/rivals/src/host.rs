@@ -42,7 +42,15 @@ pub(crate) fn load() -> f64 {
 /// The commit, and a mark if what is measured is not what it has.
 fn commit() -> String {
     let commit = said("git", &["rev-parse", "--short=7", "HEAD"]);
-    let measured = ["--", "src", "wheel", "benches/rivals/src", "benches/http/src", "Cargo.lock"];
+    let measured = [
+        "--",
+        "src",
+        "wheel",
+        "benches/rivals/src",
+        "benches/http/src",
+        "benches/async-scale/src",
+        "Cargo.lock",
+    ];
     let changes = said("git", &[&["status", "--porcelain", "-uno"], &measured[..]].concat());
     if changes.is_empty() { commit } else { format!("{commit}, changed") }
 }
