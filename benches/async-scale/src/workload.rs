@@ -95,14 +95,15 @@ impl Workload {
         workers: usize,
         (warm_up, time): (Duration, Duration),
     ) -> Outcome {
-        let tasks = match self {
+        let count = match self {
             Workload::Timeout => TASKS_THAT_LIMIT * workers,
             Workload::Idle => workers,
             Workload::Short => TASKS_THAT_SLEEP * workers,
             Workload::Lone => 1,
         };
-        let run = Arc::new(Run::of(tasks));
-        let tasks: Vec<JoinHandle<Seen>> = (0..tasks)
+        let run = Arc::new(Run::of(count));
+        let count = count as u64;
+        let tasks: Vec<JoinHandle<Seen>> = (0..run.counts.len())
             .map(|nth| {
                 let run = run.clone();
                 match self {
@@ -118,6 +119,10 @@ impl Workload {
         run.is_measured.store(true, Ordering::Relaxed);
         let before = (run.total(), cpu_ns(), timers.calls(), Instant::now());
         thread::sleep(time);
+        // Of two operations of a task, the second was seen as one that is measured.
+        while run.total() - before.0 <= count {
+            thread::sleep(Duration::from_millis(1));
+        }
         let wall = before.3.elapsed();
         let after = (run.total(), cpu_ns(), timers.calls());
         run.is_measured.store(false, Ordering::Relaxed);
