@@ -180,7 +180,7 @@ fn the_command_line_works_on_a_cluster() {
     let count = run(&["count"]);
     assert!(count.contains(&format!("held by {}", cluster.instance())), "{count}");
     assert!(run(&["show", &id.to_string()]).contains("key        k"));
-    assert!(run(&["ddl"]).contains("CREATE TABLE timers"));
+    assert!(run(&["ddl"]).contains("CREATE TABLE records"));
     assert!(run(&["cancel", "--key", "k"]).contains("cancelled"));
     assert!(run(&["check"]).starts_with("0 timers"));
     cluster.stop().unwrap();
