@@ -31,7 +31,7 @@ pub use promise::{Reply, Ticket};
 pub use record::{DeadLetter, Key, Record};
 #[doc(hidden)]
 pub use service::ByHand;
-pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats};
+pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats, every};
 #[doc(inline)]
 pub use store::{Contents, Op, RedbOptions, RedbStore, Store};
 #[cfg(feature = "sqlite")]

@@ -37,19 +37,21 @@ use super::message::Message;
 ///
 /// # For people and for other programs
 ///
-/// | what | what it does | what a role needs |
-/// |---|---|---|
-/// | `schedule(due, payload, key)` | schedules a timer and returns its number; with a key, replaces the one that has it. Payload and key are both `text` or both `bytea`; the key can be left out | `USAGE` on the schema |
-/// | `cancel(key)` | cancels a timer and returns whether it was there | the same |
-/// | `timers` | a view: when each timer is due, its key, payload, and attempt. Text is shown as text, other bytes as `\x..`. `UPDATE` of `due` and `DELETE` are possible | the same, and these rights to the view |
-/// | `dead` | a view of the dead letters, with their errors. `DELETE` is possible | the same |
+/// - `schedule(due, payload, key)` schedules a timer and returns its number; with a key, it
+///   replaces the timer that has it. Payload and key are both `text` or both `bytea`; the key can
+///   be left out. It takes `USAGE` on the schema.
+/// - `cancel(key)` cancels a timer and returns whether it was there. It takes the same.
+/// - `timers` is a view: when each timer is due, its key, its payload, its attempt. Text is shown
+///   as text, other bytes as `\x..`. `UPDATE` of `due` and `DELETE` are possible, for roles that
+///   have these rights to the view.
+/// - `dead` is a view of the dead letters, with their errors. `DELETE` is possible.
 ///
 /// All of this takes effect when its transaction is committed, and the shards' holders hear of it
 /// then. The functions and the views have the rights of who made the tables, so `USAGE` on the
 /// schema is a right to schedule and to cancel. A transaction that has changed a timer, or has used
 /// a key, should be short: see [`schedule_in`](super::Cluster::schedule_in). A timer that was put
-/// off by hand says that it [may be a repeat](super::Firing::may_be_repeat), because its handler may
-/// have begun meanwhile. All other tables are the cluster's alone.
+/// off by hand says that it [may be a repeat](super::Firing::may_be_repeat), because its handler
+/// may have begun meanwhile. All other tables are the cluster's alone.
 ///
 /// `schema` and `shards` as of [`Builder::schema`](super::Builder::schema) and
 /// [`Builder::shards`](super::Builder::shards).

@@ -14,6 +14,7 @@
 //! | `tasks.rs` | the same for handlers that are asynchronous |
 //! | `owner.rs` | how all of them begin and end |
 //! | `misfire.rs`, `numbers.rs` | what happens when a store is opened |
+//! | `recurring.rs` | timers that come again |
 //! | `by_hand.rs` | the same without threads |
 
 mod builder;
@@ -25,6 +26,7 @@ mod numbers;
 mod owner;
 mod pending;
 mod reading;
+mod recurring;
 mod shared;
 mod stats;
 mod suspects;
@@ -61,6 +63,7 @@ pub(crate) use numbers::Numbers;
 use owner::Owner;
 use pending::{Request, Then, Waiter};
 use reading::question;
+pub use recurring::every;
 pub use stats::Stats;
 use window::Found;
 pub use worker::Firing;

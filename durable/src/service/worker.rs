@@ -246,7 +246,7 @@ impl Core {
             state.stats.buried += 1;
             let error = format!("the process ended during {} attempts in a row", record.crashes);
             let letter = Arc::new(DeadLetter::new(record.clone(), error));
-            state.pending.outcome(Op::Bury { from, letter }, Then::Leave(from));
+            state.pending.outcome(Op::Bury { from, letter }, self.leave(record));
         } else {
             state.stats.noted += 1;
             let to =
@@ -262,7 +262,7 @@ impl Core {
         let position = record.position;
         let change = result.as_ref().map_or_else(
             |failure| self.after_failure(record, failure),
-            |()| (Op::Remove(position), Then::Leave(position)),
+            |()| (Op::Remove(position), self.leave(record)),
         );
         let mut state = self.state();
         state.running.remove(&position.number);
@@ -277,13 +277,20 @@ impl Core {
         self.writer_bell.notify_one();
     }
 
+    /// The timer is over.
+    fn leave(&self, record: &Record) -> Then {
+        let recurs = record.key.as_ref().is_some_and(|key| self.config.recurring.contains_key(key));
+        if recurs { Then::Recur(Arc::new(record.clone())) } else { Then::Leave(record.position) }
+    }
+
     fn after_failure(&self, record: &Record, failure: &Failure) -> (Op, Then) {
         let from = record.position;
         if failure.is_final || record.attempt >= self.config.attempts {
             // What could not be read was not handed to the handler.
+            let then = self.leave(record);
             let record = Record { tried: record.tried || !failure.is_final, ..record.clone() };
             let letter = Arc::new(DeadLetter::new(record, failure.error.clone()));
-            return (Op::Bury { from, letter }, Then::Leave(from));
+            return (Op::Bury { from, letter }, then);
         }
         let before = record.attempt.saturating_sub(1) as usize;
         let pause = self.config.backoff.delays().nth(before).unwrap_or_default();

@@ -184,7 +184,8 @@ fn no_session_compiles_its_statements() {
         END $$;
         CREATE TRIGGER noting AFTER UPDATE OR INSERT ON instances FOR EACH ROW
             EXECUTE FUNCTION note_settings();
-        CREATE TRIGGER noting AFTER INSERT ON records FOR EACH ROW EXECUTE FUNCTION note_settings()";
+        CREATE TRIGGER noting AFTER INSERT ON records FOR EACH ROW
+            EXECUTE FUNCTION note_settings()";
     recorder.client.batch_execute(note).unwrap();
     let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
     let start = || -> Cluster<String> { builder(&place).start(handler).unwrap() };
