@@ -138,7 +138,7 @@ impl<P> Firing<'_, P> {
         let hold =
             format!("SELECT 1 FROM {schema}.shards WHERE shard = $1 AND fence = $2 FOR KEY SHARE");
         let take =
-            format!("DELETE FROM {schema}.timers WHERE shard = $1 AND due = $2 AND number = $3");
+            format!("DELETE FROM {schema}.records WHERE shard = $1 AND due = $2 AND number = $3");
         let shard = self.shard.cast_signed();
         if transaction.query(&hold, &[&shard, &self.fence])?.is_empty() {
             return Ok(false);

@@ -70,6 +70,9 @@
 //! a lease, leases are over earlier than their holders think, with the same effect: let it be
 //! slewed.
 //!
+//! The other way round, a timer can be scheduled in the transaction of what it belongs to:
+//! [`Cluster::schedule_in`], or from SQL (`ddl`).
+//!
 //! There are three ways to have an effect exactly once all the same:
 //! - In the same database, [`Firing::settle`] takes the timer out in the transaction that has the
 //!   effect.
@@ -132,6 +135,8 @@ mod owner;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod troubles;
+#[cfg(feature = "postgres")]
+mod within;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex};

@@ -98,8 +98,9 @@ impl Observer {
         self.change(shard_of(&key, self.shards), Op::CancelKey(key))
     }
 
-    /// Has a timer due at another time. Returns whether it was there. One whose handler runs is
-    /// over when that returns `Ok`, all the same. On NATS, this is not possible.
+    /// Has a timer due at another time. Returns whether it was there. One whose handler runs comes
+    /// again, whatever that handler returns; and because it may have run, the timer
+    /// [may be a repeat](super::Firing::may_be_repeat). On NATS, this is not possible.
     ///
     /// # Errors
     /// As [`cancel`](Observer::cancel).
@@ -107,7 +108,7 @@ impl Observer {
         let Some(Timer { shard, record }) = self.get(id)? else { return Ok(false) };
         let (from, due_ms) = (record.position, ms_at_or_after(at));
         let position = Position { due_ms, number: from.number };
-        let to = Arc::new(Record { position, ..record });
+        let to = Arc::new(Record { position, tried: true, ..record });
         self.change(shard, Op::Move { from, to })
     }
 

@@ -15,7 +15,7 @@ use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::postgres::{
     Database, Params, PostgresStore, Session, all_contents, all_letters, all_timers, apply,
-    ddl as tables, get, lock_list, next_session,
+    channel, ddl as tables, get, lock_list, next_session,
 };
 use crate::store::{Op, Store};
 
@@ -34,6 +34,24 @@ use super::message::Message;
 /// GRANT USAGE ON SCHEMA tickless TO timers;
 /// GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tickless TO timers;
 /// ```
+///
+/// # For people and for other programs
+///
+/// - `schedule(due, payload, key)` schedules a timer and returns its number; with a key, it
+///   replaces the timer that has it. Payload and key are both `text` or both `bytea`; the key can
+///   be left out. It takes `USAGE` on the schema.
+/// - `cancel(key)` cancels a timer and returns whether it was there. It takes the same.
+/// - `timers` is a view: when each timer is due, its key, its payload, its attempt. Text is shown
+///   as text, other bytes as `\x..`. `UPDATE` of `due` and `DELETE` are possible, for roles that
+///   have these rights to the view.
+/// - `dead` is a view of the dead letters, with their errors. `DELETE` is possible.
+///
+/// All of this takes effect when its transaction is committed, and the shards' holders hear of it
+/// then. The functions and the views have the rights of who made the tables, so `USAGE` on the
+/// schema is a right to schedule and to cancel. A transaction that has changed a timer, or has used
+/// a key, should be short: see [`schedule_in`](super::Cluster::schedule_in). A timer that was put
+/// off by hand says that it [may be a repeat](super::Firing::may_be_repeat), because its handler
+/// may have begun meanwhile. All other tables are the cluster's alone.
 ///
 /// `schema` and `shards` as of [`Builder::schema`](super::Builder::schema) and
 /// [`Builder::shards`](super::Builder::shards).
@@ -67,14 +85,14 @@ impl Hub for Postgres {
 
     fn keeping(&self) -> Result<Box<dyn Keeping>, StoreError> {
         let mut session = self.database.connect("tickless keeper")?;
-        let listen = format!("LISTEN {}", self.database.channel());
+        let listen = format!("LISTEN {}", channel(&self.database.schema));
         session.batch(&listen)?;
         Ok(Box::new(Listening(session)))
     }
 
     fn clerking(&self) -> Result<Box<dyn Clerking>, StoreError> {
         let session = self.database.connect("tickless clerk")?;
-        Ok(Box::new(Telling { session, channel: self.database.channel() }))
+        Ok(Box::new(Telling { session, channel: channel(&self.database.schema) }))
     }
 
     /// What others do is told by notifications, to the keeper.

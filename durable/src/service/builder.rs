@@ -11,6 +11,8 @@ use tickless::{Engine, ManualClock};
 use crate::error::{OpenError, StoreError};
 use crate::payload::Payload;
 use crate::position::ms_passed;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+use crate::record::Key;
 use crate::store::Store;
 
 use super::by_hand::ByHand;
@@ -18,6 +20,7 @@ use super::config::{Config, Misfire, Share};
 use super::core::Core;
 use super::numbers::Numbers;
 use super::owner::Owner;
+use super::recurring::{self, Recurring};
 use super::worker::{Firing, Run, erase};
 use super::{Durable, misfire};
 
@@ -166,6 +169,67 @@ impl Builder {
         self
     }
 
+    /// A timer that comes again and again under this name, which is its key, each time with this
+    /// payload. `next` gets a time and returns the first one after it at which the timer comes, or
+    /// `None` if there is no more: [`every`](crate::every) so often, or as a crate for cron
+    /// expressions says. The same time has to have the same answer in each process.
+    ///
+    /// The store has the next occurrence, each with a number of its own. It is handled as any
+    /// timer: once in the whole cluster, and again after an error or the end of a process. When it
+    /// is over, as a dead letter too, the next one is in the store in the same moment: the first
+    /// one after the present. So occurrences do not overlap. Of those that pass while a handler
+    /// runs, or while no service runs, the first one comes late and the others not at all; with
+    /// [`Misfire::Skip`], it does not come either.
+    ///
+    /// What `next` and `payload` are is not in the store. Whoever opens it sees that the occurrence
+    /// there is one of these times with this payload, and replaces it if not. A name that nobody
+    /// gives any more comes once more, at the time that is in the store. A cancel lasts until the
+    /// next opening.
+    ///
+    /// If `next` panics, or returns a time that is not after the one that it got, there is no next
+    /// one until the next opening.
+    ///
+    /// ```
+    /// use std::str::FromStr;
+    /// use std::time::{Duration, SystemTime};
+    /// use chrono::{DateTime, Utc};
+    /// use tickless_durable::{Durable, Firing, RedbStore, every};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("timers.redb");
+    /// let mornings = cron::Schedule::from_str("0 0 9 * * Mon-Fri")?;
+    /// let mornings = move |after| {
+    ///     mornings.after(&DateTime::<Utc>::from(after)).next().map(SystemTime::from)
+    /// };
+    /// let timers = Durable::builder()
+    ///     .recurring("report", "to: all", mornings)
+    ///     .recurring("tidy", "", every(Duration::from_secs(600)))
+    ///     .open(RedbStore::open(path)?, |firing: &Firing<String>| {
+    ///         println!("{:?}: {}", firing.key(), firing.payload());
+    ///         Ok::<(), std::io::Error>(())
+    ///     })?;
+    /// assert_eq!(timers.contents().wait()?.timers, 2);
+    /// # timers.stop()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recurring(
+        mut self,
+        name: impl AsRef<[u8]>,
+        payload: impl Into<Vec<u8>>,
+        next: impl Fn(SystemTime) -> Option<SystemTime> + Send + Sync + 'static,
+    ) -> Builder {
+        let recurring = Recurring { payload: payload.into().into(), next: Arc::new(next) };
+        self.config.recurring.insert(name.as_ref().into(), recurring);
+        self
+    }
+
+    /// For one of several services that share a store: only the names that are in its shard.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn recurring_in(mut self, is_in_shard: impl Fn(&Key) -> bool) -> Builder {
+        self.config.recurring.retain(|name, _| is_in_shard(name));
+        self
+    }
+
     /// How the threads' names begin. Default: `durable`.
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.config.thread_name = name.into();
@@ -277,11 +341,12 @@ impl Builder {
         mut store: impl Store,
         run: &Arc<Run>,
     ) -> Result<Durable<P>, OpenError> {
-        let numbers = Numbers::begin(&mut store)?;
+        let mut numbers = Numbers::begin(&mut store)?;
         let share = self.config.share.as_deref();
         let now = share.map_or_else(SystemTime::now, Share::now);
         let served_ms = share.map_or(0, Share::served_ms);
         misfire::settle(&mut store, &self.config, ms_passed(now), served_ms)?;
+        recurring::settle(&mut store, &self.config, &mut numbers, now)?;
         let name = format!("{}-engine", self.config.thread_name);
         let engine = Engine::builder().shards(1).thread_name(name).build();
         let engine = engine.map_err(OpenError::Engine)?;
@@ -299,8 +364,9 @@ impl Builder {
         now: SystemTime,
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<ByHand<P, S>, OpenError> {
-        let numbers = Numbers::begin(&mut store)?;
+        let mut numbers = Numbers::begin(&mut store)?;
         misfire::settle(&mut store, &self.config, ms_passed(now), 0)?;
+        recurring::settle(&mut store, &self.config, &mut numbers, now)?;
         let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::by_hand(&engine, now);

@@ -1,11 +1,15 @@
 //! The settings of a service, with their defaults.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tickless::periodic::{Backoff, Jitter};
 
 use crate::error::StoreError;
+use crate::record::Key;
+
+use super::recurring::Recurring;
 
 /// What becomes of timers that were due while no service ran.
 ///
@@ -26,8 +30,10 @@ pub enum Misfire {
     /// All of them fire at once, in order.
     #[default]
     FireAll,
-    /// None of them fires: they are taken out of the store. A repeating timer whose handler
-    /// schedules the next one ends like this as well.
+    /// None of them fires: they are taken out of the store. A [recurring] timer then comes at its
+    /// next time; one whose handler schedules the next one ends like this as well.
+    ///
+    /// [recurring]: crate::Builder::recurring
     Skip,
     /// They fire evenly over this time, in order. They are put off in the store, before the service
     /// opens.
@@ -69,6 +75,7 @@ pub(super) struct Config {
     pub(super) backoff: Backoff,
     pub(super) misfire: Misfire,
     pub(super) misfire_after: Duration,
+    pub(super) recurring: BTreeMap<Key, Recurring>,
     pub(super) thread_name: String,
     pub(super) on_failure: Option<OnFailure>,
     pub(super) share: Option<Arc<dyn Share>>,
@@ -93,6 +100,7 @@ impl Default for Config {
                 .jitter(Jitter::Equal),
             misfire: Misfire::FireAll,
             misfire_after: Duration::from_secs(1),
+            recurring: BTreeMap::new(),
             thread_name: "durable".to_owned(),
             on_failure: None,
             share: None,

@@ -11,7 +11,8 @@
 //! another timer. When a session has used up its range, it begins another session.
 //!
 //! A store that is restored from a copy, or a standby that lacks the last transactions, counts some
-//! sessions again. Their epochs differ, so that their numbers do: all but one time in 65,536.
+//! sessions again. Their epochs differ, so that their numbers do: all but one time in 32,768.
+//! The other half of the epochs is for timers that a database numbers itself.
 //!
 //! *Owner*: under the service's lock.
 //!
@@ -56,7 +57,7 @@ impl Numbers {
         let first = session.checked_mul(EPOCHS * RANGE).filter(|first| *first < END);
         let first = first.ok_or(OpenError::TooManySessions)?;
         // Each of these has random keys.
-        let epoch = RandomState::new().hash_one(SystemTime::now()) % EPOCHS;
+        let epoch = EPOCHS / 2 + RandomState::new().hash_one(SystemTime::now()) % (EPOCHS / 2);
         let next = first + epoch * RANGE;
         Ok(Numbers { next, end: next + RANGE, first })
     }

@@ -77,6 +77,8 @@ pub(super) enum Then {
     AdmitNew(Arc<Record>, Promise<Option<TimerId>>),
     /// A timer that has fired leaves the window.
     Leave(Position),
+    /// The same, of a recurring one, whose next occurrence is then in the same batch.
+    Recur(Arc<Record>),
     /// The same, and it comes again.
     Retry(Position, Arc<Record>),
     /// A timer can begin: the note is durable that it does.
@@ -289,7 +291,7 @@ impl Then {
             Then::AdmitNew(_, promise) => promise.keep(Err(error)),
             Then::Cancel(_, promise) => promise.keep(Err(error)),
             Then::Forget(promise) | Then::Revive(_, promise) => promise.keep(Err(error)),
-            Then::Leave(_) | Then::Retry(..) | Then::Begin(_) => {}
+            Then::Leave(_) | Then::Recur(_) | Then::Retry(..) | Then::Begin(_) => {}
         }
     }
 }

@@ -16,6 +16,7 @@ use std::time::SystemTime;
 use crate::error::StoreError;
 #[cfg(feature = "tokio")]
 use crate::error::StoreErrorKind;
+use crate::events;
 use crate::foreign;
 use crate::payload::Payload;
 use crate::position::{END, Position, TimerId, ms_at_or_after};
@@ -75,6 +76,8 @@ pub(super) fn erase<P: Payload, E: Display>(
         // All foreign code is called in here, destructors included.
         let called = foreign::call(|| match firing(core, &record)? {
             Ok(firing) => {
+                #[cfg(feature = "tracing")]
+                let _span = events::attempt(&core.config.thread_name, &record).entered();
                 let failed = |error: E| Failure::of_handler(error.to_string());
                 handler(&firing).map(Ok).map_err(failed)
             }
@@ -246,7 +249,7 @@ impl Core {
             state.stats.buried += 1;
             let error = format!("the process ended during {} attempts in a row", record.crashes);
             let letter = Arc::new(DeadLetter::new(record.clone(), error));
-            state.pending.outcome(Op::Bury { from, letter }, Then::Leave(from));
+            state.pending.outcome(Op::Bury { from, letter }, self.leave(record));
         } else {
             state.stats.noted += 1;
             let to =
@@ -259,10 +262,13 @@ impl Core {
 
     /// Notes what became of a timer, to be written.
     fn finish(&self, record: &Record, result: Result<(), Failure>) {
+        if let Err(failure) = &result {
+            events::failed(&self.config.thread_name, record, &failure.error);
+        }
         let position = record.position;
         let change = result.as_ref().map_or_else(
             |failure| self.after_failure(record, failure),
-            |()| (Op::Remove(position), Then::Leave(position)),
+            |()| (Op::Remove(position), self.leave(record)),
         );
         let mut state = self.state();
         state.running.remove(&position.number);
@@ -277,13 +283,20 @@ impl Core {
         self.writer_bell.notify_one();
     }
 
+    /// The timer is over.
+    fn leave(&self, record: &Record) -> Then {
+        let recurs = record.key.as_ref().is_some_and(|key| self.config.recurring.contains_key(key));
+        if recurs { Then::Recur(Arc::new(record.clone())) } else { Then::Leave(record.position) }
+    }
+
     fn after_failure(&self, record: &Record, failure: &Failure) -> (Op, Then) {
         let from = record.position;
         if failure.is_final || record.attempt >= self.config.attempts {
             // What could not be read was not handed to the handler.
+            let then = self.leave(record);
             let record = Record { tried: record.tried || !failure.is_final, ..record.clone() };
             let letter = Arc::new(DeadLetter::new(record, failure.error.clone()));
-            return (Op::Bury { from, letter }, Then::Leave(from));
+            return (Op::Bury { from, letter }, then);
         }
         let before = record.attempt.saturating_sub(1) as usize;
         let pause = self.config.backoff.delays().nth(before).unwrap_or_default();

@@ -13,9 +13,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
+use crate::events;
 use crate::foreign;
 use crate::position::{Position, TimerId};
-use crate::promise::Promise;
+use crate::promise::{Promise, promise};
 use crate::record::Record;
 use crate::store::{Op, Store};
 
@@ -127,8 +128,8 @@ impl<S: Store> Writer<S> {
             state.window.told.begin_writing();
             units
         };
-        let (ops, thens): (Vec<Op>, Vec<Then>) =
-            units.into_iter().map(|Unit { op, then }| (op, then)).unzip();
+        let units = units.into_iter().flat_map(|unit| self.with_next(unit));
+        let (ops, thens): (Vec<Op>, Vec<Then>) = units.map(|Unit { op, then }| (op, then)).unzip();
         let outcomes = match self.store.commit(&ops) {
             Ok(outcomes) if outcomes.len() == ops.len() => outcomes,
             result => {
@@ -139,6 +140,11 @@ impl<S: Store> Writer<S> {
                 return Err(error);
             }
         };
+        for (op, outcome) in ops.iter().zip(&outcomes) {
+            if let (Op::Bury { letter, .. }, Some(_)) = (op, outcome) {
+                events::died(&self.core.config.thread_name, letter);
+            }
+        }
         let mut kept = Vec::new();
         {
             let mut state = self.core.state();
@@ -154,6 +160,26 @@ impl<S: Store> Writer<S> {
         }
         kept.into_iter().for_each(Kept::keep);
         Ok(())
+    }
+
+    /// A change, and after the end of an occurrence the next one, which is added only if its name
+    /// has no other timer by now.
+    fn with_next(&self, unit: Unit) -> impl Iterator<Item = Unit> + use<S> {
+        let next = match &unit.then {
+            Then::Recur(over) => self.next_of(over),
+            _ => None,
+        };
+        let then = |record: Arc<Record>| Then::AdmitNew(record, promise(&self.core).0);
+        let next = next.map(|next| Unit { op: Op::PutNew(next.clone()), then: then(next) });
+        std::iter::once(unit).chain(next)
+    }
+
+    fn next_of(&self, over: &Record) -> Option<Arc<Record>> {
+        let key = over.key.as_ref()?;
+        let recurring = self.core.config.recurring.get(key)?;
+        let number = self.core.state().numbers.take().unwrap_or(over.position.number);
+        // The clock may have been set back since.
+        recurring.after(key, self.core.now().max(over.first_due()), number)
     }
 
     /// A change is durable, and took out what was at `outcome`.
@@ -188,6 +214,10 @@ impl<S: Store> Writer<S> {
             }
             Then::Leave(position) => {
                 state.window.depart(position);
+                None
+            }
+            Then::Recur(over) => {
+                state.window.depart(over.position);
                 None
             }
             Then::Retry(from, to) => {

@@ -131,14 +131,14 @@ fn an_instance_that_was_held_up_while_it_wrote_does_not_keep_its_shard() {
                     PERFORM pg_advisory_xact_lock_shared(tg_relid::bigint);
                     RETURN NULL;
                 END $$;
-                CREATE TRIGGER slow AFTER INSERT ON timers FOR EACH ROW
+                CREATE TRIGGER slow AFTER INSERT ON records FOR EACH ROW
                     EXECUTE FUNCTION wait_for_test()";
     recorder.client.batch_execute(slow).unwrap();
-    let lock = "SELECT pg_advisory_lock('timers'::regclass::bigint)";
+    let lock = "SELECT pg_advisory_lock('records'::regclass::bigint)";
     recorder.client.batch_execute(lock).unwrap();
     held_up.begin_to_schedule();
     let waiting = "SELECT count(*) FROM pg_locks
-                   WHERE locktype = 'advisory' AND objid = 'timers'::regclass AND NOT granted";
+                   WHERE locktype = 'advisory' AND objid = 'records'::regclass AND NOT granted";
     while recorder.client.query_one(waiting, &[]).unwrap().get::<_, i64>(0) == 0 {
         std::thread::yield_now();
     }
@@ -147,7 +147,7 @@ fn an_instance_that_was_held_up_while_it_wrote_does_not_keep_its_shard() {
     assert!(free.is_empty(), "a batch that is being written keeps its shard");
     held_up.pause();
     let other = Instance::start(&place, &settings);
-    let unlock = "SELECT pg_advisory_unlock('timers'::regclass::bigint)";
+    let unlock = "SELECT pg_advisory_unlock('records'::regclass::bigint)";
     recorder.client.batch_execute(unlock).unwrap();
     // The transaction goes on, and waits for the instance with the shard's row locked.
     let taken = format!("SELECT count(*) FROM shards WHERE holder = {}", other.number);

@@ -32,7 +32,7 @@ const TABLES: &str = "
     END $$;
     CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql SET search_path
         FROM CURRENT AS $$
-    DECLARE one timers;
+    DECLARE one records;
     BEGIN
         IF TG_OP = 'INSERT' THEN one := NEW; ELSE one := OLD; END IF;
         INSERT INTO changes (timer, is_put, under, fence) VALUES (
@@ -54,7 +54,7 @@ const TABLES: &str = "
         RETURN NULL;
     END $$;
     CREATE TRIGGER noted AFTER INSERT ON starts FOR EACH ROW EXECUTE FUNCTION note_start();
-    CREATE TRIGGER noted AFTER INSERT OR DELETE ON timers FOR EACH ROW
+    CREATE TRIGGER noted AFTER INSERT OR DELETE ON records FOR EACH ROW
         EXECUTE FUNCTION note_change();
     CREATE TRIGGER noted AFTER UPDATE ON shards FOR EACH ROW EXECUTE FUNCTION note_taking();
 ";
@@ -91,7 +91,7 @@ impl Recorder {
     /// What the tables have, for a test that has waited for too long.
     fn state(&mut self) -> String {
         let mut state = String::new();
-        for table in ["shards", "instances", "timers", "starts"] {
+        for table in ["shards", "instances", "records", "starts"] {
             let rows = format!("SELECT t::text FROM {table} AS t LIMIT 50");
             let rows = self.client.query(&rows, &[]).unwrap();
             let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();

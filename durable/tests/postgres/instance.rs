@@ -95,6 +95,18 @@ impl Instance {
         self.tell("schedule 1 0 0 plain");
     }
 
+    /// Has it schedule a timer that is due at once within a transaction, which it leaves open.
+    pub(crate) fn schedule_in_transaction(&mut self) {
+        self.tell("enter");
+        self.has_scheduled();
+    }
+
+    /// Has it commit that transaction.
+    pub(crate) fn commit(&mut self) {
+        self.tell("commit");
+        self.has_scheduled();
+    }
+
     pub(crate) fn has_scheduled(&mut self) {
         assert_eq!(self.line(), "done");
     }
@@ -195,6 +207,7 @@ fn is_one_if_it_is_told_to() {
         .unwrap();
     say(&cluster.instance().to_string());
     HAS_STARTED.store(true, Ordering::Relaxed);
+    let mut client = None;
     for line in io::stdin().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
@@ -203,6 +216,12 @@ fn is_one_if_it_is_told_to() {
                 let number = |text: &str| text.parse::<u64>().unwrap();
                 schedule(&cluster, number(count), number(from_ms), number(over_ms), kind);
             }
+            ["enter"] => {
+                let client = client.insert(Client::connect(&url, NoTls).unwrap());
+                client.batch_execute("BEGIN").unwrap();
+                cluster.schedule_in(client, None, cluster.now(), "plain".to_owned()).unwrap();
+            }
+            ["commit"] => client.as_mut().unwrap().batch_execute("COMMIT").unwrap(),
             ["go"] => {
                 *gate.0.lock().unwrap() = true;
                 gate.1.notify_all();

@@ -11,6 +11,7 @@ mod limit;
 mod looking;
 mod network;
 mod operating;
+mod people;
 mod pooler;
 mod server;
 mod share;

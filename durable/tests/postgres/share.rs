@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use postgres::{Client, NoTls};
 use tickless_durable::cluster::Firing;
-use tickless_durable::{Backoff, Builder, Cancelled, Cluster, StopError};
+use tickless_durable::{Backoff, Builder, Cancelled, Cluster, StopError, every};
 
 use crate::history::Recorder;
 use crate::limit::LIMIT;
@@ -70,6 +70,36 @@ fn key_of_another(scene: &mut Scene, cluster: &Cluster<String>) -> String {
     cluster.schedule_keyed(&key, cluster.now(), "open".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired().1, "open");
     key
+}
+
+/// Each time has one number, whoever handles it, while instances come and go.
+#[test]
+fn a_recurring_timer_comes_once_for_all_instances() {
+    let Some(scene) = Scene::new(2) else { return };
+    let (sender, fired) = channel();
+    let start = || -> Cluster<String> {
+        let sender = sender.clone();
+        let handler = move |firing: &Firing<'_, String>| {
+            let sent = (firing.due(), firing.payload().clone(), firing.id());
+            sender.send(sent).map_err(|_| "the test is over")
+        };
+        let tick = every(Duration::from_millis(50));
+        let service = Builder::new().recurring("a", "a", tick.clone()).recurring("b", "b", tick);
+        scene.builder().service(service).start(handler).unwrap()
+    };
+    let (mut seen, mut instances) = (BTreeSet::new(), vec![start()]);
+    for _ in 0..4 {
+        instances.push(start());
+        for _ in 0..20 {
+            seen.insert(fired.recv_timeout(LIMIT).expect("it comes again"));
+        }
+        instances.remove(0).stop().unwrap();
+    }
+    drop(instances);
+    seen.extend(fired.try_iter());
+    let times: BTreeSet<_> = seen.iter().map(|(due, name, _)| (due, name)).collect();
+    assert_eq!(times.len(), seen.len(), "one has two numbers: {seen:?}");
+    assert!(["a", "b"].iter().all(|name| seen.iter().any(|(_, seen, _)| seen == name)));
 }
 
 #[test]

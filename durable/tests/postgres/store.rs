@@ -76,7 +76,7 @@ fn a_row_that_somebody_has_changed_is_not_taken_for_a_timer() {
     let Some(place) = Place::new() else { return };
     let mut store = take(&place);
     store.commit(&[put(1)]).unwrap();
-    place.client().batch_execute("UPDATE timers SET payload = 'x'").unwrap();
+    place.client().batch_execute("UPDATE records SET payload = 'x'").unwrap();
     assert_eq!(store.scan(None, 9).unwrap_err().kind(), StoreErrorKind::Corrupt);
 }
 

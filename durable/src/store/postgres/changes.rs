@@ -109,13 +109,7 @@ impl Changes<'_> {
             }
             Op::Cancel(id) => self.cancel(*id),
             Op::CancelKey(key) => Ok(self.take_keys(&[key])?.remove(key)),
-            Op::PutNew(record) => {
-                let found = self.find_key(record.key.as_ref())?;
-                if found.is_none() {
-                    self.insert(&[record])?;
-                }
-                Ok(found)
-            }
+            Op::PutNew(record) => self.put_new(record),
             Op::Forget(position) => self.forget(*position),
             Op::Revive { from, to } => {
                 let taken = self.forget(*from)?;
@@ -127,25 +121,42 @@ impl Changes<'_> {
         }
     }
 
+    /// Between the two statements, somebody's transaction may have put one with the same key.
     fn put_all(&mut self, records: &[&Record]) -> Result<Vec<Option<Position>>, StoreError> {
-        let keys: Vec<&Key> = records.iter().filter_map(|record| record.key.as_ref()).collect();
-        let mut replaced = self.take_keys(&keys)?;
-        self.insert(records)?;
+        let mut replaced = HashMap::new();
+        let mut left = records.to_vec();
+        while !left.is_empty() {
+            let keys: Vec<&Key> = left.iter().filter_map(|record| record.key.as_ref()).collect();
+            replaced.extend(self.take_keys(&keys)?);
+            let inserted = self.insert(&left)?;
+            left.retain(|record| !inserted.contains(&signed(record.position.number)));
+        }
         let replaced = |record: &&Record| replaced.remove(record.key.as_ref()?);
         Ok(records.iter().map(replaced).collect())
     }
 
-    fn insert(&mut self, records: &[&Record]) -> Result<(), StoreError> {
+    fn put_new(&mut self, record: &Record) -> Result<Option<Position>, StoreError> {
+        loop {
+            let found = self.find_key(record.key.as_ref())?;
+            if found.is_some() || !self.insert(&[record])?.is_empty() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Returns the numbers of those that are there now: all but those whose key another has.
+    fn insert(&mut self, records: &[&Record]) -> Result<HashSet<i64>, StoreError> {
         let numbers = |part: fn(&Record) -> i64| -> Vec<i64> {
             records.iter().map(|record| part(record)).collect()
         };
         let tried: Vec<bool> = records.iter().map(|record| record.tried).collect();
         let keys: Vec<Option<&[u8]>> = records.iter().map(|record| record.key.as_deref()).collect();
         let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
-        self.session.query(
-            "INSERT INTO timers SELECT $1::int, * FROM unnest($2::bigint[], $3::bigint[],
+        let rows = self.session.query(
+            "INSERT INTO records SELECT $1::int, * FROM unnest($2::bigint[], $3::bigint[],
                 $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::bytea[],
-                $9::bytea[], $10::bigint[])",
+                $9::bytea[], $10::bigint[])
+             ON CONFLICT (shard, sha256(key)) WHERE key IS NOT NULL DO NOTHING RETURNING number",
             &[
                 &self.shard,
                 &numbers(|record| signed(record.position.due_ms)),
@@ -159,7 +170,7 @@ impl Changes<'_> {
                 &numbers(|record| record.checksum().into()),
             ],
         )?;
-        Ok(())
+        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
     fn bury(&mut self, letter: &DeadLetter) -> Result<(), StoreError> {
@@ -189,7 +200,7 @@ impl Changes<'_> {
     // --- taking out ---
 
     fn take(&mut self, position: Position) -> Result<Option<Position>, StoreError> {
-        let take = "DELETE FROM timers WHERE shard = $1 AND due = $2 AND number = $3
+        let take = "DELETE FROM records WHERE shard = $1 AND due = $2 AND number = $3
                     RETURNING due, number";
         self.first(take, position)
     }
@@ -199,9 +210,9 @@ impl Changes<'_> {
             positions.iter().map(|position| signed(part(position))).collect()
         };
         let rows = self.session.query(
-            "DELETE FROM timers USING unnest($2::bigint[], $3::bigint[]) AS gone (due, number)
-             WHERE shard = $1 AND timers.due = gone.due AND timers.number = gone.number
-             RETURNING timers.due, timers.number",
+            "DELETE FROM records USING unnest($2::bigint[], $3::bigint[]) AS gone (due, number)
+             WHERE shard = $1 AND records.due = gone.due AND records.number = gone.number
+             RETURNING records.due, records.number",
             &[&self.shard, &numbers(|at| at.due_ms), &numbers(|at| at.number)],
         )?;
         let mut taken = rows.iter().map(position_of).collect::<Result<HashSet<_>, _>>()?;
@@ -211,7 +222,7 @@ impl Changes<'_> {
 
     fn find_key(&mut self, key: Option<&Key>) -> Result<Option<Position>, StoreError> {
         let Some(key) = key else { return Ok(None) };
-        let find = "SELECT due, number FROM timers
+        let find = "SELECT due, number FROM records
              WHERE shard = $1 AND key IS NOT NULL AND sha256(key) = sha256($2) AND key = $2";
         let rows = self.session.query(find, &[&self.shard, &&**key])?;
         rows.first().map(position_of).transpose()
@@ -223,10 +234,10 @@ impl Changes<'_> {
         }
         let keys: Vec<&[u8]> = keys.iter().map(|key| &***key).collect();
         let rows = self.session.query(
-            "DELETE FROM timers USING unnest($2::bytea[]) AS gone (key)
-             WHERE shard = $1 AND timers.key IS NOT NULL
-                AND sha256(timers.key) = sha256(gone.key) AND timers.key = gone.key
-             RETURNING timers.due, timers.number, timers.key",
+            "DELETE FROM records USING unnest($2::bytea[]) AS gone (key)
+             WHERE shard = $1 AND records.key IS NOT NULL
+                AND sha256(records.key) = sha256(gone.key) AND records.key = gone.key
+             RETURNING records.due, records.number, records.key",
             &[&self.shard, &keys],
         )?;
         let taken = |row: &Row| Ok((row.get::<_, &[u8]>(2).into(), position_of(row)?));
@@ -246,7 +257,7 @@ impl Changes<'_> {
         if let Some(position) = self.take(first)? {
             return Ok(Some(position));
         }
-        let moved = "DELETE FROM timers WHERE shard = $1 AND first_due = $2 AND number = $3
+        let moved = "DELETE FROM records WHERE shard = $1 AND first_due = $2 AND number = $3
                         AND due <> first_due
                      RETURNING due, number";
         self.first(moved, first)

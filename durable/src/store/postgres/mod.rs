@@ -2,7 +2,7 @@
 //!
 //! | table | what is there |
 //! |---|---|
-//! | `timers` | a row for each timer; each shard's are a list in order of `due` and `number` |
+//! | `records` | a row for each timer; each shard's are a list in order of `due` and `number` |
 //! | `dead_letters` | the same, with the `error` of the last attempt |
 //! | `shards` | who holds a shard, until when, and its fence |
 //! | `writers` | a row for each shard, which those who write to its list lock |
@@ -10,6 +10,13 @@
 //! | `meta` | the number of sessions |
 //!
 //! Times in `due` are milliseconds since 1970.
+//!
+//! People have the views `timers` and `dead`, and their programs the functions `schedule` and
+//! `cancel` (`people.sql`). These write to `records`, within transactions of any length, and tell
+//! the holder by the notifications that other instances send. So they lock no more than the rows
+//! that they write: an instance waits for them only where it writes the same timer, or one with
+//! the same key. They run with the rights of who has made them, so that nobody else needs rights
+//! to the tables.
 //!
 //! A store is the list of one shard, for the instance that has taken the shard. Each batch begins
 //! with a look at the shard's row, `WHERE fence = mine FOR KEY SHARE`: the row is there only if
@@ -42,7 +49,7 @@ use super::{Contents, Op, Store};
 pub(crate) use changes::apply;
 use session::is_out_of_time;
 pub(crate) use session::{Database, Params, Session, failed};
-pub(crate) use tables::{ddl, prepare};
+pub(crate) use tables::{channel, ddl, prepare};
 
 /// How long the server lets the transactions of tests wait for them.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -112,7 +119,7 @@ impl PostgresStore {
     /// Makes changes in a transaction that can only be committed while the shard is this store's.
     fn fenced<T>(
         &mut self,
-        body: impl FnOnce(&mut Session) -> Result<T, StoreError>,
+        mut body: impl FnMut(&mut Session) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let (shard, fence, ignores_fence) = (self.shard, self.fence, self.ignores_fence);
         self.session.transaction(|session| {
@@ -134,7 +141,8 @@ pub(crate) fn lock_list(session: &mut Session, shard: i32) -> Result<(), StoreEr
 
 /// The number of a new session, or of a new instance.
 pub(crate) fn next_session(session: &mut Session) -> Result<u64, StoreError> {
-    let next = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
+    let next = "UPDATE meta SET sessions = sessions + 1,
+        salt = floor(random() * 549755813888)::bigint RETURNING sessions";
     Ok(session.query(next, &[])?[0].get::<_, i64>(0).cast_unsigned())
 }
 
@@ -146,7 +154,7 @@ pub(crate) fn get(
 ) -> Result<Option<Record>, StoreError> {
     let first = id.first_position();
     let get = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
-        FROM timers WHERE shard = $1 AND number = $3 AND first_due = $2
+        FROM records WHERE shard = $1 AND number = $3 AND first_due = $2
             AND (due = $2 OR due <> first_due)";
     let (due, number) = (row::signed(first.due_ms), row::signed(first.number));
     session.query(get, &[&shard, &due, &number])?.first().map(row::record_of).transpose()
@@ -160,7 +168,7 @@ pub(crate) fn all_timers(
 ) -> Result<Vec<(u32, Record)>, StoreError> {
     let scan = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum,
             shard
-        FROM timers
+        FROM records
         WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
     let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
         (shard.cast_signed(), row::signed(at.due_ms), row::signed(at.number))
@@ -176,7 +184,7 @@ pub(crate) fn all_contents(session: &mut Session) -> Result<Vec<Shard>, StoreErr
     let count = "SELECT coalesce(t.n, 0), t.first, coalesce(d.n, 0), s.shard, s.fence,
             CASE WHEN s.expires > now() THEN s.holder END
         FROM shards AS s
-        LEFT JOIN (SELECT shard, count(*) AS n, min(due) AS first FROM timers GROUP BY shard)
+        LEFT JOIN (SELECT shard, count(*) AS n, min(due) AS first FROM records GROUP BY shard)
             AS t ON t.shard = s.shard
         LEFT JOIN (SELECT shard, count(*) AS n FROM dead_letters GROUP BY shard)
             AS d ON d.shard = s.shard
@@ -213,7 +221,7 @@ pub(crate) fn all_letters(
 
 const TIMERS: &str =
     "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
-    FROM timers
+    FROM records
     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
 
 impl Store for PostgresStore {
@@ -241,8 +249,8 @@ impl Store for PostgresStore {
     }
 
     fn contents(&mut self) -> Result<Contents, StoreError> {
-        let count = "SELECT (SELECT count(*) FROM timers WHERE shard = $1),
-            (SELECT min(due) FROM timers WHERE shard = $1),
+        let count = "SELECT (SELECT count(*) FROM records WHERE shard = $1),
+            (SELECT min(due) FROM records WHERE shard = $1),
             (SELECT count(*) FROM dead_letters WHERE shard = $1)";
         Ok(row::contents_of(&self.session.query(count, &[&self.shard])?[0], 0))
     }

@@ -34,13 +34,10 @@ pub(super) fn contents_of(row: &Row, from: usize) -> Contents {
     }
 }
 
-/// A row that is not as this crate has written it, if its place is one that a timer can have.
+/// A row that is not as this crate has written it.
 pub(super) fn unreadable(row: &Row) -> Result<Option<DeadLetter>, StoreError> {
     let Err(error) = record_of(row) else { return Ok(None) };
-    let record = parts_of(row).or_else(|_| {
-        Ok::<_, StoreError>(Record::new(position_of(row)?, None, row.get::<_, &[u8]>(7).into()))
-    })?;
-    Ok(Some(DeadLetter::unreadable(record, &error)))
+    Ok(Some(DeadLetter::unreadable(parts_of(row)?, &error)))
 }
 
 pub(super) fn letter_of(row: &Row) -> Result<DeadLetter, StoreError> {
@@ -73,9 +70,10 @@ fn misfit(row: &Row, column: usize) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
 }
 
-/// Somebody may have changed the row, and a server need not have checksums of its own.
+/// Somebody may have changed the row, and a server need not have checksums of its own. A row that
+/// people have written by way of the functions and the view has none.
 fn intact(row: &Row, checksum: u32, position: Position) -> Result<(), StoreError> {
-    if row.get::<_, i64>(8) == i64::from(checksum) {
+    if row.get::<_, Option<i64>>(8).is_none_or(|noted| noted == i64::from(checksum)) {
         return Ok(());
     }
     let message = format!("the checksum of the row at {position:?} does not match");

@@ -104,11 +104,6 @@ impl Database {
         Database { config, connect, schema: schema.to_owned(), patience }
     }
 
-    /// The channel on which instances tell each other what they did.
-    pub(crate) fn channel(&self) -> String {
-        format!("tickless_{}", self.schema)
-    }
-
     /// Connects. `name` is what the server's own views call the connection.
     ///
     /// - A client that stops in the middle of a transaction loses it, so that it cannot keep a
@@ -234,18 +229,23 @@ impl Session {
         self.ask(async |client| client.query(&statement, params).await)
     }
 
-    /// Makes the changes of `body` in one transaction: all of them, or none if it fails.
+    /// Makes the changes of `body` in one transaction: all of them, or none if it fails. Where
+    /// somebody's transaction and this one wait for each other and this one has to give way, it is
+    /// made again.
     pub(crate) fn transaction<T>(
         &mut self,
-        body: impl FnOnce(&mut Session) -> Result<T, StoreError>,
+        mut body: impl FnMut(&mut Session) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.batch("BEGIN")?;
-        match body(self) {
-            Ok(value) => self.batch("COMMIT").map(|()| value),
-            Err(error) => {
-                // If the connection is gone, the server has done it.
-                let _ = self.batch("ROLLBACK");
-                Err(error)
+        loop {
+            self.batch("BEGIN")?;
+            let error = match body(self) {
+                Ok(value) => return self.batch("COMMIT").map(|()| value),
+                Err(error) => error,
+            };
+            // If the connection is gone, the server has done it.
+            let _ = self.batch("ROLLBACK");
+            if !has_code(&error, &SqlState::T_R_DEADLOCK_DETECTED) {
+                return Err(error);
             }
         }
     }
@@ -325,9 +325,13 @@ impl fmt::Debug for Session {
 
 /// Whether the server has ended a statement because it took too long.
 pub(super) fn is_out_of_time(error: &StoreError) -> bool {
+    has_code(error, &SqlState::QUERY_CANCELED)
+}
+
+fn has_code(error: &StoreError, code: &SqlState) -> bool {
     let source = std::error::Error::source(error);
     let cause = source.and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>());
-    cause.and_then(tokio_postgres::Error::code) == Some(&SqlState::QUERY_CANCELED)
+    cause.and_then(tokio_postgres::Error::code) == Some(code)
 }
 
 /// What a failure of the server or of the connection means for a store.

@@ -7,7 +7,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use super::session::Database;
 
 /// The version of the tables.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// How many shards there are in a new schema, if nobody says.
 pub(crate) const SHARDS: u32 = 8;
@@ -19,8 +19,11 @@ pub(crate) const SHARDS: u32 = 8;
 /// - `writers` has a row for each shard. A writer to the shard's list locks it first: a
 ///   holder and another instance could otherwise put timers with the same key at the same time.
 /// - A key is indexed by its hash, because an index cannot have values of any length.
+/// - A row of `records` that people have written by way of `people.sql` has no checksum. What no
+///   record can have is refused.
 const TABLES: &str = "
-    CREATE TABLE meta (version int NOT NULL, sessions bigint NOT NULL);
+    CREATE TABLE meta (version int NOT NULL, sessions bigint NOT NULL, salt bigint NOT NULL);
+    CREATE SEQUENCE numbers;
     CREATE TABLE shards (
         shard int PRIMARY KEY,
         fence bigint NOT NULL DEFAULT 0,
@@ -33,36 +36,30 @@ const TABLES: &str = "
         instance bigint PRIMARY KEY,
         expires timestamptz NOT NULL
     );
-    CREATE TABLE timers (
+    CREATE TABLE records (
         shard int NOT NULL,
-        due bigint NOT NULL,
-        number bigint NOT NULL,
-        first_due bigint NOT NULL,
-        attempt bigint NOT NULL,
-        crashes bigint NOT NULL,
+        due bigint NOT NULL CHECK (due >= 0),
+        number bigint NOT NULL CHECK (number >= 0),
+        first_due bigint NOT NULL CHECK (first_due >= 0),
+        attempt bigint NOT NULL CHECK (attempt BETWEEN 0 AND 4294967295),
+        crashes bigint NOT NULL CHECK (crashes BETWEEN 0 AND 4294967295),
         tried boolean NOT NULL,
         key bytea,
         payload bytea NOT NULL,
-        checksum bigint NOT NULL,
+        checksum bigint,
         PRIMARY KEY (shard, due, number)
     ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
-    CREATE UNIQUE INDEX timers_by_key ON timers (shard, sha256(key)) WHERE key IS NOT NULL;
-    CREATE INDEX timers_moved ON timers (shard, number) WHERE due <> first_due;
+    CREATE UNIQUE INDEX records_by_key ON records (shard, sha256(key)) WHERE key IS NOT NULL;
+    CREATE INDEX records_moved ON records (shard, number) WHERE due <> first_due;
     CREATE TABLE dead_letters (
-        shard int NOT NULL,
-        due bigint NOT NULL,
-        number bigint NOT NULL,
-        first_due bigint NOT NULL,
-        attempt bigint NOT NULL,
-        crashes bigint NOT NULL,
-        tried boolean NOT NULL,
-        key bytea,
-        payload bytea NOT NULL,
-        checksum bigint NOT NULL,
+        LIKE records INCLUDING CONSTRAINTS,
         error text NOT NULL,
         PRIMARY KEY (shard, due, number)
     );
 ";
+
+/// The views and the functions.
+const PEOPLE: &str = include_str!("people.sql");
 
 /// What makes the tables of a schema: see [`ddl`](crate::cluster::ddl).
 pub(crate) fn ddl(schema: &str, shards: u32) -> String {
@@ -71,18 +68,25 @@ pub(crate) fn ddl(schema: &str, shards: u32) -> String {
 SET search_path TO {schema};
 {}
 ",
-        rows_and_tables(shards)
+        rows_and_tables(schema, shards)
     )
 }
 
 /// The tables, and the rows that they begin with.
-fn rows_and_tables(shards: u32) -> String {
+fn rows_and_tables(schema: &str, shards: u32) -> String {
+    let people = PEOPLE.replace("{schema}", schema).replace("{channel}", &channel(schema));
     format!(
         "{TABLES}
     INSERT INTO shards SELECT generate_series(0, {shards} - 1);
     INSERT INTO writers SELECT shard FROM shards;
-    INSERT INTO meta VALUES ({VERSION}, 0);"
+    INSERT INTO meta VALUES ({VERSION}, 0, 0);
+{people}"
     )
+}
+
+/// The channel on which instances tell each other what they did.
+pub(crate) fn channel(schema: &str) -> String {
+    format!("tickless_{schema}")
 }
 
 /// Makes the schema if there is none and it is to be made, and returns how many shards it has.
@@ -115,7 +119,7 @@ pub(crate) fn prepare(
             if session.query_once(schemas, &[&schema])?.is_empty() {
                 session.batch(&format!("CREATE SCHEMA {schema}"))?;
             }
-            session.batch(&rows_and_tables(shards.unwrap_or(SHARDS)))?;
+            session.batch(&rows_and_tables(&schema, shards.unwrap_or(SHARDS)))?;
         }
         let found = "SELECT version, (SELECT count(*) FROM shards) FROM meta";
         let found = session.query_once(found, &[])?;
