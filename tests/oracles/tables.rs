@@ -161,6 +161,7 @@ fn statistics_are_printed_as_tables() {
         "fired                            5",
         "- panicked                       1",
         "- slow                           0",
+        "- and still held                 0",
         "returned                         0",
         "pending                          1",
         "cascaded                         1",
