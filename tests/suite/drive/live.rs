@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use support::planned::quietly;
 use support::random::Random;
 use support::scaled;
 use tickless::future::FutureExt as _;
