@@ -327,3 +327,11 @@ for compiler in gcc clang; do
         run "the README's example, linked statically ($compiler $more)" "$out/static"
     done
 done
+
+# What is measured runs to its end, with each contender.
+pkg-config --exists libuv libevent && [ -e /usr/include/ev.h ] ||
+    has_command uv.h libuv1-dev libevent-dev libev-dev || fail "the rivals' headers could not be installed"
+for study in run loop; do
+    env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH timeout "$LIMIT" "capi/bench/$study.sh" --quick ||
+        fail "capi/bench/$study.sh does not run"
+done

@@ -11,7 +11,7 @@ use crate::failure::{
     Failure, Outcome, TICKLESS_E_ARGUMENT, TICKLESS_E_FULL, TICKLESS_E_STOPPED, TICKLESS_OK, enter,
 };
 use crate::shell::{self, Inner, TicklessEngine};
-use crate::task::{Payload, Task, TicklessFn, UserData};
+use crate::task::{Elsewhere, Payload, Task, TicklessFn, UserData};
 use crate::time::{delay, duration, instant_at};
 use crate::timer::{
     TicklessTimer, claim, put, put_repeating, put_waitable, withdraw, withdraw_repeating,
@@ -326,7 +326,9 @@ unsafe fn waitable(
         unsafe { put_waitable(timer, handle, waiter, bits) }
     };
     // SAFETY: the handle is stored and no more.
-    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::Waitable(guarded), keep) };
+    let scheduled = unsafe {
+        inner.engine.schedule_with(when, Payload::Elsewhere(Elsewhere::Waitable(guarded)), keep)
+    };
     scheduled.map_err(|error| {
         if is_filled || begun.is_some() {
             // SAFETY: it was not filed.

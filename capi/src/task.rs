@@ -35,13 +35,20 @@ pub(crate) struct UserData {
 #[derive(Debug)]
 pub(crate) enum Payload {
     Plain(Task),
-    /// The task lies beside the timer, where its waiter reaches it.
+    /// In one variant, for which a callback that cannot be null has room: no tag is written.
+    Elsewhere(Elsewhere),
+}
+
+/// A task that does not lie in the entry.
+#[derive(Debug)]
+pub(crate) enum Elsewhere {
+    /// It lies beside the timer, where its waiter reaches it.
     Waitable(Guarded<Task>),
-    /// The task is that of a periodic.
+    /// It is that of a periodic.
     Repeating(Due),
 }
 
-const _: () = assert!(size_of::<Payload>() <= 4 * size_of::<usize>(), "it lies in the entry");
+const _: () = assert!(size_of::<Payload>() == size_of::<Task>(), "it lies in the entry");
 
 // SAFETY: the address is passed to the callbacks and not used otherwise. That they may be called on
 // any thread is what the header says.
@@ -107,8 +114,8 @@ impl Payload {
     pub(crate) fn fire(self) {
         match self {
             Payload::Plain(task) => task.run(),
-            Payload::Waitable(guarded) => _ = guarded.run(Task::run),
-            Payload::Repeating(due) => due.run(),
+            Payload::Elsewhere(Elsewhere::Waitable(guarded)) => _ = guarded.run(Task::run),
+            Payload::Elsewhere(Elsewhere::Repeating(due)) => due.run(),
         }
     }
 
@@ -116,8 +123,8 @@ impl Payload {
     pub(crate) fn pass_to(self, f: impl FnOnce(Task)) {
         match self {
             Payload::Plain(task) => f(task),
-            Payload::Waitable(guarded) => _ = guarded.run(f),
-            Payload::Repeating(due) => drop(due),
+            Payload::Elsewhere(Elsewhere::Waitable(guarded)) => _ = guarded.run(f),
+            Payload::Elsewhere(Elsewhere::Repeating(due)) => drop(due),
         }
     }
 
@@ -132,6 +139,6 @@ impl Payload {
 
 impl From<Due> for Payload {
     fn from(due: Due) -> Payload {
-        Payload::Repeating(due)
+        Payload::Elsewhere(Elsewhere::Repeating(due))
     }
 }

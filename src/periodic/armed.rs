@@ -19,6 +19,7 @@
 //! *Tested by*: `tests/races/periodic/ends.rs`, `tests/races/periodic/races.rs`.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 
 use crate::dispatch::{Panics, Process, Task};
 use crate::engine::{Engine, EngineRef, Handle};
@@ -99,7 +100,7 @@ struct Gone<'a>(&'a Latch<Bell>);
 /// [`Schedule::start_with`](super::Schedule::start_with). The engine's handler [runs](Due::run) it.
 /// If it is dropped instead, the periodic ends, as one whose engine has stopped.
 #[must_use = "what is dropped instead of run ends its periodic"]
-pub struct Due(Option<Arc<dyn Repeating>>);
+pub struct Due(ManuallyDrop<Arc<dyn Repeating>>);
 
 /// An armed thing with its body type erased.
 pub(super) trait Repeating: Send + Sync {
@@ -177,7 +178,7 @@ impl<B: Body> Armed<B> {
         loop {
             // ORDER: Relaxed - for observation only; the holder is ordered by the word.
             self.core.due_ns.store(at_ns, Ordering::Relaxed);
-            let due = Due(Some(self.clone()));
+            let due = Due(ManuallyDrop::new(self.clone()));
             match self.engine.schedule_at_ns(at_ns, due.into()) {
                 // SAFETY: this is the holder. The previous handle is of a timer that has fired.
                 Ok(handle) => self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) }),
@@ -337,10 +338,10 @@ impl Due {
     ///
     /// # Panics
     /// Propagates a panic of the task, after everything else is done.
-    pub fn run(mut self) {
-        if let Some(armed) = self.0.take() {
-            armed.come();
-        }
+    pub fn run(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: this is not dropped.
+        unsafe { ManuallyDrop::take(&mut this.0) }.come();
     }
 }
 
@@ -352,9 +353,8 @@ impl From<Due> for Task {
 
 impl Drop for Due {
     fn drop(&mut self) {
-        if let Some(armed) = self.0.take() {
-            armed.decide(End::Stopped);
-        }
+        // SAFETY: it is dropped once, and was not run.
+        unsafe { ManuallyDrop::take(&mut self.0) }.decide(End::Stopped);
     }
 }
 
