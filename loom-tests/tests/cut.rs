@@ -56,12 +56,26 @@ fn end(world: &World, mut hand: Hand, before: Option<Timer>, now: u64) {
 
 #[test]
 fn a_bucket_opens_while_an_entry_is_cut_out_of_it() {
-    check(3, || {
+    check(2, || {
         let Littered { world, hands: [_one, _two, hand], before, ids } = littered(2, [1, 0], None);
         let helper = help(&world);
         world.turn(1);
         assert!(ids.into_iter().all(has_run));
         helper.join().unwrap();
+        end(&world, hand, before, 1);
+    });
+}
+
+/// The same; it is the owner that comes in between.
+#[test]
+fn an_entry_is_cut_out_of_a_bucket_while_that_opens() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } = littered(2, [1, 0], None);
+        let owner = world.clone();
+        let owner = thread::spawn(move || _ = owner.turn(1));
+        world.shard.help_sweep(&world.shared);
+        owner.join().unwrap();
+        assert!(ids.into_iter().all(has_run));
         end(&world, hand, before, 1);
     });
 }
@@ -122,21 +136,18 @@ fn a_bucket_opens_twice_while_an_entry_is_cut_out_of_it() {
 /// The helper goes on to the next bucket, where another dead entry is.
 #[test]
 fn a_bucket_opens_that_was_swept() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [mut one, mut two, hand], before, ids } =
             littered(4, [1, 0], None);
         let behind = one.schedule_detached(2, 0).unwrap();
         let dead = two.schedule(2, 0).unwrap();
         assert!(two.cancel(dead));
         two.clear();
-        let helper = world.clone();
-        let helper = thread::spawn(move || {
-            (0..3).for_each(|_| helper.shard.help_sweep(&helper.shared));
-        });
-        world.turn(1);
-        world.turn(2);
+        let owner = world.clone();
+        let owner = thread::spawn(move || owner.turn_at(1..=2));
+        (0..3).for_each(|_| world.shard.help_sweep(&world.shared));
+        owner.join().unwrap();
         assert!(ids.into_iter().chain([behind]).all(has_run));
-        helper.join().unwrap();
         end(&world, hand, before, 2);
     });
 }
@@ -170,7 +181,7 @@ fn a_reader_sees_nothing_of_a_cut_beside_an_opening() {
 
 #[test]
 fn a_shard_is_stopped_while_an_entry_is_cut() {
-    check(3, || {
+    check(2, || {
         let Littered { world, hands: [_one, _two, mut hand], before, ids } =
             littered(2, [1, 0], None);
         let helper = help(&world);
@@ -185,13 +196,28 @@ fn a_shard_is_stopped_while_an_entry_is_cut() {
 /// The three belong to a later round of the bucket, and were put aside.
 #[test]
 fn a_round_opens_while_an_entry_is_cut_out_of_it() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [_one, _two, hand], before, ids } =
             littered(2, [3, 2], Some(1));
         let helper = help(&world);
         world.turn(3);
         assert!(ids.into_iter().all(has_run));
         helper.join().unwrap();
+        end(&world, hand, before, 3);
+    });
+}
+
+/// The same; it is the owner that comes in between.
+#[test]
+fn an_entry_is_cut_out_of_a_round_while_that_opens() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } =
+            littered(2, [3, 2], Some(1));
+        let owner = world.clone();
+        let owner = thread::spawn(move || _ = owner.turn(3));
+        world.shard.help_sweep(&world.shared);
+        owner.join().unwrap();
+        assert!(ids.into_iter().all(has_run));
         end(&world, hand, before, 3);
     });
 }

@@ -299,11 +299,10 @@ impl<T> Shard<T> {
         unsafe { hand.pass(&mut at, entry) };
         loop {
             let word = this.word();
+            let is_dead = word.phase() == Phase::Vacant && !word.is_held();
+            // (A thread that sweeps may keep it just now.)
             // SAFETY: the owner holds it; `word` is vacant.
-            if word.phase() == Phase::Vacant
-                && !word.is_held()
-                && unsafe { this.unlink(word) } == Some(true)
-            {
+            if is_dead && unsafe { this.unlink(word) }.is_some() {
                 reached(Event::AsideDead);
                 gone();
                 // SAFETY: the list has let go of it, and nobody kept it.

@@ -81,9 +81,10 @@ impl<T> Swept<T> {
 
     /// The sweep enters lists; their first entries are read after this. Zero: it ends.
     pub(super) fn enter(&self, lists: usize) {
-        // ORDER(CUT): Release - pairs with the Acquire in `open`: an owner that finds the sweep
-        // elsewhere sees each link that it has changed.
-        self.at.store(lists, Ordering::Release);
+        // ORDER(CUT): AcqRel - Release pairs with the Acquire in `open`: an owner that finds the
+        // sweep elsewhere sees each link that it has changed. A swap, as every change of the word,
+        // so that what an owner has marked comes before it.
+        self.at.swap(lists, Ordering::AcqRel);
         // ORDER(CUT): SeqCst - pairs with the fence of the owner, which has taken the lists: its
         // word is read after that fence, or its lists are read after this one.
         fence(Ordering::SeqCst);
