@@ -40,6 +40,7 @@ HANDS, PARKED = "core/src/shard/hands.rs", "core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
 SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counters.rs"
 LIMIT = "core/src/memory/limit.rs"
+SWEPT = "core/src/shard/swept.rs"
 SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
 NOTICE, WHEEL = "core/src/shard/notice.rs", "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
@@ -407,8 +408,8 @@ MUTANTS = {
     ),
     "a vacancy is unlinked by load and store": (
         "seat",
-        [(REAPING, [("        self.cas(word, word.unlisted()).then_some(false)",
-                     "        self.word.store(word.unlisted().0, Ordering::Release);\n        Some(false)")])],
+        [(REAPING, [("        self.cas(word, word.unlisted()).then_some(!word.is_held())",
+                     "        self.word.store(word.unlisted().0, Ordering::Release);\n        Some(!word.is_held())")])],
     ),
     "payload put after the seat is taken": (
         "seat",
@@ -468,7 +469,7 @@ MUTANTS = {
     "nobody takes in what fired without a handle": (
         "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
     "an unlinked seat is taken for the reaper's memory": (
-        "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(false)", "self.cas(word, word.unlisted()).then_some(true)")])]),
+        "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(!word.is_held())", "self.cas(word, word.unlisted()).then_some(true)")])]),
     # DEPOT
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
@@ -804,13 +805,11 @@ MUTANTS = {
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
-    "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first().and_then(", "owner.rounds.opens.first().filter(|_| shared.engine == 0).and_then(")])]),
+    "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first() {", "owner.rounds.opens.first().filter(|_| shared.engine == 0) {")])]),
     "what is parked is forgotten by a stop": (
         "parked", [(CLOSE, [("at_hand.chain(iter::from_fn(|| owner.parked.take()))", "at_hand.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
     "a cascade that is overtaken keeps its own opening": (
         "shard", [(FLUSH, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
-    "a sweep stays in a round that opens": (
-        "shard", [(FLUSH, [("        self.keep_sweep_from(Spot::Round(place));\n", "        let _ = Spot::Round(place);\n")])]),
     "a reader finds a table Relaxed": (
         "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
     "a reader finds a segment Relaxed": (
@@ -1341,6 +1340,64 @@ MUTANTS = {
     "a request for a sweep is taken without Acquire": (
         "sweep", [(SHARD, [("self.sweep.swap(false, Ordering::Acquire)", "self.sweep.swap(false, Ordering::Relaxed)")])],
     ),
+    # CUT
+    "an owner does not look whether a bucket is being swept": (
+        "cut", [(SWEPT, [("            true => self.open_swept(lists),", "            true => None,")])],
+    ),
+    "an owner does not look whether a round is being swept": (
+        "cut", [(FLUSH, [("self.swept.open(hand.address())", "None::<*mut Entry<T>>")])],
+    ),
+    "a sweep enters lists without a fence": (
+        "cut", [(SWEPT, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
+    ),
+    "a round opens without a fence": (
+        "cut", [(FLUSH, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
+    ),
+    "a sweep goes on in lists that were opened": (
+        "cut", [(SWEPT, [("            OPENED => Way::Out,", "            OPENED => Way::On,"),
+                         ("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() {", "if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() && mark == 0 {")])],
+    ),
+    "a cut begins though the lists were opened": (
+        "cut", [(SWEPT, [("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() {", "if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() && mark == 0 {")])],
+    ),
+    "a sweep does not tell of its cut": (
+        "cut", [(SWEPT, [("let mark = lists | CUTTING;", "let mark = lists;")])],
+    ),
+    "an owner leaves a cut to the sweep": (
+        "cut", [(SWEPT, [("        if at & CUTTING == 0 {\n            return None;\n        }\n", "        if at > 0 {\n            return None;\n        }\n")])],
+    ),
+    "a link is led past by load and store": (
+        "cut", [(SWEPT, [("    before.next().compare_exchange(entry, next, Ordering::Release, Ordering::Relaxed).is_ok()",
+                          "    let is_there = before.next().load(Ordering::Relaxed) == entry;\n    if is_there {\n        before.next().store(next, Ordering::Release);\n    }\n    is_there")])],
+    ),
+    "the list of an owner that ends a cut keeps the entry": (
+        "cut", [(SWEPT, [("        is_cut.then_some(entry)", "        is_cut.then_some(entry).filter(|_| false)")])],
+    ),
+    "a dead entry is cut that nobody keeps": (
+        "cut", [(HOLDER, [("        self.cas(word, word.kept())", "        let _ = self.word();\n        word.kept() != word")])],
+    ),
+    "an entry is free though its cut has failed": (
+        "cut", [(SWEEP, [("if is_gone { this.end_kept() }", "if is_gone || word.in_list() { this.end_kept() }")])],
+    ),
+    "a cut is begun without Release": (
+        "cut", [(SWEPT, [("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire)", "if self.at.compare_exchange(lists, mark, Ordering::Acquire, Ordering::Acquire)")])],
+    ),
+    "an owner ends a cut without Acquire": (
+        "cut", [(SWEPT, [("self.at.fetch_update(Ordering::AcqRel, Ordering::Acquire, mark)", "self.at.fetch_update(Ordering::Release, Ordering::Relaxed, mark)"),
+                         ("match self.at.load(Ordering::Acquire) & !", "match self.at.load(Ordering::Relaxed) & !")])],
+    ),
+    "a cut ends without Release": (
+        "cut", [(SWEPT, [("let _ = self.at.compare_exchange(mark, lists, Ordering::AcqRel, Ordering::Acquire);", "let _ = self.at.compare_exchange(mark, lists, Ordering::Relaxed, Ordering::Relaxed);")])],
+    ),
+    "a sweep goes through a round that is open": (
+        "cut", [(SWEEP, [("let is_closed = hand.is_given();", "let is_closed = hand.is_given() || !hand.is_wide();")])],
+    ),
+    "who helps to sweep takes the first of the owner's own list": (
+        "cut", [(SWEEP, [("sweeper.is_owner || sweep.hand.is_none() && number < LANES", "sweeper.is_owner || number < LANES + CHAINS")])],
+    ),
+    "what a sweep takes out meanwhile stays shown": (
+        "sweep", [(STACK, [("                    if head.is_null() {\n", "                    if head.is_null() && head == closed() {\n")])],
+    ),
     # The whole shard
     "a link is read after a flush has settled the entry": (
         "shard",
@@ -1362,13 +1419,10 @@ MUTANTS = {
                    "        owner.heap.remove(place);\n")])],
     ),
     "a sweep unlinks the living": (
-        "shard", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant;")])],
+        "shard", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant && word.in_list();")])],
     ),
     "what is cascaded eagerly is not flushed with its bucket": (
-        "shard", [(FLUSH, [("        if let Some(mut open) = self.eager.take_if(is_armed) {", "        if let Some(mut open) = self.eager.take_if(is_armed).filter(|_| false) {")])],
-    ),
-    "a sweep goes on in a bucket that was opened": (
-        "shard", [(FLUSH, [("        owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));\n", "")])],
+        "shard", [(FLUSH, [("        if let Some(mut open) = owner.eager.take_if(is_armed) {", "        if let Some(mut open) = owner.eager.take_if(is_armed).filter(|_| false) {")])],
     ),
     "the head of a list is unlinked by load and store": (
         "bucket_read",

@@ -88,7 +88,7 @@ fn benches() -> Vec<Bench> {
         cancel: with_timers, cancel, all_cancelled, [87, 79], 0;
         // Seats are left one after the other, and for each 32 the depot is full, so that they are
         // let go of; a thousand threads have used the engine.
-        cancel_after_threads: with_threads, cancel, all_let_go, [187, 180], 10;
+        cancel_after_threads: with_threads, cancel, all_let_go, [211, 204], 10;
         // The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [235, 225], 0;
         // The same by the system's clock.

@@ -10,6 +10,7 @@ mod cancel_fire;
 mod closable;
 mod counters;
 mod crowd;
+mod cut;
 mod depot;
 mod dismantle;
 mod doorbell;

@@ -257,6 +257,7 @@ fn sweep_under_a_reader(dead: usize, has_depots: bool) {
         world.shard.ask_for_sweep();
         let reader = read_in_thread(&world);
         world.turn_until_idle(0);
+        assert!(!IS_CHECKED || world.shared.all_counters.dead() == 0, "it was swept");
         collect();
         if has_depots {
             Hand::new(&world).schedule_detached(2, 0);

@@ -27,6 +27,13 @@ fn world() -> Arc<World> {
     World::new(wheel(4, 2))
 }
 
+/// Seats that are given up are dead there.
+fn without_depot() -> Arc<World> {
+    let world = World::with(wheel(4, 2), Bell::None, 0);
+    world.make_levels();
+    world
+}
+
 /// Lets the victim begin its `call`, in which it may be stopped.
 fn suspend<P: Send + 'static, R: Send + 'static>(
     mut victim: Hand,
@@ -186,12 +193,27 @@ fn who_drops_a_handle() {
 /// With full caches, of seats and of memory, and the dead of which are swept: there is no depot.
 #[test]
 fn who_gives_its_caches_away_in_its_end() {
-    let without_depot = || {
-        let world = World::with(wheel(4, 2), Bell::None, 0);
-        world.make_levels();
-        world
-    };
     delays_nobody(without_depot, fill_caches, clear_caches);
+}
+
+/// Dead entries lie behind living ones and before them, and the bucket opens in which it sweeps.
+#[test]
+fn who_helps_to_sweep() {
+    let litter = |hand: &mut Hand| {
+        for _ in 0..2 {
+            fill_caches(hand);
+            hand.clear();
+            (0..2).for_each(|_| _ = hand.schedule_detached(1, 0).unwrap());
+        }
+        fill_caches(hand);
+        hand.clear();
+        hand.world().shard.ask_for_sweep();
+    };
+    delays_nobody(without_depot, litter, |hand, ()| {
+        let World { shard, shared, .. } = &**hand.world();
+        (0..4).for_each(|_| shard.help_sweep(shared));
+        None
+    });
 }
 
 #[test]

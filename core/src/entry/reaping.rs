@@ -2,8 +2,7 @@
 //!
 //! *Owner*: the one thread that runs the shard's turn; it holds the entry by the list bit. Every
 //! decision is a CAS from exactly the word that it was made on. If the CAS fails, the caller
-//! decides again. If the entry is not held, nobody else can change the word, and the CAS is left
-//! out.
+//! decides again. If a timer is not held, nobody else can change its word, and the CAS is left out.
 //!
 //! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
@@ -67,11 +66,7 @@ impl<T> Entry<T> {
     #[inline]
     pub unsafe fn unlink(&self, word: Word) -> Option<bool> {
         debug_assert!(word.phase() == Phase::Vacant && word.in_list(), "{word:?}");
-        if !word.is_held() {
-            self.set_free();
-            return Some(true);
-        }
-        self.cas(word, word.unlisted()).then_some(false)
+        self.cas(word, word.unlisted()).then_some(!word.is_held())
     }
 
     /// Records that the pending timer is about to be pushed at `place`. Returns `false` if the word

@@ -206,9 +206,22 @@ impl<N: Linked> Hand<N> {
             }
             live += 1;
         }
-        // As in `take`.
+        // As in `take`. A sweep finds this step too: see `is_given`.
         self.step();
         At { chain: 0, live }
+    }
+
+    /// Whether it is being given nodes, or waits with them, and is not gone through. For a narrow
+    /// hand.
+    pub fn is_given(&self) -> bool {
+        // ORDER(CUT): Relaxed - after the fence in `Swept::enter`. The steps of `begin` and `open`
+        // take turns.
+        self.begun.load(Ordering::Relaxed) % 2 == 1
+    }
+
+    /// Its address, for a comparison.
+    pub fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
     }
 
     /// The node that is passed next. For the owner.
@@ -282,10 +295,10 @@ impl<N: Linked> Hand<N> {
         is_first
     }
 
-    /// The first node of each chain, with the chain's number. For the owner.
+    /// The first node of each chain, with the chain's number. For the owner, and for a sweep.
     pub fn chains(&self) -> impl Iterator<Item = (usize, NonNull<N>)> + '_ {
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
-        let first = |cursor: &AtomicPtr<N>| NonNull::new(cursor.load(Ordering::Relaxed));
+        // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor, for a sweep.
+        let first = |cursor: &AtomicPtr<N>| NonNull::new(cursor.load(Ordering::Acquire));
         let firsts = self.cursors.iter().map(first).enumerate();
         firsts.filter_map(|(chain, first)| Some((chain, first?)))
     }

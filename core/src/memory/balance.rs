@@ -26,10 +26,13 @@
 //! of all have at most one seat for each living timer, and so many more).
 //! A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
 //! entries itself (`shard/sweep.rs`), eight for each seat. So a sweep ends before another
-//! `3/8 M + 128 (S + 1)` entries are dead, whatever the owner does meanwhile. (If the owner or
-//! another helper has the shard's lock at that moment, that thread visits.) So there are at most
-//! `M + 128 (S + 1)` dead entries, plus 64 for each thread (the seats in its cache) and 256 for
-//! each shard that hands a batch over.
+//! `3/8 M + 128 (S + 1)` entries are dead, whatever the owner does meanwhile. (If another thread
+//! sweeps that shard at that moment, that thread visits.) So there are at most `M + 128 (S + 1)`
+//! dead entries, plus 64 for each thread (the seats in its cache), 256 for each shard that hands a
+//! batch over, and 16 for each bucket in which an owner has filed entries: until that owner sweeps,
+//! or the bucket opens, the first of each of its own lists stays. That is as long as no thread is
+//! held up while it sweeps; meanwhile only the owner frees dead entries of that shard, as it opens
+//! their buckets.
 //!
 //! That is while about as many timers live as before. When they become fewer faster than sweeps
 //! end, `M` is what it was when most of them lived: millions that are cancelled at once are dead
@@ -93,7 +96,7 @@ impl Balance {
 
 impl<T> Shared<T> {
     /// Publishes what a writer has counted. Returns the dead entries that it buried and had not
-    /// published: only an owner buries.
+    /// published: only an owner and a thread that sweeps bury.
     pub(crate) fn publish(&self, counters: &Counters) -> u64 {
         let untold = counters.untold();
         self.publish_all(counters, untold);
@@ -119,7 +122,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Publishes what the owner of `shard` has counted.
+    /// Publishes what the owner of `shard`, or a thread that sweeps there, has counted.
     pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
         let buried = self.publish(counters);
         if buried != 0 {
@@ -129,7 +132,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Ends the use of the counters of an owner that is succeeded by another.
+    /// Ends the use of the counters of an owner that is succeeded by another, or of a thread that
+    /// has swept.
     pub(crate) fn end_counting(&self, counters: &Counters, shard: u32) {
         self.publish_owner(counters, shard);
         self.all_counters.hand_back(counters);

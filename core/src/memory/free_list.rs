@@ -83,6 +83,13 @@ impl<T> FreeList<T> {
         give_away(shared, self.home, &mut self.spare);
     }
 
+    /// Gives everything away, the empty magazines too.
+    pub(crate) fn end(mut self, shared: &Shared<T>) {
+        self.clear(shared);
+        let FreeList { open, spare, home } = self;
+        [open, spare].into_iter().for_each(|empty| shared.memory.keep_empty(home, empty));
+    }
+
     #[cold]
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);

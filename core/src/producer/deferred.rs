@@ -85,7 +85,7 @@ impl Chores {
             littered.for_each(Shard::ask_for_sweep);
             // The reapers may be busy, or blocked.
             let most = shards.iter().max_by_key(|shard| shared.dead_in(shard.index()));
-            // The models have a helper of their own.
+            // (The models have helpers of their own: `cut`, `suspended`.)
             most.into_iter().filter(|_| !IS_CHECKED).for_each(|shard| shard.help_sweep(shared));
         }
     }

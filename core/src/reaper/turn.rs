@@ -14,8 +14,8 @@
 //!
 //! *Owner*: the thread that holds the role of the shard (`ending`). It holds the shard's own lock
 //! during the steps, and releases it while a batch is handed over; others may then close the shard,
-//! sweep in it, or take the role over (TAKEOVER). A turn that has lost the role touches nothing of
-//! the shard any more.
+//! or take the role over (TAKEOVER). They may sweep in it at any time (CUT). A turn that has lost
+//! the role touches nothing of the shard any more.
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps.
 
@@ -159,7 +159,7 @@ impl<'a, T> Reaper<'a, T> {
         }
         let mut opened = None;
         while fired + owner.batch().len() < max_fired {
-            if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, now) {
+            if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, self.shared, now) {
                 break;
             }
             if owner.batch().is_empty() {

@@ -5,7 +5,7 @@
 //!
 //! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::entry::Entry;
 use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes};
@@ -100,7 +100,8 @@ impl<T> Bucket<T> {
         self.word() == expiration.get() | FILED
     }
 
-    /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
+    /// Takes `entry` out of a list if it is the first there; `next` is its successor. For a thread
+    /// that sweeps; out of a list that the owner pushes on, for the owner only.
     pub(super) fn drop_first(
         &self,
         list: usize,
@@ -116,6 +117,12 @@ impl<T> Bucket<T> {
     /// Owner only: as `take_into`, and every later push is refused.
     pub(super) fn close_into(&self, hand: &Hand<Entry<T>>) -> At {
         hand.take_and_close(&self.lanes, &self.own)
+    }
+
+    /// Its address, for a comparison.
+    #[inline]
+    pub(super) fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
     }
 
     /// The first entry of list number `list`, for a reader under a guard.

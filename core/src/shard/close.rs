@@ -48,21 +48,20 @@ impl<T> Shard<T> {
         let mut returned = taken_out(owner);
         self.wheel.close();
         self.close_notices();
-        tell_what_was_under_way(owner);
-        owner.sweep = None;
+        self.tell_what_was_under_way(owner);
         let at_hand = [owner.due.take(), owner.eager.take()].into_iter().flatten();
         for open in at_hand.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>() {
             // SAFETY: the owner holds each entry in a hand, by its list bit.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
-        while let Some(round) = owner.rounds.opens.first().and_then(|place| owner.open_round(place))
-        {
+        while let Some(place) = owner.rounds.opens.first() {
+            let round = self.open_round(owner, shared, place).expect("none of its level is before");
             // SAFETY: as above.
             unsafe { self.settle_all(owner, shared, round, &mut returned) };
         }
         for (level, slot, bucket) in self.wheel.existing() {
             let place = Place { level, slot, expiration: Tick::ZERO };
-            let open = Self::open_bucket(owner, bucket, place, Bucket::close_into);
+            let open = self.open_bucket(owner, shared, bucket, place, Bucket::close_into);
             // SAFETY: closing made the whole bucket the owner's.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
@@ -102,6 +101,18 @@ impl<T> Shard<T> {
         returned.append(&mut taken_out(owner));
     }
 
+    /// Counts in the midst of what the shard is closed.
+    fn tell_what_was_under_way(&self, owner: &Owner<T>) {
+        let under_way = [
+            (owner.due.is_some(), Event::ClosedOpen),
+            (owner.eager.is_some(), Event::ClosedCascade),
+            (!owner.parked.is_empty(), Event::ClosedParked),
+            (!owner.rounds.is_empty(), Event::ClosedRound),
+            (self.swept.is_under_way(), Event::ClosedSweep),
+        ];
+        under_way.into_iter().filter(|&(is, _)| is).for_each(|(_, event)| reached(event));
+    }
+
     fn close_notices(&self) {
         let mut next = self.notices.close();
         while let Some(notice) = NonNull::new(next) {
@@ -123,18 +134,6 @@ impl<T> Shard<T> {
             unsafe { self.wheel.dismantle() };
         }
     }
-}
-
-/// Counts in the midst of what a shard is closed.
-fn tell_what_was_under_way<T>(owner: &Owner<T>) {
-    let under_way = [
-        (owner.due.is_some(), Event::ClosedOpen),
-        (owner.eager.is_some(), Event::ClosedCascade),
-        (!owner.parked.is_empty(), Event::ClosedParked),
-        (!owner.rounds.is_empty(), Event::ClosedRound),
-        (owner.sweep.is_some(), Event::ClosedSweep),
-    ];
-    under_way.into_iter().filter(|&(is, _)| is).for_each(|(_, event)| reached(event));
 }
 
 /// The payloads that the owner has collected. The memory of its batch is given back.

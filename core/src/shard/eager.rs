@@ -42,7 +42,7 @@ pub(crate) const LOOK_OUT: usize = 1024;
 impl<T> Shard<T> {
     /// Does a chunk of background work. Returns `true` if there may be more.
     pub fn run_background(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
-        let open = owner.eager.take().or_else(|| self.next_cascade(owner, now));
+        let open = owner.eager.take().or_else(|| self.next_cascade(owner, shared, now));
         let Some(mut open) = open else {
             return self.sweep_some(owner, shared, CHUNK);
         };
@@ -122,12 +122,12 @@ impl<T> Shard<T> {
     /// Begins the cascade that is most urgent at `now`, if there is one. In most turns nothing has
     /// changed, and it is too early for any.
     #[inline]
-    fn next_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
+    fn next_cascade(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> Option<Open<T>> {
         let has_changed = owner.heap.take_change() | owner.rounds.opens.take_change();
         if !has_changed && now < owner.cascades_from {
             return None;
         }
-        self.find_cascade(owner, now)
+        self.find_cascade(owner, shared, now)
     }
 
     /// For checks: whether no bucket or round is to be cascaded before the owner would look for it.
@@ -141,7 +141,7 @@ impl<T> Shard<T> {
     }
 
     /// Looks for the cascade that is most urgent at `now`, and begins it.
-    fn find_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
+    fn find_cascade(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> Option<Open<T>> {
         let (mut from, mut first) = (Tick::NEVER, None::<Place>);
         for place in (2..=owner.levels()).filter_map(|level| self.cascade_on(owner, level)) {
             if place.expiration <= now {
@@ -156,13 +156,13 @@ impl<T> Shard<T> {
         }
         owner.cascades_from = from;
         let place = first?;
-        if let Some(round) = owner.open_round(place) {
+        if let Some(round) = self.open_round(owner, shared, place) {
             reached(Event::CascadeOfRound);
             return Some(round);
         }
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
         let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
-        Some(Self::open_bucket(owner, bucket, place, Bucket::take_into))
+        Some(self.open_bucket(owner, shared, bucket, place, Bucket::take_into))
     }
 
     /// Decides about one entry of a bucket that is not due: re-files it, unlinks it if vacant, or

@@ -16,11 +16,11 @@ use crate::entry::{Entry, Filed, Phase, Taken, Word};
 use crate::inbox::{At, Hand};
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
+use crate::sync::{Ordering, fence};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
 use super::rounds::place_of;
-use super::sweep::Spot;
 use super::{Bucket, Owner, Shard};
 
 /// Payloads that a flush collects before they are handed over.
@@ -29,7 +29,7 @@ pub const BATCH: usize = 256;
 impl<T> Shard<T> {
     /// Opens the first bucket or round that is due at `now`: its entries are then in a hand. Goes
     /// on with a parked one if it is its turn, or if no other is due. Returns `false` if none is.
-    pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
+    pub fn open_due(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
         if owner.parked.is_its_turn() {
@@ -37,7 +37,7 @@ impl<T> Shard<T> {
         }
         let armed = owner.heap.first().filter(|place| place.expiration <= now);
         if owner.has_at_hand() {
-            owner.due = owner.take_due_at_hand(armed, now);
+            owner.due = self.take_due_at_hand(owner, shared, armed, now);
         }
         if owner.due.is_none() {
             let Some(place) = armed else {
@@ -45,7 +45,7 @@ impl<T> Shard<T> {
             };
             let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
             owner.cross_off(bucket, place);
-            owner.due = Some(Self::open_bucket(owner, bucket, place, Bucket::take_into));
+            owner.due = Some(self.open_bucket(owner, shared, bucket, place, Bucket::take_into));
         }
         if let Some(open) = &mut owner.due {
             owner.opened = Some(open.place.expiration);
@@ -57,16 +57,88 @@ impl<T> Shard<T> {
     /// Takes the entries of a bucket into a hand, by `take`.
     #[inline]
     pub(super) fn open_bucket(
+        &self,
         owner: &mut Owner<T>,
+        shared: &Shared<T>,
         bucket: &Bucket<T>,
         place: Place,
         take: impl FnOnce(&Bucket<T>, &Hand<Entry<T>>) -> At,
     ) -> Open<T> {
-        owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));
         let hand = owner.spare_hand();
         hand.begin(place_of(place.level, place.slot));
         let at = take(bucket, &hand);
+        if let Some(dead) = self.swept.open(bucket.address()) {
+            self.end_cut(owner, shared, dead, place);
+        }
         Open { place, hand, at, left: 0, began: None }
+    }
+
+    /// Takes a round that was put aside.
+    pub(super) fn open_round(
+        &self,
+        owner: &mut Owner<T>,
+        shared: &Shared<T>,
+        place: Place,
+    ) -> Option<Open<T>> {
+        let hand = owner.rounds.take(place)?;
+        let at = hand.open();
+        // ORDER(CUT): SeqCst - pairs with the fence in `Swept::enter`: the sweep finds the round
+        // open, or the owner finds the sweep in it.
+        fence(Ordering::SeqCst);
+        if let Some(dead) = self.swept.open(hand.address()) {
+            self.end_cut(owner, shared, dead, place);
+        }
+        Some(Open { place, hand, at, left: 0, began: None })
+    }
+
+    /// The list lets go of a dead entry that was just cut out of it.
+    #[cold]
+    fn end_cut(&self, owner: &mut Owner<T>, shared: &Shared<T>, dead: *mut Entry<T>, at: Place) {
+        reached(Event::SweepCutEnded);
+        let entry = NonNull::new(dead).expect("an entry was cut out");
+        // SAFETY: the owner holds it, by its list bit.
+        let it = (entry, unsafe { entry.as_ref() }.word());
+        // SAFETY: as above, and the word was read from it. A thread that sweeps keeps it, or has
+        // let go: it is vacant.
+        unsafe { self.settle(owner, shared, it, at, |_| None, || ()) };
+    }
+
+    /// Takes the eager cascade if it came out of `armed`, the first due bucket; otherwise takes the
+    /// first cascade or round at hand that is due and opens no later than `armed`.
+    #[cold]
+    fn take_due_at_hand(
+        &self,
+        owner: &mut Owner<T>,
+        shared: &Shared<T>,
+        armed: Option<Place>,
+        now: Tick,
+    ) -> Option<Open<T>> {
+        let is_taken_from = |open: &Open<T>, place: Place| {
+            let from = open.place;
+            open.hand.is_wide() && (from.level, from.slot) == (place.level, place.slot)
+        };
+        let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
+        if let Some(mut open) = owner.eager.take_if(is_armed) {
+            reached(Event::CascadeOvertaken);
+            // It may hold entries that are filed for this opening, though it was taken for a later
+            // one.
+            let armed = armed.map_or(now, |place| place.expiration);
+            open.place.expiration = open.place.expiration.min(armed);
+            return Some(open);
+        }
+        let limit = armed.map_or(now, |place| place.expiration);
+        let ahead = owner.eager.as_ref().map(|open| open.place);
+        let candidates = [ahead, owner.rounds.opens.first()].into_iter().flatten();
+        let first = candidates.min_by_key(|place| (place.expiration, Reverse(place.level)))?;
+        if first.expiration > limit {
+            return None;
+        }
+        if ahead == Some(first) {
+            reached(Event::CascadeDue);
+            return owner.eager.take();
+        }
+        reached(Event::RoundOpened);
+        self.open_round(owner, shared, first)
     }
 
     /// Whether a due bucket is open and not yet flushed.
@@ -227,13 +299,12 @@ impl<T> Shard<T> {
         unsafe { hand.pass(&mut at, entry) };
         loop {
             let word = this.word();
-            if word.phase() == Phase::Vacant && !word.is_held() {
+            let is_dead = word.phase() == Phase::Vacant && !word.is_held();
+            // (A thread that sweeps may keep it just now.)
+            // SAFETY: the owner holds it; `word` is vacant.
+            if is_dead && unsafe { this.unlink(word) }.is_some() {
                 reached(Event::AsideDead);
-                // Nobody else holds it, so it stays dead.
                 gone();
-                // SAFETY: the owner holds it; `word` is vacant.
-                let mine = unsafe { this.unlink(word) };
-                debug_assert_eq!(mine, Some(true), "the dead stay dead");
                 // SAFETY: the list has let go of it, and nobody kept it.
                 unsafe { owner.bury(shared, entry) };
                 return at;
@@ -299,45 +370,5 @@ impl<T> Owner<T> {
         self.counters.add(Count::Buried, 1);
         // SAFETY: passed on to the caller; a dead entry has no payload.
         unsafe { self.free_list.put(shared, entry) };
-    }
-
-    /// Takes the eager cascade if it came out of `armed`, the first due bucket; otherwise takes the
-    /// first cascade or round at hand that is due and opens no later than `armed`.
-    #[cold]
-    fn take_due_at_hand(&mut self, armed: Option<Place>, now: Tick) -> Option<Open<T>> {
-        let is_taken_from = |open: &Open<T>, place: Place| {
-            let from = open.place;
-            open.hand.is_wide() && (from.level, from.slot) == (place.level, place.slot)
-        };
-        let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
-        if let Some(mut open) = self.eager.take_if(is_armed) {
-            reached(Event::CascadeOvertaken);
-            // It may hold entries that are filed for this opening, though it was taken for a later
-            // one.
-            let armed = armed.map_or(now, |place| place.expiration);
-            open.place.expiration = open.place.expiration.min(armed);
-            return Some(open);
-        }
-        let limit = armed.map_or(now, |place| place.expiration);
-        let ahead = self.eager.as_ref().map(|open| open.place);
-        let candidates = [ahead, self.rounds.opens.first()].into_iter().flatten();
-        let first = candidates.min_by_key(|place| (place.expiration, Reverse(place.level)))?;
-        if first.expiration > limit {
-            return None;
-        }
-        if ahead == Some(first) {
-            reached(Event::CascadeDue);
-            return self.eager.take();
-        }
-        reached(Event::RoundOpened);
-        self.open_round(first)
-    }
-
-    /// Takes a round that was put aside.
-    pub(super) fn open_round(&mut self, place: Place) -> Option<Open<T>> {
-        self.keep_sweep_from(Spot::Round(place));
-        let hand = self.rounds.take(place)?;
-        let at = hand.open();
-        Some(Open { place, hand, at, left: 0, began: None })
     }
 }

@@ -59,9 +59,15 @@ impl<T> Hands<T> {
         self.narrow.add(Arc::new(Hand::narrow()))
     }
 
+    /// The hands of rounds that were ever at hand.
+    pub(super) fn rounds(&self) -> impl Iterator<Item = &Arc<Hand<Entry<T>>>> {
+        self.narrow.iter()
+    }
+
     /// The wide hands, then the narrow ones, whose list is read after the wide ones were visited.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Hand<Entry<T>>> {
-        self.wide.iter().chain(iter::once_with(|| self.narrow.iter()).flatten())
+        let narrow = iter::once_with(|| self.narrow.iter()).flatten();
+        self.wide.iter().chain(narrow).map(|hand| &**hand)
     }
 }
 
@@ -82,14 +88,14 @@ impl<T> List<T> {
         hand
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Hand<Entry<T>>> {
+    fn iter(&self) -> impl Iterator<Item = &Arc<Hand<Entry<T>>>> {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `add`.
         let mut link = self.first.load(Ordering::Acquire);
         iter::from_fn(move || {
             // SAFETY: a published link is never freed or changed while the list lives.
             let this = unsafe { link.as_ref() }?;
             link = this.next;
-            Some(&*this.hand)
+            Some(&this.hand)
         })
     }
 }

@@ -32,6 +32,7 @@ mod places;
 mod rounds;
 mod scan;
 mod sweep;
+mod swept;
 
 pub use armed_heap::ArmedHeap;
 pub use bucket::Bucket;
@@ -55,6 +56,8 @@ use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
 
 use hands::Hands;
+use sweep::Sweep;
+use swept::Swept;
 
 /// The highest level whose timers are filed for their own deadlines if they are few. A timer that
 /// is further away passes the levels above it first: that happens rarely, and it does not hold a
@@ -78,6 +81,9 @@ pub struct Shard<T> {
     first: AtomicU64,
     /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
+    /// The sweep under way. Whoever sweeps has this lock, which others only try.
+    sweeping: CachePadded<Mutex<Option<Box<Sweep<T>>>>>,
+    swept: CachePadded<Swept<T>>,
     owner: CachePadded<Mutex<Owner<T>>>,
 }
 
@@ -105,6 +111,8 @@ impl<T> Shard<T> {
             first: AtomicU64::new(Tick::NEVER.get()),
             owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &hands))),
             hands,
+            sweeping: CachePadded::new(Mutex::new(None)),
+            swept: CachePadded::new(Swept::new()),
         }
     }
 

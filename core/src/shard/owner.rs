@@ -1,7 +1,7 @@
 //! The owner's core: state that only the thread that runs a shard's turn touches.
 //!
 //! *Owner*: the thread that holds the shard's lock: the reaper's, or the caller that drives the
-//! shard. The same role opens buckets, sweeps and closes (STOP).
+//! shard. The same role opens buckets and closes (STOP).
 
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -17,7 +17,6 @@ use crate::time::{Geometry, Place, Tick};
 use super::hands::Hands;
 use super::parked::Parked;
 use super::rounds::Rounds;
-use super::sweep::{Spot, Sweep};
 use super::{ArmedHeap, Bucket, Notice, Shard};
 
 /// The part of a shard that only its owner sees.
@@ -42,8 +41,6 @@ pub struct Owner<T> {
     /// No further bucket is to be cascaded eagerly before this time, unless coarse buckets have
     /// come or gone.
     pub(super) cascades_from: Tick,
-    /// The sweep under way.
-    pub(super) sweep: Option<Box<Sweep<T>>>,
     pub(super) free_list: FreeList<T>,
     pub(super) counters: Arc<Counters>,
     /// Payloads that are due and not yet handed over.
@@ -89,7 +86,6 @@ impl<T> Owner<T> {
             opened: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
             cascades_from: Tick::ZERO,
-            sweep: None,
             closed: false,
             free_list: FreeList::new(shared, index),
             counters: shared.all_counters.claim(),
@@ -199,14 +195,6 @@ impl<T> Owner<T> {
             self.spare.push(open.hand);
         } else {
             self.rounds.put_away(open.hand);
-        }
-    }
-
-    /// Makes the sweep leave `spot`, whose entries are about to be taken.
-    #[inline]
-    pub(super) fn keep_sweep_from(&mut self, spot: Spot) {
-        if let Some(sweep) = &mut self.sweep {
-            sweep.leave(spot);
         }
     }
 }

@@ -1,33 +1,40 @@
 //! Sweeping: dead entries in the buckets become free memory, in place.
 //!
-//! Only the owner unlinks, so it may walk each list in place. It unlinks a dead entry by pointing
-//! the link before it to the next entry; living entries stay where they are. A sweep may pause
-//! anywhere, even inside a bucket. If that bucket is opened meanwhile, the sweep goes on with the
-//! next.
+//! A sweep walks each list in place. It unlinks a dead entry by pointing the link before it to the
+//! next entry; living entries stay where they are. A sweep may pause anywhere, even inside a
+//! bucket. If that bucket is opened meanwhile, the sweep goes on with the next.
 //!
-//! *Owner*: the shard's current owner: all state of a sweep is in the owner's core. The reaper
-//! sweeps when nothing is due, and a chunk with each batch while it is busy. A thread that lets go
-//! of seats while too many are dead sweeps a little itself, because the reaper may be inside a task
-//! for any length of time.
+//! *Owner*: any thread sweeps, one at a time: it has the sweep's lock, for which nobody waits. The
+//! reaper sweeps when nothing is due, and a chunk with each batch while it is busy. A thread that
+//! lets go of seats while too many are dead sweeps a little itself, because the reaper may be
+//! inside a task for any length of time. If a thread is held up while it sweeps, nobody else sweeps
+//! that shard until it goes on. But the owner opens buckets meanwhile, also the one that is being
+//! swept (`swept`), so no timer waits. A thread that finds the lock taken leaves, and the one that
+//! has it rings when it is done, if anything is left to sweep.
+//!
+//! A thread that is not the owner leaves the first entry of each list that the owner pushes on,
+//! because the owner pushes there without a CAS.
 //!
 //! *Invariant*: a reader that stands on an entry that a sweep has unlinked, and that serves the
 //! next timer already, finds that its word has changed, and begins with the list again (`scan`).
 //!
-//! *Orderings*: BUCKET-READ, SEAT, RELEASE.
+//! *Orderings*: CUT, SWEEP, BUCKET-READ, SEAT, RELEASE.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/races/engine/scan.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_read,cut,shard,suspended,sweep}.rs`,
+//! `tests/races/engine/scan.rs`.
 
 use std::array;
 use std::ptr::{self, NonNull};
 
-use crate::entry::{Entry, Linked, Phase};
-use crate::inbox::{CHAINS, Hand, next_of};
-use crate::memory::{SEATS, Shared};
+use crate::entry::{Entry, Linked, Phase, Word, read};
+use crate::inbox::{CHAINS, Hand, LANES};
+use crate::memory::{Count, Counters, FreeList, SEATS, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
-use super::{Bucket, Owner, Shard};
+use super::swept::Way;
+use super::{Owner, Shard};
 
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
 const LOOKS: usize = 4;
@@ -37,12 +44,14 @@ pub const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 
 /// A sweep under way.
 pub(super) struct Sweep<T> {
-    /// The bucket or round that is being swept.
-    spot: Spot,
+    /// The bucket that is being swept, or the last one.
+    bucket: (u8, u32),
     /// The hand of the round that is being swept.
     hand: Option<Arc<Hand<Entry<T>>>>,
-    /// Rounds that are swept after this one.
-    rounds: Vec<Place>,
+    /// Rounds that are swept after this one, once all buckets are.
+    rounds: Option<Vec<Arc<Hand<Entry<T>>>>>,
+    /// The address of the bucket or hand, for `Swept`.
+    at: usize,
     lists: [List<T>; CHAINS],
     /// The index of the list that is visited next.
     turn: usize,
@@ -50,13 +59,11 @@ pub(super) struct Sweep<T> {
     live: usize,
 }
 
-/// A place that is swept: it has several lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spot {
-    /// A bucket: level and slot.
-    Bucket(u8, u32),
-    /// A round at hand.
-    Round(Place),
+/// Who sweeps, and where the memory of dead entries goes.
+struct Sweeper<'a, T> {
+    free_list: &'a mut FreeList<T>,
+    counters: &'a Counters,
+    is_owner: bool,
 }
 
 /// A sweep's position in a list.
@@ -69,8 +76,8 @@ struct List<T> {
     next: *mut Entry<T>,
 }
 
-// SAFETY: the owner holds the entries that it points to, by their list bits; sending the one sends
-// the other.
+// SAFETY: entries are shared between threads; what it points to is looked at only while no entry of
+// those lists has left them.
 unsafe impl<T: Send> Send for Sweep<T> {}
 
 // === impl Sweep ===
@@ -78,24 +85,13 @@ unsafe impl<T: Send> Send for Sweep<T> {}
 impl<T> Sweep<T> {
     fn begin() -> Box<Sweep<T>> {
         let list = |_| List { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
-        let (lists, spot) = (array::from_fn(list), Spot::Bucket(1, 0));
-        Box::new(Sweep { spot, hand: None, rounds: Vec::new(), lists, turn: 0, live: 0 })
+        let (lists, bucket) = (array::from_fn(list), (1, 0));
+        Box::new(Sweep { bucket, hand: None, rounds: None, at: 0, lists, turn: 0, live: 0 })
     }
 
-    /// Leaves `spot` if the sweep is there: its entries are about to be taken.
-    #[inline]
-    pub(super) fn leave(&mut self, spot: Spot) {
-        if self.spot == spot {
-            if self.live > 0 {
-                reached(Event::SweepLeft);
-            }
-            self.live = 0;
-        }
-    }
-
-    /// Begins with the lists of a spot, each given by its number and its first entry.
-    fn enter(&mut self, spot: Spot, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
-        (self.spot, self.turn, self.live) = (spot, 0, 0);
+    /// Begins with lists, each given by its number and its first entry.
+    fn begin_with(&mut self, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
+        (self.turn, self.live) = (0, 0);
         for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
             prefetch(next);
             self.lists[self.live] = List { number, before: ptr::null_mut(), next };
@@ -114,76 +110,122 @@ impl<T> Sweep<T> {
 }
 
 impl<T> Shard<T> {
-    /// Sweeps a little as the owner, unless another thread has the shard's lock. For threads that
-    /// let go of seats.
+    /// Sweeps a little, unless another thread sweeps. For threads that let go of seats.
     pub fn help_sweep(&self, shared: &Shared<T>) {
-        let Ok(mut owner) = self.owner.try_lock() else { return reached(Event::SweepBusy) };
-        if self.sweep_some(&mut owner, shared, HELP) {
+        let Ok(mut sweep) = self.sweeping.try_lock() else { return reached(Event::SweepBusy) };
+        // The owner may open what is being swept, and let go of entries there.
+        let reader = read();
+        let counters = shared.all_counters.claim();
+        let mut free_list = FreeList::new(shared, self.index);
+        let sweeper = Sweeper { free_list: &mut free_list, counters: &counters, is_owner: false };
+        if self.sweep_on(&mut sweep, shared, sweeper, HELP) {
             reached(Event::SweepHelped);
-            self.publish(&owner, shared);
+        }
+        free_list.end(shared);
+        shared.end_counting(&counters, self.index);
+        drop(sweep);
+        drop(reader);
+        if self.may_sweep(shared) {
+            // Perhaps the owner has looked meanwhile, and found the lock taken.
+            self.doorbell.ask(self.place);
+            self.doorbell.ring();
         }
     }
 
     /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,
-    /// and looks into at most `LOOKS` times as many buckets. Returns `false` if no sweep is wanted.
+    /// and looks into at most `LOOKS` times as many buckets. Returns `false` if no sweep is wanted,
+    /// or another thread sweeps, which rings if it leaves anything.
     #[inline]
     pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
-        let sweeps = owner.sweep.is_some() || !owner.closed && self.begin_sweep(shared);
-        if sweeps {
-            self.sweep_on(owner, shared, visits);
-        }
-        sweeps
+        !owner.closed && self.may_sweep(shared) && self.sweep_as_owner(owner, shared, visits)
     }
 
-    /// The same once a sweep is under way or wanted.
-    fn sweep_on(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) {
-        let mut sweep = owner.sweep.take().unwrap_or_else(|| {
+    /// Whether a sweep is under way or wanted.
+    #[inline]
+    fn may_sweep(&self, shared: &Shared<T>) -> bool {
+        self.swept.is_under_way() || self.wants_sweep() || shared.is_littered(self.index)
+    }
+
+    fn sweep_as_owner(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
+        let Ok(mut sweep) = self.sweeping.try_lock() else {
+            reached(Event::SweepBusy);
+            return false;
+        };
+        let Owner { free_list, counters, .. } = owner;
+        self.sweep_on(&mut sweep, shared, Sweeper { free_list, counters, is_owner: true }, visits)
+    }
+
+    /// The same with the sweep's lock. The caller is the owner, or a reader.
+    fn sweep_on(
+        &self,
+        under_way: &mut Option<Box<Sweep<T>>>,
+        shared: &Shared<T>,
+        mut sweeper: Sweeper<'_, T>,
+        visits: usize,
+    ) -> bool {
+        if under_way.is_none() && !self.begin_sweep(shared) {
+            return false;
+        }
+        let mut sweep = under_way.take().unwrap_or_else(|| {
             reached(Event::SweepBegun);
             let mut sweep = Sweep::begin();
             self.look_into(&mut sweep, 1, 0);
             sweep
         });
         let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
+        let mut way = self.swept.resume(sweep.at);
         let mut is_all = false;
-        while visited < visits && !is_all {
+        while visited < visits && !is_all && way != Way::Pause {
+            if way == Way::Out && sweep.live > 0 {
+                reached(Event::SweepLeft);
+                sweep.live = 0;
+            }
             if sweep.live > 0 {
-                // SAFETY: the bucket or round that the lists belong to was not taken since.
-                unsafe { self.visit(owner, shared, &mut sweep) };
+                // SAFETY: the lists had not been opened when the caller came, as owner or reader.
+                unsafe { self.visit(shared, &mut sweeper, &mut sweep) };
                 visited += 1;
             } else if looks > 0 {
                 looks -= 1;
-                is_all = !self.find_next(owner, &mut sweep);
+                is_all = !self.find_next(&mut sweep);
             } else {
                 break;
             }
+            way = self.swept.way(sweep.at);
         }
         if !is_all {
             reached(Event::SweepPaused);
-            owner.sweep = Some(sweep);
-        } else if self.wants_sweep() {
+            *under_way = Some(sweep);
+            return true;
+        }
+        self.swept.enter(0);
+        if self.wants_sweep() {
             reached(Event::SweepAgain);
         }
+        true
     }
 
     /// Goes on to the next bucket or round. Returns `false` if there is none.
-    fn find_next(&self, owner: &Owner<T>, sweep: &mut Sweep<T>) -> bool {
-        sweep.hand = None;
-        if let Spot::Bucket(level, slot) = sweep.spot {
-            if self.look_into(sweep, level, slot + 1) {
-                return true;
-            }
-            // Entries that are put aside from now on were visited in their buckets.
-            sweep.rounds = owner.rounds.places().collect();
+    fn find_next(&self, sweep: &mut Sweep<T>) -> bool {
+        let (level, slot) = sweep.bucket;
+        if sweep.rounds.is_none() && self.look_into(sweep, level, slot + 1) {
+            return true;
         }
-        let Some(place) = sweep.rounds.pop() else { return false };
-        sweep.enter(Spot::Round(place), std::iter::empty());
-        let hand = owner.rounds.at(place);
-        reached(if hand.is_some() { Event::SweepRound } else { Event::SweepRoundGone });
-        if let Some(hand) = hand {
-            sweep.enter(Spot::Round(place), hand.chains().map(|(i, first)| (i, first.as_ptr())));
-            sweep.hand = Some(hand.clone());
-        }
+        // Entries that are put aside from now on were visited in their buckets.
+        let rounds = sweep.rounds.get_or_insert_with(|| self.rounds_at_hand());
+        let Some(hand) = rounds.pop() else { return false };
+        sweep.at = hand.address();
+        self.swept.enter(sweep.at);
+        // Once it is open, the owner goes through it.
+        let is_closed = hand.is_given();
+        reached(if is_closed { Event::SweepRound } else { Event::SweepRoundGone });
+        let firsts = hand.chains().map(|(number, first)| (number, first.as_ptr()));
+        sweep.begin_with(firsts.filter(|_| is_closed));
+        sweep.hand = Some(hand);
         true
+    }
+
+    fn rounds_at_hand(&self) -> Vec<Arc<Hand<Entry<T>>>> {
+        self.hands.rounds().filter(|hand| hand.is_given()).cloned().collect()
     }
 
     /// Begins with the first existing bucket from `level` and `slot` on. Returns `false` if there
@@ -192,62 +234,92 @@ impl<T> Shard<T> {
         let Some((level, slot, bucket)) = self.wheel.existing_from(level, slot).next() else {
             return false;
         };
-        sweep.enter(Spot::Bucket(level, slot), bucket.firsts().enumerate());
+        (sweep.bucket, sweep.at) = ((level, slot), bucket.address());
+        self.swept.enter(sweep.at);
+        sweep.begin_with(bucket.firsts().enumerate());
         true
-    }
-
-    fn bucket_at(&self, level: u8, slot: u32) -> Option<&Bucket<T>> {
-        self.wheel.get(Place { level, slot, expiration: Tick::ZERO })
     }
 
     /// Visits one entry, and unlinks it if it is dead.
     ///
     /// # Safety
-    /// The sweep has an entry left, and its lists were not taken since it began with them.
-    unsafe fn visit(&self, owner: &mut Owner<T>, shared: &Shared<T>, sweep: &mut Sweep<T>) {
-        let at = sweep.lists[sweep.turn].next;
+    /// The sweep has an entry left. The caller has the sweep's lock, and its lists were not opened
+    /// before it was a reader, or the owner.
+    unsafe fn visit(&self, shared: &Shared<T>, sweeper: &mut Sweeper<'_, T>, sweep: &mut Sweep<T>) {
+        let List { number, before, next: at } = sweep.lists[sweep.turn];
         let entry = NonNull::new(at).expect("a live list has an entry");
-        // SAFETY: the owner holds each entry in a list, by its list bit.
+        // SAFETY: it was in the list, or in one to which the caller was led, as a reader is.
         let this = unsafe { entry.as_ref() };
-        let next = next_of(this);
+        // ORDER(BUCKET-READ): Acquire - as a reader's.
+        let next = this.next().load(Ordering::Acquire);
         prefetch(next);
-        owner.visited();
         let word = this.word();
-        let is_dead = word.phase() == Phase::Vacant && !word.is_held();
-        if is_dead && self.lead_past(sweep, next) {
-            // SAFETY: the owner holds it; nobody else holds a dead entry, so it stays dead.
-            let mine = unsafe { this.unlink(word) };
-            debug_assert_eq!(mine, Some(true), "the dead stay dead");
-            // SAFETY: the list has let go of it, and nobody kept it.
-            unsafe { owner.bury(shared, entry) };
-        } else {
-            if is_dead {
-                reached(Event::SweepPassed);
-            }
+        let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();
+        let may_go =
+            !before.is_null() || sweeper.is_owner || sweep.hand.is_none() && number < LANES;
+        // SAFETY: as above; the word was read from it.
+        let is_gone =
+            is_dead && may_go && unsafe { self.unlink(shared, sweeper, sweep, (entry, word)) };
+        if !is_gone {
             sweep.lists[sweep.turn].before = at;
         }
         sweep.lists[sweep.turn].next = next;
         sweep.step(next.is_null());
     }
 
-    /// Points the link before the entry that is visited to the next one. Returns `false` if others
-    /// were pushed before the entry since: it stays for the next sweep.
-    fn lead_past(&self, sweep: &Sweep<T>, next: *mut Entry<T>) -> bool {
-        let list = &sweep.lists[sweep.turn];
-        // SAFETY: the owner holds each entry that stays in a list, by its list bit.
-        if let Some(before) = unsafe { list.before.as_ref() } {
-            // ORDER(BUCKET-READ): Release - as for every link. (A reader of the entry before sees
-            // the next one as it was pushed in any case: it was pushed earlier.)
-            before.next().store(next, Ordering::Release);
-            return true;
+    /// Unlinks a dead entry. Returns `false` if it may be in its list still.
+    ///
+    /// # Safety
+    /// As for `visit`, which visits the entry; `word` was read from it.
+    unsafe fn unlink(
+        &self,
+        shared: &Shared<T>,
+        sweeper: &mut Sweeper<'_, T>,
+        sweep: &Sweep<T>,
+        (entry, word): (NonNull<Entry<T>>, Word),
+    ) -> bool {
+        // SAFETY: passed on to the caller.
+        let this = unsafe { entry.as_ref() };
+        // SAFETY: as above.
+        if !unsafe { this.keep_dead(word) } {
+            return false;
         }
-        match (sweep.spot, &sweep.hand) {
-            (Spot::Bucket(level, slot), _) => {
-                let bucket = self.bucket_at(level, slot).expect("it holds the entry");
-                bucket.drop_first(list.number, list.next, next)
+        // SAFETY: as above; it is kept.
+        let is_gone = unsafe { self.lead_past(sweep, entry) };
+        // SAFETY: it is kept here, and in no list if it is gone.
+        let is_mine = unsafe { if is_gone { this.end_kept() } else { this.let_go() } };
+        if is_mine {
+            sweeper.counters.add(Count::Buried, 1);
+            // SAFETY: no list and nobody else has it; a dead entry has no payload.
+            unsafe { sweeper.free_list.put(shared, entry) };
+        } else {
+            reached(Event::SweepPassed);
+        }
+        is_gone
+    }
+
+    /// Points the link before the entry that is visited to the next one. Returns `false` if others
+    /// were pushed before the entry since, or its lists were opened.
+    ///
+    /// # Safety
+    /// As for `visit`, which visits the entry; the caller keeps it.
+    unsafe fn lead_past(&self, sweep: &Sweep<T>, entry: NonNull<Entry<T>>) -> bool {
+        let List { number, before, .. } = sweep.lists[sweep.turn];
+        // ORDER(BUCKET-READ): Acquire - as a reader's. Nobody pushes what is kept.
+        // SAFETY: passed on to the caller.
+        let next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
+        if !before.is_null() {
+            // SAFETY: passed on to the caller; it was read there that they follow each other.
+            return unsafe { self.swept.cut(sweep.at, [before, entry.as_ptr(), next]) };
+        }
+        match &sweep.hand {
+            Some(hand) => hand.drop_first(number, entry.as_ptr(), next),
+            None => {
+                let (level, slot) = sweep.bucket;
+                let place = Place { level, slot, expiration: Tick::ZERO };
+                let bucket = self.wheel.get(place);
+                bucket.is_some_and(|bucket| bucket.drop_first(number, entry.as_ptr(), next))
             }
-            (Spot::Round(_), Some(hand)) => hand.drop_first(list.number, list.next, next),
-            (Spot::Round(_), None) => false,
         }
     }
 }

@@ -42,7 +42,7 @@ fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
         let owner = &mut *shard.owner().lock().unwrap();
         shard.read_notices(owner);
         let now = shard.begin(Tick::new(1024));
-        assert!(shard.open_due(owner, now) && shard.flush(owner, shared, 1));
+        assert!(shard.open_due(owner, shared, now) && shard.flush(owner, shared, 1));
     }
     bench.schedule([1100, 1024], (), false);
     assert!(!bench.shard.has_notices(), "that of level 2 is, since the first was re-filed");
@@ -75,7 +75,7 @@ fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
         let owner = &mut *bench.shard.owner().lock().unwrap();
         bench.shard.read_notices(owner);
         let now = bench.shard.begin(Tick::new(now));
-        while owner.batch().len() < room && bench.shard.open_due(owner, now) {
+        while owner.batch().len() < room && bench.shard.open_due(owner, &bench.shared, now) {
             bench.shard.flush(owner, &bench.shared, room);
         }
         bench.shard.publish_first(owner.next_opening());

@@ -1,23 +1,32 @@
 //! Directed tests of the engine's parts, put together without an engine.
 
+use std::convert::Infallible;
 use std::slice;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tickless::local::Geometry;
-use tickless::{Batch, Tick};
-use tickless_core::bench::Bench;
+use tickless::{Batch, ManualClock, Tick};
+use tickless_core::bench::{Around, Bench};
 use tickless_core::dispatch::InHand;
-use tickless_core::doorbell::Bell;
+use tickless_core::doorbell::{Bell, Doorbell};
 use tickless_core::memory::Shared;
-use tickless_core::producer::{self, Moved};
+use tickless_core::producer::{self, Moved, Producer};
 use tickless_core::reaper::Ending;
+use tickless_core::shard::Shard;
 use tickless_core::sync::AtomicBool;
+
+use crate::meanwhile::{self, Came};
 
 /// A shard with a thread's producer.
 fn bench() -> Bench<u32> {
-    // SAFETY: what is built on it keeps to it; the bench closes its shard.
-    let shared = unsafe { Shared::new(1, 1, None) };
-    Bench::new(shared, Geometry::default(), Bell::None, Tick::ZERO)
+    Bench::new(shared(), Geometry::default(), Bell::None, Tick::ZERO)
+}
+
+fn shared() -> Shared<u32> {
+    // SAFETY: what is built on it keeps to it, and is closed before it goes.
+    unsafe { Shared::new(1, 1, None) }
 }
 
 /// A reset to an earlier time reads the clock between the old entry and the new one: the shard is
@@ -44,12 +53,64 @@ pub(super) fn a_shard_is_closed_in_a_reset() {
     assert!(!reaper.stopping.load(Ordering::Relaxed));
 }
 
-/// A thread that let go of seats does not wait for the owner.
-pub(super) fn a_sweep_finds_the_shard_taken() {
-    let Bench { shard, shared, .. } = &bench();
-    let owner = shard.owner().lock().expect("nothing panics here");
-    shard.help_sweep(shared);
-    drop(owner);
+/// In the middle of what a thread does that helps to sweep, at each of its accesses in turn, the
+/// bucket that it sweeps opens: the owner does not wait, and finds what lives.
+pub(super) fn a_turn_in_a_sweep() {
+    let Ok(()) = meanwhile::at_each(|n| {
+        let parts = Arc::new(littered());
+        let other = parts.clone();
+        let fired = Arc::new(AtomicUsize::new(0));
+        let count = fired.clone();
+        let turn = move || _ = count.fetch_add(turn(&other, Tick::new(5)), Ordering::Relaxed);
+        meanwhile::arrange(n, || (), turn.clone());
+        parts.0.help_sweep(&parts.1);
+        let came = meanwhile::end();
+        assert!(!matches!(came, Came::Waited(_)), "the owner has waited: {came:?}");
+        if came == Came::Not {
+            turn();
+        }
+        assert_eq!(fired.load(Ordering::Relaxed), 16);
+        let (shard, shared) = &*parts;
+        let mut owner = shard.owner().lock().expect("nothing panics here");
+        shard.check(&mut owner, Tick::new(5)).expect("all is in order");
+        assert!(shard.close(&mut owner, shared).is_empty());
+        Ok::<_, Infallible>(came)
+    });
+}
+
+/// A shard with 16 timers in the lists of a bucket, and eight dead entries between them. A sweep is
+/// wanted.
+fn littered() -> (Shard<u32>, Shared<u32>) {
+    let (shared, geometry) = (shared(), Geometry::new(8, 8).expect("a shape that wheels can have"));
+    let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
+    let mut producer = Producer::new(&shared, 0);
+    for n in 0..24 {
+        let due = Tick::new(5);
+        let is_dead = n / 8 == 1;
+        let filed =
+            producer.schedule::<false, false>(&shared, &shard, due, || Tick::ZERO, n, is_dead);
+        let (entry, _) = filed.expect("the shard is open");
+        if is_dead {
+            // SAFETY: the handle is ours, and is given up here.
+            unsafe {
+                entry.as_ref().cancel().expect("it is pending");
+                assert!(!entry.as_ref().let_go());
+            }
+        }
+    }
+    let _ = producer.clear(&shared);
+    producer.hand_back(&shared);
+    shard.ask_for_sweep();
+    (shard, shared)
+}
+
+/// Runs a turn at `now`. Returns how many timers have fired.
+fn turn((shard, shared): &(Shard<u32>, Shared<u32>), now: Tick) -> usize {
+    let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
+    let around = Around::new(&ManualClock::new(), Duration::from_millis(1));
+    let stopping = AtomicBool::new(false);
+    let reaper = around.reaper(shard, shared, &handler, &stopping);
+    reaper.turn(&mut InHand::new(), now, usize::MAX).map_or(0, |report| report.fired)
 }
 
 /// A watcher has seen a hand-over that is over when it takes the shard over.

@@ -1,0 +1,187 @@
+//! Where a sweep is, and the link that it changes: what a thread that sweeps and the shard's owner
+//! settle between them, neither waiting for the other.
+//!
+//! A sweep *cuts* a dead entry out of its list: it points the link of the entry before it to the
+//! one behind it. Meanwhile the owner may open these lists, and read that link before it is changed
+//! or after it. If it reads it before, it comes across the entry, and the entry is not free.
+//!
+//! *Owner*: the thread that has the sweep's lock enters lists, cuts and leaves. The shard's owner
+//! opens.
+//!
+//! *Orderings*: CUT. One word decides. It has the address of the lists that are being swept.
+//!
+//! - The sweep writes the word, fences, and then reads the first entries. The owner takes the
+//!   lists, fences, and then reads the word, before it passes an entry. So it finds its lists
+//!   there, or the sweep finds nothing of what the owner took.
+//! - If the word names the lists that the owner has opened, the owner marks it: OPENED. From then
+//!   on the sweep begins no cut there, and leaves.
+//! - The sweep keeps the dead entry, as a producer keeps a seat (SEAT), so nobody reuses it. Then
+//!   it writes which links it is about to change, and marks the word: CUTTING. That fails if the
+//!   word is marked OPENED. Then it changes the link by a CAS, and takes its mark off.
+//! - An owner that finds CUTTING ends the cut itself, by the same CAS, before it passes an entry.
+//!   Either its own CAS succeeds or the sweep's, however late that comes: the entry is kept, so it
+//!   does not come behind the one before it again. So the owner goes through lists that change no
+//!   more. It takes the mark CUTTING off when it is done; until then the sweep pauses.
+//! - If the CAS of the sweep has succeeded, the owner does not come across the entry: it is free.
+//!   Otherwise the owner comes across it, or has cut it out. The owner clears the entry's list bit,
+//!   the sweep lets go of the entry, and the last of the two frees it (RELEASE).
+//!
+//! A sweep that is held up may keep an entry of another list, which was unlinked and used again.
+//! Then its own lists were opened before: it finds the mark, changes nothing, and lets go.
+//!
+//! The first entry of a list on which producers push is not cut, but taken out by a CAS of the
+//! head, as the owner takes the list: one of the two succeeds.
+//!
+//! *Tested by*: `loom-tests/tests/{cut,suspended}.rs`.
+
+use std::ptr;
+
+use crate::entry::{Entry, Linked};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
+
+/// The owner has opened the lists.
+const OPENED: usize = 0b01;
+
+/// A link is being changed.
+const CUTTING: usize = 0b10;
+
+/// The place of a sweep.
+pub(super) struct Swept<T> {
+    /// The address of a bucket or a hand, and the marks. Zero: no sweep is under way.
+    at: AtomicUsize,
+    /// The cut under way: the entry before, the dead entry, and the one behind it.
+    cut: [AtomicPtr<Entry<T>>; 3],
+}
+
+/// How a sweep goes on in its lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// They were not opened.
+    On,
+    /// They were opened.
+    Out,
+    /// They were opened, and the owner is ending a cut.
+    Pause,
+}
+
+// === impl Swept ===
+
+impl<T> Swept<T> {
+    pub(super) fn new() -> Swept<T> {
+        let none = || AtomicPtr::new(ptr::null_mut());
+        Swept { at: AtomicUsize::new(0), cut: [none(), none(), none()] }
+    }
+
+    /// Whether a sweep is under way, perhaps paused.
+    #[inline]
+    pub(super) fn is_under_way(&self) -> bool {
+        // ORDER(SWEEP): Relaxed - the lock decides; a thread that ends its part looks again.
+        self.at.load(Ordering::Relaxed) != 0
+    }
+
+    /// The sweep enters lists; their first entries are read after this. Zero: it ends.
+    pub(super) fn enter(&self, lists: usize) {
+        // ORDER(CUT): AcqRel - Release pairs with the Acquire in `open`: an owner that finds the
+        // sweep elsewhere sees each link that it has changed. A swap, as every change of the word,
+        // so that what an owner has marked comes before it.
+        self.at.swap(lists, Ordering::AcqRel);
+        // ORDER(CUT): SeqCst - pairs with the fence of the owner, which has taken the lists: its
+        // word is read after that fence, or its lists are read after this one.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the lists that the sweep is in have been opened, as far as it knows.
+    #[inline]
+    pub(super) fn way(&self, lists: usize) -> Way {
+        // ORDER(CUT): Relaxed - `cut` decides.
+        Swept::<T>::way_of(self.at.load(Ordering::Relaxed), lists)
+    }
+
+    /// The same after a pause. `On`: no entry of the lists was passed before this, so what the
+    /// sweep knows of them is there, as long as the caller is a reader.
+    pub(super) fn resume(&self, lists: usize) -> Way {
+        // ORDER(CUT): AcqRel - a CAS, which finds the latest value: an owner that opens later
+        // acquires that the caller is a reader, and so retires nothing under it.
+        match self.at.compare_exchange(lists, lists, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Way::On,
+            Err(at) => Swept::<T>::way_of(at, lists),
+        }
+    }
+
+    fn way_of(at: usize, lists: usize) -> Way {
+        debug_assert!(at & !(OPENED | CUTTING) == lists, "it is the sweep that moves on");
+        match at & (OPENED | CUTTING) {
+            OPENED => Way::Out,
+            0 => Way::On,
+            _ => Way::Pause,
+        }
+    }
+
+    /// Points the link of `before` from `entry` to `next`. Returns `false` if `entry` stays in its
+    /// list, or the owner has it.
+    ///
+    /// # Safety
+    /// The caller has the sweep's lock, is in `lists`, and is a reader. It keeps `entry`, which
+    /// came behind `before` and before `next` when it read these links there.
+    pub(super) unsafe fn cut(&self, lists: usize, cut: [*mut Entry<T>; 3]) -> bool {
+        let [before, entry, next] = cut;
+        for (place, entry) in self.cut.iter().zip(cut) {
+            // ORDER(CUT): Relaxed - published by the CAS that follows. No owner reads the cut
+            // before: it takes its mark off first, and the sweep has paused until then.
+            place.store(entry, Ordering::Relaxed);
+        }
+        // ORDER(CUT): AcqRel - Release publishes the cut, and that the entry is kept; Acquire, also
+        // where it fails: what the owner did to entries that this thread still knows.
+        let mark = lists | CUTTING;
+        if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return false;
+        }
+        // SAFETY: the lists were not opened before the mark, so it was in one of them; the caller
+        // is a reader.
+        let is_cut = lead_past(unsafe { &*before }, entry, next);
+        // ORDER(CUT): AcqRel - Release: an owner that opens from now on sees the link; Acquire: an
+        // owner that has opened has ended the cut, or will.
+        let _ = self.at.compare_exchange(mark, lists, Ordering::AcqRel, Ordering::Acquire);
+        is_cut
+    }
+
+    /// For the owner, which has taken these lists, and fenced, and passes their entries after this.
+    /// Returns a dead entry that it has cut out of them, and whose list bit is to be cleared.
+    #[inline]
+    pub(super) fn open(&self, lists: usize) -> Option<*mut Entry<T>> {
+        // ORDER(CUT): Acquire - pairs with the Release in `enter`.
+        match self.at.load(Ordering::Acquire) & !(OPENED | CUTTING) == lists {
+            true => self.open_swept(lists),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn open_swept(&self, lists: usize) -> Option<*mut Entry<T>> {
+        let mark = |at| (at & !CUTTING == lists).then_some(at | OPENED);
+        // ORDER(CUT): AcqRel - Release pairs with `resume` and with the CAS in `cut`: what the
+        // owner does to the entries comes after the mark; Acquire pairs with the same: the links
+        // that the sweep has changed, and its cut. Acquire also where the sweep has moved on.
+        let at = self.at.fetch_update(Ordering::AcqRel, Ordering::Acquire, mark).ok()?;
+        if at & CUTTING == 0 {
+            return None;
+        }
+        // ORDER(CUT): Relaxed - acquired with the mark.
+        let [before, entry, next] = [0, 1, 2].map(|i| self.cut[i].load(Ordering::Relaxed));
+        // SAFETY: it was in the lists when the sweep marked the word, and nobody had opened them
+        // until now: the owner holds it by its list bit.
+        let is_cut = lead_past(unsafe { &*before }, entry, next);
+        // ORDER(CUT): Release - the sweep changes the cut after this.
+        self.at.fetch_and(!CUTTING, Ordering::Release);
+        is_cut.then_some(entry)
+    }
+}
+
+/// Points the link of `before` to `next`, if it points to `entry`.
+fn lead_past<T>(before: &Entry<T>, entry: *mut Entry<T>, next: *mut Entry<T>) -> bool {
+    // ORDER(CUT, BUCKET-READ): Release - as for every link. (A reader of the entry before sees the
+    // next one as it was pushed in any case: it was pushed earlier.) Relaxed: the loser leaves it.
+    before.next().compare_exchange(entry, next, Ordering::Release, Ordering::Relaxed).is_ok()
+}
+
+debug! { impl[T] Swept[T] {} }

@@ -1,0 +1,274 @@
+//! CUT: a thread that helps to sweep takes a dead entry out of the middle of a list, while the
+//! shard's owner opens that list.
+//!
+//! Who races: the helper; the owner, which opens the bucket or the round, or closes; a handle that
+//! moves the timer before the dead entry; a reader. Asserted: what lives fires on its tick or is
+//! found, the dead entry is freed once, and nobody looks at it after that.
+
+use std::sync::Arc;
+
+use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
+use tickless_core::doorbell::Bell;
+use tickless_core::sync::{JoinHandle, thread};
+
+/// Three timers of one list, due at `deadline`: the one in the middle is dead. A sweep is wanted.
+struct Littered {
+    world: Arc<World>,
+    hands: [Hand; 3],
+    before: Option<Timer>,
+    /// The payloads of those that live.
+    ids: [usize; 2],
+}
+
+/// Without a depot, a seat that is given up is dead, and its memory goes to the allocator.
+fn littered(slots: u32, [deadline, now]: [u64; 2], turn: Option<u64>) -> Littered {
+    let world = World::with(wheel(slots, 1), Bell::None, 0);
+    world.make_levels();
+    // The first timer of each hand goes to the same lane.
+    let mut hands = [(); 3].map(|()| Hand::new(&world));
+    let behind = hands[0].schedule_detached(deadline, now).expect("it is not closed");
+    let [dead, before] =
+        [1, 2].map(|i| hands[i].schedule(deadline, now).expect("it is not closed"));
+    if let Some(turn) = turn {
+        hands[1].schedule_detached(turn, 0).expect("it is not closed");
+        world.turn(turn);
+    }
+    assert!(hands[1].cancel(dead));
+    hands[1].clear();
+    assert_eq!(world.shared.all_counters.dead(), 1);
+    world.shard.ask_for_sweep();
+    let ids = [before.id(), behind];
+    Littered { world, hands, before: Some(before), ids }
+}
+
+fn help(world: &Arc<World>) -> JoinHandle<()> {
+    let world = world.clone();
+    thread::spawn(move || world.shard.help_sweep(&world.shared))
+}
+
+/// After all threads have returned: the dead entry is gone.
+fn end(world: &World, mut hand: Hand, before: Option<Timer>, now: u64) {
+    world.turn_until_idle(now);
+    world.check(now);
+    hand.detach(before);
+    assert_eq!(world.shared.all_counters.dead(), 0);
+}
+
+#[test]
+fn a_bucket_opens_while_an_entry_is_cut_out_of_it() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } = littered(2, [1, 0], None);
+        let helper = help(&world);
+        world.turn(1);
+        assert!(ids.into_iter().all(has_run));
+        helper.join().unwrap();
+        end(&world, hand, before, 1);
+    });
+}
+
+/// The same; it is the owner that comes in between.
+#[test]
+fn an_entry_is_cut_out_of_a_bucket_while_that_opens() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } = littered(2, [1, 0], None);
+        let owner = world.clone();
+        let owner = thread::spawn(move || _ = owner.turn(1));
+        world.shard.help_sweep(&world.shared);
+        owner.join().unwrap();
+        assert!(ids.into_iter().all(has_run));
+        end(&world, hand, before, 1);
+    });
+}
+
+/// The link of the entry before is written anew.
+#[test]
+fn what_comes_before_is_filed_elsewhere_while_an_entry_is_cut() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, mut hand], mut before, ids } =
+            littered(4, [1, 0], None);
+        assert!(hand.reset(&mut before, 2, 0));
+        let helper = help(&world);
+        world.turn(1);
+        assert!(has_run(ids[1]));
+        world.turn(2);
+        assert!(has_run(ids[0]));
+        helper.join().unwrap();
+        end(&world, hand, before, 2);
+    });
+}
+
+#[test]
+fn what_comes_before_is_moved_while_an_entry_is_cut() {
+    check(1, || {
+        let Littered { world, hands: [_one, _two, mut hand], mut before, ids } =
+            littered(4, [1, 0], None);
+        let helper = help(&world);
+        let mover = thread::spawn(move || {
+            hand.reset(&mut before, 2, 0);
+            (hand, before)
+        });
+        world.turn(1);
+        assert!(has_run(ids[1]));
+        let (hand, before) = mover.join().unwrap();
+        helper.join().unwrap();
+        world.turn(2);
+        assert!(has_run(ids[0]));
+        end(&world, hand, before, 2);
+    });
+}
+
+/// The bucket opens, is filled for its next round, and opens again.
+#[test]
+fn a_bucket_opens_twice_while_an_entry_is_cut_out_of_it() {
+    check(2, || {
+        let Littered { world, hands: [mut one, mut two, hand], before, ids } =
+            littered(2, [1, 0], None);
+        let helper = help(&world);
+        world.turn(1);
+        let next = [&mut one, &mut two].map(|hand| hand.schedule_detached(3, 2).unwrap());
+        world.turn(3);
+        assert!(ids.into_iter().chain(next).all(has_run));
+        helper.join().unwrap();
+        end(&world, hand, before, 3);
+    });
+}
+
+/// The helper goes on to the next bucket, where another dead entry is.
+#[test]
+fn a_bucket_opens_that_was_swept() {
+    check(1, || {
+        let Littered { world, hands: [mut one, mut two, hand], before, ids } =
+            littered(4, [1, 0], None);
+        let behind = one.schedule_detached(2, 0).unwrap();
+        let dead = two.schedule(2, 0).unwrap();
+        assert!(two.cancel(dead));
+        two.clear();
+        let owner = world.clone();
+        let owner = thread::spawn(move || owner.turn_at(1..=2));
+        (0..3).for_each(|_| world.shard.help_sweep(&world.shared));
+        owner.join().unwrap();
+        assert!(ids.into_iter().chain([behind]).all(has_run));
+        end(&world, hand, before, 2);
+    });
+}
+
+#[test]
+fn a_reader_finds_what_lives_while_an_entry_is_cut() {
+    check(1, || {
+        let Littered { world, hands: [_one, _two, hand], before, .. } = littered(2, [1, 0], None);
+        let helper = help(&world);
+        assert_eq!(world.scan(16).len(), 2);
+        helper.join().unwrap();
+        end(&world, hand, before, 1);
+    });
+}
+
+/// Of one preemption it is not done after minutes.
+#[test]
+#[cfg(not(loom))]
+fn a_reader_sees_nothing_of_a_cut_beside_an_opening() {
+    check(loom_tests::TOO_BIG, || {
+        let Littered { world, hands: [_one, _two, hand], before, .. } = littered(2, [1, 0], None);
+        let helper = help(&world);
+        let reader = world.clone();
+        let reader = thread::spawn(move || reader.scan(16).len());
+        world.turn(1);
+        assert!(reader.join().unwrap() <= 2);
+        helper.join().unwrap();
+        end(&world, hand, before, 1);
+    });
+}
+
+#[test]
+fn a_shard_is_stopped_while_an_entry_is_cut() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, mut hand], before, ids } =
+            littered(2, [1, 0], None);
+        let helper = help(&world);
+        assert_eq!(world.stop(), 2);
+        helper.join().unwrap();
+        assert!(ids.into_iter().all(|id| fate(id) == Some(Fate::Returned)));
+        hand.detach(before);
+        assert_eq!(world.shared.all_counters.dead(), 0);
+    });
+}
+
+/// The three belong to a later round of the bucket, and were put aside.
+#[test]
+fn a_round_opens_while_an_entry_is_cut_out_of_it() {
+    check(1, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } =
+            littered(2, [3, 2], Some(1));
+        let helper = help(&world);
+        world.turn(3);
+        assert!(ids.into_iter().all(has_run));
+        helper.join().unwrap();
+        end(&world, hand, before, 3);
+    });
+}
+
+/// The same; it is the owner that comes in between.
+#[test]
+fn an_entry_is_cut_out_of_a_round_while_that_opens() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } =
+            littered(2, [3, 2], Some(1));
+        let owner = world.clone();
+        let owner = thread::spawn(move || _ = owner.turn(3));
+        world.shard.help_sweep(&world.shared);
+        owner.join().unwrap();
+        assert!(ids.into_iter().all(has_run));
+        end(&world, hand, before, 3);
+    });
+}
+
+/// Of two who help, one sweeps at a time; one goes on where the other has paused.
+#[test]
+fn two_help_while_a_bucket_opens() {
+    check(1, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } = littered(2, [1, 0], None);
+        let helpers = [(); 2].map(|()| help(&world));
+        world.turn(1);
+        assert!(ids.into_iter().all(has_run));
+        helpers.into_iter().for_each(|helper| helper.join().unwrap());
+        end(&world, hand, before, 1);
+    });
+}
+
+/// The owner sweeps where the helper has paused, and opens what was swept.
+#[test]
+fn a_helper_and_the_owner_take_turns() {
+    check(2, || {
+        let Littered { world, hands: [_one, _two, hand], before, ids } = littered(4, [2, 0], None);
+        let helper = help(&world);
+        world.turn(1);
+        world.turn(2);
+        assert!(ids.into_iter().all(has_run));
+        helper.join().unwrap();
+        end(&world, hand, before, 2);
+    });
+}
+
+/// The dead entry comes first in a list that the owner pushes on, and then another before it.
+#[test]
+fn who_helps_leaves_the_first_of_the_owners_own_list() {
+    check(2, || {
+        let world = World::with(wheel(4, 1), Bell::None, 0);
+        world.make_levels();
+        let [mut one, mut two] = [(); 2].map(|()| Hand::new(&world));
+        let (mut dead, mut moved) = (one.schedule(1, 0), two.schedule(2, 0));
+        // Both are re-filed there, one after the other.
+        assert!(one.reset(&mut dead, 3, 0) && two.reset(&mut moved, 3, 0));
+        world.turn(1);
+        assert!(one.cancel(dead));
+        one.clear();
+        world.shard.ask_for_sweep();
+        let helper = help(&world);
+        world.turn(2);
+        helper.join().unwrap();
+        world.turn(3);
+        let moved = moved.unwrap();
+        assert!(has_run(moved.id()));
+        end(&world, two, Some(moved), 3);
+    });
+}
