@@ -1360,6 +1360,9 @@ MUTANTS = {
     "a cut begins though the lists were opened": (
         "cut", [(SWEPT, [("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() {", "if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() && mark == 0 {")])],
     ),
+    "a paused sweep goes on in lists that were opened": (
+        "cut", [(SWEEP, [("let mut way = self.swept.resume(sweep.at);", "let mut way = Way::On;")])],
+    ),
     "a sweep does not tell of its cut": (
         "cut", [(SWEPT, [("let mark = lists | CUTTING;", "let mark = lists;")])],
     ),

@@ -152,6 +152,24 @@ fn a_bucket_opens_that_was_swept() {
     });
 }
 
+/// Then the memory of what the sweep knows goes to the allocator: more than the owner keeps.
+#[test]
+fn a_bucket_opens_in_which_a_sweep_has_paused() {
+    check(1, || {
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        world.make_levels();
+        let mut hand = Hand::new(&world);
+        let ids = [(); 8].map(|()| hand.schedule_detached(1, 0).unwrap());
+        world.shard.ask_for_sweep();
+        let owner = world.clone();
+        let owner = thread::spawn(move || _ = owner.turn(1));
+        (0..3).for_each(|_| world.shard.help_sweep(&world.shared));
+        owner.join().unwrap();
+        assert!(ids.into_iter().all(has_run));
+        end(&world, hand, None, 1);
+    });
+}
+
 #[test]
 fn a_reader_finds_what_lives_while_an_entry_is_cut() {
     check(1, || {
