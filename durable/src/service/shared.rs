@@ -20,8 +20,8 @@ impl<P> Durable<P> {
         self.core.writer_bell.notify_one();
     }
 
-    /// Reads these timers, because somebody else has added them. Only a store that several instances
-    /// share needs this.
+    /// Reads these timers, because somebody else has added them. Only a store that several
+    /// instances share needs this.
     pub fn are_there(&self, positions: &[Position]) {
         let mut state = self.core.state();
         if !positions.is_empty() && state.refusal().is_none() {
