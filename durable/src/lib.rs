@@ -8,6 +8,7 @@ pub mod cluster;
 #[cfg_attr(docsrs, doc(cfg(feature = "conformance")))]
 pub mod conformance;
 mod error;
+mod events;
 mod foreign;
 mod payload;
 mod position;
@@ -31,6 +32,9 @@ pub use promise::{Reply, Ticket};
 pub use record::{DeadLetter, Key, Record};
 #[doc(hidden)]
 pub use service::ByHand;
+#[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub use service::Metrics;
 pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats, every};
 #[doc(inline)]
 pub use store::{Contents, Op, RedbOptions, RedbStore, Store};

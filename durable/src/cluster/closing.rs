@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::OpenError;
+use crate::events;
 use crate::service::{Durable, Share};
 
 use super::Inner;
@@ -42,6 +43,7 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         store.map_err(OpenError::Store).and_then(|store| (inner.open)(inner, lease, store));
     match opened {
         Ok(durable) => {
+            events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "opened");
             let unwanted = inner.held().opened(lease, durable);
             if let Err(durable) = unwanted {
                 close(inner, lease, durable);
@@ -75,6 +77,7 @@ pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durab
         }
     }
     drop(durable);
+    events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "closed");
     leave(inner, lease);
 }
 

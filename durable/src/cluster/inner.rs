@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::error::{ScheduleReason, StoreError, StoreErrorKind};
+use crate::events;
 use crate::position::Position;
 use crate::record::{Key, Record};
 use crate::service::Durable;
@@ -88,10 +89,11 @@ impl<P> Inner<P> {
 
     /// The connection has failed, or this shard has. Who is fenced off has not failed.
     pub(super) fn note(&self, shard: Option<u32>, error: &StoreError) {
-        let mut state = self.state();
         if error.kind() == StoreErrorKind::Fenced {
             return;
         }
+        events::trouble(self.instance, shard, error);
+        let mut state = self.state();
         state.troubles.note(shard, error);
         if let Some(shard) = shard {
             state.troubles.pause(shard, since_start(), self.lease);

@@ -7,6 +7,8 @@
 use crate::position::Position;
 use crate::promise::{Reply, promise_alone};
 use crate::record::Record;
+#[cfg(feature = "metrics")]
+use crate::service::Place;
 use crate::service::Stats;
 use crate::store::Contents;
 
@@ -70,6 +72,24 @@ impl<P> Cluster<P> {
             Some(Work { shard, fence, stats })
         };
         shards.filter_map(work).collect()
+    }
+
+    /// The metrics of the shards that this instance holds.
+    #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    pub fn metrics(&self) -> crate::Metrics
+    where
+        P: Send + 'static,
+    {
+        let cluster = Cluster { inner: self.inner.clone(), owner: None };
+        crate::Metrics::new(move || {
+            let place = |work: &Work| {
+                let service = cluster.inner.open_at(work.shard)?.name().to_owned();
+                Some(Place { service, shard: Some((work.shard, work.fence)) })
+            };
+            let work = cluster.stats().into_iter();
+            work.filter_map(|work| Some((place(&work)?, work.stats))).collect()
+        })
     }
 
     /// All shards: who has each, how many timers and dead letters it has, and when the first timer

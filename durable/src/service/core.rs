@@ -22,6 +22,7 @@ use tickless::wall::{WallTimer, WallTimers};
 use tickless::{Engine, Handle, When};
 
 use crate::error::{Error, ScheduleReason, StoreError};
+use crate::events;
 use crate::position::{Position, ms_passed, time_of};
 use crate::promise::Promise;
 use crate::record::Record;
@@ -274,13 +275,17 @@ impl Core {
 
     /// The store has failed: everybody who waits is told, and nothing fires any more.
     pub(super) fn fail(&self, error: &StoreError) {
-        let (units, requests) = {
+        let (units, requests, is_first) = {
             let mut state = self.state();
+            let is_first = state.failure.is_none();
             state.failure.get_or_insert_with(|| error.clone());
             state.window.clear();
             let units = state.pending.take(Duration::ZERO, usize::MAX);
-            (units, std::mem::take(&mut state.pending.requests))
+            (units, std::mem::take(&mut state.pending.requests), is_first)
         };
+        if is_first {
+            events::failure(&self.config.thread_name, error);
+        }
         self.abort_tasks();
         self.worker_bell.notify_all();
         units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));

@@ -13,6 +13,7 @@
 //! | `worker.rs` | the threads that call the handler |
 //! | `tasks.rs` | the same for handlers that are asynchronous |
 //! | `owner.rs` | how all of them begin and end |
+//! | `metrics.rs` | its counters for the `metrics` facade |
 //! | `misfire.rs`, `numbers.rs` | what happens when a store is opened |
 //! | `recurring.rs` | timers that come again |
 //! | `by_hand.rs` | the same without threads |
@@ -21,6 +22,8 @@ mod builder;
 mod by_hand;
 mod config;
 mod core;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod misfire;
 mod numbers;
 mod owner;
@@ -58,6 +61,10 @@ pub use config::Misfire;
 pub(crate) use config::Share;
 pub(crate) use core::Core;
 use core::State;
+#[cfg(feature = "metrics")]
+pub use metrics::Metrics;
+#[cfg(all(feature = "metrics", any(feature = "postgres", feature = "nats")))]
+pub(crate) use metrics::Place;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) use numbers::Numbers;
 use owner::Owner;
@@ -428,7 +435,10 @@ impl<P> Durable<P> {
     pub fn stats(&self) -> Stats {
         let state = self.core.state();
         let (near, busy) = (state.window.len(), state.window.busy());
-        Stats { near, busy, stuck: self.core.stuck(&state), ..state.stats }
+        let first = state.window.first_waiting_ms();
+        let lag_ms = first.map_or(0, |first| self.core.now_ms().saturating_sub(first));
+        let (stuck, lag) = (self.core.stuck(&state), Duration::from_millis(lag_ms));
+        Stats { near, busy, stuck, lag, ..state.stats }
     }
 
     /// The failure of the store that has ended this service, if there was one.

@@ -36,6 +36,11 @@ impl<P> Durable<P> {
         self.core.ring();
     }
 
+    #[cfg(feature = "metrics")]
+    pub(crate) fn name(&self) -> &str {
+        &self.core.config.thread_name
+    }
+
     /// The same service, which this clone does not keep open.
     pub(crate) fn unowned(&self) -> Durable<P> {
         Durable::borrowed(&self.core)

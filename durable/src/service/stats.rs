@@ -1,5 +1,7 @@
 //! Counters of a service.
 
+use std::time::Duration;
+
 /// What a service has done since it was opened, and what it has in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,4 +33,6 @@ pub struct Stats {
     pub busy: usize,
     /// Handlers that run for longer than they [may](crate::Builder::handler_limit).
     pub stuck: usize,
+    /// How late the first timer in memory is that waits for a handler.
+    pub lag: Duration,
 }

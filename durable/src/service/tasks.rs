@@ -14,7 +14,11 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
+#[cfg(feature = "tracing")]
+use tracing::Instrument;
 
+#[cfg(feature = "tracing")]
+use crate::events;
 use crate::foreign;
 use crate::payload::Payload;
 use crate::record::Record;
@@ -40,6 +44,8 @@ where
             Ok(Ok(future)) => future,
             Ok(Err(result)) | Err(result) => return core.over(&record, result),
         };
+        #[cfg(feature = "tracing")]
+        let future = future.instrument(events::attempt(&core.config.thread_name, &record));
         let task = runtime.spawn(async { future.await.map_err(|error| error.to_string()) });
         let abort = task.abort_handle();
         core.can_abort(&record, Box::new(move || abort.abort()));

@@ -196,6 +196,14 @@ impl<T> Window<T> {
         first.into_iter().chain(self.next_look_ms).min()
     }
 
+    /// When the first timer is due, or was, that no handler has had.
+    pub(super) fn first_waiting_ms(&self) -> Option<u64> {
+        let begun = |busy: &&Busy| matches!(busy.stage, Stage::Running | Stage::Leaving);
+        let ready = self.busy.values().filter(|busy| !begun(busy));
+        let ready = ready.map(|busy| busy.record.position.due_ms).min();
+        self.first().map(|position| position.due_ms).into_iter().chain(ready).min()
+    }
+
     // --- firing ---
 
     /// A timer that waits is due.

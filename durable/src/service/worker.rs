@@ -16,6 +16,7 @@ use std::time::SystemTime;
 use crate::error::StoreError;
 #[cfg(feature = "tokio")]
 use crate::error::StoreErrorKind;
+use crate::events;
 use crate::foreign;
 use crate::payload::Payload;
 use crate::position::{END, Position, TimerId, ms_at_or_after};
@@ -75,6 +76,8 @@ pub(super) fn erase<P: Payload, E: Display>(
         // All foreign code is called in here, destructors included.
         let called = foreign::call(|| match firing(core, &record)? {
             Ok(firing) => {
+                #[cfg(feature = "tracing")]
+                let _span = events::attempt(&core.config.thread_name, &record).entered();
                 let failed = |error: E| Failure::of_handler(error.to_string());
                 handler(&firing).map(Ok).map_err(failed)
             }
@@ -259,6 +262,9 @@ impl Core {
 
     /// Notes what became of a timer, to be written.
     fn finish(&self, record: &Record, result: Result<(), Failure>) {
+        if let Err(failure) = &result {
+            events::failed(&self.config.thread_name, record, &failure.error);
+        }
         let position = record.position;
         let change = result.as_ref().map_or_else(
             |failure| self.after_failure(record, failure),

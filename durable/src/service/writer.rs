@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
+use crate::events;
 use crate::foreign;
 use crate::position::{Position, TimerId};
 use crate::promise::{Promise, promise};
@@ -139,6 +140,11 @@ impl<S: Store> Writer<S> {
                 return Err(error);
             }
         };
+        for (op, outcome) in ops.iter().zip(&outcomes) {
+            if let (Op::Bury { letter, .. }, Some(_)) = (op, outcome) {
+                events::died(&self.core.config.thread_name, letter);
+            }
+        }
         let mut kept = Vec::new();
         {
             let mut state = self.core.state();

@@ -47,6 +47,8 @@ fn each_instance_sees_the_timers_of_all_shards_and_who_has_them() {
         cluster.stats().iter().map(|work| work.stats.buried).sum::<u64>()
     };
     assert_eq!(buried(&one) + buried(&other), 20);
+    #[cfg(feature = "metrics")]
+    assert_eq!([&one, &other].map(|cluster| published(cluster).len()), [2, 2]);
 
     let mut listed = Vec::new();
     loop {
@@ -69,6 +71,29 @@ fn each_instance_sees_the_timers_of_all_shards_and_who_has_them() {
     let strange = "77-0000019af0c4d2000000010000000007".parse().unwrap();
     assert_eq!(other.get(strange).wait().unwrap(), None);
     assert!(contents[0].contents.lag(SystemTime::UNIX_EPOCH) == Duration::ZERO);
+}
+
+/// How many timers each shard has buried, as the metrics say.
+#[cfg(feature = "metrics")]
+fn published(cluster: &Cluster<String>) -> std::collections::BTreeMap<String, u64> {
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || cluster.metrics().publish());
+    let found = recorder.snapshotter().snapshot().into_vec().into_iter();
+    let buried = found.filter_map(|(key, _, _, value)| {
+        let key = key.key();
+        let shard = key.labels().find(|label| label.key() == "shard").expect("it has a shard");
+        match value {
+            DebugValue::Counter(value) if key.name() == "tickless_durable_buried_total" => {
+                Some((shard.value().to_owned(), value))
+            }
+            _ => None,
+        }
+    });
+    let buried: std::collections::BTreeMap<_, _> = buried.collect();
+    let stats: u64 = cluster.stats().iter().map(|work| work.stats.buried).sum();
+    assert_eq!(buried.values().sum::<u64>(), stats);
+    buried
 }
 
 #[test]
