@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tickless_durable::{
-    DeadLetter, Op, Position, Record, RedbStore, Store, StoreError, StoreErrorKind, TimerId,
+    DeadLetter, Op, Position, Record, RedbOptions, Store, StoreError, StoreErrorKind, TimerId,
 };
 
 use super::place::{Answer, Count, Place, Row};
@@ -23,11 +23,7 @@ impl File {
     /// Opens a file that is there.
     pub(crate) fn open(name: &str) -> Answer<File> {
         let path = Path::new(name);
-        let mut head = Vec::new();
-        let opened = fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
-        opened.take(16).read_to_end(&mut head).map_err(|error| format!("{name}: {error}"))?;
-        let opened =
-            if head == b"SQLite format 3\0" { open_sqlite(path)? } else { open_redb(path) };
+        let opened = Kind::of(path)?.open(path);
         let store = opened.map_err(|error| match error.kind() {
             StoreErrorKind::InUse => {
                 let text = format!("{name} is in use: ask the service that has it open");
@@ -61,27 +57,75 @@ impl File {
     }
 }
 
+/// Whose file it is.
+pub(crate) enum Kind {
+    Redb,
+    #[cfg(feature = "sqlite")]
+    Sqlite,
+}
+
 type Opened = Result<Box<dyn Store>, StoreError>;
 
-fn open_redb(path: &Path) -> Opened {
-    Ok(Box::new(RedbStore::open(path)?))
+// === impl Kind ===
+
+impl Kind {
+    pub(crate) fn of(path: &Path) -> Answer<Kind> {
+        let mut head = Vec::new();
+        let read = fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut head));
+        read.map_err(|error| format!("{}: {error}", path.display()))?;
+        if head != b"SQLite format 3\0" {
+            return Ok(Kind::Redb);
+        }
+        #[cfg(feature = "sqlite")]
+        return Ok(Kind::Sqlite);
+        #[cfg(not(feature = "sqlite"))]
+        return Err("this program was built without the feature sqlite".into());
+    }
+
+    pub(crate) fn open(&self, path: &Path) -> Opened {
+        self.open_with(path, true)
+    }
+
+    /// Opens a file that is damaged, as far as that is possible, and may change it.
+    pub(crate) fn open_damaged(&self, path: &Path) -> Opened {
+        #[cfg(feature = "sqlite")]
+        if matches!(self, Kind::Sqlite) {
+            lengthen(path).map_err(|error| StoreError::io("the copy cannot be used", error))?;
+        }
+        self.open_with(path, false)
+    }
+
+    fn open_with(&self, path: &Path, check: bool) -> Opened {
+        Ok(match self {
+            Kind::Redb => Box::new(RedbOptions::new().check(check).open(path)?),
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite => {
+                Box::new(tickless_durable::SqliteOptions::new().check(check).open(path)?)
+            }
+        })
+    }
 }
 
+/// Gives a file of SQLite's that was cut off the length that its first page says. The pages that it
+/// gets cannot be read, and the others can.
 #[cfg(feature = "sqlite")]
-fn open_sqlite(path: &Path) -> Answer<Opened> {
-    Ok(tickless_durable::SqliteStore::open(path).map(|store| Box::new(store) as Box<dyn Store>))
-}
-
-#[cfg(not(feature = "sqlite"))]
-fn open_sqlite(_: &Path) -> Answer<Opened> {
-    Err("this program was built without the feature sqlite".into())
+fn lengthen(path: &Path) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+    let mut head = [0; 32];
+    file.read_exact(&mut head)?;
+    let page = match u64::from(u16::from_be_bytes([head[16], head[17]])) {
+        1 => 65_536,
+        page => page,
+    };
+    let length = page * u64::from(u32::from_be_bytes([head[28], head[29], head[30], head[31]]));
+    if file.metadata()?.len() < length { file.set_len(length) } else { Ok(()) }
 }
 
 fn timer(record: Record) -> Row {
     Row { id: record.id().to_string(), record, error: None }
 }
 
-fn letter(letter: DeadLetter) -> Row {
+pub(crate) fn letter(letter: DeadLetter) -> Row {
     let DeadLetter { record, error, .. } = letter;
     Row { error: Some(error), ..timer(record) }
 }

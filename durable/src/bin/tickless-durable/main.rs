@@ -5,17 +5,23 @@
 
 mod file;
 mod place;
+mod salvage;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 mod servers;
 
 use std::error::Error;
+use std::io::{self, IsTerminal};
+use std::panic;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, json};
 
 use place::{Place, Row};
+use salvage::Salvaged;
 
 /// Looks at durable timers, and changes some. No timer fires because of this.
 #[derive(Parser)]
@@ -81,6 +87,21 @@ enum What {
     },
     /// Reads everything, and lists what cannot be read.
     Check,
+    /// Reads out of a damaged file what can be read, and lists the rest.
+    Salvage {
+        /// A new file, for what can be read.
+        #[arg(long)]
+        to: PathBuf,
+    },
+    /// Counts again and again, until it is ended.
+    Watch {
+        /// How long it waits in between.
+        #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
+        every: Duration,
+        /// How often it counts, if not for ever.
+        #[arg(long)]
+        times: Option<u64>,
+    },
     /// Prints the statements that make a cluster's tables in PostgreSQL.
     #[cfg(feature = "postgres")]
     Ddl {
@@ -130,6 +151,9 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
         print!("{}", tickless_durable::cluster::ddl(&command.schema, shards));
         return Ok(true);
     }
+    if let What::Salvage { to } = &command.what {
+        return salvage(command, to);
+    }
     let mut place = place::open(&command.place, &command.schema)?;
     let place = &mut *place;
     match &command.what {
@@ -177,6 +201,8 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             Ok(command.tell(id, "rescheduled", place.reschedule(id, when.time())?))
         }
         What::Check => check(command, place),
+        What::Watch { every, times } => watch(command, place, *every, *times),
+        What::Salvage { .. } => Ok(true),
         #[cfg(feature = "postgres")]
         What::Ddl { .. } => Ok(true),
     }
@@ -192,6 +218,61 @@ fn check(command: &Command, place: &mut dyn Place) -> Result<bool, Box<dyn Error
     let text = format!("{timers} timers, {count} of which cannot be read, and {dead} dead letters");
     command.print(&json!({"timers": timers, "unreadable": count, "dead_letters": dead}), &text);
     Ok(unreadable.is_empty())
+}
+
+fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
+    // Pages that make redb panic are told below.
+    panic::set_hook(Box::new(|_| ()));
+    let salvaged = salvage::salvage(Path::new(&command.place), to)?;
+    salvaged.unreadable.iter().for_each(|row| command.print_row(row));
+    for (after, up_to) in &salvaged.gaps {
+        let [after, up_to] = [after, up_to].map(|at| at.due_ms);
+        let due = |ms| place::rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
+        let up_to = if up_to < FAR_MS { due(up_to) } else { "the end".to_owned() };
+        let text = format!("what is due from {} to {up_to} cannot be read", due(after.min(FAR_MS)));
+        command.print(&json!({"gap_from": due(after.min(FAR_MS)), "gap_to": up_to}), &text);
+    }
+    let Salvaged { timers, dead_letters, .. } = salvaged;
+    let (unreadable, gaps) = (salvaged.unreadable.len(), salvaged.gaps.len());
+    let missing = salvaged.missing.map_or("an unknown number".to_owned(), |n| n.to_string());
+    let text = format!(
+        "{timers} timers and {dead_letters} dead letters, {unreadable} of which cannot be read, \
+         are in {}; {missing} of the damaged file are missing",
+        to.display()
+    );
+    let json = json!({
+        "timers": timers, "dead_letters": dead_letters, "unreadable": unreadable, "gaps": gaps,
+        "missing": salvaged.missing,
+    });
+    command.print(&json, &text);
+    Ok(salvaged.is_all())
+}
+
+/// Nothing is due later, in practice: the year 9999.
+const FAR_MS: u64 = 253_370_764_800_000;
+
+fn watch(
+    command: &Command,
+    place: &mut dyn Place,
+    every: Duration,
+    times: Option<u64>,
+) -> Result<bool, Box<dyn Error>> {
+    let clear = if io::stdout().is_terminal() && !command.json { "\x1b[2J\x1b[H" } else { "" };
+    for round in 1.. {
+        let counts = place.count()?;
+        print!("{clear}");
+        if !command.json {
+            println!("{}", place::rfc3339(SystemTime::now()));
+        }
+        for count in counts {
+            command.print(&count.json(), &count.to_string());
+        }
+        if times == Some(round) {
+            break;
+        }
+        thread::sleep(every);
+    }
+    Ok(true)
 }
 
 // === impl Command ===

@@ -61,7 +61,7 @@ pub(crate) struct Count {
     pub(crate) contents: Contents,
 }
 
-fn rfc3339(time: SystemTime) -> String {
+pub(crate) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
