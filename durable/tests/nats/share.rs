@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use tickless_durable::cluster::Firing;
+use tickless_durable::store::nats;
 use tickless_durable::{Backoff, Builder, Cancelled, Cluster, Error, StoreErrorKind};
 
 use crate::limit::LIMIT;
@@ -185,4 +186,32 @@ fn a_number_with_a_shard_that_there_is_not_is_no_timer() {
     scene.wait_for_share(&[&one]);
     let number = "999-0000019af0c4d2000000010000000007".parse().unwrap();
     assert_eq!(one.cancel(number).wait().unwrap(), Cancelled::NotFound);
+}
+
+#[test]
+fn an_instance_that_idles_writes_a_log_anew_that_somebody_has_purged() {
+    let Some(place) = on_one() else { return };
+    let scene = Scene::new(place, 1);
+    let cluster = scene.start();
+    scene.wait_for_share(&[&cluster]);
+    for n in 0..5 {
+        cluster.schedule(cluster.now() + HOUR, n.to_string()).unwrap().wait().unwrap();
+    }
+    let Place { url, name } = &scene.place;
+    let purge = format!("$JS.API.STREAM.PURGE.tickless_{name}_0");
+    // The reply is not one to a message that was added.
+    assert!(nats::publish(url, &purge, b"").is_err());
+    let begun = Instant::now();
+    while patiently(|| nats::history(url, name, 0))
+        .unwrap()
+        .iter()
+        .all(|one| one.changes.is_empty())
+    {
+        assert!(begun.elapsed() < LIMIT, "it is never written anew");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    cluster.stop().unwrap();
+    let next = scene.start();
+    scene.wait_for_share(&[&next]);
+    assert_eq!(next.list(None, 9).wait().unwrap().len(), 5);
 }

@@ -226,6 +226,38 @@ fn a_log_stays_as_long_as_its_timers_ask_for() {
     assert_eq!(found, letters.into_values().collect::<Vec<_>>());
 }
 
+/// Somebody else takes messages out of the log: all of them, or the first ones.
+#[test]
+fn a_holder_writes_a_log_anew_that_somebody_has_purged() {
+    for (which, timers) in [("{}", 700), (r#"{"keep":2}"#, 700), ("{}", 0)] {
+        let Some(place) = on_one() else { return };
+        let mut store = take(&place);
+        let mut batch: Vec<Op> = (0..timers).map(put).collect();
+        store.commit(&batch).unwrap();
+        for number in 1000..1005 {
+            let made = Record { key: Some([number as u8].into()), ..record(number, vec![]) };
+            let letter = Arc::new(DeadLetter::new(made.clone(), "why"));
+            batch = vec![Op::Put(Arc::new(made.clone())), Op::Bury { from: made.position, letter }];
+            store.commit(&batch[..if timers > 0 { 2 } else { 0 }]).unwrap();
+        }
+        assert!(!store.mend().unwrap(), "nobody has purged it");
+        let purge = format!("$JS.API.STREAM.PURGE.tickless_{}_0", place.name);
+        // The reply is not one to a message that was added.
+        assert!(nats::publish(&place.url, &purge, which.as_bytes()).is_err());
+        assert!(patiently(|| store.mend()).unwrap());
+        assert!(!store.mend().unwrap(), "it is whole");
+        let letters = store.dead_letters(None, usize::MAX).unwrap();
+        assert_eq!(letters.len(), if timers > 0 { 5 } else { 0 });
+        // It goes on as any other, and so does the next one.
+        store.commit(&[put(5000)]).unwrap();
+        let mut again = take(&place);
+        assert_eq!(numbers(&mut again), (0..timers).chain([5000]).collect::<Vec<_>>());
+        assert_eq!(again.dead_letters(None, usize::MAX).unwrap(), letters);
+        again.commit(&[put(5001)]).unwrap();
+        assert!(!again.mend().unwrap());
+    }
+}
+
 #[test]
 fn a_message_that_is_not_ours_is_not_taken_for_a_batch() {
     let Some(place) = on_one() else { return };

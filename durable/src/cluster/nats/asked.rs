@@ -4,8 +4,9 @@
 //!
 //! *Tested by*: `durable/tests/nats/`.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::cluster::hub::{Tell, messages};
 use crate::error::{StoreError, StoreErrorKind};
@@ -38,6 +39,7 @@ impl Asked {
         nats: &Nats,
         names: &Names,
         store: NatsStore,
+        lease: Duration,
         tell: Tell,
     ) -> Result<Asked, StoreError> {
         let (ask, asked) = channel::<async_nats::Message>();
@@ -46,12 +48,24 @@ impl Asked {
             nats.listen(names.ask(store.shard(), store.fence()), hear).map_err(failed)?;
         let (nats, theirs) = (nats.clone(), store.downgrade());
         let work = move || {
-            while let Ok(message) = asked.recv() {
+            let mut mended = Instant::now();
+            loop {
+                let asked = asked.recv_timeout(lease.saturating_sub(mended.elapsed()));
                 let Some(store) = theirs.upgrade() else { return };
-                let reply = answer(&store, &message.payload, &tell, nats.max_payload());
-                drop(store);
-                if let Some(to) = message.reply {
-                    nats.tell(to.to_string(), reply);
+                match asked {
+                    Ok(message) => {
+                        let reply = answer(&store, &message.payload, &tell, nats.max_payload());
+                        if let Some(to) = message.reply {
+                            nats.tell(to.to_string(), reply);
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+                if mended.elapsed() >= lease {
+                    // If it fails, the service hears of it with its next batch.
+                    let _ = store.mend();
+                    mended = Instant::now();
                 }
             }
         };

@@ -150,7 +150,7 @@ impl Hub for Meeting {
             floor: FLOOR,
         };
         let store = NatsStore::open(&self.nats, &self.names, &opening)?;
-        Ok(Box::new(Asked::new(&self.nats, &self.names, store, tell)?))
+        Ok(Box::new(Asked::new(&self.nats, &self.names, store, self.lease, tell)?))
     }
 
     /// What others do to a shard is done here. What is told besides is only told sooner.

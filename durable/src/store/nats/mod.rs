@@ -43,6 +43,7 @@
 pub(crate) mod client;
 mod entry;
 mod index;
+mod mend;
 pub(crate) mod names;
 mod replay;
 pub(crate) mod reply;
