@@ -3,6 +3,7 @@
 #[path = "../common/history.rs"]
 mod checks;
 mod faults;
+mod figures;
 mod history;
 mod instance;
 mod letters;
