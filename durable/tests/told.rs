@@ -278,3 +278,45 @@ fn a_letter_whose_timer_another_instance_takes_out_as_soon_as_it_is_revived_does
     assert!(revived.wait().unwrap());
     assert_eq!(scene.fires_until(1300), [""; 0]);
 }
+
+/// It is told where the timer is, and reads that one alone.
+#[test]
+fn a_timer_whose_place_is_told_fires_and_nothing_else_is_read() {
+    let mut scene = Scene::new();
+    (0..5).for_each(|n| scene.disk.add(record(1300 + n, n)));
+    (0..3).for_each(|_| scene.service.step().unwrap());
+    let before = scene.service.timers().stats().refills;
+    let places = [record(1200, 7), record(5000, 8)].map(|added| {
+        scene.disk.add(added.clone());
+        added.position
+    });
+    scene.service.timers().are_there(&places);
+    let nowhere = Position { due_ms: 1250, number: 9 };
+    scene.service.timers().are_there(&[nowhere]);
+    assert_eq!(scene.fires_until(1302), ["7", "0", "1", "2"]);
+    assert_eq!(scene.service.timers().stats().refills, before);
+    assert_eq!(scene.fires_until(5000), ["3", "4", "8"]);
+}
+
+/// In the middle of reading it, and of reading a page that has not seen it.
+#[test]
+fn a_timer_whose_place_is_told_is_neither_lost_nor_back_after_it_is_gone() {
+    let mut scene = Scene::new();
+    (0..3).for_each(|_| scene.service.step().unwrap());
+    let (kept, gone) = (record(1200, 7), record(1210, 8));
+    scene.disk.add(gone.clone());
+    let (disk, place) = (scene.disk.clone(), gone.position);
+    scene.during_the_next_scan(move |timers| {
+        disk.remove(place);
+        timers.are_gone(&[place]);
+    });
+    scene.service.timers().are_there(&[gone.position]);
+    scene.service.step().unwrap();
+    let (disk, added) = (scene.disk.clone(), kept.clone());
+    scene.during_the_next_scan(move |timers| {
+        disk.add(added.clone());
+        timers.are_there(&[added.position]);
+    });
+    scene.service.timers().look_again(at(1100));
+    assert_eq!(scene.fires_until(1400), ["7"]);
+}

@@ -46,6 +46,8 @@ enum Stage<P> {
 pub(super) struct News {
     /// The first of the times of timers that they have put there.
     due_ms: Option<u64>,
+    /// Those of which they have told where they are.
+    there: Vec<Position>,
     gone: Vec<Position>,
 }
 
@@ -188,20 +190,26 @@ impl<P> Held<P> {
 
 impl News {
     pub(super) fn due(due_ms: u64) -> News {
-        News { due_ms: Some(due_ms), gone: Vec::new() }
+        News { due_ms: Some(due_ms), ..News::default() }
+    }
+
+    pub(super) fn there(there: Vec<Position>) -> News {
+        News { there, ..News::default() }
     }
 
     pub(super) fn gone(gone: Vec<Position>) -> News {
-        News { due_ms: None, gone }
+        News { gone, ..News::default() }
     }
 
     fn add(&mut self, other: News) {
         self.due_ms = self.due_ms.into_iter().chain(other.due_ms).min();
+        self.there.extend(other.there);
         self.gone.extend(other.gone);
     }
 
     fn tell<P>(&self, durable: &Durable<P>) {
         durable.are_gone(&self.gone);
+        durable.are_there(&self.there);
         if let Some(due_ms) = self.due_ms {
             durable.look_again(time_of(due_ms).unwrap_or(SystemTime::UNIX_EPOCH));
         }

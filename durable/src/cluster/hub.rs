@@ -168,14 +168,15 @@ pub(super) trait Clerking: Send {
     fn contents(&mut self) -> Result<Vec<Shard>, StoreError>;
 }
 
+/// How many timers a holder reads one by one.
+const FEW: usize = 8;
+
 /// What the holder has to know of these changes.
 pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
-    let due = |(op, outcome): (&Op, &Option<Position>)| match op {
-        Op::Put(record) => Some(record.position.due_ms),
-        Op::PutNew(record) if outcome.is_none() => Some(record.position.due_ms),
-        Op::Revive { to, .. } | Op::Move { to, .. } if outcome.is_some() => {
-            Some(to.position.due_ms)
-        }
+    let there = |(op, outcome): (&Op, &Option<Position>)| match op {
+        Op::Put(record) => Some(record.position),
+        Op::PutNew(record) if outcome.is_none() => Some(record.position),
+        Op::Revive { to, .. } | Op::Move { to, .. } if outcome.is_some() => Some(to.position),
         _ => None,
     };
     let gone = |(op, outcome): (&Op, &Option<Position>)| match op {
@@ -183,8 +184,15 @@ pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) ->
         Op::Forget(_) | Op::Revive { .. } | Op::PutNew(_) => None,
         _ => *outcome,
     };
-    let first = ops.iter().zip(outcomes).filter_map(due).min();
+    let there: Vec<Position> = ops.iter().zip(outcomes).filter_map(there).collect();
+    let first = there.iter().map(|position| position.due_ms).min();
+    // Many are read by the page.
+    let there = match first {
+        Some(due_ms) if there.len() > FEW => Some(Message::Due(shard, due_ms)),
+        Some(_) => Some(Message::There(shard, there)),
+        None => None,
+    };
     let gone: Vec<Position> = ops.iter().zip(outcomes).filter_map(gone).collect();
     let gone = gone.chunks(MOST).map(|gone| Message::Gone(shard, gone.to_vec()));
-    gone.chain(first.map(|due_ms| Message::Due(shard, due_ms))).collect()
+    gone.chain(there).collect()
 }

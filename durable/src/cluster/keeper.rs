@@ -269,6 +269,7 @@ impl<P> Inner<P> {
             Message::Wake(instance) if instance == self.instance => return Next::Round,
             Message::Wake(_) => {}
             Message::Due(shard, due_ms) => self.held().hear(shard, News::due(due_ms)),
+            Message::There(shard, there) => self.held().hear(shard, News::there(there)),
             Message::Gone(shard, gone) => self.held().hear(shard, News::gone(gone)),
         }
         Next::Message

@@ -16,6 +16,8 @@ pub(super) enum Message {
     Wake(u64),
     /// There is a timer that is due then, in that shard, of which the holder does not know.
     Due(u32, u64),
+    /// The same, of some timers whose places are told.
+    There(u32, Vec<Position>),
     /// These timers of the shard were taken out.
     Gone(u32, Vec<Position>),
 }
@@ -31,11 +33,8 @@ impl Message {
             Message::Look => "look".to_owned(),
             Message::Wake(instance) => format!("wake {instance}"),
             Message::Due(shard, due_ms) => format!("due {shard} {due_ms}"),
-            Message::Gone(shard, positions) => {
-                let place = |at: &Position| format!(" {} {}", at.due_ms, at.number);
-                let positions: String = positions.iter().map(place).collect();
-                format!("gone {shard}{positions}")
-            }
+            Message::There(shard, positions) => format!("there {shard}{}", places(positions)),
+            Message::Gone(shard, positions) => format!("gone {shard}{}", places(positions)),
         }
     }
 
@@ -49,13 +48,19 @@ impl Message {
             ("look", []) => Some(Message::Look),
             ("wake", [instance]) => Some(Message::Wake(*instance)),
             ("due", [_, due_ms]) => Some(Message::Due(shard()?, *due_ms)),
-            ("gone", [_, positions @ ..]) if positions.len() % 2 == 0 => {
+            ("gone" | "there", [_, positions @ ..]) if positions.len() % 2 == 0 => {
                 let place = |pair: &[u64]| Position { due_ms: pair[0], number: pair[1] };
-                Some(Message::Gone(shard()?, positions.chunks(2).map(place).collect()))
+                let positions = positions.chunks(2).map(place).collect();
+                let make = if kind == "gone" { Message::Gone } else { Message::There };
+                Some(make(shard()?, positions))
             }
             _ => None,
         }
     }
+}
+
+fn places(positions: &[Position]) -> String {
+    positions.iter().map(|at| format!(" {} {}", at.due_ms, at.number)).collect()
 }
 
 #[cfg(test)]
@@ -70,6 +75,7 @@ mod tests {
             Message::Wake(7),
             Message::Due(3, 5000),
             Message::Gone(u32::MAX, vec![place; MOST]),
+            Message::There(1, vec![place; 2]),
         ];
         for message in messages {
             let text = message.to_text();

@@ -94,7 +94,13 @@ pub(super) enum Then {
 /// What only the writer can do, because it has the store.
 pub(super) enum Request {
     Look(Box<dyn Question>),
-    Revive { position: Position, due_ms: u64, promise: Promise<bool> },
+    /// Others have added these timers.
+    Read(Vec<Position>),
+    Revive {
+        position: Position,
+        due_ms: u64,
+        promise: Promise<bool>,
+    },
 }
 
 // === impl Pending ===
@@ -300,6 +306,7 @@ impl Request {
     pub(super) fn fail(self, error: Error) {
         match self {
             Request::Look(question) => question.fail(error),
+            Request::Read(_) => {}
             Request::Revive { promise, .. } => promise.keep(Err(error)),
         }
     }

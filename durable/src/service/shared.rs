@@ -9,6 +9,7 @@ use crate::error::StoreError;
 use crate::position::{Position, ms_at_or_after};
 
 use super::Durable;
+use super::pending::Request;
 
 impl<P> Durable<P> {
     /// Reads the store anew from this time on, because somebody else has added a timer that is due
@@ -17,6 +18,17 @@ impl<P> Durable<P> {
         let position = Position { due_ms: ms_at_or_after(from), number: 0 };
         self.core.state().window.look_again(position);
         self.core.writer_bell.notify_one();
+    }
+
+    /// Reads these timers, because somebody else has added them. Only a store that several
+    /// instances share needs this.
+    pub fn are_there(&self, positions: &[Position]) {
+        let mut state = self.core.state();
+        if !positions.is_empty() && state.refusal().is_none() {
+            state.pending.requests.push(Request::Read(positions.to_vec()));
+            drop(state);
+            self.core.writer_bell.notify_one();
+        }
     }
 
     /// Forgets these timers, because somebody else has taken them out of the store. Only a store

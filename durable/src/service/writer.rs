@@ -260,6 +260,11 @@ impl<S: Store> Writer<S> {
         for request in requests {
             match request {
                 Request::Look(question) => question.ask(&mut self.store)?,
+                Request::Read(positions) => {
+                    for position in positions {
+                        self.read_one(position)?;
+                    }
+                }
                 Request::Revive { position, due_ms, promise } => {
                     self.revive(position, due_ms, promise)?;
                 }
@@ -296,6 +301,25 @@ impl<S: Store> Writer<S> {
     }
 
     // --- reading ---
+
+    /// Reads a timer that somebody else has added.
+    fn read_one(&mut self, position: Position) -> Result<(), StoreError> {
+        let core = self.core.clone();
+        core.state().window.told.begin_reading();
+        let (mut found, buried) = unreadable::scan(&mut self.store, Some(position.before()), 1)?;
+        let mut state = core.state();
+        state.stats.buried += buried;
+        let unseen = state.window.told.end_reading();
+        let record = found.pop().filter(|record| record.position == position);
+        if let Some(record) = record
+            && state.window.covers(position)
+            && !unseen.has_taken(position)
+        {
+            core.admit(&mut state, Arc::new(record));
+            core.set_alarm(&mut state);
+        }
+        Ok(())
+    }
 
     /// Reads one page into the window, if it is time for that.
     fn refill(&mut self) -> Result<(), StoreError> {

@@ -70,7 +70,7 @@ BEGIN
         -- Otherwise another transaction has just scheduled one with this key.
         EXIT WHEN FOUND;
     END LOOP;
-    PERFORM pg_notify('{channel}', format('due %s %s', shard, $1));
+    PERFORM pg_notify('{channel}', format('there %s %s %s', shard, $1, number));
     RETURN name_of(shard, $1, number);
 END $$;
 
@@ -109,7 +109,8 @@ BEGIN
     IF NOT FOUND THEN RETURN NULL; END IF;
     PERFORM pg_notify('{channel}', format('gone %s %s %s', OLD.shard, OLD.due_ms, OLD.number));
     IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
-    PERFORM pg_notify('{channel}', format('due %s %s', OLD.shard, ms_of(NEW.due)));
+    PERFORM pg_notify('{channel}',
+        format('there %s %s %s', OLD.shard, ms_of(NEW.due), OLD.number));
     RETURN NEW;
 END $$;
 
