@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tickless_durable::cluster::Firing;
 use tickless_durable::store::nats;
-use tickless_durable::{Backoff, Builder, Cancelled, Cluster, Error, StoreErrorKind};
+use tickless_durable::{Backoff, Builder, Cancelled, Cluster, Error, StoreErrorKind, every};
 
 use crate::limit::LIMIT;
 use crate::server::{Place, on_one, on_three, patiently};
@@ -214,4 +214,31 @@ fn an_instance_that_idles_writes_a_log_anew_that_somebody_has_purged() {
     let next = scene.start();
     scene.wait_for_share(&[&next]);
     assert_eq!(next.list(None, 9).wait().unwrap().len(), 5);
+}
+
+#[test]
+fn a_recurring_timer_comes_again_and_goes_on_after_a_restart() {
+    let Some(place) = on_one() else { return };
+    let (sender, fired) = channel();
+    let start = || -> Cluster<String> {
+        let sender = sender.clone();
+        let handler = move |firing: &Firing<'_, String>| {
+            sender.send((firing.due(), firing.id())).map_err(|_| "the test is over")
+        };
+        let service = Builder::new().recurring("a", "a", every(Duration::from_millis(50)));
+        let builder = || Cluster::nats(&place.url).schema(&place.name).shards(2);
+        patiently(|| builder().service(service.clone()).start(handler.clone())).unwrap()
+    };
+    let mut seen = BTreeSet::new();
+    for _ in 0..2 {
+        let (cluster, before) = (start(), seen.len());
+        // Some may be repeated, with their numbers.
+        while seen.len() < before + 5 {
+            seen.insert(fired.recv_timeout(LIMIT).expect("it comes again"));
+        }
+        cluster.stop().unwrap();
+        seen.extend(fired.try_iter());
+    }
+    let times: BTreeSet<_> = seen.iter().map(|(due, _)| due).collect();
+    assert_eq!(times.len(), seen.len(), "one has two numbers: {seen:?}");
 }
