@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents that there have to be.
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 13] = [
     "ARCHITECTURE.md",
     "tests/README.md",
     "README.md",
@@ -14,6 +14,10 @@ const DOCUMENTS: [&str; 9] = [
     "SECURITY.md",
     "benches/RESULTS.md",
     "core/README.md",
+    "core/src/doorbell/README.md",
+    "core/src/memory/README.md",
+    "core/src/reaper/README.md",
+    "core/src/shard/README.md",
     "wheel/README.md",
 ];
 

@@ -3,16 +3,16 @@
 //! ```text
 //! begin(now)        the shard's clock moves on, before any bucket is opened
 //! read_notices      buckets that producers armed go on the armed heap
-//! is_due            mostly not: the steps up to hand_over are left out then
+//! is_due            usually nothing is: then on to run_background
 //! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
 //! hand_over         the fired payloads, in batches; first what a takeover left in hand
-//! run_background    a chunk of an eager cascade or of a sweep; only a share if buckets are due
+//! run_background    a chunk of an eager cascade or of a sweep; if buckets are due, only the sweep's
 //! collect           if there is no background work: free a few batches that no reader sees
 //! next_wake         when to come back
 //! ```
 //!
-//! *Owner*: the thread that holds the role of the shard (`ending`). It holds the shard's own lock
+//! *Owner*: the thread that holds the role of the shard (`role`). It holds the shard's own lock
 //! during the steps, and releases it while a batch is handed over; others may then close the shard,
 //! or take the role over (TAKEOVER). They may sweep in it at any time (CUT). A turn that has lost
 //! the role touches nothing of the shard any more.
@@ -67,7 +67,7 @@ pub struct Report {
 }
 
 /// Why a turn ends before its time, and how many payloads it has fired.
-enum Cut {
+enum Early {
     Stopped(usize),
     TakenOver(usize),
 }
@@ -81,16 +81,16 @@ impl<'a, T> Reaper<'a, T> {
     /// a stop intervened before anything fired.
     ///
     /// A timer that the turn's own tasks schedule for the present fires in a later turn, so that a
-    /// turn ends. The exception is a bucket of the present that is still to be opened, which
-    /// happens once in a turn.
+    /// turn ends. Except: it may land in a bucket of the present that this turn has not opened yet.
+    /// A turn opens each such bucket once.
     pub fn turn(&self, in_hand: &mut InHand<T>, now: Tick, max_fired: usize) -> Option<Report> {
         let mut owner = self.lock();
         owner.bound_looks(usize::MAX);
         self.turn_within(owner, in_hand, now, max_fired)
     }
 
-    /// As [`Reaper::turn`], for a caller that holds the shard's lock; and the turn goes through at
-    /// most as many entries, whether they fire or not.
+    /// As [`Reaper::turn`], for a caller that holds the shard's lock. The turn looks at no more than
+    /// `at_most` entries, also of those that do not fire.
     pub fn turn_of(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
@@ -125,15 +125,15 @@ impl<'a, T> Reaper<'a, T> {
         let (fired, taken_over) = match done {
             Ok((owner, fired)) => return Some(self.report(owner, now, fired)),
             // The next turn finds the shard closed.
-            Err(Cut::Stopped(fired)) => (fired, false),
-            Err(Cut::TakenOver(fired)) => (fired, true),
+            Err(Early::Stopped(fired)) => (fired, false),
+            Err(Early::TakenOver(fired)) => (fired, true),
         };
         let report = Report { fired, busy: true, collects: false, next: now, taken_over };
         (fired > 0 || taken_over).then_some(report)
     }
 
-    /// To be called by a thread that has taken the role over, before its first turn: from now on,
-    /// it counts for the shard. (The thread before it still counts what it has begun.)
+    /// To be called by a thread that has taken the role over, before its first turn. Gives the
+    /// shard new counters; the thread before keeps the old ones for its last batch.
     pub fn succeed(&self) {
         let mut owner = self.lock();
         owner.change_counters(self.shared);
@@ -148,7 +148,7 @@ impl<'a, T> Reaper<'a, T> {
         in_hand: &mut InHand<T>,
         now: Tick,
         max_fired: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
         let mut fired = 0;
         if !in_hand.payloads().is_empty() {
             (owner, fired) = self.hand_over_rest(owner, in_hand, max_fired)?;
@@ -230,7 +230,7 @@ impl<'a, T> Reaper<'a, T> {
         in_hand: &mut InHand<T>,
         opened: Option<Tick>,
         before: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
         match owner.batch().len() {
             0 => Ok((owner, before)),
             due => self.hand_over_due(owner, in_hand, opened, before, due),
@@ -244,7 +244,7 @@ impl<'a, T> Reaper<'a, T> {
         opened: Option<Tick>,
         before: usize,
         due: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         owner.count_held();
         in_hand.fill(owner.batch(), opened);
@@ -266,7 +266,7 @@ impl<'a, T> Reaper<'a, T> {
         owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
         max_fired: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
         reached(Event::RestHanded);
         let counters = self.counters(&owner);
         drop(owner);
@@ -281,12 +281,12 @@ impl<'a, T> Reaper<'a, T> {
         counters: &Counters,
         at_most: usize,
         before: usize,
-    ) -> Result<usize, Cut> {
+    ) -> Result<usize, Early> {
         let fired = handover::hand_over(self, in_hand, counters, at_most);
         if in_hand.close().is_err() {
             reached(Event::TakenOver);
             self.shared.end_counting(counters, self.shard.index());
-            return Err(Cut::TakenOver(before + fired));
+            return Err(Early::TakenOver(before + fired));
         }
         Ok(fired)
     }
@@ -298,14 +298,14 @@ impl<'a, T> Reaper<'a, T> {
         owner: MutexGuard<'a, Owner<T>>,
         in_hand: &InHand<T>,
         fired: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
         let left = in_hand.payloads().len();
         if self.is_stopping() && left > 0 {
             owner.count(Count::Returned, left as u64);
         }
         if owner.is_closed() || self.is_stopping() && left > 0 {
             reached(Event::StoppedInHand);
-            return Err(Cut::Stopped(fired));
+            return Err(Early::Stopped(fired));
         }
         Ok((owner, fired))
     }

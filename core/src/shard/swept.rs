@@ -26,8 +26,8 @@
 //!   Otherwise the owner comes across it, or has cut it out. The owner clears the entry's list bit,
 //!   the sweep lets go of the entry, and the last of the two frees it (RELEASE).
 //!
-//! A sweep that is held up may keep an entry of another list, which was unlinked and used again.
-//! Then its own lists were opened before: it finds the mark, changes nothing, and lets go.
+//! A sweep that is held up may keep an entry that was unlinked meanwhile, used again, and now lies
+//! in another list. Then its own lists were opened before: it finds the mark, changes nothing, and lets go.
 //!
 //! The first entry of a list on which producers push is not cut, but taken out by a CAS of the
 //! head, as the owner takes the list: one of the two succeeds.
