@@ -98,9 +98,9 @@ fn benches() -> Vec<Bench> {
         // To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
         reset_earlier: with_earlier_times, reset, all_reset, [913, 899], 0;
         // One turn fires all.
-        fire: with_due, turn_once, all_fired, [158, 150], 0;
+        fire: with_due, turn_once, all_fired, [162, 151], 0;
         // One turn fires all, whose handles are kept.
-        fire_owned: with_owned_due, turn_once, all_fired, [153, 146], 0;
+        fire_owned: with_owned_due, turn_once, all_fired, [159, 147], 0;
         // One turn fires all, and as many are scheduled in the memory that they leave.
         fire_reschedule: with_due, turn_and_schedule, all_rescheduled, [461, 451], 0;
         // One turn moves all a level down.
