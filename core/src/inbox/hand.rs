@@ -214,9 +214,10 @@ impl<N: Linked> Hand<N> {
     /// Whether it is being given nodes, or waits with them, and is not gone through. For a narrow
     /// hand.
     pub fn is_given(&self) -> bool {
-        // ORDER(CUT): Relaxed - after the fence in `Swept::enter`. The steps of `begin` and `open`
-        // take turns.
-        self.begun.load(Ordering::Relaxed) % 2 == 1
+        // ORDER(CUT): Acquire - after the fence in `Swept::enter`; and pairs with the Release in
+        // `step`: the cursors that are read next are of this use of the hand, and of no earlier
+        // one. The steps of `begin` and `open` take turns.
+        self.begun.load(Ordering::Acquire) % 2 == 1
     }
 
     /// Its address, for a comparison.

@@ -1,7 +1,7 @@
 //! A push-only lock-free list: push one node, take all, close for ever.
 //!
 //! *Owner*: any thread pushes. One role takes and closes. (A second taker could reopen a closed
-//! list: it would take the mark for a node.) A thread that sweeps takes out the first node.
+//! list: it would take the mark for a node.)
 //!
 //! *Invariants*: a node is in one list at most. Once closed, nothing gets in.
 //!
@@ -74,8 +74,7 @@ impl<N: Linked> Stack<N> {
     }
 
     /// Shows the first node of the chain where readers look next, then takes the whole chain.
-    /// Returns whether there was a node. Calls `show` again if another thread pushes meanwhile, or
-    /// takes the first node out: then with null if that was all.
+    /// Returns whether there was a node. Calls `show` again if another thread pushes meanwhile.
     ///
     /// Only the role that also closes may call this, and not after closing.
     #[inline]
@@ -99,21 +98,14 @@ impl<N: Linked> Stack<N> {
                 Ordering::Acquire,
             ) {
                 Ok(_) => return !head.is_null(),
-                Err(now) => {
-                    head = now;
-                    if head.is_null() {
-                        // A sweep has taken out the only node.
-                        show(head);
-                    }
-                }
+                Err(now) => head = now,
             }
         }
     }
 
     /// Takes `node` out of the list if it is the first one; `next` comes after it.
     ///
-    /// Only one thread at a time may call this, and nobody reuses the node until it has returned:
-    /// so if the node is the first one, `next` still comes after it.
+    /// Only the role that takes may call this, so that the nodes in the list stay in it meanwhile.
     pub fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
         // ORDER(BUCKET-READ): AcqRel - a reader of the head sees the next node, and what was pushed
         // before stays visible; Relaxed: another thread pushed on top.

@@ -29,8 +29,8 @@
 //! `3/8 M + 128 (S + 1)` entries are dead, whatever the owner does meanwhile. (If another thread
 //! sweeps that shard at that moment, that thread visits.) So there are at most `M + 128 (S + 1)`
 //! dead entries, plus 64 for each thread (the seats in its cache), 256 for each shard that hands a
-//! batch over, and 16 for each bucket in which an owner has filed entries: until that owner sweeps,
-//! or the bucket opens, the first of each of its own lists stays. That is as long as no thread is
+//! batch over, and 24 for each bucket: until the shard's owner sweeps, or the bucket opens, the
+//! first of each of its lists stays. That is as long as no thread is
 //! held up while it sweeps; meanwhile only the owner frees dead entries of that shard, as it opens
 //! their buckets.
 //!

@@ -7,7 +7,7 @@
 //! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
 //! hand_over         the fired payloads, in batches; first what a takeover left in hand
-//! run_background    a chunk of an eager cascade or of a sweep; if buckets are due, only the sweep's
+//! run_background    a chunk of an eager cascade or a sweep; if buckets are due, of the sweep only
 //! collect           if there is no background work: free a few batches that no reader sees
 //! next_wake         when to come back
 //! ```
@@ -89,8 +89,8 @@ impl<'a, T> Reaper<'a, T> {
         self.turn_within(owner, in_hand, now, max_fired)
     }
 
-    /// As [`Reaper::turn`], for a caller that holds the shard's lock. The turn looks at no more than
-    /// `at_most` entries, also of those that do not fire.
+    /// As [`Reaper::turn`], for a caller that holds the shard's lock. The turn looks at no more
+    /// than `at_most` entries, also of those that do not fire.
     pub fn turn_of(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,

@@ -15,7 +15,8 @@
 //! An entry that was swept out of a list may serve another timer while the reader stands on it, and
 //! lead the reader away. Then its word has another version, and the reader begins with the list
 //! again. (Where a reader stands still while that entry is reused 64 times, for the same deadline
-//! in the end, it may miss what comes after it in the list.)
+//! in the end, it may miss what comes after it in the list.) In a round at hand it is led away
+//! unnoticed; so a sweep that cuts there makes it go on to another pass.
 //!
 //! *Orderings*: BUCKET-READ.
 //!
@@ -129,9 +130,10 @@ impl<T> Shard<T> {
         u32::from(self.wheel.geometry().levels()) + 2
     }
 
-    /// The owner's progress through its hands. `None`: an entry is moving.
-    fn progress(&self) -> Option<Vec<usize>> {
-        let mut progress = Vec::new();
+    /// The owner's progress through its hands, and that of sweeps in them. `None`: an entry is
+    /// moving.
+    pub(super) fn progress(&self) -> Option<Vec<usize>> {
+        let mut progress = vec![self.swept.cuts_in_rounds()];
         self.hands.iter().all(|hand| hand.note(&mut progress)).then_some(progress)
     }
 

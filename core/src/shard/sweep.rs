@@ -12,8 +12,9 @@
 //! swept (`swept`), so no timer waits. A thread that finds the lock taken leaves, and the one that
 //! has it rings when it is done, if anything is left to sweep.
 //!
-//! A thread that is not the owner leaves the first entry of each list that the owner pushes on,
-//! because the owner pushes there without a CAS.
+//! A thread that is not the owner leaves the first entry of each list. The owner pushes on lists of
+//! its own without a CAS. Of the others it shows the first entry to readers before it takes the
+//! list (`Stack::take`): were the entry freed in between, a reader that comes later would find it.
 //!
 //! *Invariant*: a reader that stands on an entry that a sweep has unlinked, and that serves the
 //! next timer already, finds that its word has changed, and begins with the list again (`scan`).
@@ -27,10 +28,10 @@ use std::array;
 use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase, Word, read};
-use crate::inbox::{CHAINS, Hand, LANES};
+use crate::inbox::{CHAINS, Hand};
 use crate::memory::{Count, Counters, FreeList, SEATS, Shared};
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, IS_CHECKED, Ordering, prefetch};
+use crate::sync::{Arc, IS_CHECKED, Ordering, fence, prefetch};
 use crate::time::{Place, Tick};
 
 use super::swept::Way;
@@ -125,6 +126,9 @@ impl<T> Shard<T> {
         shared.end_counting(&counters, self.index);
         drop(sweep);
         drop(reader);
+        // ORDER(SWEEP): SeqCst - pairs with the fence of a ring: a thread that asked before this is
+        // seen here, or its owner finds the lock free.
+        fence(Ordering::SeqCst);
         if self.may_sweep(shared) {
             // Perhaps the owner has looked meanwhile, and found the lock taken.
             self.doorbell.ask(self.place);
@@ -246,7 +250,7 @@ impl<T> Shard<T> {
     /// The sweep has an entry left. The caller has the sweep's lock, and its lists were not opened
     /// before it was a reader, or the owner.
     unsafe fn visit(&self, shared: &Shared<T>, sweeper: &mut Sweeper<'_, T>, sweep: &mut Sweep<T>) {
-        let List { number, before, next: at } = sweep.lists[sweep.turn];
+        let List { before, next: at, .. } = sweep.lists[sweep.turn];
         let entry = NonNull::new(at).expect("a live list has an entry");
         // SAFETY: it was in the list, or in one to which the caller was led, as a reader is.
         let this = unsafe { entry.as_ref() };
@@ -255,8 +259,7 @@ impl<T> Shard<T> {
         prefetch(next);
         let word = this.word();
         let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();
-        let may_go =
-            !before.is_null() || sweeper.is_owner || sweep.hand.is_none() && number < LANES;
+        let may_go = !before.is_null() || sweeper.is_owner;
         // SAFETY: as above; the word was read from it.
         let is_gone =
             is_dead && may_go && unsafe { self.unlink(shared, sweeper, sweep, (entry, word)) };
@@ -289,6 +292,8 @@ impl<T> Shard<T> {
         // SAFETY: it is kept here, and in no list if it is gone.
         let is_mine = unsafe { if is_gone { this.end_kept() } else { this.let_go() } };
         if is_mine {
+            // (An entry that died in another shard meanwhile is counted in this one. The sum of all
+            // shards is right.)
             sweeper.counters.add(Count::Buried, 1);
             // SAFETY: no list and nobody else has it; a dead entry has no payload.
             unsafe { sweeper.free_list.put(shared, entry) };
@@ -310,7 +315,11 @@ impl<T> Shard<T> {
         let next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
         if !before.is_null() {
             // SAFETY: passed on to the caller; it was read there that they follow each other.
-            return unsafe { self.swept.cut(sweep.at, [before, entry.as_ptr(), next]) };
+            let is_cut = unsafe { self.swept.cut(sweep.at, [before, entry.as_ptr(), next]) };
+            if is_cut && sweep.hand.is_some() {
+                self.swept.note_cut_in_round();
+            }
+            return is_cut;
         }
         match &sweep.hand {
             Some(hand) => hand.drop_first(number, entry.as_ptr(), next),

@@ -27,10 +27,11 @@
 //!   the sweep lets go of the entry, and the last of the two frees it (RELEASE).
 //!
 //! A sweep that is held up may keep an entry that was unlinked meanwhile, used again, and now lies
-//! in another list. Then its own lists were opened before: it finds the mark, changes nothing, and lets go.
+//! in another list. Then its own lists were opened before: it finds the mark, changes nothing, and
+//! lets go.
 //!
-//! The first entry of a list on which producers push is not cut, but taken out by a CAS of the
-//! head, as the owner takes the list: one of the two succeeds.
+//! The first entry of a list is not cut. Only the owner takes it out, by a CAS of the head where
+//! producers push.
 //!
 //! *Tested by*: `loom-tests/tests/{cut,suspended}.rs`.
 
@@ -51,6 +52,8 @@ pub(super) struct Swept<T> {
     at: AtomicUsize,
     /// The cut under way: the entry before, the dead entry, and the one behind it.
     cut: [AtomicPtr<Entry<T>>; 3],
+    /// How many entries were cut out of rounds at hand.
+    cuts_in_rounds: AtomicUsize,
 }
 
 /// How a sweep goes on in its lists.
@@ -69,7 +72,23 @@ pub(super) enum Way {
 impl<T> Swept<T> {
     pub(super) fn new() -> Swept<T> {
         let none = || AtomicPtr::new(ptr::null_mut());
-        Swept { at: AtomicUsize::new(0), cut: [none(), none(), none()] }
+        let cut = [none(), none(), none()];
+        Swept { at: AtomicUsize::new(0), cut, cuts_in_rounds: AtomicUsize::new(0) }
+    }
+
+    /// An entry was cut out of a round at hand. To be called before the entry can be used again: a
+    /// reader that stands on it then is led away, and loses what comes behind it in the round.
+    pub(super) fn note_cut_in_round(&self) {
+        // ORDER(BUCKET-READ): Release - pairs with the Acquire in `cuts_in_rounds`: a reader that
+        // finds the number from before the entry is used again makes another pass; one that finds
+        // this number does not come across the entry.
+        self.cuts_in_rounds.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many entries were cut out of rounds at hand. For readers.
+    pub(super) fn cuts_in_rounds(&self) -> usize {
+        // ORDER(BUCKET-READ): Acquire - see `note_cut_in_round`.
+        self.cuts_in_rounds.load(Ordering::Acquire)
     }
 
     /// Whether a sweep is under way, perhaps paused.

@@ -94,3 +94,61 @@ fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
     bench.schedule([10, 0], (), false);
     assert_eq!(due(&bench, 6000), Some(10));
 }
+
+/// Lets a timer of the bench die where it is filed.
+fn let_die(bench: &Bench<u32>, entry: NonNull<Entry<u32>>) {
+    // SAFETY: it is filed, and the test has its handle, which nobody uses again.
+    unsafe {
+        entry.as_ref().vacate().expect("it is pending");
+        assert!(!entry.as_ref().let_go());
+    }
+    bench.shared.leave_dead(0, 1);
+}
+
+fn help_to_sweep(bench: &Bench<u32>) {
+    bench.shard.ask_for_sweep();
+    while bench.shard.wants_sweep() || bench.shard.swept.is_under_way() {
+        bench.shard.help_sweep(&bench.shared);
+    }
+}
+
+/// An owner that is about to take a list shows its first entry to readers before.
+#[test]
+fn who_helps_to_sweep_leaves_the_first_entry_of_each_list() {
+    let mut bench = bench(Geometry::default(), Bell::None);
+    let lanes = crate::inbox::LANES;
+    let all: Vec<_> = (0..3 * lanes).map(|_| bench.schedule([30, 0], 0, true)).collect();
+    let place = bench.shard.place(&bench.shared, Tick::new(30), Tick::ZERO);
+    let firsts = |bench: &Bench<u32>| -> Vec<_> {
+        bench.shard.wheel().bucket(place).unwrap().firsts().collect()
+    };
+    let before = firsts(&bench);
+    all.into_iter().for_each(|entry| let_die(&bench, entry));
+    help_to_sweep(&bench);
+    assert_eq!(firsts(&bench), before);
+    let dead = |bench: &Bench<u32>| bench.shared.dead_in(0);
+    assert_eq!(dead(&bench), lanes as u64, "all others are free");
+    let owner = &mut *bench.shard.owner().lock().unwrap();
+    bench.shard.ask_for_sweep();
+    while bench.shard.sweep_some(owner, &bench.shared, usize::MAX) {}
+    bench.shard.publish(owner, &bench.shared);
+    assert_eq!(dead(&bench), 0, "the owner takes the first ones, too");
+}
+
+/// A reader that stands on what is cut out may lose what comes behind it.
+#[test]
+fn a_cut_in_a_round_at_hand_makes_a_scan_go_on() {
+    let mut bench = bench(Geometry::default(), Bell::None);
+    bench.schedule([10, 0], 0, false);
+    // Of the next round of that bucket.
+    let all: Vec<_> = (0..40).map(|_| bench.schedule([74, 50], 0, true)).collect();
+    let (_, fired) = bench.turn(Tick::new(10), usize::MAX);
+    assert_eq!(fired, [0]);
+    let before = bench.shard.progress().expect("nothing moves");
+    assert_eq!(bench.shard.progress().as_ref(), Some(&before));
+    all.into_iter().step_by(2).for_each(|entry| let_die(&bench, entry));
+    help_to_sweep(&bench);
+    let after = bench.shard.progress().expect("nothing moves");
+    assert_ne!(after, before);
+    assert_eq!(after[1..], before[1..], "the hand itself does not tell");
+}
