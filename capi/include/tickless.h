@@ -992,8 +992,8 @@ int tickless_timer_state(const struct tickless_timer *timer);
 
 /**
  * Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
- * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. Of one that repeats: when
- * its next run is due, or that which is under way was, to the nanosecond.
+ * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. For a repeating
+ * timer: when the next run is due, or the run under way was due, to the nanosecond.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *

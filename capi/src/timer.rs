@@ -314,8 +314,8 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
 }
 
 /// Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
-/// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. Of one that repeats: when
-/// its next run is due, or that which is under way was, to the nanosecond.
+/// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. For a repeating
+/// timer: when the next run is due, or the run under way was due, to the nanosecond.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///

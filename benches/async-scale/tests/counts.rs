@@ -37,8 +37,8 @@ fn each_workload_does_as_much_as_it_counts_with_all_timers() {
             let sleeps = matches!(workload, "short" | "lone") && timers != "none";
             assert_eq!(extra["early"].as_u64(), sleeps.then_some(0), "{record}");
             assert_eq!(extra["late_us"].is_object(), sleeps, "{record}");
-            // One timer is made or moved for each operation, but for those that are under way
-            // when it is counted.
+            // Each operation makes or moves one timer, except operations under way when it is
+            // counted.
             let calls = extra["timer_calls_per_op"].as_f64();
             assert_eq!(calls.is_some(), timers.starts_with("tickless"), "{record}");
             assert!(calls.is_none_or(|calls| calls > 0.0), "{record}");

@@ -41,8 +41,8 @@ struct Arguments {
     /// Whose timers the server has
     #[arg(long)]
     timers: Choice,
-    /// `closed`: each connection asks as soon as it has its answer; `open`: requests come at a rate
-    /// whether the answers do or not, and latency counts from when one should come
+    /// `closed`: each connection asks as soon as it has its answer; `open`: requests come at a
+    /// fixed rate, and latency counts from the time at which a request should be sent
     #[arg(long, default_value = "closed")]
     load: Load,
     /// Threads of the server's runtime

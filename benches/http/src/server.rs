@@ -27,7 +27,7 @@ use crate::timers::{ANSWER, SILENCE, ServerTimers};
 /// Requests of connections that ended, and of those that did not.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-/// Below this path lie answers that take so many milliseconds.
+/// A request for this path and a number is answered after that many milliseconds.
 pub(crate) const DELAY: &str = "/delay/";
 
 /// Connections that wait until they are accepted, at most: thousands come at once.

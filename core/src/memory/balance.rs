@@ -30,9 +30,8 @@
 //! sweeps that shard at that moment, that thread visits.) So there are at most `M + 128 (S + 1)`
 //! dead entries, plus 64 for each thread (the seats in its cache), 256 for each shard that hands a
 //! batch over, and 24 for each bucket: until the shard's owner sweeps, or the bucket opens, the
-//! first of each of its lists stays. That is as long as no thread is
-//! held up while it sweeps; meanwhile only the owner frees dead entries of that shard, as it opens
-//! their buckets.
+//! first of each of its lists stays. That is as long as no thread is held up while it sweeps;
+//! meanwhile only the owner frees dead entries of that shard, as it opens their buckets.
 //!
 //! That is while about as many timers live as before. When they become fewer faster than sweeps
 //! end, `M` is what it was when most of them lived: millions that are cancelled at once are dead

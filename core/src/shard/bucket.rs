@@ -100,8 +100,7 @@ impl<T> Bucket<T> {
         self.word() == expiration.get() | FILED
     }
 
-    /// Takes `entry` out of a list if it is the first there; `next` is its successor. For a thread
-    /// that sweeps; out of a list that the owner pushes on, for the owner only.
+    /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
     pub(super) fn drop_first(
         &self,
         list: usize,

@@ -62,8 +62,8 @@ impl<T: Send + Sync> Global<T> {
                     return Err((other, *unsafe { Box::from_raw(value) }));
                 }
             };
-            let (to, failed) = (Ordering::Release, Ordering::Relaxed);
             // ORDER: Release - publishes the value to `look`; Relaxed: a failure looks again.
+            let (to, failed) = (Ordering::Release, Ordering::Relaxed);
             if self.value.compare_exchange(before, value, to, failed).is_ok() {
                 // SAFETY: it is never freed from here on, and only shared.
                 return Ok(unsafe { &*value });

@@ -72,7 +72,7 @@ fn key_of_another(scene: &mut Scene, cluster: &Cluster<String>) -> String {
     key
 }
 
-/// Each time has one number, whoever handles it, while instances come and go.
+/// Each occurrence has one number, whichever instance handles it, while instances come and go.
 #[test]
 fn a_recurring_timer_comes_once_for_all_instances() {
     let Some(scene) = Scene::new(2) else { return };
