@@ -78,8 +78,8 @@ impl World {
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
         let doorbell = Arc::new(Doorbell::for_shards(2, bell));
         let group = Arc::new(Group::new(doorbell, 2, Arc::new(StuckThreads::of(3))));
-        [0, 1].map(|place| {
-            let world = World::in_group(geometry, shared.clone(), &group, place, hand.clone());
+        [0, 1].map(|index| {
+            let world = World::in_group(geometry, shared.clone(), &group, index, hand.clone());
             world.make_levels();
             world
         })
@@ -151,11 +151,11 @@ impl World {
         geometry: Geometry,
         shared: Arc<Shared<Payload>>,
         group: &Arc<Group>,
-        place: usize,
+        index: usize,
         hand: ManualClock,
     ) -> Arc<World> {
         let doorbell = group.doorbell().clone();
-        let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared).in_place(place);
+        let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared).with_group_index(index);
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
             shard,
