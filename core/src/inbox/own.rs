@@ -34,7 +34,7 @@ impl<N: Linked> OwnLanes<N> {
         OwnLanes { heads: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
     }
 
-    /// Pushes `node` on lane `lane`, modulo the number of lanes; see [`Lanes::push`](super::Lanes::push).
+    /// Pushes `node` on lane `lane`, modulo their number; see [`Lanes::push`](super::Lanes::push).
     ///
     /// # Safety
     /// The caller is the role that takes, holds the node alone (its link is written), and the node

@@ -34,7 +34,7 @@ pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
 pub use stuck::{OnStuck, StuckTask, StuckThreads};
 pub use thread::{Begin, Serve, serve};
-pub use turn::{Reaper, Report};
+pub use turn::{Report, TurnContext};
 pub use watch::{Found, NEVER_NS, Watch, again_after_ns};
 
 use watch::Look;
