@@ -46,7 +46,7 @@ FAULTS = {
         "core/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
         "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),
     "an interval ticks a tick of the engine early": (
-        "src/engine/remote.rs", "if is_near && core.clock.now_ns() >= due_ns {",
+        "src/engine/engine_ref.rs", "if is_near && core.clock.now_ns() >= due_ns {",
         "if is_near && core.clock.now_ns().saturating_add(core.scale.tick_ns()) > due_ns {"),
     "a sleep wakes the task that polled first": (
         "src/future/ringer.rs", "let spare = engine.exchange(handle, ringer);", "let spare = ringer;\n        let _ = engine;"),
@@ -79,7 +79,7 @@ RACES = {
     "a timer that was reset under the reaper is left where it was": (
         "core/src/shard/flush.rs", "                reached(Event::RefileLost);", "                return moved();"),
     "a poll that finds its entry unlinked does not file it again": (
-        "src/engine/remote.rs", "Exchange::Unlinked(old, deadline) => (old, deadline),",
+        "src/engine/engine_ref.rs", "Exchange::Unlinked(old, deadline) => (old, deadline),",
         "Exchange::Unlinked(old, _) => return old,"),
     "a payload is moved out, and its memory is free at once": (
         "core/src/entry/reaping.rs", "let mine = !before.is_held();", "let mine = true;"),

@@ -6,7 +6,7 @@ use crate::dispatch::{Batch, InHand, Line, Sample, Stopwatch, contained_or};
 use crate::memory::{Count, Counters};
 use crate::sync::{Counter, add_alone};
 
-use super::{TurnContext, events};
+use super::{TurnContext, tracing_events};
 
 /// Gives at most `at_most` of the payloads in hand to the handler, and counts what happens. (Only
 /// the holder of the role writes these counts.) Returns how many have fired.
@@ -56,7 +56,8 @@ fn hand_all_over<T>(
         let (clock, scale) = (context.clock, context.scale);
         let rest =
             Batch::new(line, clock, scale, stopwatch.as_deref_mut(), context.stopping, fired);
-        let fire = || events::in_batch(context.observer, before, || context.handler.fire(rest));
+        let fire =
+            || tracing_events::in_batch(context.observer, before, || context.handler.fire(rest));
         let returned = contained_or(fire, |panic| context.observer.panicked(panic));
         if let Some(stopwatch) = stopwatch.as_deref_mut() {
             let sample = Sample { next: None, waiting: line.left(), panicked: !returned };

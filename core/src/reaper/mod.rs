@@ -9,7 +9,6 @@
 
 mod ahead;
 mod ending;
-mod events;
 mod group;
 mod handover;
 #[cfg(feature = "serde")]
@@ -22,6 +21,7 @@ mod role;
 pub mod spin;
 pub mod stuck;
 mod thread;
+mod tracing_events;
 mod turn;
 mod watch;
 

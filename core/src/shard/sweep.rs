@@ -53,7 +53,7 @@ pub(super) struct Sweep<T> {
     rounds: Option<Vec<Arc<Hand<Entry<T>>>>>,
     /// The address of the bucket or hand, for `Swept`.
     at: usize,
-    lists: [List<T>; CHAINS],
+    lists: [Cursor<T>; CHAINS],
     /// The index of the list that is visited next.
     current: usize,
     /// How many lists have entries left; they come first.
@@ -68,7 +68,7 @@ struct Sweeper<'a, T> {
 }
 
 /// A sweep's position in a list.
-struct List<T> {
+struct Cursor<T> {
     /// Which list of its bucket or hand it is.
     number: usize,
     /// The entry before `next`, which stays in the list; null if there is none.
@@ -85,7 +85,7 @@ unsafe impl<T: Send> Send for Sweep<T> {}
 
 impl<T> Sweep<T> {
     fn begin() -> Box<Sweep<T>> {
-        let list = |_| List { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
+        let list = |_| Cursor { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
         let (lists, bucket) = (array::from_fn(list), (1, 0));
         Box::new(Sweep { bucket, hand: None, rounds: None, at: 0, lists, current: 0, live: 0 })
     }
@@ -95,7 +95,7 @@ impl<T> Sweep<T> {
         (self.current, self.live) = (0, 0);
         for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
             prefetch(next);
-            self.lists[self.live] = List { number, before: ptr::null_mut(), next };
+            self.lists[self.live] = Cursor { number, before: ptr::null_mut(), next };
             self.live += 1;
         }
     }
@@ -250,7 +250,7 @@ impl<T> Shard<T> {
     /// The sweep has an entry left. The caller has the sweep's lock, and its lists were not opened
     /// before it was a reader, or the owner.
     unsafe fn visit(&self, shared: &Shared<T>, sweeper: &mut Sweeper<'_, T>, sweep: &mut Sweep<T>) {
-        let List { before, next: at, .. } = sweep.lists[sweep.current];
+        let Cursor { before, next: at, .. } = sweep.lists[sweep.current];
         let entry = NonNull::new(at).expect("a live list has an entry");
         // SAFETY: it was in the list, or in one to which the caller was led, as a reader is.
         let this = unsafe { entry.as_ref() };
@@ -313,7 +313,7 @@ impl<T> Shard<T> {
     /// # Safety
     /// As for `visit`, which visits the entry; the caller keeps it.
     unsafe fn lead_past(&self, sweep: &Sweep<T>, entry: NonNull<Entry<T>>) -> bool {
-        let List { number, before, .. } = sweep.lists[sweep.current];
+        let Cursor { number, before, .. } = sweep.lists[sweep.current];
         // ORDER(BUCKET-READ): Acquire - as a reader's. Nobody pushes what is kept.
         // SAFETY: passed on to the caller.
         let next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
