@@ -26,9 +26,9 @@ impl<T: Send + 'static> Engine<T> {
         }
     }
 
-    /// Whether the engine's clock has reached the time at which a timer is due. `thread_now_ns` is the
-    /// time by the thread's clock: only if that has reached it, the engine's clock is read, because
-    /// the thread's may be ahead. Calls no foreign code.
+    /// Whether the engine's clock has reached the time at which a timer is due. `thread_now_ns` is
+    /// the time by the thread's clock: only if that has reached it, the engine's clock is read,
+    /// because the thread's may be ahead. Calls no foreign code.
     #[inline]
     pub(crate) fn has_reached(&self, due: Tick, thread_now_ns: u64) -> bool {
         let due_ns = self.core().scale.start_ns(due);

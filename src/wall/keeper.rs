@@ -162,7 +162,7 @@ impl Keeper {
         }
     }
 
-    /// Runs what was handed over for it, unless it was cancelled or moved meanwhile. With
+    /// Runs what was handed over, unless it was cancelled or moved meanwhile. With
     /// `runs` false, it was dropped by a handler: one task is gone with that, and one that repeats
     /// misses a run.
     fn run(self: &Arc<Self>, due_timer: DueTimer, runs: bool) {

@@ -12,9 +12,9 @@
 //! table is returned, and dropped by the caller without the lock.
 //!
 //! *Invariants*
-//! - A timer is in `waiting` if and only if its place is `Waits`, with the same time.
+//! - A timer is in `waiting` if and only if its stage is `Waits`, with the same time.
 //! - Each handing over has a number of its own. The engine's task begins only what was handed over
-//!   under that number and is still in its place.
+//!   under that number and is still in that stage.
 //! - A timer has no item while it runs. One thread at a time has that.
 
 use std::collections::{BTreeSet, HashMap};
@@ -211,7 +211,7 @@ impl Table {
         left.into_iter().filter_map(take).collect()
     }
 
-    /// When a timer was due that was handed over for it, and is in that stage.
+    /// When a timer was due, if it is handed over, and that is the last time that it was.
     fn handed(&self, due_timer: DueTimer) -> Option<SystemTime> {
         match self.timers.get(&due_timer.number)?.stage {
             Stage::Handed(due, run) if run == due_timer.run => Some(due),
