@@ -1,8 +1,8 @@
 //! How a thread or a task waits for a latch, and who may.
 //!
 //! What ends by opening a latch is *worked on* by the thread that runs it or drops it. The
-//! circles of waits are looked for where all others are (`dispatch/deadlock.rs`): each such thing is a
-//! party there, by its address.
+//! circles of waits are looked for where all others are (`dispatch/deadlock.rs`): each such thing
+//! is a party there, by its address.
 //!
 //! *Owner*: any thread.
 //!

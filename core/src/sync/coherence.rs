@@ -1,9 +1,9 @@
 //! The primitives of a program whose cache traffic is counted, for builds with `--cfg coherence`.
 //!
 //! They are the standard ones, and have their layout, so that what shares a cache line in a release
-//! shares it here. Each access tells an [`AccessObserver`] which memory it reads or writes, and which
-//! line of the source does so, before it happens. The observer may let other threads run meanwhile:
-//! that is how `proofs/coherence` runs many cores, one at a time.
+//! shares it here. Each access tells an [`AccessObserver`] which memory it reads or writes, and
+//! which line of the source does so, before it happens. The observer may let other threads run
+//! meanwhile: that is how `proofs/coherence` runs many cores, one at a time.
 //!
 //! Cells tell of their content as it is lent, and locks of what they protect when a guard is used.
 //! Not observed: reference counts of `Arc`, and memory that is reached through neither.
