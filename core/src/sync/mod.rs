@@ -83,7 +83,9 @@ mod cell;
 #[cfg(not(loom))]
 pub use cell::{Life, UnsafeCell, deallocate, free, free_slice};
 
+// It lies beside what it is for.
 #[cfg(coherence)]
+#[path = "../../../proofs/coherence/primitives.rs"]
 pub mod coherence;
 #[cfg(coherence)]
 pub use coherence::{
