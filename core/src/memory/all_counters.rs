@@ -20,7 +20,7 @@ use std::ptr;
 
 use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
 
-use super::counters::{COUNTS, Count, Counters};
+use super::counters::{COUNTS, Count, Counters, PASSES};
 
 /// Sets in the first segment; each further segment has twice as many as the one before.
 const FIRST: usize = if IS_CHECKED { 2 } else { 8 };
@@ -211,9 +211,9 @@ impl AllCounters {
     /// read before both, so that no more of them are subtracted than were counted.
     pub fn sums(&self) -> Sums {
         let mut sums = [0_u64; COUNTS];
-        for pass in 0..3 {
+        for pass in PASSES {
             for counters in self.iter() {
-                for count in Count::ALL.into_iter().filter(|count| count.pass() == pass) {
+                for &count in pass {
                     let sum = &mut sums[count as usize];
                     *sum = sum.wrapping_add(counters.get(count));
                 }
