@@ -39,7 +39,6 @@ FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "cor
 HANDS, PARKED = "core/src/shard/hands.rs", "core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
 SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counters.rs"
-LIMIT = "core/src/memory/limit.rs"
 SWEPT = "core/src/shard/swept.rs"
 SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
 NOTICE, WHEEL = "core/src/shard/notice.rs", "core/src/wheel/mod.rs"
@@ -48,7 +47,7 @@ NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/
 HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
 QUEUE = "core/src/dispatch/queue.rs"
 BLOCK = "core/src/entry/block.rs"
-PULSE, GATE, GENERATIONS = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs", "core/src/protocol/generations.rs"
+PULSE, GATE = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs"
 WATCH = "core/src/reaper/watch.rs"
 TWIN, CLOSABLE = "core/src/protocol/twin.rs", "core/src/protocol/closable.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
@@ -606,7 +605,7 @@ MUTANTS = {
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
-        "hand", [("core/src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+        "hand", [(LANES, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
         "freed", [(HAND, [NO_FENCE])]),
@@ -694,7 +693,7 @@ MUTANTS = {
                   ("                Ok(_) => return !head.is_null(),",
                    "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
     "an own list is emptied Relaxed": (
-        "hand", [("core/src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+        "hand", [(LANES, [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
         "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
@@ -912,7 +911,7 @@ MUTANTS = {
     # Crowds
     "the limit is looked at before it is counted": (
         "crowd",
-        [(LIMIT, [(
+        [(SHARED, [(
             "        self.pending\n"
             "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
             "                (n < self.most).then_some(n + 1)\n"
@@ -1302,13 +1301,13 @@ MUTANTS = {
         "keyed", [(GATE, [("        self.word.store(MAKING, Ordering::Relaxed);\n", "        self.word.store(OVER, Ordering::Relaxed);\n")])],
     ),
     "a ticket that came before it counted is not noted": (
-        "keyed", [(GENERATIONS, [("            self.early = self.early.max(generation);\n", "")])],
+        "keyed", [(GATE, [("            self.early = self.early.max(generation);\n", "")])],
     ),
     "a ticket counts although a later one does": (
-        "keyed", [(GENERATIONS, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
+        "keyed", [(GATE, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
     ),
     "any ticket is due": (
-        "keyed", [(GENERATIONS, [("        generation == self.current\n", "        generation >= self.current\n")])],
+        "keyed", [(GATE, [("        generation == self.current\n", "        generation >= self.current\n")])],
     ),
     # COUNTERS
     "a set of counters is handed back without Release": (
