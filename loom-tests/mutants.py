@@ -33,6 +33,7 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
+SYNC = "core/src/sync/mod.rs"
 STACK, LANES = "core/src/inbox/stack.rs", "core/src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "core/src/shard/mod.rs", "core/src/shard/bucket.rs", "core/src/shard/owner.rs"
 FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "core/src/shard/close.rs"
@@ -767,29 +768,20 @@ MUTANTS = {
     ),
     "the table of segments is not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
     "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap = ArmedHeap::default();\n", "        self.wheel.close();\n        owner.heap = ArmedHeap::default();\n")])]),
-    "a segment is made by load and store": (
+    "what is made is published by load and store": (
         "stop",
-        [(WHEEL, [("        let done = segment.compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let other = segment.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            segment.store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+        [(SYNC, [("    if place.compare_exchange(::std::ptr::null_mut(), to, order, Ordering::Acquire).is_err() {",
+                  "    let is_first = place.load(Ordering::Acquire).is_null();\n    if is_first {\n        place.store(to, Ordering::Release);\n    }\n    if !is_first {")])],
     ),
-    "a segment is published without Release": (
+    "a segment or a table is published without Release": (
         "stop",
-        [(WHEEL, [("            made.cast::<B>(),\n            Ordering::AcqRel,", "            made.cast::<B>(),\n            Ordering::Acquire,")])],
+        [(SYNC, [("(made.cast::<T>(), Ordering::AcqRel)", "(made.cast::<T>(), Ordering::Acquire)")])],
     ),
     "only the first segment of a level is closed": (
         "stop", [(WHEEL, [("            for segment in self.table(at).unwrap_or_default() {", "            for segment in self.table(at).unwrap_or_default().iter().take(1) {")])],
     ),
     "a walk leaves a level's further segments out": (
         "stop", [(WHEEL, [("(begin..table.len() as u32).filter_map(", "(begin..table.len() as u32).take(1).filter_map(")])],
-    ),
-    "a table is made by load and store": (
-        "stop",
-        [(WHEEL, [("        let done = self.levels[usize::from(level) - 1].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let there = &self.levels[usize::from(level) - 1];\n        let other = there.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            there.store(made.cast::<AtomicPtr<B>>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
-    ),
-    "a table is published without Release": (
-        "stop",
-        [(WHEEL, [("            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,", "            made.cast::<AtomicPtr<B>>(),\n            Ordering::Acquire,")])],
     ),
     "a level that is not in use is not closed": (
         "stop",
@@ -1325,8 +1317,7 @@ MUTANTS = {
             "        let word = self.free.load(Ordering::Acquire);\n        self.free.store(pop(word)?, Ordering::Release);\n")])],
     ),
     "a segment of all_counters is published without Release": (
-        "counters", [(ALL_COUNTERS, [("            Ordering::AcqRel,\n            Ordering::Acquire,\n        );\n        if done.is_err()",
-                              "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        if done.is_err()")])],
+        "counters", [(SYNC, [("(made.cast::<T>(), Ordering::AcqRel)", "(made.cast::<T>(), Ordering::Acquire)")])],
     ),
     # SWEEP
     "the bell is rung before a sweep is asked for": (

@@ -18,7 +18,7 @@
 
 use std::ptr;
 
-use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering, publish_slice};
 
 use super::counters::{COUNTS, Count, Counters, PASSES};
 
@@ -172,19 +172,7 @@ impl AllCounters {
             next: AtomicU32::new(0),
         };
         let numbers = first_of(index)..first_of(index + 1);
-        let made = Box::into_raw(numbers.map(place).collect::<Box<[CounterSet]>>());
-        // ORDER(COUNTERS): AcqRel - Release publishes the sets; Acquire: if another thread was
-        // faster, its sets are visible to us.
-        let done = self.segments[index].compare_exchange(
-            ptr::null_mut(),
-            made.cast::<CounterSet>(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if done.is_err() {
-            // SAFETY: it came from `into_raw` and nobody else has seen it.
-            drop(unsafe { Box::from_raw(made) });
-        }
+        publish_slice(&self.segments[index], numbers.map(place).collect());
         self.segment(index).expect("one was just published")
     }
 
