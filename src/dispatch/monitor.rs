@@ -22,8 +22,8 @@ pub struct Monitor<S> {
     read: Arc<dyn Fn() -> S + Send + Sync>,
 }
 
-/// Defines the counters of a dispatcher, and how a monitor reads them as its stats: one by one, while
-/// others count.
+/// Defines the counters of a dispatcher, and how a monitor reads them as its stats: one by one,
+/// while others count.
 macro_rules! counts {
     ($Stats:ident { $($count:ident),+ }) => {
         #[derive(Default)]

@@ -74,7 +74,9 @@ impl Clerk {
             "/snapshot.json" => engine.snapshot().map(|it| Reply::json(&it)),
             "/overdue.json" => engine.overdue().map(|it| Reply::json(&it)),
             "/lateness.json" => engine.latenesses().map(|all| {
-                let line = |(at_most, timers)| json!({ "at_most_ns": saturating_ns(at_most), "timers": timers });
+                let line = |(at_most, timers)| {
+                    json!({ "at_most_ns": saturating_ns(at_most), "timers": timers })
+                };
                 Reply::json(&Vec::from_iter(all.into_iter().map(line)))
             }),
             "/callers.json" => engine.callers().map(|it| Reply::json(&told(it))),
@@ -133,10 +135,12 @@ impl Reply {
 
 /// The callers that schedule timers, those with the most samples first.
 fn told(noted: Noted) -> Value {
-    let mut callers = Vec::from_iter(noted.samples);
-    callers.sort_by_key(|&(_, samples)| Reverse(samples));
-    let told = |((file, line, column), samples)| json!({ "file": file, "line": line, "column": column, "samples": samples });
-    let callers = Vec::from_iter(callers.into_iter().map(told));
+    let mut samples = Vec::from_iter(noted.samples);
+    samples.sort_by_key(|&(_, samples)| Reverse(samples));
+    let mut callers = Vec::new();
+    for ((file, line, column), samples) in samples {
+        callers.push(json!({ "file": file, "line": line, "column": column, "samples": samples }));
+    }
     json!({ "sampled": noted.goes_on, "every": EVERY, "callers": callers, "others": noted.others })
 }
 

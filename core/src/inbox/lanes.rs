@@ -5,8 +5,8 @@
 //! price of nothing: the heads share the cache line that a push needs anyway.
 //!
 //! A reaper re-files entries for itself: it both pushes and takes them. So the lists for these need
-//! no CAS. A CAS is most of the cost of a push, and would keep the processor from going ahead to the
-//! next node while it waits for this one.
+//! no CAS. A CAS is most of the cost of a push, and would keep the processor from going ahead to
+//! the next node while it waits for this one.
 //!
 //! *Owner*: anyone pushes on [`Lanes`]; one role takes, and pushes on [`OwnLanes`]; anyone reads,
 //! under a guard.
