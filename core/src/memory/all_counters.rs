@@ -215,11 +215,6 @@ impl AllCounters {
         self.sums().pending()
     }
 
-    /// As [`Sums::scheduled`].
-    pub fn scheduled(&self) -> u64 {
-        self.sums().scheduled()
-    }
-
     /// As [`Sums::dead`].
     pub fn dead(&self) -> u64 {
         self.sums().dead()
@@ -338,7 +333,7 @@ mod tests {
         let third = all_counters.claim();
         assert!(Arc::ptr_eq(&first, &third));
         third.add(Count::Seated, 2);
-        assert_eq!(all_counters.scheduled(), 5);
+        assert_eq!(all_counters.sums().scheduled(), 5);
         assert_eq!(all_counters.pending(), 4);
         let sums = all_counters.sums();
         assert_eq!((sums.scheduled(), sums.pending(), sums.get(Count::Cancelled)), (5, 4, 1));
