@@ -20,11 +20,8 @@ for command in sh cc ar as ld pkg-config meson ninja python3; do
     ln -s "$(command -v "$command")" "$out/bin/$command"
 done
 cp -r capi/examples "$out/examples"
-readme() {
-    sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" capi/README.md
-}
 mkdir "$out/readme"
-sed -n '/^```c$/,/^```$/{/^```/d;p}' capi/README.md >"$out/readme/example.c"
+readme c >"$out/readme/example.c"
 readme meson >"$out/readme/meson.build"
 for project in examples readme; do
     timeout "$LIMIT" env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig" LC_ALL=C.UTF-8 \
