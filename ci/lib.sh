@@ -50,8 +50,11 @@ has_command() {
         apt-get install -y -qq --no-remove --no-install-recommends "$@"' sh "${@:2}" >/dev/null
 }
 
+# Or else the script ends here, and passes: what it could not look at is left out.
 need_command() {
-    has_command "$@" || fail "$1 is missing, and ${*:2} could not be installed"
+    has_command "$@" && return
+    leave_out "$(basename "$0" .sh), from here on: $1 is missing, and ${*:2} could not be installed"
+    exit 0
 }
 
 # need_cargo_tool CRATE VERSION [OPTION..]: the cargo subcommand of that crate is there, in whatever
@@ -59,7 +62,9 @@ need_command() {
 need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 && return
     echo "installing $1 $2"
-    cargo install --locked --debug --version "$2" "$1" "${@:3}" || fail "$1 could not be installed"
+    cargo install --locked --debug --version "$2" "$1" "${@:3}" && return
+    leave_out "$(basename "$0" .sh), from here on: $1 could not be installed"
+    exit 0
 }
 
 need_nextest() {
@@ -71,7 +76,7 @@ need_nextest() {
 some_tests() {
     local log
     log=$(mktemp)
-    "$@" 2>&1 | tee "$log"
+    "$@" 2>&1 | tee "$log" || fail "a test failed: $*"
     grep -qE '^test result: ok\. [1-9]' "$log" || fail "no test ran: $*"
     rm "$log"
 }

@@ -70,11 +70,11 @@ fi
 echo "passed: Debian's packages"
 
 # Conan, in an environment of its own.
+need_command cmake cmake
 if python3 -m venv "$out/venv" && "$out/venv/bin/pip" install --quiet conan; then
     export CONAN_HOME=$out/conan
     conan=$out/venv/bin/conan
     {
-        need_command cmake cmake
         "$conan" profile detect
         for shared in False True; do
             CARGO_TARGET_DIR=$PWD/target "$conan" create capi/packaging/conan -s build_type=Debug \
@@ -89,7 +89,6 @@ fi
 
 # vcpkg's port: its JSON, and its code with vcpkg's functions replaced.
 python3 -m json.tool capi/packaging/vcpkg/tickless/vcpkg.json >/dev/null
-need_command cmake cmake
 cat >"$out/port.cmake" <<'EOF'
 foreach(name add_to_path execute_required_process cmake_config_fixup fixup_pkgconfig install_copyright)
     function(vcpkg_${name})
