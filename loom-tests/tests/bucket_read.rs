@@ -65,12 +65,12 @@ fn reuse_under_a_reader(bound: usize, by_another: bool) {
 
 #[test]
 fn a_reader_may_stand_on_an_entry_that_is_reused() {
-    reuse_under_a_reader(2, false);
+    reuse_under_a_reader(3, false);
 }
 
 #[test]
 fn a_reader_may_follow_a_link_that_is_being_written() {
-    reuse_under_a_reader(1, true);
+    reuse_under_a_reader(2, true);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
 /// it. (A stop takes entries by the same steps as a turn.)
 #[test]
 fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
-    check(1, || {
+    check(2, || {
         let freed_from = World::new(wheel(2, 1));
         let read_in = World::beside(&freed_from);
         let [mut hand, mut producer] = [Hand::new(&freed_from), Hand::new(&read_in)];
@@ -220,7 +220,7 @@ fn a_reader_finds_what_is_in_hand_though_what_it_stands_on_is_used_again() {
 /// A bucket holds two rounds; the first fires, and the second is put aside for its opening.
 #[test]
 fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
-    check(1, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         // On one lane: what is put aside is behind what fires.
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
