@@ -56,7 +56,7 @@ fn end(world: &World, mut hand: Hand, before: Option<Timer>, now: u64) {
 
 #[test]
 fn a_bucket_opens_while_an_entry_is_cut_out_of_it() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [_one, _two, hand], before, ids } = littered(2, [1, 0], None);
         let helper = help(&world);
         world.turn(1);
@@ -83,7 +83,7 @@ fn an_entry_is_cut_out_of_a_bucket_while_that_opens() {
 /// The link of the entry before is written anew.
 #[test]
 fn what_comes_before_is_filed_elsewhere_while_an_entry_is_cut() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [_one, _two, mut hand], mut before, ids } =
             littered(4, [1, 0], None);
         assert!(hand.reset(&mut before, 2, 0));
@@ -120,7 +120,7 @@ fn what_comes_before_is_moved_while_an_entry_is_cut() {
 /// The bucket opens, is filled for its next round, and opens again.
 #[test]
 fn a_bucket_opens_twice_while_an_entry_is_cut_out_of_it() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [mut one, mut two, hand], before, ids } =
             littered(2, [1, 0], None);
         let helper = help(&world);
@@ -199,7 +199,7 @@ fn a_reader_sees_nothing_of_a_cut_beside_an_opening() {
 
 #[test]
 fn a_shard_is_stopped_while_an_entry_is_cut() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [_one, _two, mut hand], before, ids } =
             littered(2, [1, 0], None);
         let helper = help(&world);
@@ -257,7 +257,7 @@ fn two_help_while_a_bucket_opens() {
 /// The owner sweeps where the helper has paused, and opens what was swept.
 #[test]
 fn a_helper_and_the_owner_take_turns() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [_one, _two, hand], before, ids } = littered(4, [2, 0], None);
         let helper = help(&world);
         world.turn(1);
@@ -271,7 +271,7 @@ fn a_helper_and_the_owner_take_turns() {
 /// The dead entry comes first in a list that the owner pushes on, and then another before it.
 #[test]
 fn who_helps_leaves_the_first_of_the_owners_own_list() {
-    check(2, || {
+    check(1, || {
         let world = World::with(wheel(4, 1), Bell::None, 0);
         world.make_levels();
         let [mut one, mut two] = [(); 2].map(|()| Hand::new(&world));
