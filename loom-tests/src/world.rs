@@ -77,7 +77,7 @@ impl World {
         // SAFETY: as in `with`.
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
         let doorbell = Arc::new(Doorbell::for_shards(2, bell));
-        let group = Arc::new(Group::new(doorbell, 2, Arc::new(StuckThreads::of(3))));
+        let group = Arc::new(Group::new(0, 0..2, doorbell, Arc::new(StuckThreads::of(3))));
         [0, 1].map(|place| {
             let world = World::in_group(geometry, shared.clone(), &group, place, hand.clone());
             world.make_levels();
@@ -143,7 +143,8 @@ impl World {
     }
 
     fn build(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
-        let group = Arc::new(Group::new(Arc::new(doorbell), 1, Arc::new(StuckThreads::of(2))));
+        let group =
+            Arc::new(Group::new(0, 0..1, Arc::new(doorbell), Arc::new(StuckThreads::of(2))));
         World::in_group(geometry, shared, &group, 0, ManualClock::new())
     }
 

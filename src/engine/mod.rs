@@ -6,8 +6,8 @@
 //!   time of a timer as callers give it.
 //! - `ambient` is the engine of code that names none: entered, the thread's, the process's.
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
-//! - `threads` and `spin` have the settings for the engine's threads; `crew` has the threads;
-//!   `station` is how one of them reaches the shards that it serves, and `watching` is the watcher.
+//! - `threads` and `spin` have the settings for the engine's threads; `crew` has the threads, and
+//!   `watching` is what one of them does who watches the others.
 //! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
 //!   clocks by hand; `stopping` ends an engine.
 //! - `remote` is a weak engine id; `deadline` is when a sleep is due.
@@ -32,7 +32,6 @@ mod limits;
 mod observe;
 mod remote;
 mod spin;
-mod station;
 mod stopping;
 mod thread_cache;
 mod threads;

@@ -33,7 +33,7 @@ pub use observer::{Observation, Observer};
 pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
 pub use stuck::{OnStuck, StuckTask, StuckThreads};
-pub use thread::{Begin, Serve, serve};
+pub use thread::{Serve, Server};
 pub use turn::{Reaper, Report};
 pub use watch::{Found, NEVER_NS, Watch, again_after_ns};
 

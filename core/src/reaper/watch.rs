@@ -183,19 +183,26 @@ impl Watch {
         self.next.is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Ends the watcher's sleep. Returns `false` if there is none yet: it looks before it sleeps.
+    /// A thread that has lost its shard is back from its task: the watcher may take over again.
+    pub(super) fn came_back(&self) {
+        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`: a watcher that does not
+        // see that the thread is back is called.
+        fence(Ordering::SeqCst);
+        self.call();
+    }
+
+    /// Ends the watcher's sleep. A thread that has yet to become the watcher looks before it sleeps.
     /// The caller has fenced after what it calls for.
     #[cold]
-    pub fn call(&self) -> bool {
+    pub fn call(&self) {
+        // (A ring is kept for the next sleep, whichever watcher it is.)
+        if let Some(alarm) = &self.alarm {
+            return alarm.ring();
+        }
         // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
         // with the Release in `begin`: the thread is in its place.
         let thread = self.threads.get(self.watcher.load(Ordering::Acquire)).and_then(OnceLock::get);
-        match &self.alarm {
-            // (A ring is kept for the next sleep, whichever watcher it is.)
-            Some(alarm) => alarm.ring(),
-            None => thread.iter().for_each(|thread| thread.unpark()),
-        }
-        thread.is_some()
+        thread.iter().for_each(|thread| thread.unpark());
     }
 
     /// The watcher sleeps until called, until the alarm goes off or until `timeout` has passed.
