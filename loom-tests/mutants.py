@@ -504,8 +504,8 @@ MUTANTS = {
         "takeover", [(IN_HAND, [("        *taken_from = Some(seen.0 & CLAIMED);\n", "")])]),
     "nobody counts who is left over": ("takeover", [(ENDING, [("        end.roles += 1;\n", "        end.roles += 0;\n")])]),
     "who is left over is counted late": (
-        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = role.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
-                                "        let in_hand = role.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
+        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = word.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
+                                "        let in_hand = word.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
     "who was taken over gives the role back": (
         "takeover", [(ENDING, [("        if in_hand.is_taken_over() {\n            return self.ending.role_ended(Payloads::new());\n        }\n",
                                 "        if in_hand.is_taken_over() {\n            self.ending.role_ended(Payloads::new());\n        }\n")])]),
@@ -517,24 +517,24 @@ MUTANTS = {
         "takeover", [(WATCH, [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n",
                                                "        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n")])]),
     "a watch is not fenced": (
-        "takeover", [(WATCH, [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
-                                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                                               "        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
     "a watcher leaves the mark of the alarm": (
-        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns",
-                               "        self.next.at_ns.store(looks_at_ns")])]),
+        "takeover", [(WATCH, [("        self.alarm_ns.store(0, Ordering::Relaxed);\n        self.at_ns.store(looks_at_ns",
+                               "        self.at_ns.store(looks_at_ns")])]),
     "a watcher takes the mark off after its fence": (
-        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
-                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.next.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("        self.alarm_ns.store(0, Ordering::Relaxed);\n        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                               "        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
     "an alarm is marked and not set": (
         "takeover", [(WATCH, [("            alarm.set(Some(latest_ns));\n", "")])]),
     "an alarm is marked after it was set": (
-        "takeover", [(WATCH, [("            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
-                               "            alarm.set(Some(latest_ns));\n            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("            self.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
+                               "            alarm.set(Some(latest_ns));\n            self.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
     "an alarm that is taken back keeps its mark": (
-        "takeover", [(WATCH, [("            self.next.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
+        "takeover", [(WATCH, [("            self.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
                                "            alarm.set(None);\n")])]),
     "a leader does not look for the mark": (
-        "takeover", [(WATCH, [("self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
+        "takeover", [(WATCH, [("self.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
 
     # LEAD
     "the lead is lent without a release": (

@@ -2,7 +2,7 @@
 
 use tickless_core::dispatch::Batch;
 use tickless_core::dispatch::InHand;
-use tickless_core::reaper::{self, Group, Reaper, Report, Serve, Spin, Turns, Watch};
+use tickless_core::reaper::{self, Group, Reaper, Report, Role, Serve, Spin, Watch};
 use tickless_core::sync::{AtomicBool, Counter, Ordering};
 use tickless_core::time::Clock;
 use tickless_core::time::Scale;
@@ -61,7 +61,7 @@ impl<'a> Server<'a> {
     }
 
     /// Serves in the role of shard `index`, which the thread has got from another one.
-    pub fn succeed(&self, index: usize, role: Turns<'a, Payload, Handler>, leads: bool) {
+    pub fn succeed(&self, index: usize, role: Role<'a, Payload, Handler>, leads: bool) {
         let server = reaper::Server::new(self, self.group(), self.number, Spin::NEVER);
         server.succeed(index, role, leads);
     }
@@ -90,7 +90,7 @@ impl<'a> Server<'a> {
 impl Serve for Server<'_> {
     type Payload = Payload;
     type Role<'r>
-        = Turns<'r, Payload, Handler>
+        = Role<'r, Payload, Handler>
     where
         Self: 'r;
 
@@ -112,14 +112,14 @@ impl Serve for Server<'_> {
         is_done || self.worlds[0].ending.is_stopping()
     }
 
-    fn take(&self, shard: usize) -> Option<Turns<'_, Payload, Handler>> {
+    fn take(&self, shard: usize) -> Option<Role<'_, Payload, Handler>> {
         self.worlds[shard].ending.try_take(0)
     }
 
     fn run<R>(
         &self,
         shard: usize,
-        role: &mut Turns<'_, Payload, Handler>,
+        role: &mut Role<'_, Payload, Handler>,
         f: impl FnOnce(&Reaper<'_, Payload>, &mut InHand<Payload>) -> R,
     ) -> R {
         let world = self.worlds[shard];

@@ -9,7 +9,7 @@ use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::doorbell::{Bell, Doorbell, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
-use tickless_core::reaper::{Ending, Group, Reaper, Report, Spin, StuckThreads, Turns};
+use tickless_core::reaper::{Ending, Group, Reaper, Report, Role, Spin, StuckThreads};
 use tickless_core::shard::Shard;
 use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
@@ -347,7 +347,7 @@ impl World {
     /// What the holder of a role has in hand; its handler is there as long as that.
     pub(crate) fn in_hand<'a>(
         &self,
-        role: &'a mut Turns<'_, Payload, Handler>,
+        role: &'a mut Role<'_, Payload, Handler>,
     ) -> &'a mut InHand<Payload> {
         let (handler, in_hand) = role.parts();
         // ORDER: Relaxed - no turn is under way when it is dropped.

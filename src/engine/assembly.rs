@@ -10,7 +10,7 @@ use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, OnceLock, thread};
+use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
@@ -146,7 +146,7 @@ impl Builder {
         let shared =
             shared.with_few(self.exact_below).with_share(self.share).with_exempt(is_exempt);
         let threads = self.threads(plan);
-        let watch = self.watch(plan, &threads);
+        let watch = self.watch(plan, &threads).map(CachePadded::new);
         let stuck = Arc::new(StuckThreads::of(threads.len()));
         let listener = threads.is_empty().then(|| Arc::new(Listener::new(count)));
         let now = scale.floor(clock.now_ns());

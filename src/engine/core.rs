@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
 use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
-use crate::reaper::{Ending, Group, Observer, Reaper, StuckTask, StuckThreads, Turns, Watch};
+use crate::reaper::{self, Ending, Group, Observer, Reaper, StuckTask, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering};
+use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 #[cfg(feature = "inspect")]
@@ -26,7 +26,7 @@ pub(super) struct Owned<T> {
 }
 
 /// A shard's role, held by the thread that runs turns of the shard.
-pub(super) type Role<'a, T> = Turns<'a, T, Owned<T>>;
+pub(super) type Role<'a, T> = reaper::Role<'a, T, Owned<T>>;
 
 /// The shards of an engine, and the state around them.
 pub(super) struct Core<T> {
@@ -47,7 +47,7 @@ pub(super) struct Core<T> {
     #[cfg(feature = "inspect")]
     pub(super) callers: Callers,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
     /// The groups of the shards.
@@ -203,7 +203,7 @@ impl<T> Core<T> {
             scale: self.scale,
             observer: &self.observers[index],
             stopping: self.ending.flag(),
-            watch: self.watch.as_ref(),
+            watch: self.watch.as_deref(),
             leads: false,
         };
         (reaper, in_hand)

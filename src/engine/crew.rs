@@ -128,7 +128,7 @@ impl<T: Send + 'static> Crew<T> {
         // that the engine is stopping.
         drop(self.lock());
         self.changed.notify_all();
-        self.core.watch.iter().for_each(Watch::call);
+        self.core.watch.iter().for_each(|watch| watch.call());
     }
 
     /// Whether it has ended, or is about to.
@@ -279,7 +279,7 @@ impl<T: Send + 'static> Serve for Member<T> {
     }
 
     fn watch(&self) -> Option<&Watch> {
-        self.crew.core.watch.as_ref()
+        self.crew.core.watch.as_deref()
     }
 
     fn is_stopping(&self) -> bool {
