@@ -17,8 +17,9 @@ use super::core::{Core, Owned};
 use super::crew::{Crew, Settings};
 use super::deadline::start_after_origin_ns;
 use super::limits::is_exempt;
+use super::registry::ENGINES;
 use super::stopping::Inner;
-use super::thread_cache::{self, ENGINES};
+use super::thread_cache::new_number;
 use super::{Builder, Driver, Engine};
 
 /// The numbers that a core is built by, from settings that were checked.
@@ -89,7 +90,7 @@ impl Builder {
         handler: Box<dyn Handler<T>>,
     ) -> Result<Engine<T>, BuildError> {
         let plan = self.plan()?;
-        let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
+        let number = new_number().ok_or(BuildError::TooManyEngines)?;
         asymmetric::prepare();
         let core = Arc::new(self.core(&plan, number, handler)?);
         ENGINES.enter(number, &core);

@@ -15,7 +15,7 @@ use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 #[cfg(feature = "inspect")]
 use super::callers::Callers;
-use super::thread_cache::{self, ENGINES};
+use super::registry::{self, ENGINES};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
 /// handler may wait for threads of its own, whose tasks may wait for the engine.
@@ -85,7 +85,7 @@ impl<T> Core<T> {
 
     /// Whether the engine belongs to a process that this one was forked from.
     pub(super) fn is_inherited(&self) -> bool {
-        thread_cache::is_inherited(self.id())
+        registry::is_inherited(self.id())
     }
 
     /// Returns the shard for a thread that begins to use the engine: round robin.
@@ -159,7 +159,7 @@ impl<T> Core<T> {
     pub(super) fn stop(&self) -> Vec<T> {
         let is_first = self.ending.begin();
         let pending = self.ending.close(is_first, &self.shards, &self.shared);
-        thread_cache::count_stop();
+        registry::count_stop();
         for observer in &*self.observers {
             // Nothing that is still due will be handed over.
             observer.caught_up(self.clock.now_ns());

@@ -12,7 +12,7 @@
 //!   clocks by hand; `stopping` ends an engine.
 //! - `remote` is a weak engine id; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
-//! - `thread_cache` is what a thread keeps of each engine.
+//! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by its number.
 //! - `callers` samples who schedules, for an inspector.
 //! - `observe` has statistics, snapshots and metrics.
 
@@ -30,6 +30,7 @@ mod facade;
 mod handle;
 mod limits;
 mod observe;
+mod registry;
 mod remote;
 mod spin;
 mod stopping;
@@ -58,8 +59,8 @@ pub(crate) use observe::Window;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
+pub(crate) use registry::Registry;
 pub(crate) use remote::{Computed, EngineRef};
 pub use stopping::Stopped;
-pub(crate) use thread_cache::Registry;
 pub use waitable::Waitable;
 pub use when::When;

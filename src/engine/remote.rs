@@ -15,7 +15,8 @@ use crate::time::{Clock, Scale, Tick};
 #[cfg(feature = "test-util")]
 use super::core::Core;
 use super::deadline::Deadline;
-use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
+use super::registry::is_inherited;
+use super::thread_cache::{self, Lent, ThreadCache};
 use super::when::Start;
 use super::{Engine, Handle, When};
 
