@@ -2,7 +2,7 @@
 
 use tickless_core::dispatch::Batch;
 use tickless_core::dispatch::InHand;
-use tickless_core::reaper::{self, Group, Reaper, Report, Role, Serve, Spin, Watch};
+use tickless_core::reaper::{self, Group, Report, Role, Serve, Spin, TurnContext, Watch};
 use tickless_core::sync::{AtomicBool, Counter, Ordering};
 use tickless_core::time::Clock;
 use tickless_core::time::Scale;
@@ -120,11 +120,11 @@ impl Serve for Server<'_> {
         &self,
         shard: usize,
         role: &mut Role<'_, Payload, Handler>,
-        f: impl FnOnce(&Reaper<'_, Payload>, &mut InHand<Payload>) -> R,
+        f: impl FnOnce(&TurnContext<'_, Payload>, &mut InHand<Payload>) -> R,
     ) -> R {
         let world = self.worlds[shard];
         let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
-        f(&world.reaper(&handler), world.in_hand(role))
+        f(&world.turn_context(&handler), world.in_hand(role))
     }
 
     fn find_leader(&self, _: usize) -> bool {
@@ -140,6 +140,6 @@ impl World {
     pub fn look_ahead(&self) -> Option<Report> {
         let mut role = self.ending.try_take(0)?;
         let handler = |_: Batch<'_, Payload>| unreachable!("nothing is handed over");
-        self.reaper(&handler).look_ahead(self.in_hand(&mut role))
+        self.turn_context(&handler).look_ahead(self.in_hand(&mut role))
     }
 }

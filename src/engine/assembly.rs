@@ -155,9 +155,9 @@ impl Builder {
         for (number, range) in plan.groups.iter().cloned().enumerate() {
             let bell = self.bell(clock, &threads, &listener, number)?;
             let doorbell = Arc::new(Doorbell::for_shards(range.len(), bell));
-            shards.extend(range.clone().enumerate().map(|(place, i)| {
+            shards.extend(range.clone().enumerate().map(|(index, i)| {
                 let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
-                shard.in_place(place)
+                shard.with_group_index(index)
             }));
             groups.push(Group::new(number, range, doorbell, stuck.clone()));
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
 use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
-use crate::reaper::{self, Ending, Group, Observer, Reaper, StuckTask, StuckThreads, Watch};
+use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
@@ -187,15 +187,16 @@ impl<T> Core<T> {
         self.shared.dismantle();
     }
 
-    /// Returns the reaper of shard `index`, for the holder of its role, and what it has in hand.
+    /// Returns the context for turns of shard `index`, for the holder of its role, and what it has in
+    /// hand.
     #[inline]
-    pub(super) fn reaper<'a>(
+    pub(super) fn turn_context<'a>(
         &'a self,
         index: usize,
         role: &'a mut Role<'_, T>,
-    ) -> (Reaper<'a, T>, &'a mut InHand<T>) {
+    ) -> (TurnContext<'a, T>, &'a mut InHand<T>) {
         let (handler, in_hand) = role.parts();
-        let reaper = Reaper {
+        let context = TurnContext {
             shard: &self.shards[index],
             shared: &self.shared,
             handler: handler.handler.as_deref().expect("it is there until it is dropped"),
@@ -206,7 +207,7 @@ impl<T> Core<T> {
             watch: self.watch.as_deref(),
             leads: false,
         };
-        (reaper, in_hand)
+        (context, in_hand)
     }
 }
 

@@ -29,7 +29,7 @@ use std::mem;
 
 use crate::dispatch::{InHand, Progress, contained, work_to_the_end_for};
 use crate::os::{Cpus, block_signals};
-use crate::reaper::{Reaper, Serve, Server, Spin, StuckTask, Watch};
+use crate::reaper::{Serve, Server, Spin, StuckTask, TurnContext, Watch};
 use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
 use crate::time::{Clock, Scale};
 
@@ -294,10 +294,10 @@ impl<T: Send + 'static> Serve for Member<T> {
         &self,
         shard: usize,
         role: &mut Role<'_, T>,
-        f: impl FnOnce(&Reaper<'_, T>, &mut InHand<T>) -> R,
+        f: impl FnOnce(&TurnContext<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
-        let (reaper, in_hand) = self.crew.core.reaper(shard, role);
-        f(&reaper, in_hand)
+        let (context, in_hand) = self.crew.core.turn_context(shard, role);
+        f(&context, in_hand)
     }
 
     fn find_leader(&self, group: usize) -> bool {

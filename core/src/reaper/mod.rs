@@ -9,7 +9,6 @@
 
 mod ahead;
 mod ending;
-mod events;
 mod group;
 mod handover;
 #[cfg(feature = "serde")]
@@ -22,6 +21,7 @@ mod role;
 pub mod spin;
 pub mod stuck;
 mod thread;
+mod tracing_events;
 mod turn;
 mod watch;
 
@@ -34,5 +34,5 @@ pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
 pub use stuck::{Found, OnStuck, StuckTask, StuckThreads, again_after_ns};
 pub use thread::{Serve, Server};
-pub use turn::{Reaper, Report};
+pub use turn::{Report, TurnContext};
 pub use watch::{NEVER_NS, Watch};

@@ -21,7 +21,7 @@ use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
 
 use super::spin::Wait;
-use super::{Group, NEVER_NS, Reaper, Report, Spin, Watch};
+use super::{Group, NEVER_NS, Report, Spin, TurnContext, Watch};
 
 /// The bounds of the leader's patience, which is half a tick otherwise. Passing the lead on takes
 /// some ten microseconds.
@@ -53,12 +53,12 @@ pub trait Serve {
     /// Takes the role of a shard. `None`: another thread has it, or the engine is stopping.
     fn take(&self, shard: usize) -> Option<Self::Role<'_>>;
 
-    /// Calls `f` with the reaper of a shard, whose role is `role`, and what it has in hand.
+    /// Calls `f` with the context for turns of a shard, whose role is `role`, and what it has in hand.
     fn run<R>(
         &self,
         shard: usize,
         role: &mut Self::Role<'_>,
-        f: impl FnOnce(&Reaper<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
+        f: impl FnOnce(&TurnContext<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
     ) -> R;
 
     /// Makes another thread lead a group. The caller has given the lead up. `false`: there is no
@@ -110,7 +110,7 @@ impl<'a, E: Serve> Server<'a, E> {
             // The rest of the batch may have the same kind of task.
             self.pass_lead_on();
         }
-        self.engine.run(self.group.shard(index), &mut role, |reaper, _| reaper.succeed());
+        self.engine.run(self.group.shard(index), &mut role, |context, _| context.succeed());
         // What was in hand is handed over whatever happens meanwhile.
         self.turn(index, role, self.engine.clock().now_ns());
         self.serve();
@@ -195,8 +195,8 @@ impl<'a, E: Serve> Server<'a, E> {
         }
         let woken = mem::take(&mut self.woken);
         group.begin(index, self.number);
-        let report = engine.run(group.shard(index), &mut role, |reaper, in_hand| {
-            turns(&Reaper { leads, ..*reaper }, in_hand, woken)
+        let report = engine.run(group.shard(index), &mut role, |context, in_hand| {
+            turns(&TurnContext { leads, ..*context }, in_hand, woken)
         });
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
@@ -279,13 +279,13 @@ debug! { impl[E] Server['_, E] { number, leads } }
 
 /// Runs a turn. A thread that does not lead runs further ones while the shard has more to do at
 /// once; one that leads has to look after the other shards.
-fn turns<T>(reaper: &Reaper<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
-    let now = || reaper.scale.floor(reaper.clock.now_ns());
-    let owner = reaper.lock();
+fn turns<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
+    let now = || context.scale.floor(context.clock.now_ns());
+    let owner = context.lock();
     owner.count(Count::WokeUp, woken);
-    let mut report = reaper.turn_of(owner, in_hand, now(), SHARE)?;
-    while !reaper.leads && report.busy && !report.taken_over && !reaper.is_stopping() {
-        report = reaper.turn_of(reaper.lock(), in_hand, now(), SHARE)?;
+    let mut report = context.turn_of(owner, in_hand, now(), SHARE)?;
+    while !context.leads && report.busy && !report.taken_over && !context.is_stopping() {
+        report = context.turn_of(context.lock(), in_hand, now(), SHARE)?;
     }
     Some(report)
 }
