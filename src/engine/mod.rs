@@ -12,7 +12,7 @@
 //!   clocks by hand; `stopping` ends an engine.
 //! - `engine_ref` is a weak engine id; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
-//! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by its number.
+//! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by number.
 //! - `callers` samples who schedules, for an inspector.
 //! - `observe` has statistics, snapshots and metrics.
 

@@ -53,7 +53,8 @@ pub trait Serve {
     /// Takes the role of a shard. `None`: another thread has it, or the engine is stopping.
     fn take(&self, shard: usize) -> Option<Self::Role<'_>>;
 
-    /// Calls `f` with the context for turns of a shard, whose role is `role`, and what it has in hand.
+    /// Calls `f` with the context for turns of a shard, whose role is `role`, and what that has in
+    /// hand.
     fn run<R>(
         &self,
         shard: usize,

@@ -159,8 +159,8 @@ impl Watch {
         self.call();
     }
 
-    /// Ends the watcher's sleep. A thread that has yet to become the watcher looks before it sleeps.
-    /// The caller has fenced after what it calls for.
+    /// Ends the watcher's sleep. A thread that is about to watch looks before it sleeps. The caller
+    /// has fenced after what it calls for.
     #[cold]
     pub fn call(&self) {
         // (A ring is kept for the next sleep, whichever watcher it is.)
