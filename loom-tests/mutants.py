@@ -61,8 +61,8 @@ IN_HAND = "core/src/dispatch/in_hand.rs"
 
 LEAD, GROUP = "core/src/reaper/lead.rs", "core/src/reaper/group.rs"
 
-LAST_LOOK = "if group.earliest() < next || self.is_called() {"
-IN_SPIN = "|| self.is_called());"
+LAST_LOOK = "if group.earliest() < next || is_called() {"
+IN_SPIN = "until_ns, is_called);"
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = ("ptr::null_mut(),\n                Ordering::AcqRel,", "ptr::null_mut(),\n                Ordering::{},")
 LOOK_BEFORE_TAKE = (
@@ -271,28 +271,28 @@ MUTANTS = {
     ),
     "no look at the notices before the sleep": (
         "doorbell",
-        [(THREAD, [(LAST_LOOK, "if group.earliest() < next || this.is_stopping() {")])],
+        [(THREAD, [(LAST_LOOK, "if group.earliest() < next || engine.is_stopping() {")])],
     ),
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(THREAD, [
             ("        group.doorbell().publish(next);\n",
-             "        let heard = self.is_called();\n        group.doorbell().publish(next);\n"),
-            (LAST_LOOK, "if group.earliest() < next || heard || this.is_stopping() {"),
+             "        let heard = is_called();\n        group.doorbell().publish(next);\n"),
+            (LAST_LOOK, "if group.earliest() < next || heard || engine.is_stopping() {"),
         ])],
     ),
     "the wake-up time is taken back after the turn": (
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (THREAD, [("        let has_worked = server.pass(now_ns);", "        let has_worked = server.pass(now_ns);\n        this.group().doorbell().retract();"),
+            (THREAD, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell().retract();"),
                       ("        group.doorbell().sleep(timeout, ends_ns);\n", "        group.doorbell().retract();\n        group.doorbell().sleep(timeout, ends_ns);\n")]),
         ],
     ),
     "a reaper in user space does not look who asks": (
-        "spin", [(THREAD, [(IN_SPIN, "|| this.is_stopping());")])]),
+        "spin", [(THREAD, [(IN_SPIN, "until_ns, || engine.is_stopping());")])]),
     "a reaper in user space looks for no stop": (
-        "spin", [(THREAD, [(IN_SPIN, "|| this.group().is_asked());")])]),
+        "spin", [(THREAD, [(IN_SPIN, "until_ns, || group.is_asked());")])]),
     "who posts a notice does not ask": (
         "doorbell", [(SHARD, [("        self.doorbell.ask(self.group_index);\n        if self.doorbell.ring_before(place.expiration) {",
                                "        if self.doorbell.ring_before(place.expiration) {")])]),
@@ -504,8 +504,8 @@ MUTANTS = {
         "takeover", [(IN_HAND, [("        *taken_from = Some(seen.0 & CLAIMED);\n", "")])]),
     "nobody counts who is left over": ("takeover", [(ENDING, [("        end.roles += 1;\n", "        end.roles += 0;\n")])]),
     "who is left over is counted late": (
-        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = role.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
-                                "        let in_hand = role.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
+        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = word.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
+                                "        let in_hand = word.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
     "who was taken over gives the role back": (
         "takeover", [(ENDING, [("        if in_hand.is_taken_over() {\n            return self.ending.role_ended(Payloads::new());\n        }\n",
                                 "        if in_hand.is_taken_over() {\n            self.ending.role_ended(Payloads::new());\n        }\n")])]),
@@ -517,24 +517,24 @@ MUTANTS = {
         "takeover", [(WATCH, [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n",
                                                "        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n")])]),
     "a watch is not fenced": (
-        "takeover", [(WATCH, [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
-                                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                                               "        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
     "a watcher leaves the mark of the alarm": (
-        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns",
-                               "        self.next.at_ns.store(looks_at_ns")])]),
+        "takeover", [(WATCH, [("        self.alarm_ns.store(0, Ordering::Relaxed);\n        self.at_ns.store(looks_at_ns",
+                               "        self.at_ns.store(looks_at_ns")])]),
     "a watcher takes the mark off after its fence": (
-        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
-                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.next.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("        self.alarm_ns.store(0, Ordering::Relaxed);\n        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                               "        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
     "an alarm is marked and not set": (
         "takeover", [(WATCH, [("            alarm.set(Some(latest_ns));\n", "")])]),
     "an alarm is marked after it was set": (
-        "takeover", [(WATCH, [("            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
-                               "            alarm.set(Some(latest_ns));\n            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("            self.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
+                               "            alarm.set(Some(latest_ns));\n            self.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
     "an alarm that is taken back keeps its mark": (
-        "takeover", [(WATCH, [("            self.next.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
+        "takeover", [(WATCH, [("            self.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
                                "            alarm.set(None);\n")])]),
     "a leader does not look for the mark": (
-        "takeover", [(WATCH, [("self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
+        "takeover", [(WATCH, [("self.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
 
     # LEAD
     "the lead is lent without a release": (
@@ -549,9 +549,9 @@ MUTANTS = {
     "who serves beside the leader does not ring for its shard": (
         "lead", [(GROUP, [("let is_hook = self.doorbell.ring_before(next);", "let is_hook = next == Tick::ZERO && false;")])]),
     "who serves beside the leader does not look once more": (
-        "lead", [(THREAD, [("    let mut slept_until = None;\n", "    if !server.leads {\n        return;\n    }\n    let mut slept_until = None;\n")])]),
+        "lead", [(THREAD, [("        let mut slept_until = None;\n", "        if !self.leads {\n            return;\n        }\n        let mut slept_until = None;\n")])]),
     "the leader does not look at the shards' times before it sleeps": (
-        "lead", [(THREAD, [(LAST_LOOK, "if self.is_called() {")])]),
+        "lead", [(THREAD, [(LAST_LOOK, "if is_called() {")])]),
     "who has taken the lead does not answer": (
         "lead", [(GROUP, [("        self.doorbell.move_to(number);\n", "        let _ = number;\n")])]),
 

@@ -9,7 +9,7 @@ use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::doorbell::{Bell, Doorbell, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
-use tickless_core::reaper::{Ending, Group, Report, Spin, StuckThreads, TurnContext, Turns};
+use tickless_core::reaper::{Ending, Group, Report, Role, Spin, StuckThreads, TurnContext};
 use tickless_core::shard::Shard;
 use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
@@ -77,7 +77,7 @@ impl World {
         // SAFETY: as in `with`.
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
         let doorbell = Arc::new(Doorbell::for_shards(2, bell));
-        let group = Arc::new(Group::new(doorbell, 2, Arc::new(StuckThreads::of(3))));
+        let group = Arc::new(Group::new(0, 0..2, doorbell, Arc::new(StuckThreads::of(3))));
         [0, 1].map(|index| {
             let world = World::in_group(geometry, shared.clone(), &group, index, hand.clone());
             world.make_levels();
@@ -143,7 +143,8 @@ impl World {
     }
 
     fn build(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
-        let group = Arc::new(Group::new(Arc::new(doorbell), 1, Arc::new(StuckThreads::of(2))));
+        let group =
+            Arc::new(Group::new(0, 0..1, Arc::new(doorbell), Arc::new(StuckThreads::of(2))));
         World::in_group(geometry, shared, &group, 0, ManualClock::new())
     }
 
@@ -346,7 +347,7 @@ impl World {
     /// What the holder of a role has in hand; its handler is there as long as that.
     pub(crate) fn in_hand<'a>(
         &self,
-        role: &'a mut Turns<'_, Payload, Handler>,
+        role: &'a mut Role<'_, Payload, Handler>,
     ) -> &'a mut InHand<Payload> {
         let (handler, in_hand) = role.parts();
         // ORDER: Relaxed - no turn is under way when it is dropped.

@@ -14,9 +14,9 @@ use crate::time::{Clock, Scale, Tick};
 
 #[cfg(feature = "test-util")]
 use super::core::Core;
-use super::crew::Crew;
 use super::deadline::Deadline;
-use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
+use super::registry::is_inherited;
+use super::thread_cache::{self, Lent, ThreadCache};
 use super::when::Start;
 use super::{Engine, Handle, When};
 
@@ -142,10 +142,7 @@ impl EngineRef {
 
     #[inline(never)]
     fn lacks_spares(self) -> bool {
-        self.lent().is_some_and(|cache| {
-            let lacks_spares = || cache.core.crew.as_ref().is_some_and(Crew::lacks_spares);
-            works_for(cache.core.party()) && lacks_spares()
-        })
+        self.lent().is_some_and(|cache| works_for(cache.core.party()) && cache.core.lacks_spares())
     }
 
     /// Returns the deadline of a sleep that is due `when`: never, if that is too far away to

@@ -22,6 +22,8 @@ use super::limits::is_exempt;
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
     pub(super) core: Arc<Core<T>>,
+    /// The threads, unless the caller drives the engine.
+    pub(super) crew: Option<Arc<Crew<T>>>,
     /// Whether a stopper gave up waiting for the engine's tasks.
     gave_up: AtomicBool,
 }
@@ -139,8 +141,15 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    pub(super) fn new(core: Arc<Core<T>>) -> Inner<T> {
-        Inner { core, gave_up: AtomicBool::new(false) }
+    pub(super) fn new(core: Arc<Core<T>>, crew: Option<Arc<Crew<T>>>) -> Inner<T> {
+        Inner { core, crew, gave_up: AtomicBool::new(false) }
+    }
+
+    /// Stops without waiting, and returns what was pending.
+    fn begin(&self) -> Vec<T> {
+        let pending = self.core.stop();
+        self.crew.iter().for_each(|crew| crew.end());
+        pending
     }
 
     fn stop(&self, deadline: Option<Instant>) -> Result<Stopped<T>, StopError> {
@@ -151,7 +160,7 @@ impl<T: Send + 'static> Inner<T> {
             return Err(StopError::InsideTask);
         }
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
-        let mut returned = end_sleeps(self.core.stop());
+        let mut returned = end_sleeps(self.begin());
         let is_over = self.wait(deadline);
         returned.append(&mut end_sleeps(self.core.ending.claim()));
         let running = if is_over { 0 } else { self.core.ending.roles_left() };
@@ -178,7 +187,7 @@ impl<T: Send + 'static> Inner<T> {
     /// thread-locals. The calling thread is none of them, since those work for the engine to the
     /// end. Only one of several stoppers joins.
     fn join(&self) {
-        for thread in self.core.crew.iter().flat_map(Crew::take_handles) {
+        for thread in self.crew.iter().flat_map(|crew| crew.take_handles()) {
             thread.join().expect("a reaper does not panic");
         }
     }
@@ -198,13 +207,13 @@ impl<T: Send + 'static> Drop for Inner<T> {
             // The engine belongs to another process. Its threads do not exist here, so they can be
             // neither joined nor detached; its locks may be held, and its lists may be
             // half-changed.
-            return mem::forget(self.core.clone());
+            return mem::forget((self.core.clone(), self.crew.clone()));
         }
         // ORDER: Relaxed - as in `wait`.
         let gave_up = self.gave_up.load(Ordering::Relaxed);
         let waiting = if gave_up { None } else { wait_for(self.core.party()) };
         // Before it waits for running tasks: one of them may wait for what is dropped here.
-        drop_each(self.core.stop());
+        drop_each(self.begin());
         if waiting.is_some() {
             self.wait(None);
         }

@@ -34,13 +34,13 @@ use crate::sync::{
 use crate::time::Clock;
 
 use super::Found;
-use super::role::Role;
+use super::role::RoleWord;
 
 /// The state that decides how an engine with payloads `T` and a handler `H` ends.
 pub struct Ending<T, H> {
     stopping: AtomicBool,
     /// On lines of their own: each turn takes a role and gives it back.
-    roles: Box<[CachePadded<Role<T>>]>,
+    roles: Box<[CachePadded<RoleWord<T>>]>,
     /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
     end: Mutex<End<T>>,
@@ -61,9 +61,9 @@ struct End<T> {
 
 /// A held role. Dropping it frees the role for the next thread. If the engine is stopping, dropping
 /// it ends the role. If another thread has taken the role over, dropping it does neither.
-pub struct Turns<'a, T, H> {
+pub struct Role<'a, T, H> {
     ending: &'a Ending<T, H>,
-    role: &'a Role<T>,
+    word: &'a RoleWord<T>,
     /// `None` while it is dropped.
     in_hand: Option<InHand<T>>,
 }
@@ -81,7 +81,7 @@ impl<T, H> Ending<T, H> {
         let end = End { roles: shards, left: Vec::new(), is_abandoned: false, is_over: false };
         Ending {
             stopping: AtomicBool::new(false),
-            roles: (0..shards).map(|_| CachePadded::new(Role::new())).collect(),
+            roles: (0..shards).map(|_| CachePadded::new(RoleWord::new())).collect(),
             handler: UnsafeCell::new(Some(handler)),
             end: Mutex::new(end),
             over: Condvar::new(),
@@ -109,21 +109,21 @@ impl<T, H> Ending<T, H> {
 
     /// Takes the role of `shard`; waits while another thread holds it. Returns `None` if the engine
     /// is stopping.
-    pub fn take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
-        let role = &self.roles[shard];
+    pub fn take(&self, shard: usize) -> Option<Role<'_, T, H>> {
+        let word = &self.roles[shard];
         if self.is_stopping() {
             return None;
         }
-        Some(Turns { ending: self, role, in_hand: Some(role.take()?) })
+        Some(Role { ending: self, word, in_hand: Some(word.take()?) })
     }
 
     /// As [`Ending::take`], but does not wait: `None` as well if another thread holds the role.
-    pub fn try_take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
-        let role = &self.roles[shard];
+    pub fn try_take(&self, shard: usize) -> Option<Role<'_, T, H>> {
+        let word = &self.roles[shard];
         if self.is_stopping() {
             return None;
         }
-        Some(Turns { ending: self, role, in_hand: Some(role.try_take()?) })
+        Some(Role { ending: self, word, in_hand: Some(word.try_take()?) })
     }
 
     /// How far the hand-over under way in `shard` has come. `None`: none is under way.
@@ -157,17 +157,17 @@ impl<T, H> Ending<T, H> {
         shard: usize,
         seen: Progress,
         lost: impl FnOnce(),
-    ) -> Option<Turns<'_, T, H>> {
-        let role = &self.roles[shard];
+    ) -> Option<Role<'_, T, H>> {
+        let word = &self.roles[shard];
         if self.is_stopping() {
             return None;
         }
         // Under the lock, so that the old holder does not count itself out before it is counted.
         let mut end = self.lock();
-        let in_hand = role.take_over(seen, lost)?;
+        let in_hand = word.take_over(seen, lost)?;
         end.roles += 1;
         drop(end);
-        Some(Turns { ending: self, role, in_hand: Some(in_hand) })
+        Some(Role { ending: self, word, in_hand: Some(in_hand) })
     }
 
     /// Stops: from this call on, no payload is taken out of a batch, nothing enters a shard, and no
@@ -186,8 +186,8 @@ impl<T, H> Ending<T, H> {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             pending.append(&mut shard.close(&mut owner, shared));
         }
-        for role in &self.roles {
-            if let Some(in_hand) = role.end() {
+        for word in &self.roles {
+            if let Some(in_hand) = word.end() {
                 self.role_ended(in_hand);
             }
         }
@@ -260,9 +260,9 @@ impl<T, H> Ending<T, H> {
 
 debug! { impl[T, H] Ending[T, H] { is_stopping = |this| this.is_stopping() } }
 
-// === impl Turns ===
+// === impl Role ===
 
-impl<T, H> Turns<'_, T, H> {
+impl<T, H> Role<'_, T, H> {
     /// The handler, and the payloads to hand over.
     #[inline]
     pub fn parts(&mut self) -> (&H, &mut InHand<T>) {
@@ -274,7 +274,7 @@ impl<T, H> Turns<'_, T, H> {
     }
 }
 
-impl<T, H> Drop for Turns<'_, T, H> {
+impl<T, H> Drop for Role<'_, T, H> {
     #[inline]
     fn drop(&mut self) {
         let Some(in_hand) = self.in_hand.take() else { return };
@@ -282,10 +282,10 @@ impl<T, H> Drop for Turns<'_, T, H> {
             return self.ending.role_ended(Payloads::new());
         }
         // SAFETY: `self` holds the role, and ends here.
-        if let Some(in_hand) = unsafe { self.role.give_back(in_hand) } {
+        if let Some(in_hand) = unsafe { self.word.give_back(in_hand) } {
             self.ending.role_ended(in_hand);
         }
     }
 }
 
-debug! { impl[T, H] Turns['_, T, H] {} }
+debug! { impl[T, H] Role['_, T, H] {} }

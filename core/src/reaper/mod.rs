@@ -25,16 +25,14 @@ mod tracing_events;
 mod turn;
 mod watch;
 
-pub use ending::{Ending, Turns};
+pub use ending::{Ending, Role};
 pub use group::Group;
 pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
 pub use lead::Lead;
 pub use observer::{Observation, Observer};
 pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
-pub use stuck::{OnStuck, StuckTask, StuckThreads};
-pub use thread::{Begin, Serve, serve};
+pub use stuck::{Found, OnStuck, StuckTask, StuckThreads, again_after_ns};
+pub use thread::{Serve, Server};
 pub use turn::{Report, TurnContext};
-pub use watch::{Found, NEVER_NS, Watch, again_after_ns};
-
-use watch::Look;
+pub use watch::{NEVER_NS, Watch};

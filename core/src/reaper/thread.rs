@@ -28,16 +28,15 @@ use super::{Group, NEVER_NS, Report, Spin, TurnContext, Watch};
 const LEAST_PATIENCE_NS: u64 = 50_000;
 const MOST_PATIENCE_NS: u64 = 1_000_000;
 
-/// A group, as one of the engine's threads reaches it.
+/// An engine, as the threads that serve its shards see it.
 pub trait Serve {
     /// The payloads of its timers.
     type Payload;
 
-    /// The role of one of its shards. Dropping it gives it back.
-    type Role;
-
-    /// The group.
-    fn group(&self) -> &Group;
+    /// The role of a shard. Dropping it gives it back.
+    type Role<'a>
+    where
+        Self: 'a;
 
     /// The engine's clock.
     fn clock(&self) -> &Clock;
@@ -45,54 +44,37 @@ pub trait Serve {
     /// The engine's tick.
     fn scale(&self) -> Scale;
 
-    /// The thread's number among those of the engine.
-    fn number(&self) -> usize;
-
     /// The watch over tasks, if the engine has one.
     fn watch(&self) -> Option<&Watch>;
 
     /// Whether the engine is stopping.
     fn is_stopping(&self) -> bool;
 
-    /// Takes the role of shard `index` of the group. `None`: another thread has it, or the engine
-    /// is stopping.
-    fn take(&self, index: usize) -> Option<Self::Role>;
+    /// Takes the role of a shard. `None`: another thread has it, or the engine is stopping.
+    fn take(&self, shard: usize) -> Option<Self::Role<'_>>;
 
-    /// Calls `f` with the reaper of shard `index`, whose role is `role`, and what it has in hand.
+    /// Calls `f` with the context for turns of a shard, whose role is `role`, and what that has in
+    /// hand.
     fn run<R>(
         &self,
-        index: usize,
-        role: &mut Self::Role,
+        shard: usize,
+        role: &mut Self::Role<'_>,
         f: impl FnOnce(&TurnContext<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
     ) -> R;
 
-    /// The thread has lost a shard, and is back from its task.
-    fn came_back(&self);
-
-    /// Makes another thread lead. The caller has given the lead up. `false`: there is no thread to
-    /// spare.
-    fn find_leader(&self) -> bool;
+    /// Makes another thread lead a group. The caller has given the lead up. `false`: there is no
+    /// thread to spare.
+    fn find_leader(&self, group: usize) -> bool;
 }
 
-/// What a thread begins with.
-#[derive(Debug)]
-pub enum Begin<R> {
-    /// It has taken the lead.
-    Lead,
-    /// It has taken a shard over from a thread that is stuck.
-    Succeed {
-        /// The shard's place in the group.
-        index: usize,
-        /// Its role.
-        role: R,
-        /// It has taken the lead as well.
-        leads: bool,
-    },
-}
-
-/// What a thread does for its group.
-struct Server<'a, S> {
-    this: &'a S,
+/// A thread that serves a group.
+pub struct Server<'a, E> {
+    engine: &'a E,
+    group: &'a Group,
+    /// The thread's number among those of the engine.
+    number: usize,
+    /// How long before a wake-up it waits in user space instead of asleep, while it leads.
+    spin: Spin,
     /// Whether it leads.
     leads: bool,
     /// It has lost a shard to another thread, which stands in its place.
@@ -101,67 +83,86 @@ struct Server<'a, S> {
     woken: u64,
 }
 
-/// Serves the group until the engine stops, or until other threads are enough.
-///
-/// There is no polling: the leader sleeps until the next bucket opens, or until the doorbell rings.
-/// `spin` says how long before that it waits in user space instead.
-pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
-    os::ask_for_exact_wakeups();
-    let leads = !matches!(begin, Begin::Succeed { leads: false, .. });
-    if leads {
-        this.group().begin_lead(this.number());
-    }
-    let mut server = Server { this, leads, is_replaced: false, woken: 0 };
-    if let Begin::Succeed { index, role, .. } = begin {
-        if server.leads && this.group().shards() > 1 {
-            // The rest of the batch may have the same kind of task.
-            server.pass_lead_on();
-        }
-        // What was in hand is handed over whatever happens meanwhile.
-        server.turn(index, role, this.clock().now_ns(), |context| context.succeed());
-    }
-    let mut slept_until = None;
-    while !this.is_stopping() {
-        let now_ns = this.clock().now_ns();
-        if let Some(ends_ns) = slept_until.take() {
-            spin.woke(ends_ns, now_ns);
-        }
-        let has_worked = server.pass(now_ns);
-        if server.leads {
-            slept_until = server.sleep(&mut spin);
-        } else if server.is_replaced {
-            // It leaves at once, since it may be the one that has to watch.
-            return server.leave();
-        } else if !has_worked {
-            return;
-        }
-    }
-}
-
 // === impl Server ===
 
-impl<S: Serve> Server<'_, S> {
+impl<'a, E: Serve> Server<'a, E> {
+    /// The calling thread, which is number `number` of the engine's. While it leads, it waits as
+    /// `spin` says.
+    pub fn new(engine: &'a E, group: &'a Group, number: usize, spin: Spin) -> Server<'a, E> {
+        Server { engine, group, number, spin, leads: false, is_replaced: false, woken: 0 }
+    }
+
+    /// Takes the lead of the group, which nobody has, and serves until the engine stops, or until
+    /// other threads are enough.
+    pub fn lead(mut self) {
+        let is_first = self.group.lead().take(self.number);
+        debug_assert!(is_first, "two threads are to lead");
+        self.begin_lead();
+        self.serve();
+    }
+
+    /// As [`Server::lead`], in the place of a thread that is stuck: the caller has taken over the
+    /// `role` of shard `index` of the group and, if it `leads`, the lead.
+    pub fn succeed(mut self, index: usize, mut role: E::Role<'a>, leads: bool) {
+        if leads {
+            self.begin_lead();
+        }
+        if self.leads && self.group.shards().len() > 1 {
+            // The rest of the batch may have the same kind of task.
+            self.pass_lead_on();
+        }
+        self.engine.run(self.group.shard(index), &mut role, |context, _| context.succeed());
+        // What was in hand is handed over whatever happens meanwhile.
+        self.turn(index, role, self.engine.clock().now_ns());
+        self.serve();
+    }
+
+    fn begin_lead(&mut self) {
+        os::ask_for_exact_wakeups();
+        self.group.begin_lead(self.number);
+        self.leads = true;
+    }
+
+    /// There is no polling: the leader sleeps until the next bucket opens, or until the doorbell
+    /// rings.
+    fn serve(&mut self) {
+        let mut slept_until = None;
+        while !self.engine.is_stopping() {
+            let now_ns = self.engine.clock().now_ns();
+            if let Some(ends_ns) = slept_until.take() {
+                self.spin.woke(ends_ns, now_ns);
+            }
+            let has_worked = self.pass(now_ns);
+            if self.leads {
+                slept_until = self.sleep();
+            } else if self.is_replaced {
+                // It leaves at once, since it may be the one that has to watch.
+                return self.leave();
+            } else if !has_worked {
+                return;
+            }
+        }
+    }
+
     /// Runs a turn of each shard that needs one, and that no other thread serves. Returns whether
     /// there was any.
     fn pass(&mut self, begun_ns: u64) -> bool {
-        let (group, scale) = (self.this.group(), self.this.scale());
-        let patience_ns = patience_ns(scale);
+        let (engine, group) = (self.engine, self.group);
         let (mut now_ns, mut has_worked) = (begun_ns, false);
-        for index in 0..group.shards() {
-            if !group.needs_turn(index, scale.floor(now_ns)) {
+        for index in 0..group.shards().len() {
+            if !group.needs_turn(index, engine.scale().floor(now_ns)) {
                 continue;
             }
-            let late_ns = now_ns - begun_ns;
-            if self.leads && self.may_delay_others(index, now_ns, late_ns, patience_ns) {
+            if self.leads && self.may_delay_others(index, now_ns, now_ns - begun_ns) {
                 self.pass_lead_on();
             }
-            let Some(role) = self.this.take(index) else {
+            let Some(role) = engine.take(group.shard(index)) else {
                 reached(Event::RoleBusy);
                 continue;
             };
-            self.turn(index, role, now_ns, |_| ());
+            self.turn(index, role, now_ns);
             has_worked = true;
-            let end_ns = self.this.clock().now_ns().max(now_ns);
+            let end_ns = engine.clock().now_ns().max(now_ns);
             group.took(index, end_ns - now_ns);
             now_ns = end_ns;
             if self.is_replaced && !self.leads {
@@ -171,46 +172,39 @@ impl<S: Serve> Server<'_, S> {
         has_worked
     }
 
-    /// Whether another shard would have to wait for longer than `patience_ns`, because a turn of
-    /// shard `index` may take so long, or because this pass is so late already.
-    fn may_delay_others(&self, index: usize, now_ns: u64, late_ns: u64, patience_ns: u64) -> bool {
-        let group = self.this.group();
+    /// Whether another shard would have to wait for longer than the leader's patience, because a
+    /// turn of shard `index` may take so long, or because this pass is `late_ns` late already.
+    fn may_delay_others(&self, index: usize, now_ns: u64, late_ns: u64) -> bool {
+        let (group, scale) = (self.group, self.engine.scale());
+        let patience_ns = patience_ns(scale);
         let takes_ns = match group.takes_long(index, patience_ns) {
             Some(takes_ns) => takes_ns,
             None if late_ns > patience_ns => 0,
             None => return false,
         };
-        let end = self.this.scale().floor(now_ns.saturating_add(takes_ns));
-        (0..group.shards()).any(|other| other != index && group.needs_turn(other, end))
+        let end = scale.floor(now_ns.saturating_add(takes_ns));
+        (0..group.shards().len()).any(|other| other != index && group.needs_turn(other, end))
     }
 
-    /// Runs a turn of shard `index`, whose role is `role`, at `now_ns`, and calls `begin` before. A
-    /// thread that does not lead goes on until nothing is left to do there.
-    fn turn(
-        &mut self,
-        index: usize,
-        mut role: S::Role,
-        now_ns: u64,
-        begin: impl FnOnce(&TurnContext<'_, S::Payload>),
-    ) {
-        let (this, group, leads) = (self.this, self.this.group(), self.leads);
+    /// Runs a turn of shard `index`, whose role is `role`, at `now_ns`. A thread that does not lead
+    /// goes on until nothing is left to do there.
+    fn turn(&mut self, index: usize, mut role: E::Role<'a>, now_ns: u64) {
+        let (engine, group, leads) = (self.engine, self.group, self.leads);
         if leads {
-            this.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
-            group.lead().lend(this.number());
+            engine.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
+            group.lead().lend(self.number);
         }
         let woken = mem::take(&mut self.woken);
-        group.begin(index, this.number());
-        let report = this.run(index, &mut role, |context, in_hand| {
-            let context = &TurnContext { leads, ..*context };
-            begin(context);
-            turns(context, in_hand, woken)
+        group.begin(index, self.number);
+        let report = engine.run(group.shard(index), &mut role, |context, in_hand| {
+            turns(&TurnContext { leads, ..*context }, in_hand, woken)
         });
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
             group.end(index, if report.collects { Tick::ZERO } else { report.next });
         }
         drop(role);
-        self.leads = leads && group.lead().reclaim(this.number());
+        self.leads = leads && group.lead().reclaim(self.number);
         if leads && !self.leads {
             reached(Event::LeadLost);
         }
@@ -218,26 +212,25 @@ impl<S: Serve> Server<'_, S> {
             group.settle(index);
         }
         if report.is_some_and(|report| report.taken_over) {
-            group.end_stuck(this.number());
-            this.came_back();
+            group.end_stuck(self.number);
+            engine.watch().iter().for_each(|watch| watch.came_back());
             self.is_replaced = true;
         }
     }
 
     /// Leaves what was asked for meanwhile to the leader.
     fn leave(&self) {
-        let group = self.this.group();
-        if group.is_asked() {
-            group.doorbell().ring();
+        if self.group.is_asked() {
+            self.group.doorbell().ring();
         }
     }
 
     /// Lets another thread lead, if there is one.
     #[cold]
     fn pass_lead_on(&mut self) {
-        let (lead, number) = (self.this.group().lead(), self.this.number());
+        let (lead, number) = (self.group.lead(), self.number);
         lead.give_up(number);
-        self.leads = !self.this.find_leader();
+        self.leads = !self.engine.find_leader(self.group.number());
         reached(if self.leads { Event::LeadKept } else { Event::LeadPassed });
         if self.leads {
             let is_back = lead.take(number);
@@ -246,14 +239,16 @@ impl<S: Serve> Server<'_, S> {
     }
 
     /// Sleeps until a shard needs a turn, if none does now. Returns until when it wanted to sleep.
-    fn sleep(&mut self, spin: &mut Spin) -> Option<u64> {
-        let (this, group) = (self.this, self.this.group());
+    fn sleep(&mut self) -> Option<u64> {
+        let (engine, group) = (self.engine, self.group);
+        // Whether a thread wants something that a leader which is awake has to find by itself.
+        let is_called = || group.is_asked() || engine.is_stopping();
         let next = group.earliest();
-        let due_ns = this.scale().start_ns(next);
-        let now_ns = due_ns.map_or(0, |_| this.clock().now_ns());
-        let ends_ns = match due_ns.map(|due_ns| spin.plan(now_ns, due_ns)) {
+        let due_ns = engine.scale().start_ns(next);
+        let now_ns = due_ns.map_or(0, |_| engine.clock().now_ns());
+        let ends_ns = match due_ns.map(|due_ns| self.spin.plan(now_ns, due_ns)) {
             Some(Wait::Spin(until_ns)) => {
-                spin.wait(this.clock(), now_ns, until_ns, || self.is_called());
+                self.spin.wait(engine.clock(), now_ns, until_ns, is_called);
                 return None;
             }
             Some(Wait::Sleep(until_ns)) => Some(until_ns),
@@ -266,25 +261,22 @@ impl<S: Serve> Server<'_, S> {
             spin_loop();
             return None;
         }
-        this.watch().iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
+        engine.watch().iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
         group.doorbell().publish(next);
-        if group.earliest() < next || self.is_called() {
+        if group.earliest() < next || is_called() {
             reached(Event::SleepCalledOff);
             group.doorbell().retract();
             spin_loop();
             return None;
         }
         group.doorbell().sleep(timeout, ends_ns);
-        this.clock().look_again();
+        engine.clock().look_again();
         self.woken += 1;
         ends_ns
     }
-
-    /// Whether a thread wants something that a leader which is awake has to find by itself.
-    fn is_called(&self) -> bool {
-        self.this.group().is_asked() || self.this.is_stopping()
-    }
 }
+
+debug! { impl[E] Server['_, E] { number, leads } }
 
 /// Runs a turn. A thread that does not lead runs further ones while the shard has more to do at
 /// once; one that leads has to look after the other shards.
