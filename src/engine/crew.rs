@@ -21,6 +21,7 @@
 //!
 //! *Tested by*: `tests/races/engine/takeover.rs`, `tests/races/engine/groups.rs`.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
@@ -30,7 +31,9 @@ use crate::dispatch::{Progress, contained, work_to_the_end_for};
 use crate::doorbell::Threads;
 use crate::os::{Cpus, block_signals};
 use crate::reaper::{self, Begin, Group, Spin, StuckTask, StuckThreads};
-use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
+use crate::sync::{
+    Arc, AtomicUsize, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, mpsc, thread, wait,
+};
 
 use super::core::{Core, Role};
 use super::station::Station;
@@ -44,6 +47,8 @@ pub(super) struct Crew {
     pub(super) groups: Box<[Home]>,
     /// The threads that have lost their shard, and have not come back.
     stuck: Arc<StuckThreads>,
+    /// Threads whose task awaits a timer of the engine: no more than there are spares.
+    waiting: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -98,6 +103,11 @@ pub(super) enum Duty {
     Watch,
 }
 
+thread_local! {
+    /// Whether this thread of a crew is among those whose task awaits a timer of their engine.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
 // === impl Crew ===
 
 impl Crew {
@@ -111,7 +121,8 @@ impl Crew {
         debug_assert!(threads.len() >= groups.len(), "each group has a leader");
         let shards = groups.last().map_or(0, |home| home.shards.end);
         let state = Mutex::new(State { told: vec![None; shards], ..State::default() });
-        Crew { settings, threads, groups, stuck, state, changed: Condvar::new() }
+        let (waiting, changed) = (AtomicUsize::new(0), Condvar::new());
+        Crew { settings, threads, groups, stuck, waiting, state, changed }
     }
 
     /// Whether another shard may be taken over from a task that is stuck.
@@ -119,9 +130,23 @@ impl Crew {
         self.stuck.iter().count() < self.settings.spares
     }
 
-    /// Whether tasks may be taken over, but no further one at the moment.
-    pub(super) fn lacks_spares(&self) -> bool {
-        self.settings.spares > 0 && !self.may_take_over()
+    /// Whether the task that the calling thread runs, one of the engine's, may await a timer of the
+    /// engine: of the threads that do, each needs a spare that takes its shard over. Counts the
+    /// thread among them until [`waits_no_more`](Crew::waits_no_more).
+    pub(super) fn may_wait(&self) -> bool {
+        let one_more = |waiting| Some(waiting + 1).filter(|&all| all <= self.settings.spares);
+        // ORDER: Relaxed - a count; that it is bounded takes no order with anything else.
+        let add = || self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        WAITS.get() || self.may_take_over() && add().inspect(|_| WAITS.set(true)).is_ok()
+    }
+
+    /// The calling thread has returned from the tasks that it ran.
+    #[inline]
+    pub(super) fn waits_no_more(&self) {
+        if WAITS.take() {
+            // ORDER: Relaxed - as in `may_wait`.
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Ends it: from now on threads that have nothing to do return, and so does the watcher when it

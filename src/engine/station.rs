@@ -75,7 +75,9 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         f: impl FnOnce(&Reaper<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
         let (reaper, in_hand) = self.engine.reaper(self.first + index, role);
-        f(&reaper, in_hand)
+        let result = f(&reaper, in_hand);
+        self.crew.waits_no_more();
+        result
     }
 
     fn came_back(&self) {

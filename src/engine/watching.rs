@@ -53,6 +53,8 @@ impl<T: Send + 'static> Core<T> {
         self.tell(crew);
         watch.begin(number);
         loop {
+            // A callback may have awaited a timer.
+            crew.waits_no_more();
             // A hand-over that was under way when it looked before was noted then.
             let goes_on = mem::take(&mut mind.saw_busy) && mind.stays;
             mind.stays = watch.was_wanted() || goes_on;
@@ -123,7 +125,8 @@ impl<T: Send + 'static> Core<T> {
         (seen, since_ns): (Progress, u64),
     ) -> Option<Begin<Role<'a, T>>> {
         let shard = home.shards.start + index;
-        let task = self.stuck_task(shard, Some(home.group.server(index)), since_ns);
+        let server = home.group.server(index);
+        let task = || self.stuck_task(shard, Some(server), since_ns);
         let mut state = crew.lock();
         let lost = || home.group.begin_stuck(index, shard, since_ns);
         // Under the lock, so that the thread that watches from then on is still there.
@@ -132,7 +135,7 @@ impl<T: Send + 'static> Core<T> {
         if let Some(role) = role.flatten() {
             // (The new holder begins to count anew.)
             if state.told[shard].take() != Some(seen.payload()) {
-                state.untold.push(task);
+                state.untold.push(task());
             }
             self.watch.iter().for_each(|watch| watch.end());
             crew.give_to_idle(&mut state, Duty::Watch);
@@ -144,7 +147,7 @@ impl<T: Send + 'static> Core<T> {
         let is_there = self.ending.progress(shard).map(Progress::payload) == Some(seen.payload());
         if is_there && state.told[shard].replace(seen.payload()) != Some(seen.payload()) {
             drop(state);
-            self.observers[shard].stuck(&task);
+            self.observers[shard].stuck(&task());
         }
         None
     }
