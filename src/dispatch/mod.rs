@@ -23,7 +23,6 @@
 mod channel;
 mod monitor;
 mod pool;
-mod process;
 #[cfg(feature = "rayon")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 mod rayon;
@@ -33,12 +32,12 @@ mod runtime;
 mod senders;
 mod waits;
 
+pub(crate) use crate::os::{Process, Told};
 pub use channel::{Channel, ChannelStats, DueChannel};
 pub use monitor::Monitor;
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
 };
-pub(crate) use process::{Process, Told};
 #[cfg(feature = "rayon")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 pub use rayon::{OnRayon, RayonStats};

@@ -13,7 +13,7 @@ use std::mem;
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::time::Tick;
 
-use super::process::Process;
+use super::Process;
 use super::waits::{wait_for, yield_while};
 use super::{Batch, Due, Handler, Monitor, Task};
 
