@@ -181,6 +181,7 @@ impl Builder {
             threads,
             stuck,
             spares: self.spares_used(),
+            waiting: AtomicUsize::new(0),
         })
     }
 

@@ -3,6 +3,7 @@
 //! *Owner*: shared by reference count: the engine's clones, its reapers' threads, and each thread
 //! that uses it (one count per thread, not per handle).
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
@@ -58,6 +59,13 @@ pub(super) struct Core<T> {
     pub(super) stuck: Arc<StuckThreads>,
     /// How many there may be. Shards are taken over as long as there are fewer.
     pub(super) spares: usize,
+    /// Threads whose task awaits a timer of the engine: no more than there are spares.
+    pub(super) waiting: AtomicUsize,
+}
+
+thread_local! {
+    /// Whether this thread of a crew is among those whose task awaits a timer of their engine.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
 // === impl Owned ===
@@ -134,9 +142,24 @@ impl<T> Core<T> {
         self.stuck.iter().count() < self.spares
     }
 
-    /// Whether tasks may be taken over, but no further one at the moment.
-    pub(super) fn lacks_spares(&self) -> bool {
-        self.spares > 0 && !self.may_take_over()
+    /// Whether the task that the calling thread runs, one of the engine's, may await a timer of the
+    /// engine: of the threads that do, each needs a spare that takes its shard over. Counts the
+    /// thread among them until [`waits_no_more`](Core::waits_no_more).
+    pub(super) fn may_wait(&self) -> bool {
+        let one_more = |waiting| Some(waiting + 1).filter(|&all| all <= self.spares);
+        // ORDER: Relaxed - a count; that it is bounded takes no order with anything else.
+        let add = || self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        let is_added = || self.may_take_over() && add().inspect(|_| WAITS.set(true)).is_ok();
+        !self.has_threads() || WAITS.get() || is_added()
+    }
+
+    /// The calling thread has returned from the tasks that it ran.
+    #[inline]
+    pub(super) fn waits_no_more(&self) {
+        if WAITS.take() {
+            // ORDER: Relaxed - as in `may_wait`.
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// The number of the thread that serves a shard, or that served it last.

@@ -297,7 +297,9 @@ impl<T: Send + 'static> Serve for Member<T> {
         f: impl FnOnce(&TurnContext<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
         let (context, in_hand) = self.crew.core.turn_context(shard, role);
-        f(&context, in_hand)
+        let result = f(&context, in_hand);
+        self.crew.core.waits_no_more();
+        result
     }
 
     fn find_leader(&self, group: usize) -> bool {

@@ -7,17 +7,17 @@
 //! *Tested by*: `tests/races/stop/payloads.rs`, `tests/races/stop/backlog.rs`,
 //! `tests/races/stop/cycles.rs`, `tests/races/stop/within.rs`, `tests/races/stop/sleeps.rs`.
 
+use std::any::Any;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{drop_each, wait_for, works_for, yield_while};
+use crate::dispatch::{Task, drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
 use super::Engine;
 use super::core::Core;
 use super::crew::Crew;
-use super::limits::is_exempt;
 
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
@@ -64,9 +64,10 @@ impl<T: Send + 'static> Engine<T> {
     /// ended, with the destructors of their thread-locals. (Of several stops at a time, one waits
     /// for the threads' ends.)
     ///
-    /// The timers of [sleeps](crate::future) have payloads of the engine's own. They are not
-    /// returned: the sleeps end, before the stop waits for running tasks, of which one may await a
-    /// sleep.
+    /// The timers of [sleeps](crate::future) and of [repeating things](crate::periodic) have tasks
+    /// of the engine's own. They are not returned: the sleeps and the repeating things end, before
+    /// the stop waits for running tasks, of which one may await such an end. What these things
+    /// captured is dropped on the calling thread.
     ///
     /// Each payload ends in exactly one of these ways, however they race: it is handed over,
     /// dropped or returned by its handle, given back by `schedule`, or returned here. Stopping
@@ -160,9 +161,9 @@ impl<T: Send + 'static> Inner<T> {
             return Err(StopError::InsideTask);
         }
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
-        let mut returned = end_sleeps(self.begin());
+        let mut returned = end_own(self.begin());
         let is_over = self.wait(deadline);
-        returned.append(&mut end_sleeps(self.core.ending.claim()));
+        returned.append(&mut end_own(self.core.ending.claim()));
         let running = if is_over { 0 } else { self.core.ending.roles_left() };
         Ok(Stopped { returned, running })
     }
@@ -193,11 +194,12 @@ impl<T: Send + 'static> Inner<T> {
     }
 }
 
-/// Ends the sleeps among what was pending, and returns the rest. (What awaits a sleep is woken when
-/// the payload of its timer is dropped.)
-fn end_sleeps<T: 'static>(pending: Vec<T>) -> Vec<T> {
-    let (sleeps, rest) = pending.into_iter().partition(is_exempt);
-    drop_each(sleeps);
+/// Ends what has timers of the engine's own among what was pending, and returns the rest. (What
+/// awaits such a thing is woken when the payload of its timer is dropped.)
+fn end_own<T: 'static>(pending: Vec<T>) -> Vec<T> {
+    let is_own = |payload: &T| (payload as &dyn Any).downcast_ref().is_some_and(Task::is_own);
+    let (own, rest) = pending.into_iter().partition(is_own);
+    drop_each(own);
     rest
 }
 

@@ -59,6 +59,8 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         self.tell();
         watch.begin(self.thread.number);
         loop {
+            // A callback may have awaited a timer.
+            core.waits_no_more();
             // A hand-over that was under way when it looked before was noted then.
             let goes_on = mem::take(&mut self.saw_busy) && self.stays;
             self.stays = watch.was_wanted() || goes_on;
@@ -123,7 +125,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
     ) -> Option<Taken<'a, T>> {
         let (crew, core) = (&self.thread.crew, &self.thread.crew.core);
         let shard = group.shards().start + index;
-        let task = core.stuck_task(shard, group.server(index), since_ns);
+        let task = || core.stuck_task(shard, group.server(index), since_ns);
         let mut state = crew.lock();
         // Under the lock, so that the thread that watches from then on is still there.
         let may_take = core.may_take_over() && crew.have_idle(&mut state);
@@ -132,7 +134,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         if let Some(role) = role.flatten() {
             // (The new holder begins to count anew.)
             if state.told[shard].take() != Some(seen.payload()) {
-                state.untold.push(task);
+                state.untold.push(task());
             }
             core.watch.iter().for_each(|watch| watch.end());
             crew.give_to_idle(&mut state, Duty::Watch);
@@ -144,7 +146,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         let is_there = core.ending.progress(shard).map(Progress::payload) == Some(seen.payload());
         if is_there && state.told[shard].replace(seen.payload()) != Some(seen.payload()) {
             drop(state);
-            core.observers[shard].stuck(&task);
+            core.observers[shard].stuck(&task());
         }
         None
     }

@@ -14,7 +14,7 @@ use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::time::Tick;
 
 use super::deadlock::{wait_for, yield_while};
-use super::process::Process;
+use super::Process;
 use super::{Batch, Due, Handler, Monitor, Task};
 
 use self::core::PoolCore;
