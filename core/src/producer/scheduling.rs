@@ -64,9 +64,6 @@ pub enum Moved<T> {
     Stranded(NonNull<Entry<T>>),
 }
 
-/// The shard is closed: the entry is still the caller's.
-pub(super) struct Refused;
-
 // === impl Producer ===
 
 impl<T> Producer<T> {
@@ -281,7 +278,7 @@ impl<T> Producer<T> {
                 self.cache.counters.add(Count::Filed, 1);
                 Ok((entry, deferred))
             }
-            Err(Refused) => {
+            Err(Closed) => {
                 reached(Event::PushRefused);
                 // SAFETY: it was refused, so it is still ours alone, and its payload with it.
                 let payload = unsafe { entry.as_ref().disarm() };
@@ -308,7 +305,7 @@ impl<T> Producer<T> {
         now: Tick,
         entry: NonNull<Entry<T>>,
         held: bool,
-    ) -> Result<Deferred, Refused> {
+    ) -> Result<Deferred, Closed> {
         // SAFETY: the caller holds it.
         let this = unsafe { entry.as_ref() };
         let place = shard.place(shared, deadline, now);
@@ -320,10 +317,7 @@ impl<T> Producer<T> {
             deferred = self.chores.call_hook(shard.index(), None);
         }
         // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
-        let Ok(unannounced) = (unsafe { shard.file(entry, place, self.lane) }) else {
-            return Err(Refused);
-        };
-        if let Some(bucket) = unannounced {
+        if let Some(bucket) = unsafe { shard.file(entry, place, self.lane) }? {
             // SAFETY: the entry was filed there; the rest is passed on to the caller.
             deferred = deferred.or(unsafe { self.announce(shared, shard, bucket, place) });
         }
@@ -405,7 +399,7 @@ impl<T> Producer<T> {
                 self.cache.counters.add(Count::Reset, 1);
                 Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
-            Err(Refused) => {
+            Err(Closed) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
                 unsafe { self.strand(shared, fresh, counts) };
                 Moved::Stranded(fresh)
