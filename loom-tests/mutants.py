@@ -42,7 +42,7 @@ SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counter
 LIMIT = "core/src/memory/limit.rs"
 SWEPT = "core/src/shard/swept.rs"
 SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
-NOTICE, WHEEL = "core/src/shard/notice.rs", "core/src/wheel/mod.rs"
+WHEEL = "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
 HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
@@ -82,12 +82,10 @@ EXCHANGE = (
     "self.word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
 )
 
-RING = "        if self.doorbell.ring_before(place.expiration) {\n            return true;\n        }\n"
-ANNOUNCE = "        let notice = bucket.notice(place);\n"
-SHOW_NOTICES = [
-    (BUCKET, [("    notices: [Notice; 2],", "    pub(super) notices: [Notice; 2],")]),
-    (NOTICE, [("    busy: AtomicBool,\n", "    pub(super) busy: AtomicBool,\n")]),
-]
+RING = "        if self.doorbell.ring_before(place.expiration) {\n            return Ok(true);\n        }\n"
+ANNOUNCE = "        // SAFETY: the caller alone holds it.\n        unsafe { notice.as_ref().announce(place) };\n"
+POST = ("        // SAFETY: as above; it stays allocated until the owner has read it.\n"
+        "        unsafe { self.notices.push(notice) }.inspect_err(|_| reached(Event::NoticeRefused))?;\n")
 
 
 def with_order(change, *orders):
@@ -129,9 +127,8 @@ MUTANTS = {
     "expiration published before the notice is posted": (
         "bucket_arm",
         [(SHARD, [
-            ("        bucket.arm(place.expiration);\n        false\n", "        false\n"),
-            ("        let notice = bucket.notice(place);\n",
-             "        bucket.arm(place.expiration);\n        let notice = bucket.notice(place);\n"),
+            ("        bucket.arm(place.expiration);\n        Ok(false)\n", "        Ok(false)\n"),
+            (ANNOUNCE, "        bucket.arm(place.expiration);\n" + ANNOUNCE),
         ])],
     ),
     "clock stored after the swap": (
@@ -210,24 +207,8 @@ MUTANTS = {
         "bucket_arm",
         [(BUCKET, [("self.expiration.load(Ordering::Acquire)", "self.expiration.load(Ordering::Relaxed)")])],
     ),
-    "one notice for a bucket, in use or not": (
-        "bucket_arm",
-        [
-            (NOTICE, [("        if self.busy.swap(true, Ordering::Acquire) {\n            return false;\n        }\n",
-                       "        if self.busy.swap(true, Ordering::Acquire) {\n            return true;\n        }\n")]),
-        ],
-    ),
-    "a notice is let go before it is read": (
-        "bucket_arm",
-        [(OWNER, [
-            ("            let place = this.place();\n            next = crate::inbox::next_of(this);\n"
-             "            // SAFETY: it was taken out of the list and is not used again.\n"
-             "            unsafe { Notice::let_go(notice) };\n",
-             "            next = crate::inbox::next_of(this);\n"
-             "            // SAFETY: a mutant.\n            unsafe { Notice::let_go(notice) };\n"
-             "            let place = this.place();\n"),
-        ])],
-    ),
+    "a notice is posted before its place is written": (
+        "bucket_arm", [(SHARD, [(ANNOUNCE, ""), (POST, POST + ANNOUNCE)])]),
     "a flush takes the slot's later round for its own": (
         "bucket_arm",
         [(FLUSH, [("until.is_some_and(|until| deadline <= until)", "until.is_some_and(|until| deadline <= until || filed.level == 1)")])],
@@ -266,7 +247,7 @@ MUTANTS = {
         "doorbell",
         [(SHARD, [
             (RING, ""),
-            ("        let notice = bucket.notice(place);\n", RING + "        let notice = bucket.notice(place);\n"),
+            (ANNOUNCE, RING + ANNOUNCE),
         ])],
     ),
     "no look at the notices before the sleep": (
@@ -887,23 +868,28 @@ MUTANTS = {
     "only the first who posts a notice rings": (
         "suspended",
         [(SHARD, [
-            ("        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n",
-             "        let is_first = self.notices.is_empty();\n"
-             "        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n"),
+            (ANNOUNCE, "        let is_first = self.notices.is_empty();\n" + ANNOUNCE),
             (RING, RING.replace("if self", "if is_first && self")),
         ])],
     ),
-    "who files relies on a notice that another is about to post": (
+    "who files relies on the notice of the one who filed before": (
         "suspended",
-        [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
-                             "            return false;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+        [(SHARD, [
+            ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
+             "        let is_first = bucket.lanes.firsts().all(|head| head.is_null());\n"
+             "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
+            ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {", "if is_first {"),
+        ])],
     ),
-    "who files waits until another's notice is published": (
+    "who files waits until another's bucket is published": (
         "suspended",
-        [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
-                             "            while !bucket.is_armed_for(place.expiration) {\n"
-                             "                crate::sync::thread::yield_now();\n"
-                             "            }\n            return false;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+        [(SHARD, [(
+            "            return Ok(Some(bucket));\n",
+            "            if !self.notices.is_empty() {\n"
+            "                while !bucket.is_armed_for(place.expiration) {\n"
+            "                    crate::sync::thread::yield_now();\n"
+            "                }\n            }\n            return Ok(Some(bucket));\n",
+        )])],
     ),
     "a seat is taken behind a lock of its shard": (
         "suspended",

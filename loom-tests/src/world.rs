@@ -299,7 +299,7 @@ impl World {
     /// Checks structure and coverage, while no other thread is there.
     pub fn check(&self, now: u64) {
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");
-        if let Err(violation) = self.shard.check(&mut owner, Tick::new(now)) {
+        if let Err(violation) = self.shard.check(&mut owner, &self.shared, Tick::new(now)) {
             panic!("{violation}");
         }
     }
