@@ -42,6 +42,7 @@ SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counter
 LIMIT = "core/src/memory/limit.rs"
 SWEPT = "core/src/shard/swept.rs"
 SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
+OWN = "core/src/inbox/own.rs"
 NOTICE, WHEEL = "core/src/shard/notice.rs", "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
@@ -606,7 +607,7 @@ MUTANTS = {
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
-        "hand", [("core/src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+        "hand", [(OWN, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
         "freed", [(HAND, [NO_FENCE])]),
@@ -694,7 +695,7 @@ MUTANTS = {
                   ("                Ok(_) => return !head.is_null(),",
                    "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
     "an own list is emptied Relaxed": (
-        "hand", [("core/src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+        "hand", [(OWN, [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
         "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
@@ -713,6 +714,20 @@ MUTANTS = {
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "a place is written Relaxed": (
         "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
+    "a push that was in vain acquires nothing": (
+        "hand", [(STACK, [("node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+    "a take that was in vain acquires nothing": (
+        "hand", [(STACK, [("ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+    "an own list's link is written Relaxed": (
+        "hand", [(OWN, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+    "the first of an own list gives way Relaxed": (
+        "hand", [(OWN, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
+    "the first in a hand gives way Relaxed": (
+        "hand", [(HAND, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
+    "what a hand is for is written Relaxed": (
+        "hand", [(HAND, [("self.of.store(of, Ordering::Release);", "self.of.store(of, Ordering::Relaxed);")])]),
+    "what a hand is for is read Relaxed": (
+        "hand", [(HAND, [("let of = self.of.load(Ordering::Acquire);", "let of = self.of.load(Ordering::Relaxed);")])]),
     # PUBLISHED
     "what was published is read Relaxed": (
         "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",
