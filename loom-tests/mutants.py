@@ -471,6 +471,14 @@ MUTANTS = {
         "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
     "an unlinked seat is taken for the reaper's memory": (
         "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(!word.is_held())", "self.cas(word, word.unlisted()).then_some(true)")])]),
+    "an entry ends after its list has let go of it": (
+        "freed", [(REAPING, [("            return None;\n        }\n        prepare();\n", "            return None;\n        }\n"),
+                             ("        let mine = !before.is_held();\n", "        let mine = !before.is_held();\n        prepare();\n")])]),
+    "who has a handle of an engine that is gone does not wait for readers": (
+        "release", [(SHARED, [("    unsafe { after_readers(free) };\n", "    free();\n"),
+                              ("use crate::entry::{Entry, after_readers};", "use crate::entry::Entry;")])]),
+    "a cancel that finds the engine gone frees at once": (
+        "release", [("core/src/producer/cancel.rs", [("            if unsafe { entry.as_ref().let_go() } {\n", "            if unsafe { entry.as_ref().let_go() } || true {\n")])]),
     # DEPOT
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
@@ -897,6 +905,10 @@ MUTANTS = {
     "no mark in place of a ring that goes": (
         "dismantle",
         [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
+    ),
+    "what is in the depots goes without waiting for readers": (
+        "freed",
+        [(SHARED, [("                free.push(Memory(entry));", "                unsafe { Entry::free(entry) };")])],
     ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (
@@ -1412,6 +1424,16 @@ MUTANTS = {
     ),
     "who helps to sweep takes the first of the owner's own list": (
         "cut", [(SWEEP, [("!before.is_null() || sweeper.is_owner;", "true;")])],
+    ),
+    "who helps to sweep is no reader": (
+        "cut", [(SWEEP, [("        let reader = read();\n", ""), ("        drop(reader);\n", ""),
+                         ("Phase, Word, read}", "Phase, Word}")])],
+    ),
+    "a sweep goes on while an owner ends its cut": (
+        "cut", [(SWEPT, [("            _ => Way::Pause,", "            _ => Way::Out,")])],
+    ),
+    "an owner takes its mark off a cut Relaxed": (
+        "cut", [(SWEPT, [("self.at.fetch_and(!CUTTING, Ordering::Release)", "self.at.fetch_and(!CUTTING, Ordering::Relaxed)")])],
     ),
     # The whole shard
     "a link is read after a flush has settled the entry": (
