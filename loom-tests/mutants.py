@@ -52,6 +52,7 @@ BLOCK = "core/src/entry/block.rs"
 PULSE, GATE, GENERATIONS = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs", "core/src/protocol/generations.rs"
 WATCH = "core/src/reaper/watch.rs"
 TWIN, CLOSABLE = "core/src/protocol/twin.rs", "core/src/protocol/closable.rs"
+STOPS = "core/src/protocol/stops.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
@@ -655,6 +656,10 @@ MUTANTS = {
         "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
     "the end's flag is raised Relaxed": (
         "ending", [(ENDING, [("self.stopping.swap(true, Ordering::AcqRel)", "self.stopping.swap(true, Ordering::Relaxed)")])]),
+    "a stop is counted Relaxed": (
+        "ending", [(STOPS, [("self.0.fetch_add(1, Ordering::Release)", "self.0.fetch_add(1, Ordering::Relaxed)")])]),
+    "the count of stops is read Relaxed": (
+        "ending", [(STOPS, [("self.0.load(Ordering::Acquire)", "self.0.load(Ordering::Relaxed)")])]),
     "the last role wakes nobody": ("ending", [(ENDING, [("            self.over.notify_all();\n", "")])]),
     "who waits for a role is not told that it ended": (
         "ending",

@@ -126,7 +126,7 @@ impl<T> Core<T> {
         self.crew.iter().for_each(Crew::end);
         // A thread that begins to watch after this finds that it is over.
         self.watch.iter().for_each(|watch| _ = watch.call());
-        thread_cache::count_stop();
+        thread_cache::STOPS.count();
         for observer in &*self.observers {
             // Nothing that is still due will be handed over.
             observer.caught_up(self.clock.now_ns());

@@ -35,7 +35,8 @@ use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::memory::Shared;
 use crate::producer::{Deferred, Producer, WithProducer};
-use crate::sync::{Arc, AtomicU64, Ordering, Section};
+use crate::protocol::stops::Stops;
+use crate::sync::{Arc, Section};
 use crate::time::{ThreadClock, Tick};
 
 use kept::{AnyCache, Caches, Kept};
@@ -66,7 +67,7 @@ pub(super) struct Lent<T> {
 pub(super) struct Producers;
 
 /// How many engines were told to stop.
-static STOPS: AtomicU64 = AtomicU64::new(0);
+pub(super) static STOPS: Stops = Stops::none();
 
 thread_local! {
     /// The number of the engine that the thread used last, and the thread's `ThreadCache` of it.
@@ -85,13 +86,6 @@ pub(super) fn of<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
         Some(cache) => Some(Lent::kept(cache)),
         None => find(number),
     }
-}
-
-/// Counts an engine that, from now on, says of itself that it is stopping.
-pub(super) fn count_stop() {
-    // ORDER: Release - pairs with the Acquire in `find`: a thread that sees the count sees that the
-    // engine is stopping.
-    STOPS.fetch_add(1, Ordering::Release);
 }
 
 /// Makes the thread look for its `ThreadCache` again, whichever it used last.
@@ -132,11 +126,9 @@ fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
             // The thread is ending and keeps nothing any more.
             Err(_) => return Some(Lent::spare(new_cache()?)),
         }
-        // ORDER: Acquire - pairs with the Release in `count_stop`.
-        let stops = STOPS.load(Ordering::Acquire);
         // Dropped when the table is no longer borrowed: this may run foreign code, which may call
         // into this file again.
-        drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, stops)));
+        drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, STOPS.so_far())));
         // If that code used another engine, this one is no longer current: look again.
         if let Some(cache) = current(number) {
             return Some(Lent::kept(cache));
