@@ -42,7 +42,7 @@ SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counter
 LIMIT = "core/src/memory/limit.rs"
 SWEPT = "core/src/shard/swept.rs"
 SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
-WHEEL = "core/src/wheel/mod.rs"
+OWN, WHEEL = "core/src/inbox/own.rs", "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
 HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
@@ -51,6 +51,7 @@ BLOCK = "core/src/entry/block.rs"
 PULSE, GATE, GENERATIONS = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs", "core/src/protocol/generations.rs"
 WATCH = "core/src/reaper/watch.rs"
 TWIN, CLOSABLE = "core/src/protocol/twin.rs", "core/src/protocol/closable.rs"
+STOPS = "core/src/protocol/stops.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
@@ -451,6 +452,14 @@ MUTANTS = {
         "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
     "an unlinked seat is taken for the reaper's memory": (
         "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(!word.is_held())", "self.cas(word, word.unlisted()).then_some(true)")])]),
+    "an entry ends after its list has let go of it": (
+        "freed", [(REAPING, [("            return None;\n        }\n        prepare();\n", "            return None;\n        }\n"),
+                             ("        let mine = !before.is_held();\n", "        let mine = !before.is_held();\n        prepare();\n")])]),
+    "who has a handle of an engine that is gone does not wait for readers": (
+        "release", [(SHARED, [("    unsafe { after_readers(free) };\n", "    free();\n"),
+                              ("use crate::entry::{Entry, after_readers};", "use crate::entry::Entry;")])]),
+    "a cancel that finds the engine gone frees at once": (
+        "release", [("core/src/producer/cancel.rs", [("            if unsafe { entry.as_ref().let_go() } {\n", "            if unsafe { entry.as_ref().let_go() } || true {\n")])]),
     # DEPOT
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
@@ -587,7 +596,7 @@ MUTANTS = {
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
-        "hand", [("core/src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+        "hand", [(OWN, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
         "freed", [(HAND, [NO_FENCE])]),
@@ -627,6 +636,10 @@ MUTANTS = {
         "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
     "the end's flag is raised Relaxed": (
         "ending", [(ENDING, [("self.stopping.swap(true, Ordering::AcqRel)", "self.stopping.swap(true, Ordering::Relaxed)")])]),
+    "a stop is counted Relaxed": (
+        "ending", [(STOPS, [("self.0.fetch_add(1, Ordering::Release)", "self.0.fetch_add(1, Ordering::Relaxed)")])]),
+    "the count of stops is read Relaxed": (
+        "ending", [(STOPS, [("self.0.load(Ordering::Acquire)", "self.0.load(Ordering::Relaxed)")])]),
     "the last role wakes nobody": ("ending", [(ENDING, [("            self.over.notify_all();\n", "")])]),
     "who waits for a role is not told that it ended": (
         "ending",
@@ -675,7 +688,7 @@ MUTANTS = {
                   ("                Ok(_) => return !head.is_null(),",
                    "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
     "an own list is emptied Relaxed": (
-        "hand", [("core/src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+        "hand", [(OWN, [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
         "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
@@ -694,6 +707,20 @@ MUTANTS = {
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "a place is written Relaxed": (
         "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
+    "a push that was in vain acquires nothing": (
+        "hand", [(STACK, [("node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+    "a take that was in vain acquires nothing": (
+        "hand", [(STACK, [("ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+    "an own list's link is written Relaxed": (
+        "hand", [(OWN, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+    "the first of an own list gives way Relaxed": (
+        "hand", [(OWN, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
+    "the first in a hand gives way Relaxed": (
+        "hand", [(HAND, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
+    "what a hand is for is written Relaxed": (
+        "hand", [(HAND, [("self.of.store(of, Ordering::Release);", "self.of.store(of, Ordering::Relaxed);")])]),
+    "what a hand is for is read Relaxed": (
+        "hand", [(HAND, [("let of = self.of.load(Ordering::Acquire);", "let of = self.of.load(Ordering::Relaxed);")])]),
     # PUBLISHED
     "what was published is read Relaxed": (
         "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",
@@ -863,6 +890,10 @@ MUTANTS = {
     "no mark in place of a ring that goes": (
         "dismantle",
         [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
+    ),
+    "what is in the depots goes without waiting for readers": (
+        "freed",
+        [(SHARED, [("                free.push(Memory(entry));", "                unsafe { Entry::free(entry) };")])],
     ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (
@@ -1385,6 +1416,16 @@ MUTANTS = {
     ),
     "who helps to sweep takes the first of the owner's own list": (
         "cut", [(SWEEP, [("!before.is_null() || sweeper.is_owner;", "true;")])],
+    ),
+    "who helps to sweep is no reader": (
+        "cut", [(SWEEP, [("        let reader = read();\n", ""), ("        drop(reader);\n", ""),
+                         ("Phase, Word, read}", "Phase, Word}")])],
+    ),
+    "a sweep goes on while an owner ends its cut": (
+        "cut", [(SWEPT, [("            _ => Way::Pause,", "            _ => Way::Out,")])],
+    ),
+    "an owner takes its mark off a cut Relaxed": (
+        "cut", [(SWEPT, [("self.at.fetch_and(!CUTTING, Ordering::Release)", "self.at.fetch_and(!CUTTING, Ordering::Relaxed)")])],
     ),
     # The whole shard
     "a link is read after a flush has settled the entry": (

@@ -118,6 +118,12 @@ impl World {
         World::of(geometry, unsafe { Shared::new(1, 1, None) }.with_share(0))
     }
 
+    /// As `new`, without depots, and with so many entries in a block.
+    pub fn of_blocks(geometry: Geometry, entries: usize) -> Arc<World> {
+        // SAFETY: as in `with`.
+        World::of(geometry, unsafe { Shared::new(1, 0, None) }.with_blocks_of(entries))
+    }
+
     fn of(geometry: Geometry, shared: Shared<Payload>) -> Arc<World> {
         World::made(geometry, Doorbell::new(Bell::None), Arc::new(shared))
     }

@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 
-use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
+use loom_tests::{Fate, Hand, Timer, World, check, collect, fate, has_run, wheel};
 use tickless_core::doorbell::Bell;
 use tickless_core::sync::{JoinHandle, thread};
+use tickless_core::time::Tick;
 
 /// Three timers of one list, due at `deadline`: the one in the middle is dead. A sweep is wanted.
 struct Littered {
@@ -152,6 +153,33 @@ fn a_bucket_opens_that_was_swept() {
     });
 }
 
+/// The owner ends a cut, and the helper would begin the next one, in the next bucket. (The owner
+/// does no more than that, so that the model is small.)
+#[test]
+fn the_next_cut_waits_for_an_owner_that_ends_one() {
+    check(2, || {
+        let Littered { world, hands: [mut one, mut two, mut hand], before, ids } =
+            littered(4, [1, 0], None);
+        let behind = one.schedule_detached(2, 0).unwrap();
+        let dead = two.schedule(2, 0).unwrap();
+        let next = hand.schedule_detached(2, 0).unwrap();
+        assert!(two.cancel(dead));
+        two.clear();
+        world.shard.read_notices(&mut world.shard.owner().lock().unwrap());
+        let owner = world.clone();
+        let owner = thread::spawn(move || {
+            let World { shard, shared, .. } = &*owner;
+            let now = shard.begin(Tick::new(1));
+            assert!(shard.open_due(&mut shard.owner().lock().unwrap(), shared, now));
+        });
+        (0..2).for_each(|_| world.shard.help_sweep(&world.shared));
+        owner.join().unwrap();
+        world.turn_at(1..=2);
+        assert!(ids.into_iter().chain([behind, next]).all(has_run));
+        end(&world, hand, before, 2);
+    });
+}
+
 /// Then the memory of what the sweep knows goes to the allocator: more than the owner keeps.
 #[test]
 fn a_bucket_opens_in_which_a_sweep_has_paused() {
@@ -208,6 +236,24 @@ fn a_shard_is_stopped_while_an_entry_is_cut() {
         assert!(ids.into_iter().all(|id| fate(id) == Some(Fate::Returned)));
         hand.detach(before);
         assert_eq!(world.shared.all_counters.dead(), 0);
+    });
+}
+
+/// What the shard gives up then goes to the allocator, but for what the helper stands on.
+#[test]
+fn a_shard_is_stopped_while_a_helper_stands_in_a_list() {
+    check(1, || {
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        hand.schedule_detached(1, 0).unwrap();
+        world.shard.ask_for_sweep();
+        let stopper = world.clone();
+        let stopper = thread::spawn(move || {
+            assert_eq!(stopper.stop(), 1);
+            collect();
+        });
+        world.shard.help_sweep(&world.shared);
+        stopper.join().unwrap();
     });
 }
 

@@ -16,7 +16,7 @@ use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 #[cfg(feature = "inspect")]
 use super::callers::Callers;
-use super::registry::{self, ENGINES};
+use super::registry::{self, ENGINES, STOPS};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
 /// handler may wait for threads of its own, whose tasks may wait for the engine.
@@ -182,7 +182,7 @@ impl<T> Core<T> {
     pub(super) fn stop(&self) -> Vec<T> {
         let is_first = self.ending.begin();
         let pending = self.ending.close(is_first, &self.shards, &self.shared);
-        registry::count_stop();
+        STOPS.count();
         for observer in &*self.observers {
             // Nothing that is still due will be handed over.
             observer.caught_up(self.clock.now_ns());

@@ -9,7 +9,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use crate::entry::Published;
-use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, Weak};
+use crate::protocol::stops::Stops;
+use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
 /// Finds things of one kind by number. It keeps none of them alive. A registry lives for ever, in a
 /// `static`, and its table is never freed.
@@ -29,7 +30,7 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 static INHERITED: AtomicU32 = AtomicU32::new(0);
 
 /// How many engines were told to stop.
-static STOPS: AtomicU64 = AtomicU64::new(0);
+pub(super) static STOPS: Stops = Stops::none();
 
 /// Returns a number that no engine of this process had before. `None`: there were 2^32 - 1 of them.
 pub(super) fn next_number() -> Option<u32> {
@@ -52,19 +53,6 @@ pub(super) fn inherit() {
     // ORDER: Relaxed - as in `is_inherited`; a later number went to a thread that does not exist
     // here.
     INHERITED.store(LAST.load(Ordering::Relaxed), Ordering::Relaxed);
-}
-
-/// Counts an engine that, from now on, says of itself that it is stopping.
-pub(super) fn count_stop() {
-    // ORDER: Release - pairs with the Acquire in `stops`: a thread that sees the count sees that
-    // the engine is stopping.
-    STOPS.fetch_add(1, Ordering::Release);
-}
-
-/// How many engines were told to stop.
-pub(super) fn stops() -> u64 {
-    // ORDER: Acquire - pairs with the Release in `count_stop`.
-    STOPS.load(Ordering::Acquire)
 }
 
 // === impl Registry ===

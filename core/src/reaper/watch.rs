@@ -167,9 +167,9 @@ impl Watch {
         if let Some(alarm) = &self.alarm {
             return alarm.ring();
         }
-        // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
-        // with the Release in `begin`: the thread is in its place.
-        let thread = self.threads.get(self.watcher.load(Ordering::Acquire)).and_then(OnceLock::get);
+        // ORDER(TAKEOVER): Relaxed - ordered by the caller's fence and that of `publish`. (A caller
+        // that does not find the thread has fenced before it.)
+        let thread = self.threads.get(self.watcher.load(Ordering::Relaxed)).and_then(OnceLock::get);
         thread.iter().for_each(|thread| thread.unpark());
     }
 
@@ -183,9 +183,9 @@ impl Watch {
 
     /// Thread `number` watches from now on. To be called before it publishes.
     pub fn begin(&self, number: usize) {
-        // ORDER(TAKEOVER): Release - ordered by the fence of `publish`; and pairs with the Acquire
-        // in `call`: the thread has filled its place.
-        self.watcher.store(number, Ordering::Release);
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence of `publish`. The thread has filled its
+        // place before this.
+        self.watcher.store(number, Ordering::Relaxed);
     }
 
     /// The calling thread watches no longer; another one is about to begin. Nobody calls until that

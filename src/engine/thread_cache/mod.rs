@@ -132,10 +132,9 @@ fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
             // The thread is ending and keeps nothing any more.
             Err(_) => return Some(Lent::spare(new_cache()?)),
         }
-        let stops = registry::stops();
         // Dropped when the table is no longer borrowed: this may run foreign code, which may call
         // into this file again.
-        drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, stops)));
+        drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, registry::STOPS.so_far())));
         // If that code used another engine, this one is no longer current: look again.
         if let Some(cache) = current(number) {
             return Some(Lent::kept(cache));
