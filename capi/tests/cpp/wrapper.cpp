@@ -243,7 +243,36 @@ static void threads_share_an_engine() {
     CHECK(stats.scheduled == 2000 && kept == fired + cancelled);
 }
 
+static void a_callback_that_does_not_run_comes_back() {
+    auto engine = manual();
+    auto kept = std::make_shared<int>(7);
+    struct send {
+        std::unique_ptr<std::string> message;
+        void operator()() { *message += " sent"; }
+    };
+    auto timer = engine.schedule_owning(5s, send{std::make_unique<std::string>("hello")});
+    auto moved = std::move(timer);
+    CHECK(!timer.take() && moved.is_pending() && moved.reset(7s));
+    auto back = moved.take();
+    CHECK(back && *back->message == "hello" && !moved.take());
+    (*back)();
+    CHECK(*back->message == "hello sent");
+    // Small ones, which lie in the timer.
+    int n = 0;
+    auto small = engine.schedule_owning(5s, [&n] { n++; });
+    (*small.take())();
+    CHECK(n == 1);
+    auto late = engine.schedule_owning(1ms, [&n, kept] { n += *kept; });
+    engine.advance(1ms);
+    CHECK(!late.take() && n == 8 && kept.use_count() == 1);
+    auto stopped = engine.schedule_owning(1ms, [kept] {});
+    engine.stop();
+    CHECK(!stopped.take() && kept.use_count() == 1);
+    CHECK(engine.stats().unended == 0);
+}
+
 int main() {
+    RUN(a_callback_that_does_not_run_comes_back);
     RUN(callbacks_of_all_kinds_run_once);
     RUN(a_callback_is_destroyed_once_by_each_way_to_end_its_timer);
     RUN(a_timer_that_goes_out_of_scope_fires_and_a_scoped_one_does_not);
