@@ -144,7 +144,8 @@ readme c >"$out/readme/example.c"
 readme cpp >"$out/readme/example.cpp"
 readme "c wheel" >"$out/readme/wheel.c"
 readme "cpp wheel" >"$out/readme/wheel.cpp"
-for command in sh cc c++ as ld pkg-config; do
+need_command cmake cmake
+for command in sh cc c++ as ld pkg-config cmake make; do
     ln -s "$(command -v "$command")" "$out/bin/$command"
 done
 bare=(env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" "LD_LIBRARY_PATH=$LD_LIBRARY_PATH")
@@ -172,7 +173,6 @@ fi
 grep -qF "needs C++17" <<<"$report" || fail "C++14 is refused without words: $report"
 
 # The same by CMake: the README's project, with the shared library and the static one.
-need_command cmake cmake
 readme_cmake() {
     sed -n '/^  ```cmake$/,/^  ```$/{/^  ```/d;s/^  //;p}' capi/README.md
 }
@@ -181,8 +181,7 @@ for target in tickless static; do
     mkdir "$project"
     cp "$out/readme/example.c" "$project"
     readme_cmake | sed "s/tickless::tickless/tickless::$target/" >"$project/CMakeLists.txt"
-    run "the README's project, tickless::$target" env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH sh -euc "
-        cd '$project'
+    run "the README's project, tickless::$target" env --chdir "$project" -i "PATH=$out/bin" sh -euc "
         cmake -S . -B build -DCMAKE_PREFIX_PATH='$out/prefix'
         cmake --build build
         build/example"

@@ -254,7 +254,8 @@ private:
 };
 
 /// A timer that ends before its scope does: its destructor cancels, or waits until the callback has
-/// returned. So the callback may use what was declared before it.
+/// returned. So the callback may use what was declared before it. Declare it last: members that follow
+/// it are destroyed while its callback may still run.
 ///
 /// Its own callback may destroy it, and the object that it is a member of: it is detached then. The
 /// callback itself is destroyed after it has returned. A callback that its callback waits for must
