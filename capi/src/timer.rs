@@ -181,8 +181,8 @@ pub unsafe extern "C" fn tickless_timer_take(
 /// Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
 /// the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
 /// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
-/// process. And TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was ended
-/// before, or another thread is ending it, in which case the callback may still run.
+/// process. And TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was
+/// ended before, or another thread is ending it, in which case the callback may still run.
 ///
 /// Threads: any. In callbacks: yes, but a callback cannot wait for itself.
 #[unsafe(no_mangle)]
