@@ -130,7 +130,8 @@ readme c >"$out/readme/example.c"
 readme cpp >"$out/readme/example.cpp"
 readme "c wheel" >"$out/readme/wheel.c"
 readme "cpp wheel" >"$out/readme/wheel.cpp"
-for command in sh cc c++ as ld pkg-config; do
+need_command cmake cmake
+for command in sh cc c++ as ld pkg-config cmake make; do
     ln -s "$(command -v "$command")" "$out/bin/$command"
 done
 bare=(env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" "LD_LIBRARY_PATH=$LD_LIBRARY_PATH")
@@ -153,14 +154,12 @@ for header in tickless_wheel.hpp tickless.hpp; do
 done
 
 # The same by CMake: the README's project, with the shared library and the static one.
-need_command cmake cmake
 for target in tickless static; do
     project=$out/cmake.$target
     mkdir "$project"
     cp "$out/readme/example.c" "$project"
     readme cmake | sed "s/tickless::tickless/tickless::$target/" >"$project/CMakeLists.txt"
-    run "the README's project, tickless::$target" env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH sh -euc "
-        cd '$project'
+    run "the README's project, tickless::$target" env --chdir "$project" -i "PATH=$out/bin" sh -euc "
         cmake -S . -B build -DCMAKE_PREFIX_PATH='$out/prefix'
         cmake --build build
         build/example"
