@@ -151,7 +151,7 @@ impl<T, H> Ending<T, H> {
     /// Takes the role of `shard` from a holder whose hand-over has not come any further than
     /// `seen`, with the payloads that were not claimed, and calls `lost` before the holder can
     /// learn that. Returns `None` if it has come further, or if the engine is stopping. The next
-    /// turn has to begin with [`Reaper::succeed`](super::Reaper::succeed).
+    /// turn has to begin with [`TurnContext::succeed`](super::TurnContext::succeed).
     pub fn take_over(
         &self,
         shard: usize,
