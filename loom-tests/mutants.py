@@ -56,7 +56,7 @@ LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
 LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/ahead.rs"
-THREAD, SLOTS = "core/src/reaper/thread.rs", "core/src/memory/slots.rs"
+SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
 IN_HAND = "core/src/dispatch/in_hand.rs"
 
@@ -253,11 +253,11 @@ MUTANTS = {
     ),
     "no look at the notices before the sleep": (
         "doorbell",
-        [(THREAD, [(LAST_LOOK, "if group.earliest() < next || engine.is_stopping() {")])],
+        [(SERVER, [(LAST_LOOK, "if group.earliest() < next || engine.is_stopping() {")])],
     ),
     "notices looked at before the wake-up time is published": (
         "doorbell",
-        [(THREAD, [
+        [(SERVER, [
             ("        group.doorbell().publish(next);\n",
              "        let heard = is_called();\n        group.doorbell().publish(next);\n"),
             (LAST_LOOK, "if group.earliest() < next || heard || engine.is_stopping() {"),
@@ -267,14 +267,14 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (THREAD, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell().retract();"),
+            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell().retract();"),
                       ("        group.doorbell().sleep(timeout, ends_ns);\n", "        group.doorbell().retract();\n        group.doorbell().sleep(timeout, ends_ns);\n")]),
         ],
     ),
     "a reaper in user space does not look who asks": (
-        "spin", [(THREAD, [(IN_SPIN, "until_ns, || engine.is_stopping());")])]),
+        "spin", [(SERVER, [(IN_SPIN, "until_ns, || engine.is_stopping());")])]),
     "a reaper in user space looks for no stop": (
-        "spin", [(THREAD, [(IN_SPIN, "until_ns, || group.is_asked());")])]),
+        "spin", [(SERVER, [(IN_SPIN, "until_ns, || group.is_asked());")])]),
     "who posts a notice does not ask": (
         "doorbell", [(SHARD, [("        self.doorbell.ask(self.group_index);\n        if self.doorbell.ring_before(place.expiration) {",
                                "        if self.doorbell.ring_before(place.expiration) {")])]),
@@ -535,13 +535,13 @@ MUTANTS = {
         "lead", [(LEAD, [("        self.take_from(number, number)",
                           "        self.0.store(kept_by(number), Ordering::Release);\n        true")])]),
     "who serves beside the leader leaves without a word": (
-        "lead", [(THREAD, [("if ended.is_some() && !self.leads {", "if ended.is_some() && !leads && self.leads {")])]),
+        "lead", [(SERVER, [("if ended.is_some() && !self.leads {", "if ended.is_some() && !leads && self.leads {")])]),
     "who serves beside the leader does not ring for its shard": (
         "lead", [(GROUP, [("let is_hook = self.doorbell.ring_before(next);", "let is_hook = next == Tick::ZERO && false;")])]),
     "who serves beside the leader does not look once more": (
-        "lead", [(THREAD, [("        let mut slept_until = None;\n", "        if !self.leads {\n            return;\n        }\n        let mut slept_until = None;\n")])]),
+        "lead", [(SERVER, [("        let mut slept_until = None;\n", "        if !self.leads {\n            return;\n        }\n        let mut slept_until = None;\n")])]),
     "the leader does not look at the shards' times before it sleeps": (
-        "lead", [(THREAD, [(LAST_LOOK, "if is_called() {")])]),
+        "lead", [(SERVER, [(LAST_LOOK, "if is_called() {")])]),
     "who has taken the lead does not answer": (
         "lead", [(GROUP, [("        self.doorbell.move_to(number);\n", "        let _ = number;\n")])]),
 

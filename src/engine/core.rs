@@ -210,8 +210,8 @@ impl<T> Core<T> {
         self.shared.dismantle();
     }
 
-    /// Returns the context for turns of shard `index`, for the holder of its role, and what that one
-    /// has in hand.
+    /// Returns the context for turns of shard `index`, for the holder of its role, and what that
+    /// one has in hand.
     #[inline]
     pub(super) fn turn_context<'a>(
         &'a self,
