@@ -165,7 +165,7 @@ fn the_next_cut_waits_for_an_owner_that_ends_one() {
         let next = hand.schedule_detached(2, 0).unwrap();
         assert!(two.cancel(dead));
         two.clear();
-        world.shard.read_notices(&mut world.shard.owner().lock().unwrap());
+        world.shard.read_notices(&mut world.shard.owner().lock().unwrap(), &world.shared);
         let owner = world.clone();
         let owner = thread::spawn(move || {
             let World { shard, shared, .. } = &*owner;
