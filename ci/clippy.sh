@@ -15,7 +15,8 @@ done
 
 # (ci/servers.sh has the stores on servers, whose clients are large.)
 for crate in tickless:. tickless-core:core tickless-durable:durable; do
-    features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "${crate#*:}/Cargo.toml" | grep -vxE 'postgres|nats')
+    features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "${crate#*:}/Cargo.toml" |
+        grep -vxE 'postgres|nats')
     [ -n "$features" ] || fail "no feature of $crate was found"
     for feature in "" $features; do
         lint --package "${crate%:*}" --lib --features "$feature"
