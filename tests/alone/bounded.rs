@@ -375,10 +375,12 @@ fn the_dead_are_few_again_two_sweeps_after_the_living_fell() {
     while let Some(timer) = living.pop() {
         assert!(timer.cancel());
         cancelled += 1;
-        let dead = engine.stats().dead;
-        assert!(dead <= bound(most), "{dead} dead after {cancelled} were cancelled");
+        if cancelled % 256 == 0 {
+            let dead = engine.stats().dead;
+            assert!(dead <= bound(most), "{dead} dead after {cancelled} were cancelled");
+        }
     }
-    // What was filed was at most thrice as much, and each seat that is let go pays for eight visits.
+    // What was filed was at most thrice as much, and each seat let go pays for eight visits.
     let mut let_go = 0;
     while let_go < 2 * (3 * most + 1024 * (SHARDS + 1)) / 8 {
         on_each(100).into_iter().for_each(|timer| assert!(timer.cancel()));

@@ -1,8 +1,8 @@
 //! Steady: four threads schedule, cancel and reset, their timers fire, and none of them calls the
 //! allocator, once as much memory is there as ever was needed at a time.
 //!
-//! A fifth thread runs the turns, by a clock that it moves. How far it gets meanwhile is left to the
-//! system: a verdict on counts depends on no speed.
+//! A fifth thread runs the turns, by a clock that it moves. How far it gets meanwhile is left to
+//! the system: a verdict on counts depends on no speed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -25,8 +25,8 @@ const SHARDS: usize = 2;
 const WARM: u64 = 40_000;
 const STEPS: u64 = 40_000;
 
-/// Calls of the allocator that each thread may make in all its counted steps, because more is in use
-/// at a time than ever before: of blocks of entries, and of magazines.
+/// Calls of the allocator that each thread may make in all its counted steps, because more is in
+/// use at a time than ever before: of blocks of entries, and of magazines.
 const GROWTH: u64 = 32;
 
 /// Timers of a thread that have not fired.

@@ -44,7 +44,7 @@ const LOOKS: usize = 4;
 /// Entries that a thread visits each time that it lets go of seats while too many are dead.
 pub const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 
-/// A sweep under way, or what is left of the last one (`Swept` tells): the next one needs no memory.
+/// A sweep under way, or the memory of the last one for the next (`Swept` tells which).
 pub(super) struct Sweep<T> {
     /// The bucket that is being swept, or the last one.
     bucket: (u8, u32),
