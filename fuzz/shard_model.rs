@@ -231,15 +231,15 @@ impl Pair {
             log.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
         };
         let stopping = AtomicBool::new(false);
-        let reaper = self.around.reaper(&self.shard, &self.shared, &handler, &stopping);
+        let context = self.around.turn_context(&self.shard, &self.shared, &handler, &stopping);
         let before = self.shard.clock();
         let most = at_most.map_or(usize::MAX, usize::from);
         let mut in_hand = InHand::new();
         let report = if self.has_crowds {
             let owner = self.shard.owner().lock().expect("a turn does not panic");
-            reaper.turn_of(owner, &mut in_hand, now, most)
+            context.turn_of(owner, &mut in_hand, now, most)
         } else {
-            reaper.turn(&mut in_hand, now, most)
+            context.turn(&mut in_hand, now, most)
         };
         let report = report.expect("the shard is open");
         let fired = log.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -294,10 +294,10 @@ MUTANTS = {
     "a reaper in user space looks for no stop": (
         "spin", [(THREAD, [(IN_SPIN, "|| this.group().is_asked());")])]),
     "who posts a notice does not ask": (
-        "doorbell", [(SHARD, [("        self.doorbell.ask(self.place);\n        if self.doorbell.ring_before(place.expiration) {",
+        "doorbell", [(SHARD, [("        self.doorbell.ask(self.group_index);\n        if self.doorbell.ring_before(place.expiration) {",
                                "        if self.doorbell.ring_before(place.expiration) {")])]),
     "who wants a sweep does not ask": (
-        "doorbell", [(SHARD, [("            self.doorbell.ask(self.place);\n            self.doorbell.ring();", "            self.doorbell.ring();")])]),
+        "doorbell", [(SHARD, [("            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();", "            self.doorbell.ring();")])]),
     "a wish is taken back after the turn": (
         "doorbell", [(GROUP, [("        self.doorbell.answer(index);\n", ""),
                               ("        self.next[index].store(next.get(), Ordering::Relaxed);\n",
@@ -1331,8 +1331,8 @@ MUTANTS = {
     ),
     # SWEEP
     "the bell is rung before a sweep is asked for": (
-        "sweep", [(SHARD, [("        if !self.sweep.swap(true, Ordering::Release) {\n            self.doorbell.ask(self.place);\n            self.doorbell.ring();\n        }",
-                            "        if !self.wants_sweep() {\n            self.doorbell.ask(self.place);\n            self.doorbell.ring();\n            self.sweep.swap(true, Ordering::Release);\n        }")])],
+        "sweep", [(SHARD, [("        if !self.sweep.swap(true, Ordering::Release) {\n            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();\n        }",
+                            "        if !self.wants_sweep() {\n            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();\n            self.sweep.swap(true, Ordering::Release);\n        }")])],
     ),
     "a sweep is asked for without Release": (
         "sweep", [(SHARD, [("self.sweep.swap(true, Ordering::Release)", "self.sweep.swap(true, Ordering::Relaxed)")])],
@@ -1380,7 +1380,9 @@ MUTANTS = {
         "cut", [(HOLDER, [("        self.cas(word, word.kept())", "        let _ = self.word();\n        word.kept() != word")])],
     ),
     "an entry is free though its cut has failed": (
-        "cut", [(SWEEP, [("if is_gone { this.end_kept() }", "if is_gone || word.in_list() { this.end_kept() }")])],
+        "cut", [(SWEEP, [
+            ("if is_gone {\n            // SAFETY: it is kept here", "if is_gone || word.in_list() {\n            // SAFETY: it is kept here"),
+            ("is_gone || unsafe { this.let_go() }", "is_gone || word.in_list() || unsafe { this.let_go() }")])],
     ),
     "a cut is begun without Release": (
         "cut", [(SWEPT, [("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire)", "if self.at.compare_exchange(lists, mark, Ordering::Acquire, Ordering::Acquire)")])],

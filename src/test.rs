@@ -111,7 +111,7 @@ pub struct Paused {
 }
 
 /// Wakes the thread that waits in [`Paused::block_on`].
-struct Alarm {
+struct ThreadWaker {
     rings: AtomicBool,
     sleeper: thread::Thread,
 }
@@ -217,7 +217,8 @@ impl Paused {
     /// Called by one of the engine's tasks, or in a child process of the one that built the engine.
     #[track_caller]
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
-        let alarm = Arc::new(Alarm { rings: AtomicBool::new(false), sleeper: thread::current() });
+        let alarm =
+            Arc::new(ThreadWaker { rings: AtomicBool::new(false), sleeper: thread::current() });
         let waker = Waker::from(alarm.clone());
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(self.engine.entered(future));
@@ -262,9 +263,9 @@ impl Default for Paused {
     }
 }
 
-// === impl Alarm ===
+// === impl ThreadWaker ===
 
-impl Alarm {
+impl ThreadWaker {
     fn rings(&self) -> bool {
         // ORDER: Acquire - pairs with the Release in `wake_by_ref`: what was done before the wake
         // is visible to the poll.
@@ -278,7 +279,7 @@ impl Alarm {
     }
 }
 
-impl Wake for Alarm {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

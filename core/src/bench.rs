@@ -14,7 +14,7 @@ use crate::doorbell::{Bell, Doorbell};
 use crate::entry::Entry;
 use crate::memory::Shared;
 use crate::producer::Producer;
-use crate::reaper::{Observer, Reaper, Report};
+use crate::reaper::{Observer, Report, TurnContext};
 use crate::shard::Shard;
 use crate::sync::{AtomicBool, Mutex, PoisonError};
 use crate::time::{Clock, Geometry, ManualClock, Scale, Tick};
@@ -60,16 +60,26 @@ impl Around {
     }
 
     /// The reaper of a shard. `stopping` is raised when a stop intervenes.
-    pub fn reaper<'a, T>(
+    pub fn turn_context<'a, T>(
         &'a self,
         shard: &'a Shard<T>,
         shared: &'a Shared<T>,
         handler: &'a dyn Handler<T>,
         stopping: &'a AtomicBool,
-    ) -> Reaper<'a, T> {
+    ) -> TurnContext<'a, T> {
         let Around { clock, scale, observer } = self;
         let (watch, leads) = (None, false);
-        Reaper { shard, shared, handler, clock, scale: *scale, observer, stopping, watch, leads }
+        TurnContext {
+            shard,
+            shared,
+            handler,
+            clock,
+            scale: *scale,
+            observer,
+            stopping,
+            watch,
+            leads,
+        }
     }
 }
 
@@ -111,7 +121,7 @@ impl<T> Bench<T> {
     where
         T: Send,
     {
-        self.fired(|reaper| reaper.turn(&mut InHand::new(), now, at_most))
+        self.fired(|context| context.turn(&mut InHand::new(), now, at_most))
     }
 
     /// Runs a turn at `now` as an engine's threads do, which looks at `looks` entries. Returns what
@@ -121,10 +131,10 @@ impl<T> Bench<T> {
         T: Send,
     {
         let owner = || self.shard.owner().lock().expect("a turn does not panic");
-        self.fired(|reaper| reaper.turn_of(owner(), in_hand, now, looks))
+        self.fired(|context| context.turn_of(owner(), in_hand, now, looks))
     }
 
-    fn fired(&self, turn: impl FnOnce(&Reaper<'_, T>) -> Option<Report>) -> (Report, Vec<T>)
+    fn fired(&self, turn: impl FnOnce(&TurnContext<'_, T>) -> Option<Report>) -> (Report, Vec<T>)
     where
         T: Send,
     {
@@ -133,8 +143,8 @@ impl<T> Bench<T> {
             fired.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
         };
         let stopping = AtomicBool::new(false);
-        let reaper = self.around.reaper(&self.shard, &self.shared, &handler, &stopping);
-        let report = turn(&reaper).expect("the shard is open");
+        let context = self.around.turn_context(&self.shard, &self.shared, &handler, &stopping);
+        let report = turn(&context).expect("the shard is open");
         (report, fired.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -2,7 +2,7 @@
 
 use tickless_core::dispatch::Batch;
 use tickless_core::dispatch::InHand;
-use tickless_core::reaper::{Begin, Group, Reaper, Report, Serve, Spin, Turns, Watch, serve};
+use tickless_core::reaper::{Begin, Group, Report, Serve, Spin, TurnContext, Turns, Watch, serve};
 use tickless_core::sync::{AtomicBool, Counter, Ordering};
 use tickless_core::time::Clock;
 use tickless_core::time::Scale;
@@ -121,11 +121,11 @@ impl<'a> Serve for Server<'a> {
         &self,
         index: usize,
         role: &mut Turns<'a, Payload, Handler>,
-        f: impl FnOnce(&Reaper<'_, Payload>, &mut InHand<Payload>) -> R,
+        f: impl FnOnce(&TurnContext<'_, Payload>, &mut InHand<Payload>) -> R,
     ) -> R {
         let world = self.worlds[index];
         let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
-        f(&world.reaper(&handler), world.in_hand(role))
+        f(&world.turn_context(&handler), world.in_hand(role))
     }
 
     fn came_back(&self) {}
@@ -143,6 +143,6 @@ impl World {
     pub fn look_ahead(&self) -> Option<Report> {
         let mut role = self.ending.try_take(0)?;
         let handler = |_: Batch<'_, Payload>| unreachable!("nothing is handed over");
-        self.reaper(&handler).look_ahead(self.in_hand(&mut role))
+        self.turn_context(&handler).look_ahead(self.in_hand(&mut role))
     }
 }

@@ -9,7 +9,7 @@ use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::doorbell::{Bell, Doorbell, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
-use tickless_core::reaper::{Ending, Group, Reaper, Report, Spin, StuckThreads, Turns};
+use tickless_core::reaper::{Ending, Group, Report, Spin, StuckThreads, TurnContext, Turns};
 use tickless_core::shard::Shard;
 use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
@@ -78,8 +78,8 @@ impl World {
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
         let doorbell = Arc::new(Doorbell::for_shards(2, bell));
         let group = Arc::new(Group::new(doorbell, 2, Arc::new(StuckThreads::of(3))));
-        [0, 1].map(|place| {
-            let world = World::in_group(geometry, shared.clone(), &group, place, hand.clone());
+        [0, 1].map(|index| {
+            let world = World::in_group(geometry, shared.clone(), &group, index, hand.clone());
             world.make_levels();
             world
         })
@@ -151,11 +151,11 @@ impl World {
         geometry: Geometry,
         shared: Arc<Shared<Payload>>,
         group: &Arc<Group>,
-        place: usize,
+        index: usize,
         hand: ManualClock,
     ) -> Arc<World> {
         let doorbell = group.doorbell().clone();
-        let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared).in_place(place);
+        let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared).with_group_index(index);
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
             shard,
@@ -192,7 +192,7 @@ impl World {
         // ORDER: Relaxed - written and read by the holder of the role.
         self.now.store(now, Ordering::Relaxed);
         let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
-        self.reaper(&handler).turn(self.in_hand(&mut role), Tick::new(now), max_fired)
+        self.turn_context(&handler).turn(self.in_hand(&mut role), Tick::new(now), max_fired)
     }
 
     /// Takes the shard over from a turn that hands payloads over, if there is one, and runs a turn
@@ -201,9 +201,9 @@ impl World {
         let seen = self.ending.progress(0);
         let mut role = self.ending.take_over(0, seen?, || ())?;
         let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
-        let reaper = self.reaper(&handler);
-        reaper.succeed();
-        let report = reaper.turn(self.in_hand(&mut role), Tick::new(now), usize::MAX);
+        let context = self.turn_context(&handler);
+        context.succeed();
+        let report = context.turn(self.in_hand(&mut role), Tick::new(now), usize::MAX);
         Some(report.map_or(0, |report| report.fired))
     }
 
@@ -254,8 +254,8 @@ impl World {
     ) -> JoinHandle<()> {
         let world = self.clone();
         let reaper = thread::spawn(move || {
-            let seen = world.ending.progress(0).expect("a hand-over is under way");
-            // Unless a stop came first.
+            // Unless a stop came first, and took it over itself.
+            let Some(seen) = world.ending.progress(0) else { return };
             let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
             assert!(world.group.lead().take(number));
             Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
@@ -336,11 +336,11 @@ impl World {
         payload.meets(Fate::Ran(Tick::new(self.now.load(Ordering::Relaxed))));
     }
 
-    pub(crate) fn reaper<'a>(
+    pub(crate) fn turn_context<'a>(
         &'a self,
         handler: &'a dyn tickless_core::dispatch::Handler<Payload>,
-    ) -> Reaper<'a, Payload> {
-        self.around.reaper(&self.shard, &self.shared, handler, self.ending.flag())
+    ) -> TurnContext<'a, Payload> {
+        self.around.turn_context(&self.shard, &self.shared, handler, self.ending.flag())
     }
 
     /// What the holder of a role has in hand; its handler is there as long as that.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless_core::entry::{Block, Entry, Given, List};
+use tickless_core::entry::{Block, BlockList, Entry, Given};
 use tickless_core::memory::{Blocks, Memory};
 use tickless_core::sync::thread;
 
@@ -112,7 +112,7 @@ fn a_block_that_comes_back_while_the_lists_are_closed_is_freed() {
 #[test]
 fn who_has_the_list_sees_that_a_block_is_whole_when_all_use_of_it_is_over() {
     check(3, || {
-        let (block, mut list) = (Block::<u32>::allocate(1, 2, 0), List::empty());
+        let (block, mut list) = (Block::<u32>::allocate(1, 2, 0), BlockList::empty());
         let entries: Vec<_> = block.entries().map(Memory).collect();
         let Ok([one, two]) = <[_; 2]>::try_from(entries) else { panic!("there are two") };
         // SAFETY: it is this thread's, and there are no readers.

@@ -40,13 +40,13 @@ FAULTS = {
         "core/src/entry/holder.rs", "if deadline < opens || is_crowded(opens) {",
         "if deadline.saturating_add(1) < opens || is_crowded(opens) {"),
     "a cascade that is due is not opened before its bucket": (
-        "core/src/shard/flush.rs", "if let Some(mut open) = self.eager.take_if(is_armed) {",
-        "if let Some(mut open) = self.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
+        "core/src/shard/flush.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
+        "if let Some(mut open) = owner.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
     "a timer under a key is due before it is there, and does not come again": (
         "core/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
         "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),
     "an interval ticks a tick of the engine early": (
-        "src/engine/remote.rs", "if is_near && core.clock.now_ns() >= due_ns {",
+        "src/engine/engine_ref.rs", "if is_near && core.clock.now_ns() >= due_ns {",
         "if is_near && core.clock.now_ns().saturating_add(core.scale.tick_ns()) > due_ns {"),
     "a sleep wakes the task that polled first": (
         "src/future/ringer.rs", "let spare = engine.exchange(handle, ringer);", "let spare = ringer;\n        let _ = engine;"),
@@ -61,8 +61,8 @@ FAULTS = {
     "a timeout of the hashed wheel is cancelled after it has run": (
         "src/netty/timeout.rs", "        decided.is_ok()\n", "        decided.is_ok() || end == End::Cancelled as u32\n"),
     "a sweep takes the seat of a thread for dead": (
-        "core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && !word.is_held();",
-        "let is_dead = word.phase() == Phase::Vacant;"),
+        "core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();",
+        "let is_dead = word.phase() == Phase::Vacant && word.in_list();"),
     "a takeover takes the payload that runs": (
         "core/src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..waiting.hidden)",
         "let rest = ((seen.0 & CLAIMED).saturating_sub(1) as usize..waiting.hidden)"),
@@ -79,7 +79,7 @@ RACES = {
     "a timer that was reset under the reaper is left where it was": (
         "core/src/shard/flush.rs", "                reached(Event::RefileLost);", "                return moved();"),
     "a poll that finds its entry unlinked does not file it again": (
-        "src/engine/remote.rs", "Exchange::Unlinked(old, deadline) => (old, deadline),",
+        "src/engine/engine_ref.rs", "Exchange::Unlinked(old, deadline) => (old, deadline),",
         "Exchange::Unlinked(old, _) => return old,"),
     "a payload is moved out, and its memory is free at once": (
         "core/src/entry/reaping.rs", "let mine = !before.is_held();", "let mine = true;"),

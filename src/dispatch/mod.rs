@@ -21,6 +21,7 @@
 //! [5 ms]: crate::Builder::takeover
 
 mod channel;
+mod deadlock;
 mod monitor;
 mod pool;
 #[cfg(feature = "rayon")]
@@ -30,10 +31,13 @@ mod rayon;
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 mod runtime;
 mod senders;
-mod waits;
 
 pub(crate) use crate::os::{Process, Told};
 pub use channel::{Channel, ChannelStats, DueChannel};
+pub(crate) use deadlock::{
+    Party, WaitGuard, wait_for, work_for, work_to_the_end_for, works_for, works_for_any,
+    yield_while,
+};
 pub use monitor::Monitor;
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
@@ -45,9 +49,6 @@ pub use rayon::{OnRayon, RayonStats};
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
 pub use senders::ChannelSender;
-pub(crate) use waits::{
-    Party, Waiting, wait_for, work_for, work_to_the_end_for, works_for, works_for_any, yield_while,
-};
 
 #[doc(inline)]
 pub use tickless_core::dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};

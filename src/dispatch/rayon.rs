@@ -40,13 +40,13 @@ use super::{Batch, Handler, Monitor, Task, contained};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct OnRayon<T = Task> {
-    pool: Place,
+    pool: RunsOn,
     work: Arc<dyn Fn(T) + Send + Sync>,
     counts: Arc<Counts>,
 }
 
 /// Where tasks run.
-enum Place {
+enum RunsOn {
     Global,
     Own(Arc<ThreadPool>),
 }
@@ -123,7 +123,7 @@ impl<T: Send + 'static> OnRayon<T> {
         pool: Arc<ThreadPool>,
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> OnRayon<T> {
-        OnRayon { pool: Place::Own(pool), work: Arc::new(work), counts: Arc::default() }
+        OnRayon { pool: RunsOn::Own(pool), work: Arc::new(work), counts: Arc::default() }
     }
 
     /// Calls `work` with each payload, on the pool that [`global`](OnRayon::global) names.
@@ -133,7 +133,7 @@ impl<T: Send + 'static> OnRayon<T> {
     pub fn global_with(work: impl Fn(T) + Send + Sync + 'static) -> OnRayon<T> {
         // Here a panic reaches the user; in the reaper it would cost a payload.
         rayon_core::current_num_threads();
-        OnRayon { pool: Place::Global, work: Arc::new(work), counts: Arc::default() }
+        OnRayon { pool: RunsOn::Global, work: Arc::new(work), counts: Arc::default() }
     }
 
     /// Returns a view of the counts, which stays readable after the handler was given away.
@@ -160,13 +160,13 @@ impl<T: Send + 'static> Handler<T> for OnRayon<T> {
 
 debug! { impl[T] OnRayon[T] { stats = |this| this.counts.read() } }
 
-// === impl Place ===
+// === impl RunsOn ===
 
-impl Place {
+impl RunsOn {
     fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         match self {
-            Place::Global => rayon_core::spawn(task),
-            Place::Own(pool) => pool.spawn(task),
+            RunsOn::Global => rayon_core::spawn(task),
+            RunsOn::Own(pool) => pool.spawn(task),
         }
     }
 }

@@ -176,9 +176,9 @@ impl Builder {
             let doorbell = Arc::new(Doorbell::for_shards(range.len(), bell));
             let group = Group::new(doorbell.clone(), range.len(), parts.stuck.clone());
             homes.push(Home { group, shards: range.clone() });
-            shards.extend(range.enumerate().map(|(place, i)| {
+            shards.extend(range.enumerate().map(|(index, i)| {
                 let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
-                shard.in_place(place)
+                shard.with_group_index(index)
             }));
         }
         let observation = self.observation_named();

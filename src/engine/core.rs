@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
 use crate::doorbell::Listener;
 use crate::memory::Shared;
-use crate::reaper::{Ending, Observer, Reaper, Turns, Watch};
+use crate::reaper::{Ending, Observer, TurnContext, Turns, Watch};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
@@ -156,13 +156,13 @@ impl<T> Core<T> {
 
     /// Returns the reaper of shard `index`, for the holder of its role, and what it has in hand.
     #[inline]
-    pub(super) fn reaper<'a>(
+    pub(super) fn turn_context<'a>(
         &'a self,
         index: usize,
         role: &'a mut Role<'_, T>,
-    ) -> (Reaper<'a, T>, &'a mut InHand<T>) {
+    ) -> (TurnContext<'a, T>, &'a mut InHand<T>) {
         let (handler, in_hand) = role.parts();
-        let reaper = Reaper {
+        let context = TurnContext {
             shard: &self.shards[index],
             shared: &self.shared,
             handler: handler.handler.as_deref().expect("it is there until it is dropped"),
@@ -173,7 +173,7 @@ impl<T> Core<T> {
             watch: self.watch.as_deref(),
             leads: false,
         };
-        (reaper, in_hand)
+        (context, in_hand)
     }
 }
 

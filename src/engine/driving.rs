@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{work_for, works_for, yield_while};
 use crate::doorbell::Turner;
 use crate::error::TurnError;
-use crate::reaper::Reaper;
+use crate::reaper::TurnContext;
 
 use super::Engine;
 use super::core::{Core, Role};
@@ -179,7 +179,7 @@ impl<T: Send + 'static> Engine<T> {
         let Some(role) = seen.and_then(|seen| core.ending.take_over(shard, seen, || ())) else {
             return Ok(None);
         };
-        let succeed = |reaper: &Reaper<'_, T>| reaper.succeed();
+        let succeed = |context: &TurnContext<'_, T>| context.succeed();
         core.turn_in(Turner::Thread, shard, role, usize::MAX, succeed).map(Some)
     }
 }
@@ -232,7 +232,7 @@ impl<T: Send + 'static> Core<T> {
         index: usize,
         mut role: Role<'_, T>,
         max_fired: usize,
-        begin: impl FnOnce(&Reaper<'_, T>),
+        begin: impl FnOnce(&TurnContext<'_, T>),
     ) -> Result<Turn, TurnError> {
         self.clock.look_again();
         let now = self.now();
@@ -241,12 +241,12 @@ impl<T: Send + 'static> Core<T> {
         let before = doorbell.wakes_at();
         doorbell.retract();
         let report = work_for(self.party(), || {
-            let (reaper, in_hand) = self.reaper(index, &mut role);
-            begin(&reaper);
+            let (context, in_hand) = self.turn_context(index, &mut role);
+            begin(&context);
             match turner {
-                Turner::Thread => reaper.turn(in_hand, now, max_fired),
+                Turner::Thread => context.turn(in_hand, now, max_fired),
                 // Other tasks wait, even while nothing fires.
-                Turner::Task => reaper.turn_of(reaper.lock(), in_hand, now, max_fired),
+                Turner::Task => context.turn_of(context.lock(), in_hand, now, max_fired),
             }
         });
         let report = report.ok_or(TurnError::Stopped)?;

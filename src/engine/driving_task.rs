@@ -301,8 +301,8 @@ impl<T: Send + 'static> Core<T> {
         if self.shards[index].doorbell().has_others(Turner::Task) {
             return None;
         }
-        let (reaper, in_hand) = self.reaper(index, &mut role);
-        let report = reaper.look_ahead(in_hand)?;
+        let (context, in_hand) = self.turn_context(index, &mut role);
+        let report = context.look_ahead(in_hand)?;
         Some(Turn { fired: 0, more: report.busy, next: self.instant_of(report.next) })
     }
 }

@@ -8,11 +8,12 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use crate::dispatch::Task;
-use crate::entry::{Entry, Phase};
+use crate::entry::{Entry, Phase, Reset};
 use crate::error::ResetError;
+use crate::memory::Shared;
 use crate::producer::{self, Moved};
 use crate::sync::prefetch_to_write;
-use crate::time::Moment;
+use crate::time::{Moment, Tick};
 
 use super::thread_cache::{self, Lent, Producers, ThreadCache};
 use super::{When, limits};
@@ -219,8 +220,8 @@ impl<T: Send + 'static> Handle<T> {
         let Some(mut cache): Option<Lent<T>> = thread_cache::of(number) else {
             return Err(this.refusal());
         };
-        let ThreadCache { core, producer, watch, shard, .. } = &mut *cache;
-        let now_ns = watch.at_ns(&core.clock, moment);
+        let ThreadCache { core, producer, thread_clock, shard, .. } = &mut *cache;
+        let now_ns = thread_clock.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
         let keep = |entry| keep(Handle::new(entry));
@@ -274,6 +275,27 @@ impl<T: Send + 'static> Handle<T> {
     pub(super) fn as_entry(&self) -> &Entry<T> {
         // SAFETY: the handle keeps the entry allocated.
         unsafe { self.entry.as_ref() }
+    }
+
+    /// Moves the timer if one CAS on its word can: see
+    /// [`Entry::reset`](crate::entry::Entry::reset). Its engine has this `shared`. Calls no foreign
+    /// code, allocates nothing, and leaves it to the caller to count the move.
+    pub(crate) fn reset_in_place(&mut self, shared: &Shared<T>, deadline: Tick) -> bool {
+        let is_crowded = |opens| shared.is_crowded(opens);
+        // SAFETY: this is the handle.
+        matches!(unsafe { self.as_entry().reset(deadline, is_crowded) }, Reset::Moved)
+    }
+
+    /// Starts to load the timer's entry into the processor's cache, to write it.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_to_write(self.entry().as_ptr());
+    }
+
+    /// When the timer is due, or was.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn due(&self) -> Tick {
+        self.as_entry().word().deadline()
     }
 
     /// Why the timer could not be moved.

@@ -10,7 +10,7 @@
 //!   `station` is how one of them reaches the shards that it serves, and `watching` is the watcher.
 //! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
 //!   clocks by hand; `stopping` ends an engine.
-//! - `remote` is a weak engine id; `deadline` is when a sleep is due.
+//! - `engine_ref` is a weak engine id; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
 //! - `callers` samples who schedules, for an inspector.
@@ -26,16 +26,17 @@ mod crew;
 mod deadline;
 mod driving;
 mod driving_task;
+mod engine_ref;
 mod facade;
 mod handle;
 mod limits;
 mod observe;
-mod remote;
 mod spin;
 mod station;
 mod stopping;
 mod thread_cache;
 mod threads;
+#[cfg(feature = "keyed")]
 mod ticks;
 mod virtual_time;
 mod waitable;
@@ -49,6 +50,7 @@ pub use builder::{Builder, Driver};
 pub(crate) use callers::{EVERY, Noted};
 pub(crate) use deadline::Deadline;
 pub use driving::Turn;
+pub(crate) use engine_ref::{Computed, EngineRef};
 pub use facade::Engine;
 pub(crate) use handle::Cancel;
 pub use handle::{CancelOnDrop, Handle, State};
@@ -59,7 +61,6 @@ pub(crate) use observe::Window;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
-pub(crate) use remote::{Computed, EngineRef};
 pub use stopping::Stopped;
 pub(crate) use thread_cache::Registry;
 pub use waitable::Waitable;

@@ -3,7 +3,7 @@
 //! *Owner*: the thread.
 
 use crate::dispatch::InHand;
-use crate::reaper::{Group, Reaper, Serve, Watch};
+use crate::reaper::{Group, Serve, TurnContext, Watch};
 use crate::sync::{Arc, Ordering, fence};
 use crate::time::{Clock, Scale};
 
@@ -72,10 +72,10 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         &self,
         index: usize,
         role: &mut Role<'a, T>,
-        f: impl FnOnce(&Reaper<'_, T>, &mut InHand<T>) -> R,
+        f: impl FnOnce(&TurnContext<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
-        let (reaper, in_hand) = self.engine.reaper(self.first + index, role);
-        let result = f(&reaper, in_hand);
+        let (context, in_hand) = self.engine.turn_context(self.first + index, role);
+        let result = f(&context, in_hand);
         self.crew.waits_no_more();
         result
     }

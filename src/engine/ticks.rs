@@ -1,21 +1,14 @@
-//! Deadlines in ticks, and moves that touch only the timer's word: for doors that move a timer
+//! Deadlines in ticks, and moves that touch only the timer's word, for doors that move a timer
 //! while they hold a lock, when no foreign code may run and no thread may be waited for.
 
-#[cfg(feature = "keyed")]
 use std::time::Instant;
 
-use crate::entry::Reset;
-use crate::memory::Shared;
-use crate::sync::prefetch_to_write;
 use crate::time::Tick;
 
-use super::Handle;
-#[cfg(feature = "keyed")]
-use super::{Engine, When};
+use super::{Engine, Handle, When};
 
 // === impl Engine ===
 
-#[cfg(feature = "keyed")]
 impl<T: Send + 'static> Engine<T> {
     /// Returns when a timer is due `when`, as `schedule` computes it, and the time by the thread's
     /// clock at which that was computed. `None`: the engine is another process's.
@@ -26,20 +19,20 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// Returns the time by the thread's clock, which is never behind the engine's clock.
-    pub(crate) fn watch_ns(&self) -> u64 {
+    pub(crate) fn thread_now_ns(&self) -> u64 {
         match self.cache() {
             Some(mut cache) => cache.now_ns(),
             None => self.clock().now_ns(),
         }
     }
 
-    /// Whether the engine's clock has reached the time at which a timer is due. `watch_ns` is the
-    /// time by the thread's clock: only if that has reached it, the engine's clock is read, because
-    /// the thread's may be ahead. Calls no foreign code.
+    /// Whether the engine's clock has reached the time at which a timer is due. `thread_now_ns` is
+    /// the time by the thread's clock: only if that has reached it, the engine's clock is read,
+    /// because the thread's may be ahead. Calls no foreign code.
     #[inline]
-    pub(crate) fn has_reached(&self, due: Tick, watch_ns: u64) -> bool {
+    pub(crate) fn has_reached(&self, due: Tick, thread_now_ns: u64) -> bool {
         let due_ns = self.core().scale.start_ns(due);
-        due_ns.is_some_and(|due_ns| due_ns <= watch_ns && due_ns <= self.clock().now_ns())
+        due_ns.is_some_and(|due_ns| due_ns <= thread_now_ns && due_ns <= self.clock().now_ns())
     }
 
     /// Returns when a timer of this engine is due. `None`: never.
@@ -47,12 +40,12 @@ impl<T: Send + 'static> Engine<T> {
         self.core().instant_of(due)
     }
 
-    /// Moves a timer of this engine if one CAS can: see [`Handle::postpone`].
-    pub(crate) fn postpone(&self, handle: &mut Handle<T>, tick: Tick) -> bool {
-        handle.postpone(&self.core().shared, tick)
+    /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`].
+    pub(crate) fn reset_in_place(&self, handle: &mut Handle<T>, tick: Tick) -> bool {
+        handle.reset_in_place(&self.core().shared, tick)
     }
 
-    /// Counts a timer that [`Handle::postpone`] has moved.
+    /// Counts a timer that [`Handle::reset_in_place`] has moved.
     pub(crate) fn count_reset(&self) {
         if let Some(mut cache) = self.cache() {
             cache.producer.count_reset();
@@ -70,30 +63,5 @@ impl<T: Send + 'static> Engine<T> {
         if let Some(mut cache) = self.cache() {
             cache.producer.count_rearmed();
         }
-    }
-}
-
-// === impl Handle ===
-
-impl<T: Send + 'static> Handle<T> {
-    /// Moves the timer if one CAS on its word can: see
-    /// [`Entry::reset`](crate::entry::Entry::reset). Its engine has this `shared`. Calls no foreign
-    /// code, allocates nothing, and leaves it to the caller to count the move.
-    pub(crate) fn postpone(&mut self, shared: &Shared<T>, deadline: Tick) -> bool {
-        let is_crowded = |opens| shared.is_crowded(opens);
-        // SAFETY: this is the handle.
-        matches!(unsafe { self.as_entry().reset(deadline, is_crowded) }, Reset::Moved)
-    }
-
-    /// Starts to load the timer's entry into the processor's cache, to write it.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch_to_write(self.entry().as_ptr());
-    }
-
-    /// When the timer is due, or was.
-    #[cfg(feature = "keyed")]
-    pub(crate) fn due(&self) -> Tick {
-        self.as_entry().word().deadline()
     }
 }

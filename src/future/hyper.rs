@@ -92,7 +92,7 @@ impl Timer for HyperTimer {
     /// microseconds at most: the deadlines that hyper computes from it are no earlier than they
     /// should be.
     fn now(&self) -> Instant {
-        EngineRef::new(&self.engine).watch().unwrap_or_else(|| self.engine.now())
+        EngineRef::new(&self.engine).thread_now().unwrap_or_else(|| self.engine.now())
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn HyperSleep>>, new_deadline: Instant) {

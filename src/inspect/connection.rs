@@ -10,7 +10,7 @@ use super::ear::Waits;
 use super::listener::Socket;
 use super::reply::Clerk;
 #[cfg(unix)]
-use crate::os::Event;
+use crate::os::Interest;
 
 /// How long each of the three steps may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
@@ -70,9 +70,12 @@ impl Connection {
 
 impl Waits for Connection {
     #[cfg(unix)]
-    fn event(&self) -> (BorrowedFd<'_>, Event) {
-        let event =
-            if matches!(self.step, Step::Write(..)) { Event::Writable } else { Event::Readable };
+    fn event(&self) -> (BorrowedFd<'_>, Interest) {
+        let event = if matches!(self.step, Step::Write(..)) {
+            Interest::Writable
+        } else {
+            Interest::Readable
+        };
         (self.socket.fd(), event)
     }
 }

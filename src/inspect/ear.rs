@@ -13,7 +13,7 @@ pub(super) use self::without::{Bell, Ear, pair};
 pub(super) trait Waits {
     /// The socket, and what it is waited for.
     #[cfg(unix)]
-    fn event(&self) -> (std::os::fd::BorrowedFd<'_>, crate::os::Event);
+    fn event(&self) -> (std::os::fd::BorrowedFd<'_>, crate::os::Interest);
 }
 
 #[cfg(unix)]
@@ -26,7 +26,7 @@ mod with_poll {
     use std::time::Duration;
 
     use super::Waits;
-    use crate::os::{Event, wait_for_sockets};
+    use crate::os::{Interest, wait_for_sockets};
 
     pub(in crate::inspect) struct Bell(UnixStream);
 
@@ -59,7 +59,7 @@ mod with_poll {
             all: impl Iterator<Item = &'a dyn Waits>,
             timeout: Option<Duration>,
         ) {
-            let ear = (self.0.as_fd(), Event::Readable);
+            let ear = (self.0.as_fd(), Interest::Readable);
             let events: Vec<_> = [ear].into_iter().chain(all.map(Waits::event)).collect();
             wait_for_sockets(&events, timeout);
         }

@@ -14,7 +14,7 @@ use std::{
 use super::Address;
 use super::ear::Waits;
 #[cfg(unix)]
-use crate::os::Event;
+use crate::os::Interest;
 
 /// A socket that accepts connections, without waiting for them.
 pub(super) enum Listener {
@@ -94,12 +94,12 @@ impl Listener {
 
 impl Waits for Listener {
     #[cfg(unix)]
-    fn event(&self) -> (BorrowedFd<'_>, Event) {
+    fn event(&self) -> (BorrowedFd<'_>, Interest) {
         let fd = match self {
             Listener::Tcp(listener) => listener.as_fd(),
             Listener::Unix(listener, _) => listener.as_fd(),
         };
-        (fd, Event::Readable)
+        (fd, Interest::Readable)
     }
 }
 

@@ -228,15 +228,15 @@ where
             // Not under the lock: this may create the thread's cache of the engine. In each round:
             // what waits under the key by now may be over at a time that has come since.
             let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
-            let postpone = |waiting: &mut Waiting<K, T>| {
+            let reset_in_place = |waiting: &mut Waiting<K, T>| {
                 let seen = look(waiting, now_ns)?;
-                if waiting.timer.postpone(engine, due) {
+                if waiting.timer.reset_in_place(engine, due) {
                     return Some((seen, None));
                 }
                 let generation = waiting.node.own().generations.issue();
                 Some((seen, Some((waiting.node.twin().clone(), generation))))
             };
-            let found = self.find_by(hash, key, postpone).flatten();
+            let found = self.find_by(hash, key, reset_in_place).flatten();
             let (seen, anew) = found.ok_or(ResetError::Absent)?;
             let Some((node, generation)) = anew else {
                 engine.count_reset();

@@ -57,16 +57,16 @@ pub(super) struct KeyHash(u32);
 
 /// The part of a node that the table alone has: it is changed only under the lock of the key, so
 /// none of it is atomic.
-pub(super) struct Kept<T> {
+pub(super) struct TableState<T> {
     pub(super) task: T,
     pub(super) generations: Generations,
 }
 
 /// The table's end of a node.
-pub(super) type MainNode<K, T> = Main<Node<K>, Kept<T>>;
+pub(super) type MainNode<K, T> = Main<Node<K>, TableState<T>>;
 
 /// Another end of a node.
-pub(super) type SharedNode<K, T> = Twin<Node<K>, Kept<T>>;
+pub(super) type SharedNode<K, T> = Twin<Node<K>, TableState<T>>;
 
 /// The engine's end of a keyed timer. There is one for each time it was scheduled there.
 pub(super) struct Ticket<K, T: Waits<K>> {
@@ -101,7 +101,7 @@ impl<K> Node<K> {
     /// A new node, for the table and for its first ticket.
     #[inline]
     pub(super) fn pair<T>(key: K, hash: KeyHash, task: T) -> (MainNode<K, T>, SharedNode<K, T>) {
-        let kept = Kept { task, generations: Generations::default() };
+        let kept = TableState { task, generations: Generations::default() };
         Main::pair(Node { key, hash, gate: Gate::new() }, kept)
     }
 }
@@ -218,10 +218,10 @@ impl<K, T: Waits<K>> Drop for Ticket<K, T> {
 // === impl Timer ===
 
 impl<K, T: Waits<K>> Timer<K, T> {
-    /// As [`Engine::postpone`].
+    /// As [`Engine::reset_in_place`].
     #[inline]
-    pub(super) fn postpone(&mut self, engine: &Engine, due: Tick) -> bool {
-        engine.postpone(&mut self.handle, due)
+    pub(super) fn reset_in_place(&mut self, engine: &Engine, due: Tick) -> bool {
+        engine.reset_in_place(&mut self.handle, due)
     }
 
     /// When it is due.

@@ -104,8 +104,8 @@ where
     where
         K: Borrow<Q>,
     {
-        let watch_ns = || self.door.engine.watch_ns();
-        self.door.take_by(key, watch_ns, |entry, now_ns| self.lives(entry, now_ns))
+        let thread_now_ns = || self.door.engine.thread_now_ns();
+        self.door.take_by(key, thread_now_ns, |entry, now_ns| self.lives(entry, now_ns))
     }
 
     /// Returns `true` if there is an entry under `key` whose time has not come. That may change
@@ -143,7 +143,7 @@ where
         // Fetched while the clock is read. Not under the lock: this may create the thread's cache
         // of the engine.
         self.door.table.prefetch(hash);
-        let now_ns = self.door.engine.watch_ns();
+        let now_ns = self.door.engine.thread_now_ns();
         let if_it_lives = |entry: &mut Entry<K, V>| self.lives(entry, now_ns).then(|| look(entry));
         self.door.find_by(hash, key, if_it_lives).flatten()
     }

@@ -100,7 +100,7 @@ pub struct Expired {
 }
 
 struct Inner {
-    /// `WAITING`, or an [`End`].
+    /// `WAITING`, or an [`Outcome`].
     fate: AtomicU32,
     /// The number of the timer's engine.
     timer: u32,
@@ -114,7 +114,7 @@ const WAITING: u32 = 0;
 /// How a timeout ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-enum End {
+enum Outcome {
     /// Its task will never run.
     Cancelled = 1,
     /// Its task runs, or has run, or was given to a dispatcher.
@@ -176,13 +176,13 @@ impl Timeout {
     /// Whether the delay has passed and the timer has reached the task: it runs, has run, or was
     /// given to the dispatcher. Returns `true` inside the task.
     pub fn is_expired(&self) -> bool {
-        self.inner.end() == Some(End::Expired)
+        self.inner.end() == Some(Outcome::Expired)
     }
 
     /// Whether the timeout was cancelled: by [`cancel`](Timeout::cancel), by
     /// [`stop`](HashedWheelTimer::stop), or because its timer was dropped. Its task will never run.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.end() == Some(End::Cancelled)
+        self.inner.end() == Some(Outcome::Cancelled)
     }
 
     /// Cancels the timeout. Returns `true` to one caller: the task will never run. `false`: the
@@ -210,7 +210,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(&self) -> bool {
-        if !self.inner.decide(End::Cancelled) {
+        if !self.inner.decide(Outcome::Cancelled) {
             return false;
         }
         // SAFETY: this thread won, and no other takes the handle (see the file's invariants).
@@ -246,7 +246,7 @@ impl fmt::Debug for Timeout {
 
 impl Inner {
     /// Decides the end, unless it is decided. Returns `true` once in the life of the timeout.
-    fn decide(&self, end: End) -> bool {
+    fn decide(&self, end: Outcome) -> bool {
         let (waiting, end) = (WAITING, end as u32);
         // ORDER: AcqRel - a thread that reads the end also sees what the decider did before.
         let decided = self.fate.compare_exchange(waiting, end, Ordering::AcqRel, Ordering::Acquire);
@@ -257,12 +257,12 @@ impl Inner {
     }
 
     /// How the timeout ended; `None`: it has not.
-    fn end(&self) -> Option<End> {
+    fn end(&self) -> Option<Outcome> {
         // ORDER: Acquire - as in `decide`.
         match self.fate.load(Ordering::Acquire) {
             WAITING => None,
-            end if end == End::Cancelled as u32 => Some(End::Cancelled),
-            _ => Some(End::Expired),
+            end if end == Outcome::Cancelled as u32 => Some(Outcome::Cancelled),
+            _ => Some(Outcome::Expired),
         }
     }
 }
@@ -308,16 +308,16 @@ debug! { impl[] Expired[] {} }
 impl Pending {
     /// Called when the engine has handed the timeout over. `None`: it was cancelled meanwhile.
     pub(super) fn expire(self) -> Option<Expired> {
-        self.end_as(End::Expired).map(|timeout| Expired { timeout })
+        self.end_as(Outcome::Expired).map(|timeout| Expired { timeout })
     }
 
     /// Called when the engine has stopped. `None`: the timeout was cancelled meanwhile.
     pub(super) fn stop(self) -> Option<Timeout> {
-        self.end_as(End::Cancelled)
+        self.end_as(Outcome::Cancelled)
     }
 
     /// The timeout, if this call decides that it ends as `end`.
-    fn end_as(mut self, end: End) -> Option<Timeout> {
+    fn end_as(mut self, end: Outcome) -> Option<Timeout> {
         let inner = self.0.take()?;
         inner.decide(end).then_some(Timeout { inner })
     }
@@ -327,7 +327,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         // The usual case: it was cancelled, and the engine followed.
         if let Some(inner) = self.0.as_ref().filter(|inner| inner.end().is_none()) {
-            inner.decide(End::Cancelled);
+            inner.decide(Outcome::Cancelled);
         }
     }
 }

@@ -68,7 +68,7 @@ pub(super) struct Armed<B: Body> {
     pub(super) shared: B::Shared,
     pub(super) core: Core,
     pub(super) engine: EngineRef<B::Payload>,
-    kept: UnsafeCell<Kept<B>>,
+    kept: UnsafeCell<HolderState<B>>,
 }
 
 /// The state of a thing that any thread may read, whatever its body is.
@@ -86,7 +86,7 @@ pub(super) struct Core {
 }
 
 /// State of the holder.
-struct Kept<B: Body> {
+struct HolderState<B: Body> {
     /// The handle of the timer that was armed last.
     handle: Option<Handle<B::Payload>>,
     /// `Some` until the thing is over.
@@ -164,7 +164,7 @@ impl<B: Body> Armed<B> {
             due_ns: AtomicU64::new(at_ns),
             clock: engine.clock().clone(),
         };
-        let kept = UnsafeCell::new(Kept { handle: None, body: Some(body) });
+        let kept = UnsafeCell::new(HolderState { handle: None, body: Some(body) });
         let armed = Arc::new(Armed { shared, core, engine: id, kept });
         keep(&armed);
         let Released::Finish { how, .. } = armed.wait_until(at_ns, false) else { return Ok(armed) };

@@ -130,7 +130,7 @@ impl Heartbeat {
     pub fn beat(&self) -> bool {
         // The word may be in another core's cache: load it while the time is read.
         prefetch(Arc::as_ptr(&self.armed).cast::<u8>());
-        match self.engine.watch_ns() {
+        match self.engine.thread_now_ns() {
             Some(now_ns) => {
                 let Beats { pulse, timeout_ns } = self.armed.shared();
                 pulse.beat(now_ns, *timeout_ns)

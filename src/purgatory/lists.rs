@@ -84,7 +84,7 @@ pub struct Stats {
 
 /// Where an operation waits under one of its keys: a part, and a slot there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WatchPlace {
     pub(super) part: u32,
     pub(super) slot: u32,
 }
@@ -107,7 +107,7 @@ impl<K, N: Clone> WatchLists<K, N> {
     }
 
     /// Adds `node` under `key`. `is_first`: it is under no other key yet. `None`: closed.
-    pub(super) fn watch(&self, node: N, key: K, hash: u64, is_first: bool) -> Option<Place>
+    pub(super) fn watch(&self, node: N, key: K, hash: u64, is_first: bool) -> Option<WatchPlace>
     where
         K: Eq,
     {
@@ -115,14 +115,14 @@ impl<K, N: Clone> WatchLists<K, N> {
         let slot = self.lock(part).watch(node, (&mut key, hash), is_first);
         // The lock is released: the key is dropped here, unless the list took it.
         self.contained(|| drop(key));
-        slot.map(|slot| Place { part: part as u32, slot })
+        slot.map(|slot| WatchPlace { part: part as u32, slot })
     }
 
     /// Removes an operation from all its places. `decision` is how it ended, if that is to be
     /// counted.
     pub(super) fn leave(&self, places: &Places, decision: Option<Decision>) {
         let mut end = Some(decision);
-        for Place { part, slot } in places.iter() {
+        for WatchPlace { part, slot } in places.iter() {
             let (node, key) = self.lock(part as usize).leave(slot, end.take());
             self.contained(|| drop((node, key)));
         }

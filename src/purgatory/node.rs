@@ -16,7 +16,7 @@ use crate::engine::{EngineRef, Handle};
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
 use crate::sync::{Arc, CountShard, Nesting, UnsafeCell};
 
-use super::lists::{Place, WatchLists};
+use super::lists::{WatchLists, WatchPlace};
 use super::{Decision, Operation};
 
 /// The lists of nodes.
@@ -25,7 +25,7 @@ pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
 /// An operation and its state in the purgatory.
 pub(super) struct Node<K, O> {
     word: HoldWord<Decision>,
-    kept: UnsafeCell<Kept>,
+    kept: UnsafeCell<HolderState>,
     pub(super) operation: Arc<O>,
     count: CountShard<Arc<Lists<K, O>>>,
 }
@@ -35,7 +35,7 @@ const FEW: usize = 3;
 
 /// State that only the holder touches.
 #[derive(Default)]
-struct Kept {
+struct HolderState {
     places: Places,
     timer: Option<Handle>,
 }
@@ -44,8 +44,8 @@ struct Kept {
 #[derive(Debug, Default)]
 pub(super) struct Places {
     count: u32,
-    few: [Place; FEW],
-    more: Vec<Place>,
+    few: [WatchPlace; FEW],
+    more: Vec<WatchPlace>,
 }
 
 /// The holder's own try completed the operation.
@@ -89,7 +89,7 @@ impl<K, O: Operation> Node<K, O> {
         operation: Arc<O>,
         count: CountShard<Arc<Lists<K, O>>>,
     ) -> Arc<Node<K, O>> {
-        let kept = UnsafeCell::new(Kept::default());
+        let kept = UnsafeCell::new(HolderState::default());
         Arc::new(Node { word: HoldWord::new_held(), kept, operation, count })
     }
 
@@ -207,14 +207,14 @@ impl<K, O: Operation> Hold<'_, K, O> {
 
     /// Cancels the timer, and removes the operation from each of its keys.
     fn let_go(&mut self, counted: Option<Decision>) {
-        let Kept { places, timer } = self.kept(mem::take);
+        let HolderState { places, timer } = self.kept(mem::take);
         if let Some(timer) = timer {
             timer.cancel();
         }
         self.node.lists().leave(&places, counted);
     }
 
-    fn kept<R>(&mut self, f: impl FnOnce(&mut Kept) -> R) -> R {
+    fn kept<R>(&mut self, f: impl FnOnce(&mut HolderState) -> R) -> R {
         // SAFETY: this is the only hold of the node, and it is borrowed exclusively.
         self.node.kept.with_mut(|kept| f(unsafe { &mut *kept }))
     }
@@ -250,7 +250,7 @@ impl<K, O: Operation> Drop for Expiry<K, O> {
 // === impl Places ===
 
 impl Places {
-    pub(super) fn push(&mut self, place: Place) {
+    pub(super) fn push(&mut self, place: WatchPlace) {
         match self.few.get_mut(self.count as usize) {
             Some(free) => *free = place,
             None => self.more.push(place),
@@ -262,7 +262,7 @@ impl Places {
         self.count == 0
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Place> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = WatchPlace> {
         let few = &self.few[..FEW.min(self.count as usize)];
         few.iter().chain(&self.more).copied()
     }
@@ -277,7 +277,8 @@ mod tests {
         for count in 0..3 * FEW as u32 {
             let mut places = Places::default();
             assert!(places.is_empty());
-            let all: Vec<Place> = (0..count).map(|slot| Place { part: slot % 2, slot }).collect();
+            let all: Vec<WatchPlace> =
+                (0..count).map(|slot| WatchPlace { part: slot % 2, slot }).collect();
             all.iter().for_each(|place| places.push(*place));
             assert_eq!(places.iter().collect::<Vec<_>>(), all);
             assert_eq!(places.is_empty(), count == 0);

@@ -61,7 +61,7 @@ use crate::engine::{Engine, EngineRef, Handle, State, When};
 use crate::error::{ResetError, ScheduleError};
 
 pub use slots::Key;
-use slots::{End, Slots};
+use slots::{CallersEnd, Slots};
 pub use waitable::WaitableScope;
 
 /// The timers of one connection, request or session: see the [module](crate::scope). Created by

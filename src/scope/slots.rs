@@ -28,7 +28,7 @@ pub struct Key {
 }
 
 /// The caller's end of a timer.
-pub(super) trait End {
+pub(super) trait CallersEnd {
     /// Whether it is certain that nothing is left that a scope does with it.
     fn is_over(&self) -> bool;
 }
@@ -63,7 +63,7 @@ const FEWEST: usize = 4;
 
 // === impl Slots ===
 
-impl<E: End> Slots<E> {
+impl<E: CallersEnd> Slots<E> {
     pub(super) const fn new() -> Slots<E> {
         Slots { slots: Vec::new(), free: NONE, next_number: 0 }
     }
@@ -177,9 +177,9 @@ impl<E> Slot<E> {
     }
 }
 
-// === impl End ===
+// === impl CallersEnd ===
 
-impl<T: Send + 'static> End for Handle<T> {
+impl<T: Send + 'static> CallersEnd for Handle<T> {
     /// Only of a timer that has fired is it certain that its handle has no payload.
     #[inline]
     fn is_over(&self) -> bool {
@@ -187,7 +187,7 @@ impl<T: Send + 'static> End for Handle<T> {
     }
 }
 
-impl<V: Send + 'static, T: Send + 'static> End for Waitable<V, T> {
+impl<V: Send + 'static, T: Send + 'static> CallersEnd for Waitable<V, T> {
     fn is_over(&self) -> bool {
         matches!(self.stage(), Stage::Finished | Stage::Cancelled)
     }

@@ -13,7 +13,7 @@ use crate::error::{ResetError, ScheduleError};
 use crate::wait::{Carries, Guarded, Stage, WaitError, deadline_in};
 
 use super::slots::Slots;
-use super::{End, Key};
+use super::{CallersEnd, Key};
 
 /// The timers of one connection, request or session, whose tasks can be waited for: a
 /// [`Scope`](super::Scope) of [`Waitable`]s. Created by [`Engine::waitable_scope`].
@@ -164,7 +164,7 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
 
     /// Whether all timers are over. O(timers in the scope).
     pub fn is_empty(&self) -> bool {
-        self.slots.iter().all(End::is_over)
+        self.slots.iter().all(CallersEnd::is_over)
     }
 
     /// Cancels all timers, and returns how many tasks will never run because of this. A task that

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::dispatch::Waiting;
+use crate::dispatch::WaitGuard;
 
 use super::waiting::may_wait;
 use super::{Bell, Ended, Ends, WaitError};
@@ -24,7 +24,7 @@ pub struct Cancelled<'a, E = Ended> {
     /// Where the waker of the last poll is.
     place: Option<u32>,
     /// If the last poll was inside a task: that this one waits.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitGuard>,
 }
 
 // === impl Cancelled ===

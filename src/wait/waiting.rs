@@ -1,8 +1,8 @@
 //! How a thread or a task waits for a latch, and who may.
 //!
 //! What ends by opening a latch is *worked on* by the thread that runs it or drops it. The
-//! circles of waits are looked for where all others are (`dispatch/waits.rs`): each such thing is a
-//! party there, by its address.
+//! circles of waits are looked for where all others are (`dispatch/deadlock.rs`): each such thing
+//! is a party there, by its address.
 //!
 //! *Owner*: any thread.
 //!
@@ -12,7 +12,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{
-    Party, Process, Waiting, contained, wait_for, work_for, works_for, yield_while,
+    Party, Process, WaitGuard, contained, wait_for, work_for, works_for, yield_while,
 };
 use crate::protocol::latch::Latch;
 use crate::sync::{Thread, park, thread};
@@ -75,7 +75,7 @@ pub(crate) fn wait_for_end<E>(
 }
 
 /// Registers that the calling thread waits for `thing`, if it may.
-pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<Waiting, WaitError> {
+pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<WaitGuard, WaitError> {
     if !thing.process().is_current() {
         return Err(WaitError::Forked);
     }

@@ -23,7 +23,7 @@ use crate::os::{Alarm, block_signals};
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, park, thread};
 
 use super::WallTimer;
-use super::table::{Item, Repeat, Table, Turn};
+use super::table::{DueTimer, Item, Repeat, Table};
 
 /// How long the thread sleeps at most where the system does not tell when the clock was set.
 const POLL: Duration = Duration::from_secs(1);
@@ -39,11 +39,11 @@ pub(super) struct Keeper {
     engine: EngineRef,
     /// What a clock by hand shows.
     by_hand: Option<QuietMutex<SystemTime>>,
-    bell: OnceLock<Bell>,
+    bell: OnceLock<Wakeup>,
 }
 
 /// How the thread is woken.
-enum Bell {
+enum Wakeup {
     Alarm(Alarm),
     Thread(thread::Thread),
 }
@@ -60,10 +60,10 @@ pub(super) struct Look {
 pub(super) struct Thread(JoinHandle<()>);
 
 /// The engine's task for a timer that is due. Its work is in the table until it begins.
-struct Due {
+struct DueTask {
     /// `None` once it runs.
     keeper: Option<Arc<Keeper>>,
-    turn: Turn,
+    due_timer: DueTimer,
 }
 
 // === impl Keeper ===
@@ -128,8 +128,8 @@ impl Keeper {
     /// Makes the thread look again.
     pub(super) fn ring(&self) {
         match self.bell.get() {
-            Some(Bell::Alarm(alarm)) => alarm.ring(),
-            Some(Bell::Thread(thread)) => thread.unpark(),
+            Some(Wakeup::Alarm(alarm)) => alarm.ring(),
+            Some(Wakeup::Thread(thread)) => thread.unpark(),
             None => {}
         }
     }
@@ -141,17 +141,17 @@ impl Keeper {
             let now = self.now();
             let mut table = self.table();
             let is_closed = table.is_closed();
-            let Some(turn) = table.take_due(now) else {
+            let Some(due_timer) = table.take_due(now) else {
                 return Look { handed_over, next: table.first(), is_closed };
             };
             drop(table);
-            let due = Due { keeper: Some(self.clone()), turn };
+            let due = DueTask { keeper: Some(self.clone()), due_timer };
             match self.engine.hand_over(Task::of(due)) {
                 Ok(()) => handed_over += 1,
                 Err(refused) => {
                     let is_full = refused.is_full();
                     // While it is out of its place, the drop of the engine's task leaves it alone.
-                    self.table().refuse(turn, !is_full);
+                    self.table().refuse(due_timer, !is_full);
                     drop(refused);
                     if is_full {
                         // A clock by hand may stand at the end of time, and then nobody sleeps.
@@ -162,14 +162,14 @@ impl Keeper {
         }
     }
 
-    /// Runs what was handed over for this turn, unless it was cancelled or moved meanwhile. With
+    /// Runs what was handed over, unless it was cancelled or moved meanwhile. With
     /// `runs` false, it was dropped by a handler: one task is gone with that, and one that repeats
     /// misses a run.
-    fn run(self: &Arc<Self>, turn: Turn, runs: bool) {
-        let begun = self.table().begin(turn);
+    fn run(self: &Arc<Self>, due_timer: DueTimer, runs: bool) {
+        let begun = self.table().begin(due_timer);
         match begun {
             Some((_, Item::Once(task))) if runs => task.run(),
-            Some((due, Item::Repeat(repeat))) => self.repeat(turn.number, due, repeat, runs),
+            Some((due, Item::Repeat(repeat))) => self.repeat(due_timer.number, due, repeat, runs),
             _ => {}
         }
     }
@@ -197,12 +197,12 @@ impl Keeper {
     /// Sleeps until `next` by the wall clock, or until rung.
     fn sleep(&self, next: Option<SystemTime>) {
         match self.bell.get().expect("it is there before the thread sleeps") {
-            Bell::Alarm(alarm) => {
+            Wakeup::Alarm(alarm) => {
                 alarm.sleep(next.map(|next| {
                     next.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)
                 }))
             }
-            Bell::Thread(_) => {
+            Wakeup::Thread(_) => {
                 park(next.map(|next| {
                     next.duration_since(self.now()).unwrap_or(Duration::ZERO).min(POLL)
                 }))
@@ -225,8 +225,8 @@ impl Thread {
     pub(super) fn start_with(keeper: &Arc<Keeper>, alarm: Option<Alarm>) -> io::Result<Thread> {
         let ours = keeper.clone();
         let run = move || {
-            let parks = || Bell::Thread(thread::current());
-            ours.bell.get_or_init(|| alarm.map_or_else(parks, Bell::Alarm));
+            let parks = || Wakeup::Thread(thread::current());
+            ours.bell.get_or_init(|| alarm.map_or_else(parks, Wakeup::Alarm));
             loop {
                 let Look { next, is_closed, .. } = ours.look();
                 if is_closed {
@@ -248,21 +248,21 @@ impl Thread {
     }
 }
 
-// === impl Due ===
+// === impl DueTask ===
 
-impl Runs for Due {
+impl Runs for DueTask {
     fn run(mut self) {
         if let Some(keeper) = self.keeper.take() {
-            keeper.run(self.turn, true);
+            keeper.run(self.due_timer, true);
         }
     }
 }
 
-impl Drop for Due {
+impl Drop for DueTask {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             // Panics are those of foreign code, and this may be in the middle of another.
-            contained(|| keeper.run(self.turn, false));
+            contained(|| keeper.run(self.due_timer, false));
         }
     }
 }

@@ -12,9 +12,9 @@
 //! table is returned, and dropped by the caller without the lock.
 //!
 //! *Invariants*
-//! - A timer is in `waiting` if and only if its place is `Waits`, with the same time.
+//! - A timer is in `waiting` if and only if its stage is `Waits`, with the same time.
 //! - Each handing over has a number of its own. The engine's task begins only what was handed over
-//!   under that number and is still in its place.
+//!   under that number and is still in that stage.
 //! - A timer has no item while it runs. One thread at a time has that.
 
 use std::collections::{BTreeSet, HashMap};
@@ -35,12 +35,12 @@ pub(super) struct Table {
 }
 
 struct Timer {
-    place: Place,
+    stage: Stage,
     item: Option<Item>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Stage {
     Waits(SystemTime),
     /// The engine has it, as the run of that number.
     Handed(SystemTime, u64),
@@ -63,7 +63,7 @@ pub(super) struct Repeat {
 
 /// A timer that is due, handed over under a number of its own.
 #[derive(Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct DueTimer {
     pub(super) number: u64,
     run: u64,
 }
@@ -86,37 +86,37 @@ impl Table {
             return Err(item);
         }
         self.last += 1;
-        let (number, place) = (self.last, Place::Waits(time));
-        self.timers.insert(number, Timer { place, item: Some(item) });
+        let (number, stage) = (self.last, Stage::Waits(time));
+        self.timers.insert(number, Timer { stage, item: Some(item) });
         self.waiting.insert((time, number));
         Ok(number)
     }
 
     /// The first timer, if that is due by `now`. It is to be handed over.
-    pub(super) fn take_due(&mut self, now: SystemTime) -> Option<Turn> {
+    pub(super) fn take_due(&mut self, now: SystemTime) -> Option<DueTimer> {
         let &(due, number) = self.waiting.first().filter(|(due, _)| *due <= now)?;
         self.last_run += 1;
-        self.put(number, Place::Handed(due, self.last_run));
-        Some(Turn { number, run: self.last_run })
+        self.put(number, Stage::Handed(due, self.last_run));
+        Some(DueTimer { number, run: self.last_run })
     }
 
     /// What was handed over comes back, because the engine is full; or, if that is for good,
     /// because it has stopped.
-    pub(super) fn refuse(&mut self, turn: Turn, is_for_good: bool) {
-        if let Some(due) = self.handed(turn) {
-            let back = if is_for_good { Place::Refused(due) } else { Place::Waits(due) };
-            self.put(turn.number, back);
+    pub(super) fn refuse(&mut self, due_timer: DueTimer, is_for_good: bool) {
+        if let Some(due) = self.handed(due_timer) {
+            let back = if is_for_good { Stage::Refused(due) } else { Stage::Waits(due) };
+            self.put(due_timer.number, back);
         }
     }
 
     /// The engine begins what was handed to it. `None`: it was cancelled or moved meanwhile.
-    pub(super) fn begin(&mut self, turn: Turn) -> Option<(SystemTime, Item)> {
-        let due = self.handed(turn)?;
-        let timer = self.timers.get_mut(&turn.number).expect("it was found");
-        timer.place = Place::Runs;
+    pub(super) fn begin(&mut self, due_timer: DueTimer) -> Option<(SystemTime, Item)> {
+        let due = self.handed(due_timer)?;
+        let timer = self.timers.get_mut(&due_timer.number).expect("it was found");
+        timer.stage = Stage::Runs;
         let item = timer.item.take().expect("it does not run");
         if matches!(item, Item::Once(_)) {
-            self.timers.remove(&turn.number);
+            self.timers.remove(&due_timer.number);
         }
         Some((due, item))
     }
@@ -137,14 +137,14 @@ impl Table {
         }
         let Some(timer) = self.timers.get_mut(&number) else { return Err(item) };
         timer.item = Some(item);
-        self.put(number, Place::Waits(time));
+        self.put(number, Stage::Waits(time));
         Ok(())
     }
 
     /// Ends a timer. Returns its item, unless that runs. `None`: it was over.
     pub(super) fn end(&mut self, number: u64) -> Option<Option<Item>> {
         let timer = self.timers.remove(&number)?;
-        if let Place::Waits(time) = timer.place {
+        if let Stage::Waits(time) = timer.stage {
             self.waiting.remove(&(time, number));
         }
         Some(timer.item)
@@ -152,17 +152,17 @@ impl Table {
 
     /// Moves a timer. Returns `false` if it runs or is over.
     pub(super) fn reset(&mut self, number: u64, to: SystemTime) -> bool {
-        let is_here = self.timers.get(&number).is_some_and(|timer| timer.place != Place::Runs);
+        let is_here = self.timers.get(&number).is_some_and(|timer| timer.stage != Stage::Runs);
         if is_here {
-            self.put(number, Place::Waits(to));
+            self.put(number, Stage::Waits(to));
         }
         is_here
     }
 
     /// Returns the time that a timer waits for.
     pub(super) fn time_of(&self, number: u64) -> Option<SystemTime> {
-        match self.timers.get(&number)?.place {
-            Place::Waits(time) => Some(time),
+        match self.timers.get(&number)?.stage {
+            Stage::Waits(time) => Some(time),
             _ => None,
         }
     }
@@ -188,8 +188,8 @@ impl Table {
         self.is_closed = true;
         for (_, number) in mem::take(&mut self.waiting) {
             let timer = self.timers.get_mut(&number).expect("what waits is there");
-            if let Place::Waits(time) = timer.place {
-                timer.place = Place::Refused(time);
+            if let Stage::Waits(time) = timer.stage {
+                timer.stage = Stage::Refused(time);
             }
         }
     }
@@ -197,9 +197,9 @@ impl Table {
     /// Takes out what will not run any more, in the order of time; of a closed table. With `all`,
     /// what the engine has not begun is among it.
     pub(super) fn take_left(&mut self, all: bool) -> Vec<(SystemTime, Item)> {
-        let is_left = |timer: &Timer| match timer.place {
-            Place::Refused(time) => Some(time),
-            Place::Handed(time, _) if all => Some(time),
+        let is_left = |timer: &Timer| match timer.stage {
+            Stage::Refused(time) => Some(time),
+            Stage::Handed(time, _) if all => Some(time),
             _ => None,
         };
         let mut left: Vec<(SystemTime, u64)> = Vec::new();
@@ -211,25 +211,25 @@ impl Table {
         left.into_iter().filter_map(take).collect()
     }
 
-    /// When a timer was due that was handed over for this turn, and is in its place.
-    fn handed(&self, turn: Turn) -> Option<SystemTime> {
-        match self.timers.get(&turn.number)?.place {
-            Place::Handed(due, run) if run == turn.run => Some(due),
+    /// When a timer was due, if it is handed over, and that is the last time that it was.
+    fn handed(&self, due_timer: DueTimer) -> Option<SystemTime> {
+        match self.timers.get(&due_timer.number)?.stage {
+            Stage::Handed(due, run) if run == due_timer.run => Some(due),
             _ => None,
         }
     }
 
-    fn put(&mut self, number: u64, to: Place) {
+    fn put(&mut self, number: u64, to: Stage) {
         let to = match to {
-            Place::Waits(time) if self.is_closed => Place::Refused(time),
+            Stage::Waits(time) if self.is_closed => Stage::Refused(time),
             to => to,
         };
         let timer = self.timers.get_mut(&number).expect("a timer that is there is put");
-        let from = mem::replace(&mut timer.place, to);
-        if let Place::Waits(time) = from {
+        let from = mem::replace(&mut timer.stage, to);
+        if let Stage::Waits(time) = from {
             self.waiting.remove(&(time, number));
         }
-        if let Place::Waits(time) = to {
+        if let Stage::Waits(time) = to {
             self.waiting.insert((time, number));
         }
     }

@@ -112,7 +112,7 @@ const LOCK_ROOMS: [&str; 15] = [
     "core/src/dispatch/queue.rs",
     "src/engine/callers.rs",
     "src/engine/crew.rs",
-    "src/dispatch/waits.rs",
+    "src/dispatch/deadlock.rs",
     "src/purgatory/lists.rs",
     "src/keyed/table.rs",
     "src/dispatch/pool/",

@@ -93,7 +93,7 @@ impl Doorbell {
         }
     }
 
-    /// Asks for a turn of the shard that has place `shard` among those of the doorbell. The caller
+    /// Asks for a turn of the shard with this index in the group. The caller
     /// has posted its work before, and rings after this.
     #[inline]
     pub fn ask(&self, shard: usize) {
@@ -111,7 +111,7 @@ impl Doorbell {
         asks.load(Ordering::Relaxed) & bit(shard) != 0
     }
 
-    /// The places of the shards that ask for a turn.
+    /// The indices of the shards that ask for a turn.
     pub fn asked(&self) -> impl Iterator<Item = usize> {
         // ORDER(DOORBELL): Relaxed - as in `is_asked`.
         let words = self.asks.iter().map(|asks| asks.load(Ordering::Relaxed));

@@ -23,8 +23,8 @@ use std::ptr::NonNull;
 use crate::sync::{self, AtomicU64, Life, Ordering, UnsafeCell, prefetch};
 
 use super::Entry;
+pub use list::BlockList;
 use list::Links;
-pub use list::List;
 
 mod list;
 

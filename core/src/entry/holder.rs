@@ -158,13 +158,12 @@ impl<T> Entry<T> {
     }
 
     /// Lets go of a dead entry on behalf of its list too, out of which the caller has taken it: it
-    /// is the caller's plain memory. Returns `true`.
+    /// is the caller's plain memory.
     ///
     /// # Safety
     /// The caller keeps it, and the owner of its shard does not come across it any more.
-    pub unsafe fn end_kept(&self) -> bool {
+    pub unsafe fn end_kept(&self) {
         self.set_free();
-        true
     }
 
     /// Lets go of a seat, or of a handle whose timer is not stranded. Returns `true` if the list

@@ -10,7 +10,7 @@ mod reaping;
 mod reclaim;
 mod word;
 
-pub use block::{Block, Given, List};
+pub use block::{Block, BlockList, Given};
 pub use holder::{Exchange, LetGo, Reset};
 pub use node::{Entry, Filed, LEVEL_BITS, Linked};
 pub use reaping::Taken;

@@ -175,14 +175,14 @@ impl<N: Linked> Hand<N> {
         self.cursors[chain].store(first, Ordering::Release);
     }
 
-    /// Puts a node on the chain that `turn` picks. Must not be called while the hand is gone
+    /// Puts a node on the chain for `lane`. Must not be called while the hand is gone
     /// through.
     ///
     /// # Safety
     /// The caller is the hand's owner, holds the node alone (its link is written), and leaves the
     /// node here.
-    pub unsafe fn give(&self, node: NonNull<N>, turn: usize) {
-        let cursor = &self.cursors[turn % self.cursors.len()];
+    pub unsafe fn give(&self, node: NonNull<N>, lane: usize) {
+        let cursor = &self.cursors[lane % self.cursors.len()];
         // SAFETY: the caller holds the node, so it is allocated.
         let next = unsafe { node.as_ref() }.next();
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the

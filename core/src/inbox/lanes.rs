@@ -30,7 +30,7 @@ impl<N: Linked> Lanes<N> {
         Lanes { lanes: array::from_fn(|_| Stack::new()) }
     }
 
-    /// Pushes `node` on the lane that `turn` picks; a caller that counts its turns up spreads
+    /// Pushes `node` on lane `lane`, modulo the number of lanes; a caller that counts it up spreads
     /// its nodes evenly.
     ///
     /// # Errors
@@ -39,9 +39,9 @@ impl<N: Linked> Lanes<N> {
     /// # Safety
     /// As [`Stack::push`].
     #[inline]
-    pub unsafe fn push(&self, node: NonNull<N>, turn: usize) -> Result<(), Closed> {
+    pub unsafe fn push(&self, node: NonNull<N>, lane: usize) -> Result<(), Closed> {
         // SAFETY: passed on to the caller.
-        unsafe { self.lanes[turn % LANES].push(node) }
+        unsafe { self.lanes[lane % LANES].push(node) }
     }
 
     /// The lists, to be taken: all of them, also one that looks empty, because the CAS of its head

@@ -34,14 +34,14 @@ impl<N: Linked> OwnLanes<N> {
         OwnLanes { heads: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
     }
 
-    /// Pushes `node` on the lane that `turn` picks; see [`Lanes::push`](super::Lanes::push).
+    /// Pushes `node` on lane `lane`, modulo their number; see [`Lanes::push`](super::Lanes::push).
     ///
     /// # Safety
     /// The caller is the role that takes, holds the node alone (its link is written), and the node
     /// stays allocated until it is taken.
     #[inline]
-    pub unsafe fn push(&self, node: NonNull<N>, turn: usize) {
-        let head = &self.heads[turn % self.heads.len()];
+    pub unsafe fn push(&self, node: NonNull<N>, lane: usize) {
+        let head = &self.heads[lane % self.heads.len()];
         // SAFETY: the caller holds the node, so it is allocated.
         let next = unsafe { node.as_ref() }.next();
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the head

@@ -38,7 +38,7 @@ pub struct Sums {
 #[derive(Default)]
 pub struct AllCounters {
     /// First places of the segments; null: not needed yet.
-    segments: [AtomicPtr<Place>; SEGMENTS],
+    segments: [AtomicPtr<CounterSet>; SEGMENTS],
     /// How many numbers were given out so far.
     given_out: AtomicU32,
     /// A [`Head`].
@@ -46,7 +46,7 @@ pub struct AllCounters {
 }
 
 /// A set of counters, and the number of the next free set.
-struct Place {
+struct CounterSet {
     counters: Arc<Counters>,
     /// A number plus one, or zero for the last. Only meaningful while the set is free.
     next: AtomicU32,
@@ -149,12 +149,12 @@ impl AllCounters {
     }
 
     /// The place of a set of counters that was claimed.
-    fn place(&self, number: u32) -> &Place {
+    fn place(&self, number: u32) -> &CounterSet {
         let (segment, at) = segment_of(number);
         &self.segment(segment).expect("a number leads to a counters")[at]
     }
 
-    fn segment(&self, index: usize) -> Option<&[Place]> {
+    fn segment(&self, index: usize) -> Option<&[CounterSet]> {
         // ORDER(COUNTERS): Acquire - pairs with the CAS in `make_segment`: its sets are
         // initialised.
         let first = self.segments[index].load(Ordering::Acquire);
@@ -163,21 +163,21 @@ impl AllCounters {
         (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, FIRST << index) })
     }
 
-    fn make_segment(&self, index: usize) -> &[Place] {
+    fn make_segment(&self, index: usize) -> &[CounterSet] {
         if let Some(segment) = self.segment(index) {
             return segment;
         }
-        let place = |number: usize| Place {
+        let place = |number: usize| CounterSet {
             counters: Arc::new(Counters::new(number as u32)),
             next: AtomicU32::new(0),
         };
         let numbers = first_of(index)..first_of(index + 1);
-        let made = Box::into_raw(numbers.map(place).collect::<Box<[Place]>>());
+        let made = Box::into_raw(numbers.map(place).collect::<Box<[CounterSet]>>());
         // ORDER(COUNTERS): AcqRel - Release publishes the sets; Acquire: if another thread was
         // faster, its sets are visible to us.
         let done = self.segments[index].compare_exchange(
             ptr::null_mut(),
-            made.cast::<Place>(),
+            made.cast::<CounterSet>(),
             Ordering::AcqRel,
             Ordering::Acquire,
         );

@@ -15,7 +15,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/block.rs`, `tests/memory/engine.rs`.
 
-use crate::entry::{self, Block, Given, List, after_readers};
+use crate::entry::{self, Block, BlockList, Given, after_readers};
 use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};
 
 use super::shared::Memory;
@@ -48,7 +48,7 @@ pub struct Blocks<T> {
 
 /// Blocks of which half or more is free.
 struct Listed<T> {
-    list: List<T>,
+    list: BlockList<T>,
     /// Blocks at the end of the list that are to be looked at.
     unseen: usize,
 }
@@ -76,7 +76,7 @@ impl<T> Blocks<T> {
             capacity,
             fresh,
             made: Hint::new(0),
-            listed: Mutex::new(Listed { list: List::empty(), unseen: 0 }),
+            listed: Mutex::new(Listed { list: BlockList::empty(), unseen: 0 }),
             has_missed: AtomicBool::new(false),
             is_looking: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),

@@ -35,7 +35,7 @@ pub use elsewhere::*;
 pub use linux::*;
 pub use process::{Process, Told};
 #[cfg(unix)]
-pub use sockets::{Event, wait_for_sockets};
+pub use sockets::{Interest, wait_for_sockets};
 
 /// Makes each child of this process call `handler` before `fork` returns there. The handler may do
 /// only what a signal handler may. Returns `false` if the system has no memory for that.

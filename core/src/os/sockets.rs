@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What a socket is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Interest {
     /// Until it can be read, or has a connection to accept.
     Readable,
     /// Until it can be written.
@@ -16,10 +16,10 @@ pub enum Event {
 
 /// Waits until one of these events has come, a socket failed or `timeout` has passed, in whole
 /// milliseconds. It may return for no reason: the caller tries what it waited for.
-pub fn wait_for_sockets(events: &[(BorrowedFd<'_>, Event)], timeout: Option<Duration>) {
+pub fn wait_for_sockets(events: &[(BorrowedFd<'_>, Interest)], timeout: Option<Duration>) {
     let wanted = |event| match event {
-        Event::Readable => libc::POLLIN,
-        Event::Writable => libc::POLLOUT,
+        Interest::Readable => libc::POLLIN,
+        Interest::Writable => libc::POLLOUT,
     };
     let mut polled: Vec<libc::pollfd> = events
         .iter()

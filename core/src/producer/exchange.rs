@@ -14,12 +14,12 @@
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, read};
+use crate::inbox::Closed;
 use crate::memory::Shared;
 use crate::shard::Shard;
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
-use super::scheduling::Refused;
 use super::{Deferred, Producer};
 
 impl<T> Producer<T> {
@@ -46,7 +46,7 @@ impl<T> Producer<T> {
         // SAFETY: it was unlinked, so this thread holds it alone, with a payload in it.
         match unsafe { self.push(shared, shard, deadline, now, entry, true) } {
             Ok(deferred) => Some(deferred),
-            Err(Refused) => {
+            Err(Closed) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
                 unsafe { self.strand(shared, entry, counts) };
                 None

@@ -17,6 +17,7 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Reset, read};
 use crate::error::ScheduleError;
+use crate::inbox::Closed;
 use crate::memory::{Cache, Count, Seat, Shared};
 use crate::shard::{LOOK_OUT, Shard};
 use crate::sync::IS_CHECKED;
@@ -62,9 +63,6 @@ pub enum Moved<T> {
     /// The engine stopped halfway: the timer is stranded in another entry, with its payload.
     Stranded(NonNull<Entry<T>>),
 }
-
-/// The shard is closed: the entry is still the caller's.
-pub(super) struct Refused;
 
 // === impl Producer ===
 
@@ -280,7 +278,7 @@ impl<T> Producer<T> {
                 self.cache.counters.add(Count::Filed, 1);
                 Ok((entry, deferred))
             }
-            Err(Refused) => {
+            Err(Closed) => {
                 reached(Event::PushRefused);
                 // SAFETY: it was refused, so it is still ours alone, and its payload with it.
                 let payload = unsafe { entry.as_ref().disarm() };
@@ -307,7 +305,7 @@ impl<T> Producer<T> {
         now: Tick,
         entry: NonNull<Entry<T>>,
         held: bool,
-    ) -> Result<Deferred, Refused> {
+    ) -> Result<Deferred, Closed> {
         // SAFETY: the caller holds it.
         let this = unsafe { entry.as_ref() };
         let place = shard.place(shared, deadline, now);
@@ -319,13 +317,10 @@ impl<T> Producer<T> {
             deferred = self.chores.call_hook(shard.index(), None);
         }
         // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
-        if let Ok(is_announced_later) = unsafe { shard.file(entry, place, self.lane) } {
-            if is_announced_later {
-                deferred = self.chores.call_hook(shard.index(), Some(place));
-            }
-            return Ok(deferred);
+        if unsafe { shard.file(entry, place, self.lane) }? {
+            deferred = self.chores.call_hook(shard.index(), Some(place));
         }
-        Err(Refused)
+        Ok(deferred)
     }
 
     /// Publishes the counts, and every `LOOK_OUT` timers checks whether the reaper knows of a
@@ -378,7 +373,7 @@ impl<T> Producer<T> {
                 self.cache.counters.add(Count::Reset, 1);
                 Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
-            Err(Refused) => {
+            Err(Closed) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
                 unsafe { self.strand(shared, fresh, counts) };
                 Moved::Stranded(fresh)

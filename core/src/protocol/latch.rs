@@ -33,16 +33,16 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
 /// An event that comes once. `W` is what is left to be woken.
 pub struct Latch<W> {
     /// The place that was linked last. The lowest bit of the address says that the latch is open.
-    head: AtomicPtr<Place<W>>,
+    head: AtomicPtr<WaiterNode<W>>,
 }
 
 /// Where a waiter is left.
-struct Place<W> {
+struct WaiterNode<W> {
     state: AtomicU32,
     waiter: UnsafeCell<Option<W>>,
     /// Its position among the places; the first has number zero.
     number: u32,
-    next: *mut Place<W>,
+    next: *mut WaiterNode<W>,
 }
 
 /// A place that a thread may take.
@@ -58,7 +58,7 @@ const OVER: u32 = 3;
 const OPEN: usize = 1;
 
 const _: () =
-    assert!(align_of::<Place<()>>() > OPEN, "the lowest bit of a place's address is free");
+    assert!(align_of::<WaiterNode<()>>() > OPEN, "the lowest bit of a place's address is free");
 
 // SAFETY: the only content is waiters, which pass from one thread to another.
 unsafe impl<W: Send> Send for Latch<W> {}
@@ -83,7 +83,7 @@ impl<W> Latch<W> {
     /// Opens the latch, and calls `wake` with each waiter. One thread calls this, once.
     #[inline]
     pub fn open(&self, wake: impl FnMut(W)) {
-        let mark = |head: *mut Place<W>| Some(marked(head));
+        let mark = |head: *mut WaiterNode<W>| Some(marked(head));
         // ORDER(LATCH): AcqRel - Release to each thread that finds the latch open; Acquire pairs
         // with the CAS in `link`, for the places and their waiters.
         let opened = self.head.fetch_update(Ordering::AcqRel, Ordering::Relaxed, mark);
@@ -116,9 +116,9 @@ impl<W> Latch<W> {
     }
 
     /// Links a new place with a waiter.
-    fn link(&self, mut head: *mut Place<W>, waiter: W) -> Option<u32> {
+    fn link(&self, mut head: *mut WaiterNode<W>, waiter: W) -> Option<u32> {
         let (state, waiter) = (AtomicU32::new(WATCHED), UnsafeCell::new(Some(waiter)));
-        let mut place = Box::new(Place { state, waiter, number: 0, next: ptr::null_mut() });
+        let mut place = Box::new(WaiterNode { state, waiter, number: 0, next: ptr::null_mut() });
         loop {
             if is_open(head) {
                 return None;
@@ -158,7 +158,7 @@ impl<W> Latch<W> {
 
 /// Takes and wakes each waiter, for the opener.
 #[cold]
-fn wake_all<W>(head: *mut Place<W>, mut wake: impl FnMut(W)) {
+fn wake_all<W>(head: *mut WaiterNode<W>, mut wake: impl FnMut(W)) {
     for place in places(head) {
         // ORDER(LATCH): AcqRel - Acquire pairs with the CAS in `watch`, for the waiter; Release to
         // the thread that finds its place over, and so the latch open.
@@ -189,9 +189,9 @@ impl<W> Drop for Latch<W> {
 
 debug! { impl[W] Latch[W] { is_open = |this| this.is_open() } }
 
-// === impl Place ===
+// === impl WaiterNode ===
 
-impl<W> Place<W> {
+impl<W> WaiterNode<W> {
     /// Replaces one state by another, if the place is in it.
     fn replace(&self, from: u32, to: u32, order: Ordering) -> bool {
         // ORDER(LATCH): Acquire - pairs with the swap of the opener, if that is why the place is in
@@ -201,7 +201,7 @@ impl<W> Place<W> {
 }
 
 /// The places that can be reached from `head`, which was read from a latch that is borrowed.
-fn places<'a, W: 'a>(head: *mut Place<W>) -> impl Iterator<Item = &'a Place<W>> {
+fn places<'a, W: 'a>(head: *mut WaiterNode<W>) -> impl Iterator<Item = &'a WaiterNode<W>> {
     let mut next = unmarked(head).cast_const();
     std::iter::from_fn(move || {
         // SAFETY: a place that was linked stays allocated as long as its latch, and its link does
@@ -212,15 +212,15 @@ fn places<'a, W: 'a>(head: *mut Place<W>) -> impl Iterator<Item = &'a Place<W>> 
     })
 }
 
-fn is_open<W>(head: *mut Place<W>) -> bool {
+fn is_open<W>(head: *mut WaiterNode<W>) -> bool {
     head.addr() & OPEN != 0
 }
 
-fn marked<W>(head: *mut Place<W>) -> *mut Place<W> {
+fn marked<W>(head: *mut WaiterNode<W>) -> *mut WaiterNode<W> {
     head.map_addr(|addr| addr | OPEN)
 }
 
-fn unmarked<W>(head: *mut Place<W>) -> *mut Place<W> {
+fn unmarked<W>(head: *mut WaiterNode<W>) -> *mut WaiterNode<W> {
     head.map_addr(|addr| addr & !OPEN)
 }
 

@@ -14,9 +14,9 @@
 
 use crate::dispatch::InHand;
 
-use super::{Reaper, Report};
+use super::{Report, TurnContext};
 
-impl<T> Reaper<'_, T> {
+impl<T> TurnContext<'_, T> {
     /// Reads the notices, and publishes when the shard needs its next turn. The report is `busy` if
     /// a notice came meanwhile. Returns `None`, and publishes nothing, if there is something to do:
     /// the shard needs a turn.

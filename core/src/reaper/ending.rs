@@ -151,7 +151,7 @@ impl<T, H> Ending<T, H> {
     /// Takes the role of `shard` from a holder whose hand-over has not come any further than
     /// `seen`, with the payloads that were not claimed, and calls `lost` before the holder can
     /// learn that. Returns `None` if it has come further, or if the engine is stopping. The next
-    /// turn has to begin with [`Reaper::succeed`](super::Reaper::succeed).
+    /// turn has to begin with [`TurnContext::succeed`](super::TurnContext::succeed).
     pub fn take_over(
         &self,
         shard: usize,
@@ -214,7 +214,7 @@ impl<T, H> Ending<T, H> {
         pending
     }
 
-    /// Takes what a task that runs has behind it in its batch, as a takeover does: the task may wait
+    /// Takes what a running task has behind it in its batch, as a takeover does: the task may wait
     /// for the end of that. Since the flag was raised, a holder claims one more payload at most.
     fn take_rest(&self, shard: &Shard<T>, role: &Role<T>, shared: &Shared<T>) {
         let mut attempts = (0..3).map_while(|_| role.progress());

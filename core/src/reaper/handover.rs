@@ -6,7 +6,7 @@ use crate::dispatch::{Batch, InHand, Line, Sample, Stopwatch, contained_or};
 use crate::memory::{Count, Counters};
 use crate::sync::{Counter, add_alone};
 
-use super::{Reaper, events};
+use super::{TurnContext, tracing_events};
 
 /// Gives at most `at_most` of the payloads in hand to the handler, and counts what happens. (Only
 /// the holder of the role writes these counts.) Returns how many have fired.
@@ -17,23 +17,23 @@ use super::{Reaper, events};
 /// The caller closes the line. Payloads are left then if there are more than `at_most`, if the
 /// engine is stopping, or if another thread has taken over, which has them.
 pub(super) fn hand_over<T>(
-    reaper: &Reaper<'_, T>,
+    context: &TurnContext<'_, T>,
     in_hand: &mut InHand<T>,
     counters: &Counters,
     at_most: usize,
 ) -> usize {
-    let now_ns = reaper.clock.now_ns();
-    record_lateness(reaper, in_hand, now_ns);
+    let now_ns = context.clock.now_ns();
+    record_lateness(context, in_hand, now_ns);
     let opened = in_hand.opened();
-    let opened_ns = opened.and_then(|opened| reaper.scale.start_ns(opened)).unwrap_or(now_ns);
-    let saturates = reaper.observer.hands_over(now_ns, opened_ns);
-    let mut stopwatch = reaper.observer.stopwatch();
+    let opened_ns = opened.and_then(|opened| context.scale.start_ns(opened)).unwrap_or(now_ns);
+    let saturates = context.observer.hands_over(now_ns, opened_ns);
+    let mut stopwatch = context.observer.stopwatch();
     let fired = counters.counter(Count::Fired);
     let line = in_hand.open(at_most, now_ns);
-    if let Some(watch) = reaper.watch {
-        watch.begun(now_ns, reaper.leads);
+    if let Some(watch) = context.watch {
+        watch.begun(now_ns, context.leads);
     }
-    let panicked = hand_all_over(reaper, line, fired, stopwatch.as_mut());
+    let panicked = hand_all_over(context, line, fired, stopwatch.as_mut());
     let slow = stopwatch.map_or(0, |stopwatch| stopwatch.slow());
     let counts = [Count::Panicked, Count::Slow, Count::Saturated];
     for (count, n) in counts.into_iter().zip([panicked, slow, u64::from(saturates)]) {
@@ -45,53 +45,55 @@ pub(super) fn hand_over<T>(
 }
 
 fn hand_all_over<T>(
-    reaper: &Reaper<'_, T>,
+    context: &TurnContext<'_, T>,
     line: &Line<T>,
     fired: &Counter,
     mut stopwatch: Option<&mut Stopwatch>,
 ) -> u64 {
     let mut panicked = 0;
-    while line.left() > 0 && !reaper.is_stopping() {
+    while line.left() > 0 && !context.is_stopping() {
         let before = line.left();
-        let (clock, scale) = (reaper.clock, reaper.scale);
-        let rest = Batch::new(line, clock, scale, stopwatch.as_deref_mut(), reaper.stopping, fired);
-        let fire = || events::in_batch(reaper.observer, before, || reaper.handler.fire(rest));
-        let returned = contained_or(fire, |panic| reaper.observer.panicked(panic));
+        let (clock, scale) = (context.clock, context.scale);
+        let rest =
+            Batch::new(line, clock, scale, stopwatch.as_deref_mut(), context.stopping, fired);
+        let fire =
+            || tracing_events::in_batch(context.observer, before, || context.handler.fire(rest));
+        let returned = contained_or(fire, |panic| context.observer.panicked(panic));
         if let Some(stopwatch) = stopwatch.as_deref_mut() {
             let sample = Sample { next: None, waiting: line.left(), panicked: !returned };
-            stopwatch.sample(reaper.clock, reaper.scale, sample);
+            stopwatch.sample(context.clock, context.scale, sample);
         }
         if returned {
-            return panicked + drop_all(reaper, line, fired);
+            return panicked + drop_all(context, line, fired);
         }
         panicked += 1;
-        if line.left() == before && !reaper.is_stopping() {
+        if line.left() == before && !context.is_stopping() {
             drop_next(line, fired, |_| ());
         }
     }
     panicked
 }
 
-fn record_lateness<T>(reaper: &Reaper<'_, T>, in_hand: &InHand<T>, now_ns: u64) {
+fn record_lateness<T>(context: &TurnContext<'_, T>, in_hand: &InHand<T>, now_ns: u64) {
     // They are in order: payloads that are due at one tick are adjacent.
     for due in in_hand.payloads().chunk_by(|(one, _), (next, _)| one == next) {
         let (deadline, n) = (due[0].0, due.len() as u64);
-        let due_ns = reaper.scale.start_ns(deadline).unwrap_or(now_ns);
+        let due_ns = context.scale.start_ns(deadline).unwrap_or(now_ns);
         if let Some(before_ns) = in_hand.handed_ns() {
             // They have waited since, and count once.
-            reaper.observer.lateness().forget(before_ns.saturating_sub(due_ns), n);
+            context.observer.lateness().forget(before_ns.saturating_sub(due_ns), n);
         }
-        reaper.observer.lateness().record(now_ns.saturating_sub(due_ns), n);
+        context.observer.lateness().record(now_ns.saturating_sub(due_ns), n);
     }
 }
 
 /// Drops the payloads that the handler left behind, and returns how many of them panicked when
 /// dropped. Once the engine is stopping the rest stays: nobody can tell whether the handler would
 /// have taken it.
-fn drop_all<T>(reaper: &Reaper<'_, T>, line: &Line<T>, fired: &Counter) -> u64 {
+fn drop_all<T>(context: &TurnContext<'_, T>, line: &Line<T>, fired: &Counter) -> u64 {
     let mut panicked = 0;
-    while line.left() > 0 && !reaper.is_stopping() {
-        let dropped = drop_next(line, fired, |panic| reaper.observer.panicked(panic));
+    while line.left() > 0 && !context.is_stopping() {
+        let dropped = drop_next(line, fired, |panic| context.observer.panicked(panic));
         panicked += u64::from(!dropped);
     }
     panicked

@@ -9,7 +9,6 @@
 
 mod ahead;
 mod ending;
-mod events;
 mod group;
 mod handover;
 #[cfg(feature = "serde")]
@@ -22,6 +21,7 @@ mod role;
 pub mod spin;
 pub mod stuck;
 mod thread;
+mod tracing_events;
 mod turn;
 mod watch;
 
@@ -34,7 +34,7 @@ pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
 pub use stuck::{OnStuck, StuckTask, StuckThreads};
 pub use thread::{Begin, Serve, serve};
-pub use turn::{Reaper, Report};
+pub use turn::{Report, TurnContext};
 pub use watch::{Found, NEVER_NS, Watch, again_after_ns};
 
 use watch::Look;

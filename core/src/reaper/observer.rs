@@ -15,7 +15,7 @@ use crate::dispatch::{OnSlowTask, SlowRule, SlowTask, Stopwatch, contained};
 use crate::sync::{Arc, Counter, Ordering};
 
 use super::panics::{OnPanic, TaskPanic};
-use super::{Latenesses, OnStuck, StuckTask, events};
+use super::{Latenesses, OnStuck, StuckTask, tracing_events};
 
 /// Stands for the start of the saturation while the shard is not saturated.
 const NEVER_NS: u64 = u64::MAX;
@@ -126,7 +126,7 @@ impl Observer {
     fn becomes_saturated(&self, now_ns: u64, behind: Duration) {
         // ORDER: Relaxed - as in `is_saturated`. (`NEVER_NS` itself means "not saturated".)
         self.saturated_since_ns.store(now_ns.min(NEVER_NS - 1), Ordering::Relaxed);
-        contained(|| events::saturated(self, behind, self.observation.saturation));
+        contained(|| tracing_events::saturated(self, behind, self.observation.saturation));
     }
 
     /// Notes that the shard has no due payload left. Does nothing if it was not saturated. Only the
@@ -140,7 +140,7 @@ impl Observer {
         // ORDER: Relaxed - as in `is_saturated`.
         self.saturated_since_ns.store(NEVER_NS, Ordering::Relaxed);
         let lasted = Duration::from_nanos(now_ns.saturating_sub(since_ns));
-        contained(|| events::caught_up(self, lasted));
+        contained(|| tracing_events::caught_up(self, lasted));
     }
 
     /// A stopwatch for a batch, if there is a rule for slow payloads.
@@ -151,7 +151,7 @@ impl Observer {
 
     /// Tells that a task of the shard is stuck.
     pub fn stuck(&self, task: &StuckTask) {
-        contained(|| events::stuck(self, task));
+        contained(|| tracing_events::stuck(self, task));
         if let Some(tell) = &self.observation.on_stuck {
             contained(|| tell(task));
         }
@@ -161,7 +161,7 @@ impl Observer {
     #[cold]
     pub(super) fn panicked(&self, payload: &(dyn Any + Send)) {
         let panic = TaskPanic { shard: self.shard, payload };
-        contained(|| events::panicked(self, &panic));
+        contained(|| tracing_events::panicked(self, &panic));
         if let Some(tell) = &self.observation.on_panic {
             contained(|| tell(&panic));
         }
@@ -183,7 +183,7 @@ debug! { impl[] Observer[] {
 fn wrapped(name: &Arc<str>, tell: &OnSlowTask) -> OnSlowTask {
     let (name, tell) = (name.clone(), tell.clone());
     Arc::new(move |slow: &SlowTask| {
-        contained(|| events::slow(&name, slow));
+        contained(|| tracing_events::slow(&name, slow));
         contained(|| tell(slow));
     })
 }

@@ -21,7 +21,7 @@ use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
 
 use super::spin::Wait;
-use super::{Group, NEVER_NS, Reaper, Report, Spin, Watch};
+use super::{Group, NEVER_NS, Report, Spin, TurnContext, Watch};
 
 /// The bounds of the leader's patience, which is half a tick otherwise. Passing the lead on takes
 /// some ten microseconds.
@@ -63,7 +63,7 @@ pub trait Serve {
         &self,
         index: usize,
         role: &mut Self::Role,
-        f: impl FnOnce(&Reaper<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
+        f: impl FnOnce(&TurnContext<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
     ) -> R;
 
     /// The thread has lost a shard, and is back from its task.
@@ -118,7 +118,7 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
             server.pass_lead_on();
         }
         // What was in hand is handed over whatever happens meanwhile.
-        server.turn(index, role, this.clock().now_ns(), |reaper| reaper.succeed());
+        server.turn(index, role, this.clock().now_ns(), |context| context.succeed());
     }
     let mut slept_until = None;
     while !this.is_stopping() {
@@ -191,7 +191,7 @@ impl<S: Serve> Server<'_, S> {
         index: usize,
         mut role: S::Role,
         now_ns: u64,
-        begin: impl FnOnce(&Reaper<'_, S::Payload>),
+        begin: impl FnOnce(&TurnContext<'_, S::Payload>),
     ) {
         let (this, group, leads) = (self.this, self.this.group(), self.leads);
         if leads {
@@ -200,10 +200,10 @@ impl<S: Serve> Server<'_, S> {
         }
         let woken = mem::take(&mut self.woken);
         group.begin(index, this.number());
-        let report = this.run(index, &mut role, |reaper, in_hand| {
-            let reaper = &Reaper { leads, ..*reaper };
-            begin(reaper);
-            turns(reaper, in_hand, woken)
+        let report = this.run(index, &mut role, |context, in_hand| {
+            let context = &TurnContext { leads, ..*context };
+            begin(context);
+            turns(context, in_hand, woken)
         });
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
@@ -288,13 +288,13 @@ impl<S: Serve> Server<'_, S> {
 
 /// Runs a turn. A thread that does not lead runs further ones while the shard has more to do at
 /// once; one that leads has to look after the other shards.
-fn turns<T>(reaper: &Reaper<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
-    let now = || reaper.scale.floor(reaper.clock.now_ns());
-    let owner = reaper.lock();
+fn turns<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
+    let now = || context.scale.floor(context.clock.now_ns());
+    let owner = context.lock();
     owner.count(Count::WokeUp, woken);
-    let mut report = reaper.turn_of(owner, in_hand, now(), SHARE)?;
-    while !reaper.leads && report.busy && !report.taken_over && !reaper.is_stopping() {
-        report = reaper.turn_of(reaper.lock(), in_hand, now(), SHARE)?;
+    let mut report = context.turn_of(owner, in_hand, now(), SHARE)?;
+    while !context.leads && report.busy && !report.taken_over && !context.is_stopping() {
+        report = context.turn_of(context.lock(), in_hand, now(), SHARE)?;
     }
     Some(report)
 }

@@ -29,8 +29,9 @@ use crate::time::{Clock, Scale, Tick};
 
 use super::{Observer, Watch, handover};
 
-/// A shard and everything else that its turns need.
-pub struct Reaper<'a, T> {
+/// What a turn works with: the shard, and what else it needs. Its holder has the role of the
+/// shard's reaper.
+pub struct TurnContext<'a, T> {
     /// The shard that it serves.
     pub shard: &'a Shard<T>,
     /// What the shards of the engine share.
@@ -72,9 +73,9 @@ enum Early {
     TakenOver(usize),
 }
 
-// === impl Reaper ===
+// === impl TurnContext ===
 
-impl<'a, T> Reaper<'a, T> {
+impl<'a, T> TurnContext<'a, T> {
     /// Runs a turn at `now` that fires at most `max_fired` timers. What a takeover left in hand
     /// comes first. Afterwards nothing is in hand unless a stop intervenes: then it is left for the
     /// stopper, and the report counts only what fired. Returns `None` if the shard is closed, or if
@@ -89,8 +90,8 @@ impl<'a, T> Reaper<'a, T> {
         self.turn_within(owner, in_hand, now, max_fired)
     }
 
-    /// As [`Reaper::turn`], for a caller that holds the shard's lock. The turn looks at no more
-    /// than `at_most` entries, also of those that do not fire.
+    /// As [`TurnContext::turn`], for a caller that holds the shard's lock. The turn looks at no
+    /// more than `at_most` entries, also of those that do not fire.
     pub fn turn_of(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
@@ -321,4 +322,4 @@ impl<'a, T> Reaper<'a, T> {
     }
 }
 
-debug! { impl[T] Reaper['_, T] { shard = |this| this.shard } }
+debug! { impl[T] TurnContext['_, T] { shard = |this| this.shard } }

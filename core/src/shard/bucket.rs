@@ -72,10 +72,10 @@ impl<T> Bucket<T> {
     /// # Safety
     /// As [`OwnLanes::push`].
     #[inline]
-    pub(super) unsafe fn push_own(&self, entry: NonNull<Entry<T>>, turn: usize) {
+    pub(super) unsafe fn push_own(&self, entry: NonNull<Entry<T>>, lane: usize) {
         debug_assert!(self.has_own(), "nobody would take the entry");
         // SAFETY: passed on to the caller.
-        unsafe { self.own.push(entry, turn) };
+        unsafe { self.own.push(entry, lane) };
     }
 
     /// Owner only: remembers that it files entries here.

@@ -94,12 +94,12 @@ impl<T> Shard<T> {
             return false;
         }
         reached(Event::CrowdSeen);
-        self.doorbell.ask(self.place);
-        self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)))
+        self.doorbell.ask(self.group_index);
+        self.doorbell.ring_before(expiration.saturating_sub(self.lead_time(level)))
     }
 
     /// How long before its expiration a bucket of `level` may be cascaded.
-    fn lead(&self, level: u8) -> u64 {
+    fn lead_time(&self, level: u8) -> u64 {
         self.wheel.geometry().width(level) / 4
     }
 
@@ -116,7 +116,7 @@ impl<T> Shard<T> {
 
     /// From when on a bucket or round may be cascaded.
     fn cascade_begins(&self, place: Place) -> Tick {
-        place.expiration.saturating_sub(self.lead(place.level))
+        place.expiration.saturating_sub(self.lead_time(place.level))
     }
 
     /// Begins the cascade that is most urgent at `now`, if there is one. In most turns nothing has

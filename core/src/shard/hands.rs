@@ -21,13 +21,13 @@ use crate::sync::{Arc, AtomicPtr, Ordering};
 /// All hands of a shard.
 pub(super) struct Hands<T> {
     /// For the entries of a bucket: one is due, one is cascaded eagerly, the others are parked.
-    wide: List<T>,
+    wide: GrowingList<T>,
     /// For the rounds at hand.
-    narrow: List<T>,
+    narrow: GrowingList<T>,
 }
 
 /// A list that only grows.
-struct List<T> {
+struct GrowingList<T> {
     first: AtomicPtr<Link<T>>,
 }
 
@@ -38,15 +38,15 @@ struct Link<T> {
 
 // SAFETY: links are published once, never change afterwards, and live as long as the list; the
 // hands are lists of entries, which may be sent and shared where payloads may be sent.
-unsafe impl<T: Send> Send for List<T> {}
+unsafe impl<T: Send> Send for GrowingList<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for List<T> {}
+unsafe impl<T: Send> Sync for GrowingList<T> {}
 
 // === impl Hands ===
 
 impl<T> Hands<T> {
     pub(super) fn new() -> Hands<T> {
-        Hands { wide: List::new(), narrow: List::new() }
+        Hands { wide: GrowingList::new(), narrow: GrowingList::new() }
     }
 
     /// Owner only: makes another wide hand.
@@ -71,11 +71,11 @@ impl<T> Hands<T> {
     }
 }
 
-// === impl List ===
+// === impl GrowingList ===
 
-impl<T> List<T> {
-    fn new() -> List<T> {
-        List { first: AtomicPtr::new(ptr::null_mut()) }
+impl<T> GrowingList<T> {
+    fn new() -> GrowingList<T> {
+        GrowingList { first: AtomicPtr::new(ptr::null_mut()) }
     }
 
     fn add(&self, hand: Arc<Hand<Entry<T>>>) -> Arc<Hand<Entry<T>>> {
@@ -100,7 +100,7 @@ impl<T> List<T> {
     }
 }
 
-impl<T> Drop for List<T> {
+impl<T> Drop for GrowingList<T> {
     fn drop(&mut self) {
         // ORDER: Relaxed - no other thread is left.
         let mut link = self.first.load(Ordering::Relaxed);

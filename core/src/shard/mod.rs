@@ -72,8 +72,8 @@ pub struct Shard<T> {
     clock: CachePadded<AtomicU64>,
     notices: CachePadded<Stack<Notice>>,
     doorbell: Arc<Doorbell>,
-    /// Its place among the shards of the doorbell.
-    place: usize,
+    /// Its index in its group: among the shards of the doorbell.
+    group_index: usize,
     // What follows is on lines of its own, because all threads that file read what is above.
     sweep: CachePadded<AtomicBool>,
     /// When the first bucket opens that the owner has not opened, as it was when the owner last let
@@ -90,8 +90,7 @@ pub struct Shard<T> {
 // === impl Shard ===
 
 impl<T> Shard<T> {
-    /// Shard number `index`, empty, its clock at `now`. It has the first place among the shards of
-    /// the doorbell.
+    /// Shard number `index`, empty, its clock at `now`. It is the first shard of its group.
     pub fn new(
         index: u32,
         geometry: Geometry,
@@ -106,7 +105,7 @@ impl<T> Shard<T> {
             clock: CachePadded::new(AtomicU64::new(now.get())),
             notices: CachePadded::new(Stack::new()),
             doorbell: doorbell.into(),
-            place: 0,
+            group_index: 0,
             sweep: CachePadded::new(AtomicBool::new(false)),
             first: AtomicU64::new(Tick::NEVER.get()),
             owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &hands))),
@@ -116,9 +115,9 @@ impl<T> Shard<T> {
         }
     }
 
-    /// The same with place `place`.
-    pub fn in_place(self, place: usize) -> Shard<T> {
-        Shard { place, ..self }
+    /// The same with this index in its group.
+    pub fn with_group_index(self, group_index: usize) -> Shard<T> {
+        Shard { group_index, ..self }
     }
 
     /// Which shard of the engine it is.
@@ -204,14 +203,14 @@ impl<T> Shard<T> {
         &self,
         entry: NonNull<Entry<T>>,
         place: Place,
-        turn: usize,
+        lane: usize,
     ) -> Result<bool, Closed> {
         let bucket = self.wheel.bucket(place).map_err(|_| {
             reached(Event::FiledAfterEnd);
             Closed
         })?;
         // SAFETY: passed on to the caller.
-        unsafe { bucket.lanes.push(entry, turn) }?;
+        unsafe { bucket.lanes.push(entry, lane) }?;
         // Both are read after the push: see BUCKET-ARM in the header.
         if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {
             return Ok(self.announce(bucket, place));
@@ -230,7 +229,7 @@ impl<T> Shard<T> {
         // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep sees that the
         // entries let go before are dead. The swap lets only one asker ring.
         if !self.sweep.swap(true, Ordering::Release) {
-            self.doorbell.ask(self.place);
+            self.doorbell.ask(self.group_index);
             self.doorbell.ring();
         } else {
             reached(Event::SweepAskedTwice);
@@ -276,7 +275,7 @@ impl<T> Shard<T> {
             unsafe { Notice::let_go(notice) };
             return false;
         }
-        self.doorbell.ask(self.place);
+        self.doorbell.ask(self.group_index);
         if self.doorbell.ring_before(place.expiration) {
             return true;
         }

@@ -49,7 +49,7 @@ pub struct Owner<T> {
     pub(super) held: u64,
     pub(super) closed: bool,
     /// Which lane is next.
-    turn: usize,
+    lane: usize,
     /// Entries looked at, for tests.
     #[cfg(test)]
     pub(super) visits: u64,
@@ -91,7 +91,7 @@ impl<T> Owner<T> {
             counters: shared.all_counters.claim(),
             batch: Payloads::new(),
             held: 0,
-            turn: 0,
+            lane: 0,
             #[cfg(test)]
             visits: 0,
         }
@@ -249,12 +249,12 @@ impl<T> Shard<T> {
     /// The owner holds the entry by its list bit and re-filed it to `place`.
     pub(super) unsafe fn push(&self, owner: &mut Owner<T>, entry: NonNull<Entry<T>>, place: Place) {
         let bucket = self.wheel.bucket(place).expect("only the owner closes");
-        owner.turn = owner.turn.wrapping_add(1);
+        owner.lane = owner.lane.wrapping_add(1);
         if !bucket.has_own_for(place.expiration) {
             self.begin_own(owner, bucket, place);
         }
         // SAFETY: passed on to the caller.
-        unsafe { bucket.push_own(entry, owner.turn) };
+        unsafe { bucket.push_own(entry, owner.lane) };
     }
 
     /// Remembers that the owner files entries in a bucket, and for when.

@@ -34,14 +34,14 @@ pub(super) struct Rounds<T> {
     /// Empty hands.
     idle: Vec<Arc<Hand<Entry<T>>>>,
     /// Which chain is next.
-    turn: usize,
+    lane: usize,
 }
 
 // === impl Rounds ===
 
 impl<T> Rounds<T> {
     pub(super) fn new() -> Rounds<T> {
-        Rounds { opens: ArmedHeap::default(), hands: HashMap::new(), idle: Vec::new(), turn: 0 }
+        Rounds { opens: ArmedHeap::default(), hands: HashMap::new(), idle: Vec::new(), lane: 0 }
     }
 
     /// Puts an entry aside that is filed at `place`. O(log n) in the rounds put aside.
@@ -57,9 +57,9 @@ impl<T> Rounds<T> {
             hand
         };
         let hand = self.hands.entry(place).or_insert_with(begin);
-        self.turn = self.turn.wrapping_add(1);
+        self.lane = self.lane.wrapping_add(1);
         // SAFETY: passed on to the caller.
-        unsafe { hand.give(entry, self.turn) };
+        unsafe { hand.give(entry, self.lane) };
     }
 
     /// Whether no round waits here.

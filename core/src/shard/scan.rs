@@ -49,7 +49,7 @@ pub struct Pending {
 
 /// What a scan has found so far.
 struct Scan<T> {
-    found: Vec<Found<T>>,
+    found: Vec<FoundTimer<T>>,
     /// The first entry of each list when it was read last, by bucket and list.
     firsts: HashMap<(u64, usize), Mark<T>>,
     /// How often each hand was filled when it was read last.
@@ -70,18 +70,18 @@ impl<T> Scan<T> {
 }
 
 /// A timer, and where it was found.
-struct Found<T> {
+struct FoundTimer<T> {
     entry: *const Entry<T>,
     deadline: Tick,
     level: u8,
     pass: u8,
 }
 
-// === impl Found ===
+// === impl FoundTimer ===
 
-impl<T> Found<T> {
-    fn new(entry: *const Entry<T>, at: Pending, pass: u8) -> Found<T> {
-        Found { entry, deadline: at.deadline, level: at.level, pass }
+impl<T> FoundTimer<T> {
+    fn new(entry: *const Entry<T>, at: Pending, pass: u8) -> FoundTimer<T> {
+        FoundTimer { entry, deadline: at.deadline, level: at.level, pass }
     }
 }
 
@@ -121,7 +121,7 @@ impl<T> Shard<T> {
         let shard = self.index;
         found
             .into_iter()
-            .for_each(|Found { deadline, level, .. }| f(Pending { deadline, level, shard }));
+            .for_each(|FoundTimer { deadline, level, .. }| f(Pending { deadline, level, shard }));
     }
 
     /// How many passes show every timer that is pending throughout: it is re-filed at most once on
@@ -155,7 +155,7 @@ impl<T> Shard<T> {
             let (known, pass, mut first) = (scan.firsts.get(&key).copied(), scan.pass, None);
             let note = |entry, word, at: Option<Pending>| {
                 first.get_or_insert((entry, word));
-                scan.found.extend(at.map(|at| Found::new(entry, at, pass)));
+                scan.found.extend(at.map(|at| FoundTimer::new(entry, at, pass)));
             };
             scan.may_repeat |= self.read_list(reader, list, of, &mut left, known, note);
             if let Some(first) = first.filter(|_| goes_on) {
@@ -168,7 +168,7 @@ impl<T> Shard<T> {
         let Scan { found, filled, pass, .. } = scan;
         for (number, hand) in self.hands.iter().enumerate() {
             let see = |of, entry: NonNull<Entry<T>>| {
-                let note = |at| found.push(Found::new(entry.as_ptr(), at, *pass));
+                let note = |at| found.push(FoundTimer::new(entry.as_ptr(), at, *pass));
                 self.see(of, entry, note).is_some()
             };
             let now = hand.filled();

@@ -53,9 +53,9 @@ pub(super) struct Sweep<T> {
     rounds: Option<Vec<Arc<Hand<Entry<T>>>>>,
     /// The address of the bucket or hand, for `Swept`.
     at: usize,
-    lists: [List<T>; CHAINS],
+    lists: [Cursor<T>; CHAINS],
     /// The index of the list that is visited next.
-    turn: usize,
+    current: usize,
     /// How many lists have entries left; they come first.
     live: usize,
 }
@@ -68,7 +68,7 @@ struct Sweeper<'a, T> {
 }
 
 /// A sweep's position in a list.
-struct List<T> {
+struct Cursor<T> {
     /// Which list of its bucket or hand it is.
     number: usize,
     /// The entry before `next`, which stays in the list; null if there is none.
@@ -85,17 +85,17 @@ unsafe impl<T: Send> Send for Sweep<T> {}
 
 impl<T> Sweep<T> {
     fn begin() -> Box<Sweep<T>> {
-        let list = |_| List { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
+        let list = |_| Cursor { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
         let (lists, bucket) = (array::from_fn(list), (1, 0));
-        Box::new(Sweep { bucket, hand: None, rounds: None, at: 0, lists, turn: 0, live: 0 })
+        Box::new(Sweep { bucket, hand: None, rounds: None, at: 0, lists, current: 0, live: 0 })
     }
 
     /// Begins with lists, each given by its number and its first entry.
     fn begin_with(&mut self, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
-        (self.turn, self.live) = (0, 0);
+        (self.current, self.live) = (0, 0);
         for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
             prefetch(next);
-            self.lists[self.live] = List { number, before: ptr::null_mut(), next };
+            self.lists[self.live] = Cursor { number, before: ptr::null_mut(), next };
             self.live += 1;
         }
     }
@@ -104,9 +104,9 @@ impl<T> Sweep<T> {
     fn step(&mut self, is_done: bool) {
         if is_done {
             self.live -= 1;
-            self.lists.swap(self.turn, self.live);
+            self.lists.swap(self.current, self.live);
         }
-        self.turn = if self.turn + 1 < self.live { self.turn + 1 } else { 0 };
+        self.current = if self.current + 1 < self.live { self.current + 1 } else { 0 };
     }
 }
 
@@ -131,7 +131,7 @@ impl<T> Shard<T> {
         fence(Ordering::SeqCst);
         if self.may_sweep(shared) {
             // Perhaps the owner has looked meanwhile, and found the lock taken.
-            self.doorbell.ask(self.place);
+            self.doorbell.ask(self.group_index);
             self.doorbell.ring();
         }
     }
@@ -250,7 +250,7 @@ impl<T> Shard<T> {
     /// The sweep has an entry left. The caller has the sweep's lock, and its lists were not opened
     /// before it was a reader, or the owner.
     unsafe fn visit(&self, shared: &Shared<T>, sweeper: &mut Sweeper<'_, T>, sweep: &mut Sweep<T>) {
-        let List { before, next: at, .. } = sweep.lists[sweep.turn];
+        let Cursor { before, next: at, .. } = sweep.lists[sweep.current];
         let entry = NonNull::new(at).expect("a live list has an entry");
         // SAFETY: it was in the list, or in one to which the caller was led, as a reader is.
         let this = unsafe { entry.as_ref() };
@@ -264,9 +264,9 @@ impl<T> Shard<T> {
         let is_gone =
             is_dead && may_go && unsafe { self.unlink(shared, sweeper, sweep, (entry, word)) };
         if !is_gone {
-            sweep.lists[sweep.turn].before = at;
+            sweep.lists[sweep.current].before = at;
         }
-        sweep.lists[sweep.turn].next = next;
+        sweep.lists[sweep.current].next = next;
         sweep.step(next.is_null());
     }
 
@@ -289,8 +289,12 @@ impl<T> Shard<T> {
         }
         // SAFETY: as above; it is kept.
         let is_gone = unsafe { self.lead_past(sweep, entry) };
-        // SAFETY: it is kept here, and in no list if it is gone.
-        let is_mine = unsafe { if is_gone { this.end_kept() } else { this.let_go() } };
+        if is_gone {
+            // SAFETY: it is kept here, and in no list.
+            unsafe { this.end_kept() };
+        }
+        // SAFETY: it is kept here.
+        let is_mine = is_gone || unsafe { this.let_go() };
         if is_mine {
             // (An entry that died in another shard meanwhile is counted in this one. The sum of all
             // shards is right.)
@@ -309,7 +313,7 @@ impl<T> Shard<T> {
     /// # Safety
     /// As for `visit`, which visits the entry; the caller keeps it.
     unsafe fn lead_past(&self, sweep: &Sweep<T>, entry: NonNull<Entry<T>>) -> bool {
-        let List { number, before, .. } = sweep.lists[sweep.turn];
+        let Cursor { number, before, .. } = sweep.lists[sweep.current];
         // ORDER(BUCKET-READ): Acquire - as a reader's. Nobody pushes what is kept.
         // SAFETY: passed on to the caller.
         let next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);

@@ -1,9 +1,9 @@
 //! The primitives of a program whose cache traffic is counted, for builds with `--cfg coherence`.
 //!
 //! They are the standard ones, and have their layout, so that what shares a cache line in a release
-//! shares it here. Each access tells an [`Observer`] which memory it reads or writes, and which
-//! line of the source does so, before it happens. The observer may let other threads run meanwhile:
-//! that is how `proofs/coherence` runs many cores, one at a time.
+//! shares it here. Each access tells an [`AccessObserver`] which memory it reads or writes, and
+//! which line of the source does so, before it happens. The observer may let other threads run
+//! meanwhile: that is how `proofs/coherence` runs many cores, one at a time.
 //!
 //! Cells tell of their content as it is lent, and locks of what they protect when a guard is used.
 //! Not observed: reference counts of `Arc`, and memory that is reached through neither.
@@ -18,7 +18,7 @@ use std::sync::{
 use std::time::Duration;
 
 /// Who is told of accesses, on the thread that makes them.
-pub trait Observer: Sync {
+pub trait AccessObserver: Sync {
     /// The thread is about to read, or else to write, so many bytes at `at`.
     fn access(&self, at: usize, bytes: usize, writes: bool, site: &'static Location<'static>);
 
@@ -33,10 +33,10 @@ pub trait Observer: Sync {
     fn spin(&self);
 }
 
-static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
+static OBSERVER: OnceLock<&'static dyn AccessObserver> = OnceLock::new();
 
 /// Sets the observer of the process. The first one stays.
-pub fn observe(observer: &'static dyn Observer) {
+pub fn observe(observer: &'static dyn AccessObserver) {
     let _ = OBSERVER.set(observer);
 }
 

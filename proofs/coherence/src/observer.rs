@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use coherence_machine as machine;
-use tickless_core::sync::coherence::{self, Observer};
+use tickless_core::sync::coherence::{self, AccessObserver};
 
 struct Told;
 
@@ -16,7 +16,7 @@ pub(crate) fn begin() {
     coherence::observe(&Told);
 }
 
-impl Observer for Told {
+impl AccessObserver for Told {
     fn access(&self, at: usize, bytes: usize, writes: bool, site: &'static Location<'static>) {
         match site.file().ends_with(CLOCK) {
             true => machine::ignore(at),

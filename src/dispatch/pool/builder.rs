@@ -5,7 +5,7 @@ use crate::dispatch::Task;
 use crate::os::block_signals;
 use crate::sync::{Arc, Mutex, thread};
 
-use super::crew::Crew;
+use super::core::PoolCore;
 use super::{Full, Inner, Pool, PoolError};
 use tickless_core::dispatch::queue::Queue;
 
@@ -127,13 +127,13 @@ impl PoolBuilder {
         if thread_name.contains('\0') {
             return Err(PoolError::ThreadName { name: thread_name });
         }
-        let crew = Crew::new(Queue::new(queue_bound, threads), work);
+        let core = PoolCore::new(Queue::new(queue_bound, threads), work);
         let (workers, process) = (Mutex::new(Vec::new()), Process::current());
-        let pool = Pool { inner: Arc::new(Inner { crew, full, workers, process }) };
+        let pool = Pool { inner: Arc::new(Inner { core, full, workers, process }) };
         for index in 0..threads {
-            let (crew, name) = (pool.inner.crew.clone(), format!("{thread_name}-{index}"));
+            let (core, name) = (pool.inner.core.clone(), format!("{thread_name}-{index}"));
             let _blocked = block_signals();
-            let worker = thread::Builder::new().name(name).spawn(move || crew.serve());
+            let worker = thread::Builder::new().name(name).spawn(move || core.serve());
             // On an error, the pool is dropped, which ends the workers that were started.
             pool.inner.workers().push(worker.map_err(PoolError::Thread)?);
         }

@@ -1,11 +1,11 @@
 //! A pool of threads that runs due payloads, so that no task delays a timer.
 //!
 //! - [`Pool`] is the handler that users give to an engine; `builder` makes one.
-//! - `queue` is between reapers and workers, and counts; `crew` are the workers.
+//! - `queue` is between reapers and workers, and counts; `core` is what they and the pool share.
 //! - `error` has the errors.
 
 mod builder;
-mod crew;
+mod core;
 mod error;
 #[doc(hidden)]
 use std::mem;
@@ -14,11 +14,11 @@ use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::time::Tick;
 
 use super::Process;
-use super::waits::{wait_for, yield_while};
+use super::deadlock::{wait_for, yield_while};
 use super::{Batch, Due, Handler, Monitor, Task};
 
+use self::core::PoolCore;
 pub use builder::PoolBuilder;
-use crew::Crew;
 pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
 #[doc(inline)]
 pub use tickless_core::dispatch::queue::PoolStats;
@@ -134,7 +134,7 @@ pub enum Full {
 
 /// The state that clones share. Its drop ends the pool.
 struct Inner<T: Send + 'static> {
-    crew: Arc<Crew<T>>,
+    core: Arc<PoolCore<T>>,
     full: Full,
     /// `None` only after the drop in a child process, which leaks them.
     workers: Mutex<Vec<JoinHandle<()>>>,
@@ -195,22 +195,22 @@ impl<T: Send + 'static> Pool<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown(&self) -> Result<(), ShutdownError> {
-        if self.inner.crew.is_inside() {
+        if self.inner.core.is_inside() {
             return Err(ShutdownError::InsideTask);
         }
-        let _waiting = wait_for(self.inner.crew.party()).ok_or(ShutdownError::Circular)?;
+        let _waiting = wait_for(self.inner.core.party()).ok_or(ShutdownError::Circular)?;
         self.inner.finish();
         Ok(())
     }
 
     /// Returns what the pool has counted so far. Takes the queue's lock briefly.
     pub fn stats(&self) -> PoolStats {
-        self.inner.crew.queue.stats()
+        self.inner.core.queue.stats()
     }
 
     /// Returns a view of the statistics that does not keep the pool alive.
     pub fn monitor(&self) -> Monitor<PoolStats> {
-        let queue = self.inner.crew.queue.clone();
+        let queue = self.inner.core.queue.clone();
         Monitor::new(move || queue.stats())
     }
 }
@@ -249,7 +249,7 @@ impl<T: Send + 'static> Inner<T> {
         while let Some(payload) = items.pull() {
             items.settle();
             // Counted before the drop, which may panic.
-            self.crew.queue.count_dropped(1);
+            self.core.queue.count_dropped(1);
             drop(payload);
         }
     }
@@ -257,11 +257,11 @@ impl<T: Send + 'static> Inner<T> {
     /// Hands payloads over while the pool takes them.
     fn feed(&self, payloads: &mut impl Source<Item = T>) -> Pushed {
         loop {
-            let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
-            if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
+            let mut pushed = self.core.queue.push(payloads, Patience::Leaves);
+            if pushed == Pushed::Full && self.full == Full::Block && !self.core.is_inside() {
                 // This may be a worker of another pool, whose reapers wait for it.
                 payloads.waits(true);
-                pushed = yield_while(|| self.crew.queue.push(payloads, Patience::Waits));
+                pushed = yield_while(|| self.core.queue.push(payloads, Patience::Waits));
                 payloads.waits(false);
             }
             if pushed != Pushed::Full || self.full == Full::Drop {
@@ -269,7 +269,7 @@ impl<T: Send + 'static> Inner<T> {
             }
             if let Some(payload) = payloads.pull() {
                 payloads.settle();
-                self.crew.run_here(payload);
+                self.core.run_here(payload);
             }
         }
     }
@@ -279,7 +279,7 @@ impl<T: Send + 'static> Inner<T> {
         if !self.process.is_current() {
             return;
         }
-        self.crew.queue.close();
+        self.core.queue.close();
         // A second caller waits here until the first is done.
         yield_while(|| {
             for worker in self.workers().drain(..) {
@@ -300,11 +300,11 @@ impl<T: Send + 'static> Drop for Inner<T> {
             // at the fork. So both are leaked.
             let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
             mem::forget(mem::take(workers));
-            return mem::forget(self.crew.clone());
+            return mem::forget(self.core.clone());
         }
-        match wait_for(self.crew.party()).filter(|_| !self.crew.is_inside()) {
+        match wait_for(self.core.party()).filter(|_| !self.core.is_inside()) {
             Some(_waiting) => self.finish(),
-            None => self.crew.queue.close(),
+            None => self.core.queue.close(),
         }
     }
 }

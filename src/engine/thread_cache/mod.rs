@@ -46,7 +46,7 @@ pub(super) use registry::{ENGINES, is_inherited, new_number};
 pub(super) struct ThreadCache<T> {
     pub(super) core: Arc<Core<T>>,
     pub(super) producer: Producer<T>,
-    pub(super) watch: ThreadClock,
+    pub(super) thread_clock: ThreadClock,
     /// The shard on which the thread schedules.
     pub(super) shard: u32,
     #[cfg(feature = "inspect")]
@@ -317,7 +317,7 @@ impl<T> ThreadCache<T> {
         let shard = core.route();
         ThreadCache {
             producer: Producer::new(&core.shared, shard),
-            watch: ThreadClock::default(),
+            thread_clock: ThreadClock::default(),
             shard,
             #[cfg(feature = "inspect")]
             sampler: Sampler::default(),
@@ -335,7 +335,7 @@ impl<T> ThreadCache<T> {
     /// to read.
     #[inline(always)]
     pub(super) fn now_ns(&mut self) -> u64 {
-        self.watch.now_ns(&self.core.clock)
+        self.thread_clock.now_ns(&self.core.clock)
     }
 }
 

@@ -42,7 +42,7 @@ impl Alarm {
     pub(super) fn poll(&mut self, tick: Tick, waker: &Waker) -> Poll<Result<(), SleepError>> {
         if let Some(handle) = self.timer.handle_mut().filter(|_| tick != self.tick) {
             debug_assert!(tick > self.tick, "an earlier item has moved the timer");
-            if self.engine.postpone(handle, tick) {
+            if self.engine.reset_in_place(handle, tick) {
                 self.tick = tick;
             } else {
                 // It has fired, and what was due then is gone; or it is in a crowd.
@@ -67,7 +67,7 @@ impl Alarm {
         let Some(handle) = self.timer.handle_mut() else { return };
         let Some(computed) = self.engine.compute_tick(tick) else { return self.ring() };
         self.tick = tick;
-        if !self.engine.postpone(handle, tick) {
+        if !self.engine.reset_in_place(handle, tick) {
             // It has fired, or its entry serves no such time.
             self.timer.reschedule(self.engine, computed);
         }

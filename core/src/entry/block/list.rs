@@ -9,7 +9,7 @@ use super::super::Entry;
 use super::{Block, Header};
 
 /// Blocks that are listed, which its owner has. Each may leave from where it is.
-pub struct List<T> {
+pub struct BlockList<T> {
     first: Option<NonNull<Header>>,
     last: Option<NonNull<Header>>,
     count: usize,
@@ -22,15 +22,15 @@ pub(super) struct Links {
     after: Option<NonNull<Header>>,
 }
 
-// === impl List ===
+// === impl BlockList ===
 
 // SAFETY: the list's owner has the blocks in it; a block may be sent.
-unsafe impl<T: Send> Send for List<T> {}
+unsafe impl<T: Send> Send for BlockList<T> {}
 
-impl<T> List<T> {
+impl<T> BlockList<T> {
     /// A list of nothing.
-    pub const fn empty() -> List<T> {
-        List { first: None, last: None, count: 0, entries: PhantomData }
+    pub const fn empty() -> BlockList<T> {
+        BlockList { first: None, last: None, count: 0, entries: PhantomData }
     }
 
     /// How many blocks there are.
@@ -93,4 +93,4 @@ fn set_links(header: NonNull<Header>, change: impl FnOnce(&mut Links)) {
     unsafe { header.as_ref() }.links.with_mut(|links| change(unsafe { &mut *links }));
 }
 
-debug! { impl[T] List[T] { count = |this| this.count() } }
+debug! { impl[T] BlockList[T] { count = |this| this.count() } }

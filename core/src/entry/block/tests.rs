@@ -72,7 +72,7 @@ fn a_block_is_listed_when_half_of_it_is_free_and_not_twice() {
 #[test]
 fn blocks_leave_a_list_from_both_ends_and_from_the_middle() {
     let blocks: Vec<_> = (0..5).map(|_| Block::<()>::allocate(0, 1, 0)).collect();
-    let mut list = List::empty();
+    let mut list = BlockList::empty();
     // SAFETY: nobody else has the blocks, and each is on no list.
     blocks.iter().for_each(|&block| unsafe { list.push(block) });
     // SAFETY: it is on the list.

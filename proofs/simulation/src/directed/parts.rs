@@ -48,9 +48,9 @@ pub(super) fn a_shard_is_closed_in_a_reset() {
     assert_eq!(unsafe { producer::take::<_, _, false>(entry, lent) }, Some(7));
     let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
     let stopping = AtomicBool::new(false);
-    let reaper = around.reaper(shard, shared, &handler, &stopping);
-    assert!(reaper.turn(&mut InHand::new(), Tick::new(9), usize::MAX).is_none());
-    assert!(!reaper.stopping.load(Ordering::Relaxed));
+    let context = around.turn_context(shard, shared, &handler, &stopping);
+    assert!(context.turn(&mut InHand::new(), Tick::new(9), usize::MAX).is_none());
+    assert!(!context.stopping.load(Ordering::Relaxed));
 }
 
 /// In the middle of what a thread does that helps to sweep, at each of its accesses in turn, the
@@ -109,8 +109,8 @@ fn turn((shard, shared): &(Shard<u32>, Shared<u32>), now: Tick) -> usize {
     let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
     let around = Around::new(&ManualClock::new(), Duration::from_millis(1));
     let stopping = AtomicBool::new(false);
-    let reaper = around.reaper(shard, shared, &handler, &stopping);
-    reaper.turn(&mut InHand::new(), now, usize::MAX).map_or(0, |report| report.fired)
+    let context = around.turn_context(shard, shared, &handler, &stopping);
+    context.turn(&mut InHand::new(), now, usize::MAX).map_or(0, |report| report.fired)
 }
 
 /// A watcher has seen a hand-over that is over when it takes the shard over.

@@ -180,14 +180,14 @@ impl EngineRef {
     /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
     /// to read. `None`: the engine is gone.
     #[inline]
-    pub(crate) fn watch_ns(self) -> Option<u64> {
+    pub(crate) fn thread_now_ns(self) -> Option<u64> {
         Some(self.lent()?.now_ns())
     }
 
     /// The same as an instant.
     #[inline]
     #[cfg(feature = "hyper")]
-    pub(crate) fn watch(self) -> Option<Instant> {
+    pub(crate) fn thread_now(self) -> Option<Instant> {
         let mut cache = self.lent()?;
         let now_ns = cache.now_ns();
         cache.core.clock.instant_at(now_ns)
@@ -204,8 +204,8 @@ impl EngineRef {
             // The engine is gone: `schedule` returns the error.
             return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.glance_ns(&core.clock);
+        let ThreadCache { core, thread_clock, .. } = &mut *cache;
+        let now_ns = thread_clock.glance_ns(&core.clock);
         let due_ns = core.due_ns(deadline);
         let is_near = now_ns.saturating_add(NEAR_NS) >= due_ns && due_ns != u64::MAX;
         if is_near && core.clock.now_ns() >= due_ns {
@@ -225,8 +225,8 @@ impl EngineRef {
         let Some(mut cache) = self.lent() else {
             return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.glance_ns(&core.clock);
+        let ThreadCache { core, thread_clock, .. } = &mut *cache;
+        let now_ns = thread_clock.glance_ns(&core.clock);
         let has_passed = core.scale.start_ns(tick).is_some_and(|start_ns| {
             now_ns.saturating_add(NEAR_NS) >= start_ns && core.clock.now_ns() >= start_ns
         });
@@ -247,10 +247,10 @@ impl EngineRef {
         Some((cache.core.clock.clone(), cache.core.scale))
     }
 
-    /// Moves a timer of this engine if one CAS can: see [`Handle::postpone`].
-    pub(crate) fn postpone(self, handle: &mut Handle, tick: Tick) -> bool {
+    /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`].
+    pub(crate) fn reset_in_place(self, handle: &mut Handle, tick: Tick) -> bool {
         let Some(mut cache) = self.lent() else { return false };
-        let is_moved = handle.postpone(&cache.core.shared, tick);
+        let is_moved = handle.reset_in_place(&cache.core.shared, tick);
         if is_moved {
             cache.producer.count_reset();
         }
@@ -288,7 +288,7 @@ impl EngineRef {
             let due_ns = cache.core.due_ns(*deadline);
             *deadline = cache.core.quick(*deadline, due_ns);
             let tick = cache.core.scale.ceil(due_ns);
-            if handle.postpone(&cache.core.shared, tick) {
+            if handle.reset_in_place(&cache.core.shared, tick) {
                 cache.producer.count_reset();
                 return Ok(());
             }

@@ -6,14 +6,14 @@
 //! *Tested by*: `tests/races/dispatch/pool.rs`, `tests/races/dispatch/ends.rs`,
 //! `tests/races/dispatch/inside.rs`.
 
-use crate::dispatch::waits::{Post, serve};
+use crate::dispatch::deadlock::{Post, serve};
 use crate::dispatch::{Party, contained, work_to_the_end_for, works_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
 use tickless_core::dispatch::queue::{Done, Queue};
 
 /// The state that workers and pool share.
-pub(super) struct Crew<T> {
+pub(super) struct PoolCore<T> {
     pub(super) queue: Arc<Queue<T>>,
     work: Box<dyn Fn(T) + Send + Sync>,
     /// Unique among pools.
@@ -25,18 +25,21 @@ thread_local! {
     static HELPING: Nesting<u64> = const { Nesting::new() };
 }
 
-// === impl Crew ===
+// === impl PoolCore ===
 
-impl<T: Send + 'static> Crew<T> {
-    pub(super) fn new(queue: Queue<T>, work: impl Fn(T) + Send + Sync + 'static) -> Arc<Crew<T>> {
+impl<T: Send + 'static> PoolCore<T> {
+    pub(super) fn new(
+        queue: Queue<T>,
+        work: impl Fn(T) + Send + Sync + 'static,
+    ) -> Arc<PoolCore<T>> {
         static NUMBERS: Counter = Counter::new(1);
         // ORDER: Relaxed - it only has to be unique.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Crew { queue: Arc::new(queue), work: Box::new(work), number })
+        Arc::new(PoolCore { queue: Arc::new(queue), work: Box::new(work), number })
     }
 
     /// Runs payloads on a worker's thread until the queue is closed and empty.
-    pub(super) fn serve(self: Arc<Crew<T>>) {
+    pub(super) fn serve(self: Arc<PoolCore<T>>) {
         let take_all = || {
             let mut before = None;
             while let Some(payload) = self.queue.take(before) {
@@ -69,7 +72,7 @@ impl<T: Send + 'static> Crew<T> {
     }
 }
 
-impl<T: Send + 'static> Post for Crew<T> {
+impl<T: Send + 'static> Post for PoolCore<T> {
     fn leave(&self) {
         self.queue.yield_while();
     }

@@ -55,7 +55,7 @@ struct Waits {
 
 /// A wait in progress. It ends when this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting(Option<(&'static Waits, Wait)>);
+pub(crate) struct WaitGuard(Option<(&'static Waits, Wait)>);
 
 /// A thread's post: work that reapers may be waiting for. A worker's post is its pool.
 pub(crate) trait Post: Send + Sync {
@@ -101,11 +101,11 @@ pub(crate) fn works_for_any() -> bool {
 
 /// Registers that the calling thread is about to wait for the end of `party`. Returns `None` if
 /// `party` waits for this thread, directly or not.
-pub(crate) fn wait_for(party: Party) -> Option<Waiting> {
+pub(crate) fn wait_for(party: Party) -> Option<WaitGuard> {
     let mut waiting = WORKS_FOR.with(Nesting::keys);
     waiting.extend(EMPLOYER.get());
     if waiting.is_empty() {
-        return Some(Waiting(None));
+        return Some(WaitGuard(None));
     }
     let waits = WAITS.get_or_make(Waits::are_ours, Waits::none);
     let mut list = waits.lock();
@@ -114,7 +114,7 @@ pub(crate) fn wait_for(party: Party) -> Option<Waiting> {
     }
     let wait = Wait { waiting, awaited: party };
     list.push(wait.clone());
-    Some(Waiting(Some((waits, wait))))
+    Some(WaitGuard(Some((waits, wait))))
 }
 
 /// Whether the end of `party` waits, directly or not, for one of `waiting`.
@@ -149,7 +149,7 @@ impl Waits {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         let Some((waits, wait)) = &self.0 else { return };
         if !waits.are_ours() {
