@@ -261,8 +261,8 @@ impl World {
     ) -> JoinHandle<()> {
         let world = self.clone();
         let reaper = thread::spawn(move || {
-            let seen = world.ending.progress(0).expect("a hand-over is under way");
-            // Unless a stop came first.
+            // Unless a stop came first, and took it over itself.
+            let Some(seen) = world.ending.progress(0) else { return };
             let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
             assert!(world.group.lead().take(number));
             Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);

@@ -94,12 +94,13 @@ impl<T: Send + 'static> Engine<T> {
     /// As [`stop`](Engine::stop), but waits for running tasks no longer than `limit`, and returns
     /// how many shards were still in use then.
     ///
-    /// The engine is stopped in either case: no further task begins. If a task is still running,
-    /// the rest of its batch is returned by the first call of this or of `stop` after that task;
-    /// without such a call it is dropped with the last clone of the engine, or after the task if
-    /// that is later. So if payloads own clones of the engine, make such a call, or neither is ever
-    /// dropped. The handler is dropped after the last task. Once a limit was exceeded, dropping the
-    /// engine does not wait either.
+    /// The engine is stopped in either case: no further task begins, and the rest of the batch of a
+    /// task that is still running is returned by this call. The handler is dropped after the last
+    /// task. Once a limit was exceeded, dropping the engine does not wait either.
+    ///
+    /// (Where the system permits no `membarrier` although it did when the engine was built, and for
+    /// a batch whose task ends during this call, the rest may be returned by the next stop instead;
+    /// without one it is dropped with the last clone of the engine.)
     ///
     /// If its caller drives the engine, the handler may be dropped on the calling thread: this call
     /// then takes as long as that does, whatever the limit.

@@ -26,7 +26,7 @@ use std::mem;
 use std::time::Instant;
 
 use crate::dispatch::{InHand, Payloads, Progress, contained, drop_each};
-use crate::memory::Shared;
+use crate::memory::{Count, Shared};
 use crate::shard::Shard;
 use crate::sync::{
     AtomicBool, CachePadded, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until,
@@ -162,6 +162,16 @@ impl<T, H> Ending<T, H> {
         if self.is_stopping() {
             return None;
         }
+        self.take_from(word, seen, lost)
+    }
+
+    /// Takes the role from its holder: see [`Ending::take_over`].
+    fn take_from<'a>(
+        &'a self,
+        word: &'a RoleWord<T>,
+        seen: Progress,
+        lost: impl FnOnce(),
+    ) -> Option<Role<'a, T, H>> {
         // Under the lock, so that the old holder does not count itself out before it is counted.
         let mut end = self.lock();
         let in_hand = word.take_over(seen, lost)?;
@@ -171,7 +181,8 @@ impl<T, H> Ending<T, H> {
     }
 
     /// Stops: from this call on, no payload is taken out of a batch, nothing enters a shard, and no
-    /// role is given out. Returns the pending payloads, except those in the hands of a role.
+    /// role is given out. Returns the pending payloads, except those in the hands of a role that is
+    /// just given back: [`Ending::claim`].
     ///
     /// The holders of roles end them soon; [`Ending::wait`] waits for that.
     pub fn stop(&self, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
@@ -191,12 +202,31 @@ impl<T, H> Ending<T, H> {
                 self.role_ended(in_hand);
             }
         }
+        for (shard, word) in shards.iter().zip(&self.roles) {
+            self.take_rest(shard, word, shared);
+        }
+        pending.append(&mut self.claim());
         if is_first {
             // Only now: a thread that this wakes finds the shard closed, and its role ended or
             // ending.
             shards.iter().for_each(|shard| shard.doorbell().ring());
         }
         pending
+    }
+
+    /// Takes what a running task has behind it in its batch, as a takeover does: the task may wait
+    /// for the end of that. Since the flag was raised, a holder claims one more payload at most.
+    fn take_rest(&self, shard: &Shard<T>, word: &RoleWord<T>, shared: &Shared<T>) {
+        let mut attempts = (0..3).map_while(|_| word.progress());
+        let taken = attempts.find_map(|seen| self.take_from(word, seen, || ()));
+        let Some(mut role) = taken else { return };
+        let left = role.parts().1.payloads().len() as u64;
+        let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+        // The thread before keeps its counters.
+        owner.change_counters(shared);
+        owner.count(Count::Returned, left);
+        drop(owner);
+        drop(role);
     }
 
     /// Waits until every role has ended and the handler was dropped. Returns `false` if that has

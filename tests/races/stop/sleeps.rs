@@ -103,6 +103,35 @@ fn a_stop_ends_what_a_running_task_awaits() {
     assert_ended_by(|engine| assert!(engine.stop().unwrap().is_empty(), "it is no caller's"));
 }
 
+/// The run of a periodic waits in the batch, behind the task that awaits its end.
+#[test]
+fn a_stop_ends_what_is_in_hand_behind_the_task_that_awaits_it() {
+    const MS: Duration = Duration::from_millis(1);
+    let ends: [fn(Engine); 2] = [|engine| assert!(engine.stop().unwrap().is_empty()), drop];
+    for end in ends {
+        let engine = Engine::builder().shards(1).takeover(HOUR).build().unwrap();
+        let (hold, held) = channel::<()>();
+        engine.schedule_detached(Duration::ZERO, move || _ = held.recv()).unwrap();
+        let later = Schedule::fixed_rate(HOUR).starting(MS * 5);
+        let awaited = later.start(&engine, |_| ()).unwrap();
+        let ((begin, begun), (tell, told)) = (channel(), channel());
+        let task = move || {
+            begin.send(()).unwrap();
+            tell.send(block_on(awaited.ended())).unwrap();
+        };
+        engine.schedule_detached(MS, task).unwrap();
+        let both_due = engine.now() + MS * 6;
+        while engine.now() < both_due {
+            thread::yield_now();
+        }
+        drop(hold);
+        begun.recv_timeout(PATIENCE).unwrap();
+        let thread = thread::spawn(move || end(engine));
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(Ok(End::Stopped)));
+        thread.join().unwrap();
+    }
+}
+
 #[test]
 fn dropping_the_engine_ends_what_a_running_task_awaits() {
     assert_ended_by(drop);
