@@ -33,7 +33,7 @@ fuzz() {
     # may be long from the start: a short run would end before the fuzzer lets them grow. An input
     # that fails stays beside those that were found.
     "$CARGO_TARGET_DIR/$(host)/release/$1" "$found" $corpus -artifact_prefix="$found/" -detect_leaks=0 \
-        -len_control=0 -max_total_time="${SECONDS_EACH:-3}" -max_len=1024 -verbosity=0 -print_final_stats=1 2>&1
+        -len_control=0 -max_total_time="${SECONDS_EACH:-2}" -max_len=1024 -verbosity=0 -print_final_stats=1 2>&1
 }
 for target in "${targets[@]}"; do
     fuzz "$target" || fail "$target found something"

@@ -12,11 +12,6 @@ export CARGO_PROFILE_DEV_DEBUG=false CARGO_PROFILE_RELEASE_DEBUG=false
 # Flags of the caller would make one build out of another.
 unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORKSPACE_WRAPPER
 
-# The versions that the scripts were tried with.
-NEXTEST_VERSION=0.9.143
-SEMVER_VERSION=0.51.0
-MUTANTS_VERSION=27.1.0
-
 fail() {
     echo "$(basename "$0"): $*" >&2
     exit 1
@@ -25,6 +20,17 @@ fail() {
 # leave_out WHAT: for lack of a tool. The runners repeat these lines in their summaries.
 leave_out() {
     echo "left out: $*"
+}
+
+# readme LANGUAGE: the blocks of that language in the README of the C API.
+readme() {
+    sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" capi/README.md
+}
+
+# refused WORDS COMMAND..: it fails, and says this. All that it says is in `said`.
+refused() {
+    ! said=$("${@:2}" 2>&1) || fail "this passes: ${*:2}"
+    grep -qF -- "$1" <<<"$said" || fail "it failed, but without \"$1\": $said"
 }
 
 # The triple of this machine. Sanitized builds name it as their target, so that build scripts and
@@ -44,8 +50,11 @@ has_command() {
         apt-get install -y -qq --no-remove --no-install-recommends "$@"' sh "${@:2}" >/dev/null
 }
 
+# Or else the script ends here, and passes: what it could not look at is left out.
 need_command() {
-    has_command "$@" || fail "$1 is missing, and ${*:2} could not be installed"
+    has_command "$@" && return
+    leave_out "$(basename "$0" .sh), from here on: $1 is missing, and ${*:2} could not be installed"
+    exit 0
 }
 
 # need_cargo_tool CRATE VERSION [OPTION..]: the cargo subcommand of that crate is there, in whatever
@@ -53,11 +62,13 @@ need_command() {
 need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 && return
     echo "installing $1 $2"
-    cargo install --locked --debug --version "$2" "$1" "${@:3}" || fail "$1 could not be installed"
+    cargo install --locked --debug --version "$2" "$1" "${@:3}" && return
+    leave_out "$(basename "$0" .sh), from here on: $1 could not be installed"
+    exit 0
 }
 
 need_nextest() {
-    need_cargo_tool cargo-nextest "$NEXTEST_VERSION" \
+    need_cargo_tool cargo-nextest 0.9.143 \
         --no-default-features --features default-no-update
 }
 
@@ -65,22 +76,10 @@ need_nextest() {
 some_tests() {
     local log
     log=$(mktemp)
-    "$@" 2>&1 | tee "$log"
+    "$@" 2>&1 | tee "$log" || fail "a test failed: $*"
     grep -qE '^test result: ok\. [1-9]' "$log" || fail "no test ran: $*"
     rm "$log"
 }
-
-# For optimized builds of the models: the parts of a crate are compiled side by side, unlike in what
-# is measured, and what the models never run is not optimized.
-MODELS=(--release)
-for crate in tickless tickless-core; do
-    MODELS+=(--config "profile.release.package.$crate.codegen-units=16")
-done
-for dependency in linux-raw-sys nu-ansi-term regex-automata regex-syntax rustix \
-    tracing-subscriber; do
-    MODELS+=(--config "profile.release.package.$dependency.opt-level=0")
-done
-unset crate dependency
 
 # sanitize NAME PART: what cargo builds from here on has this sanitizer, in a target folder of its own,
 # and tests do this part of what they do without. SANITIZED are the options of these builds. The
@@ -97,18 +96,15 @@ sanitize() {
 # finds HEADLINE BUG..: the sanitizer reports each of these bugs of the canary (ci/canary) under this
 # headline, and in our types. Without a bug, the canary passes.
 finds() {
-    local headline=$1 bug report canary=$CARGO_TARGET_DIR/$(host)/debug/canary
+    local headline=$1 bug canary=$CARGO_TARGET_DIR/$(host)/debug/canary
     shift
-    cargo build "${SANITIZED[@]}" --package canary
+    # With the features of the tests that come next, which need no other engine then.
+    cargo build "${SANITIZED[@]}" --package canary --package race-tests --bins --tests
     "$canary" nothing || fail "a report where there is no bug"
     for bug; do
         # The standard library keeps no frame pointers: who called it is only found the slow way.
-        if report=$(ASAN_OPTIONS="${ASAN_OPTIONS:-}:fast_unwind_on_malloc=0" "$canary" "$bug" 2>&1)
-        then
-            fail "the canary $bug goes unnoticed"
-        fi
-        grep -qF "$headline" <<<"$report" && grep -qE 'tickless(_core)?::' <<<"$report" ||
-            fail "the canary $bug is not reported as \"$headline\" of ours: $report"
+        refused "$headline" env ASAN_OPTIONS="${ASAN_OPTIONS:-}:fast_unwind_on_malloc=0" "$canary" "$bug"
+        grep -qE 'tickless(_core)?::' <<<"$said" || fail "the canary $bug is not reported as ours: $said"
         echo "finds $bug"
     done
 }

@@ -4,7 +4,8 @@
 # runs by itself as well. `target/long/summary.txt` has commit, date, stage, verdict and seconds of the
 # last run of each. Sizes, in the environment:
 #   TICKLESS_TEST_SCALE   how much more the tests do than usual (20: a million pending timers)
-#   MORE_PREEMPTIONS      preemptions per interleaving beyond what each model names
+#   MORE_PREEMPTIONS      preemptions per interleaving beyond what each model names (1)
+#   LOOM_MAX_PREEMPTIONS  the most that any model gets (3)
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body
 #   SECONDS_EACH          for each fuzz target
 #   DURABLE_KILLS         how often a process with durable timers is killed, for each store
@@ -15,8 +16,9 @@ STAGES=(clippy_all oldest no_std clients servers capi packages browser bench riv
 STAGES+=(shuttle fuzz specs arithmetic histories simulation coherence targets mutants)
 
 export LONG=1
-export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-0}" TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-5000}"
-export SECONDS_EACH="${SECONDS_EACH:-60}" DURABLE_KILLS="${DURABLE_KILLS:-50}"
+export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-1}" LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"
+export TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-5000}" SECONDS_EACH="${SECONDS_EACH:-60}"
+export DURABLE_KILLS="${DURABLE_KILLS:-50}"
 
 mkdir -p target/long
 summary=target/long/summary.txt

@@ -9,14 +9,7 @@ need_command python3 python3
 loom-tests/mutants.py --fit
 # crossbeam_sanitize makes the epoch collect after a few retirements instead of hundreds.
 export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize"
-export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export CARGO_TARGET_DIR=target/loom LOOM_LOCATION=1
-# The time goes into loom, which has no assertions of its own here and is optimized as a whole. The
-# models are optimized a little, which saves half of their build.
-MODELS+=(--config 'profile.release.package.loom.debug-assertions=false'
-    --config 'profile.release.package.loom.overflow-checks=false'
-    --config 'profile.release.package.loom.codegen-units=1'
-    --config 'profile.release.package.loom-tests.opt-level=1')
 # Loom's own limits of time end a model as if it had passed.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
-cargo nextest run --locked "${MODELS[@]}" --package loom-tests --profile models "$@"
+cargo nextest run --locked --cargo-profile models --package loom-tests --profile models "$@"

@@ -8,7 +8,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
-need_cargo_tool cargo-mutants "$MUTANTS_VERSION"
+need_cargo_tool cargo-mutants 27.1.0
 # Each mutant is a small change of the last.
 export CARGO_INCREMENTAL=1 TICKLESS_TEST_SCALE=0.1
 # Seconds after which a build or a whole run of the tests counts as one that hangs.

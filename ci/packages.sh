@@ -20,11 +20,8 @@ for command in sh cc ar as ld pkg-config meson ninja python3; do
     ln -s "$(command -v "$command")" "$out/bin/$command"
 done
 cp -r capi/examples "$out/examples"
-readme() {
-    sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" capi/README.md
-}
 mkdir "$out/readme"
-sed -n '/^```c$/,/^```$/{/^```/d;p}' capi/README.md >"$out/readme/example.c"
+readme c >"$out/readme/example.c"
 readme meson >"$out/readme/meson.build"
 for project in examples readme; do
     timeout "$LIMIT" env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig" LC_ALL=C.UTF-8 \
@@ -73,11 +70,11 @@ fi
 echo "passed: Debian's packages"
 
 # Conan, in an environment of its own.
+need_command cmake cmake
 if python3 -m venv "$out/venv" && "$out/venv/bin/pip" install --quiet conan; then
     export CONAN_HOME=$out/conan
     conan=$out/venv/bin/conan
     {
-        need_command cmake cmake
         "$conan" profile detect
         for shared in False True; do
             CARGO_TARGET_DIR=$PWD/target "$conan" create capi/packaging/conan -s build_type=Debug \
@@ -92,7 +89,6 @@ fi
 
 # vcpkg's port: its JSON, and its code with vcpkg's functions replaced.
 python3 -m json.tool capi/packaging/vcpkg/tickless/vcpkg.json >/dev/null
-need_command cmake cmake
 cat >"$out/port.cmake" <<'EOF'
 foreach(name add_to_path execute_required_process cmake_config_fixup fixup_pkgconfig install_copyright)
     function(vcpkg_${name})

@@ -2,7 +2,7 @@
 """Shows that the gate can fail: plants one fault at a time into a copy of the tree, and runs the stage
 that should notice.
 
-    ci/planted.py [--list | --check] [part of a name]...
+    ci/planted.py [--check] [part of a name]...
 
 A fault that its stage does not notice is reported as MISSED, and the exit status is 1. (That each model
 can fail is for loom-tests/mutants.py, and that tests can, for ci/mutants.sh.)
@@ -64,19 +64,7 @@ FAULTS = {
 }
 
 
-def plant(file, old, new):
-    """The change, made in the copy at the first place that it fits; how to take it back."""
-    path = COPY / file
-    text = path.read_text()
-    if old not in text or old == new:
-        return None
-    path.write_text(text.replace(old, new, 1))
-    return lambda: path.write_text(text)
-
-
 def main():
-    if "--list" in sys.argv:
-        return print("\n".join(f"{stage}: {name}" for name, (stage, *_) in FAULTS.items()))
     if "--check" in sys.argv:
         stale = [name for name, (_, file, old, _) in FAULTS.items() if old not in (ROOT / file).read_text()]
         print("\n".join(f"STALE: {name}" for name in stale) or f"{len(FAULTS)} faults fit")
@@ -93,14 +81,15 @@ def main():
     subprocess.run(["git", "reset", "-q", "--hard", "FETCH_HEAD"], cwd=COPY, check=True)
     missed = 0
     for name, (stage, file, old, new) in chosen.items():
-        take_back = plant(file, old, new)
-        if not take_back:
+        text = (COPY / file).read_text()
+        if old not in text:
             outcome = f"STALE: {file} no longer has that"
         else:
+            (COPY / file).write_text(text.replace(old, new, 1))
             done = subprocess.run([".ci/run", stage], cwd=COPY, capture_output=True, text=True, stdin=subprocess.DEVNULL)
             lines = [line for line in done.stdout.splitlines() if "panicked" in line or "error" in line.lower() or ".sh: " in line]
             outcome = f"noticed: {lines[0].strip()[:120] if lines else 'it failed'}" if done.returncode else "MISSED"
-            take_back()
+            (COPY / file).write_text(text)
         missed += not outcome.startswith("noticed")
         print(f"{stage}: {name}: {outcome}", flush=True)
     print(f"{len(chosen)} faults, {missed} unnoticed")

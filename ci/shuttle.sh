@@ -8,6 +8,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
 [ $# -gt 0 ] || some_tests cargo test -p loom-tests
-export RUSTFLAGS="--cfg shuttle -C debug-assertions"
+export RUSTFLAGS="--cfg shuttle"
 export CARGO_TARGET_DIR=target/shuttle
-cargo nextest run --locked "${MODELS[@]}" --package loom-tests --profile models "$@"
+cargo nextest run --locked --cargo-profile models --package loom-tests --profile models "$@"

@@ -100,44 +100,28 @@ cargo_for() {
     RUSTC=$DEBIAN cargo "$command" --locked --target "$target" "-Zbuild-std=$parts" "$@"
 }
 
-# with_lld COMPILER: a program that links as COMPILER does, with the linker that came with rustc if
-# there is one, which is quicker with test programs as large as these.
-with_lld() {
-    local tools into=$CARGO_TARGET_DIR/$1
-    tools=$(rustc --print sysroot)/lib/rustlib/$(host)/bin/gcc-ld
-    if [ ! -e "$tools/ld.lld" ]; then
-        echo "$1"
-        return
-    fi
-    mkdir -p "$CARGO_TARGET_DIR"
-    printf '#!/bin/sh\nexec %s -B%s -fuse-ld=lld "$@"\n' "$1" "$tools" >"$into"
-    chmod +x "$into"
-    echo "$into"
-}
-
 # can_run TARGET: programs for this Linux can be linked and run, or its tests are left out.
 can_run() {
-    local target=$1 packages name prefix linker
+    local target=$1 packages name prefix
     read -ra packages <<<"${LINKERS[$target]}"
     name=$(tr 'a-z-' 'A-Z_' <<<"$target")
     prefix=${packages[0]#gcc-}
-    if ! (need_command "$prefix-gcc" "${packages[@]}"); then
+    if ! has_command "$prefix-gcc" "${packages[@]}"; then
         leave_out "the tests for $target: there is no linker"
         return 1
     fi
     # The library that unwinds, for which the linker does not ask.
     if [[ $target == i686-* ]] && ! ldconfig -p | grep -F 'libgcc_s.so.1 (libc6)' >/dev/null &&
-        ! (need_command libgcc_s.so.1 lib32gcc-s1); then
+        ! has_command libgcc_s.so.1 lib32gcc-s1; then
         leave_out "the tests for $target: there is no lib32gcc-s1"
         return 1
     fi
-    linker=$(with_lld "$prefix-gcc")
-    export "CARGO_TARGET_${name}_LINKER=$linker"
+    export "CARGO_TARGET_${name}_LINKER=$prefix-gcc"
     case $target in
         i686-*) [ "$(uname -m)" = x86_64 ] && return ;;
-        aarch64-*) (need_command qemu-aarch64 qemu-user) &&
+        aarch64-*) has_command qemu-aarch64 qemu-user &&
             export "CARGO_TARGET_${name}_RUNNER=qemu-aarch64 -L /usr/$prefix" && return ;;
-        armv7-*) (need_command qemu-arm qemu-user) &&
+        armv7-*) has_command qemu-arm qemu-user &&
             export "CARGO_TARGET_${name}_RUNNER=qemu-arm -L /usr/$prefix" && return ;;
     esac
     leave_out "the tests for $target: nothing here runs them"

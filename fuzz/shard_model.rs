@@ -264,7 +264,7 @@ impl Pair {
 
     fn check(&self) {
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");
-        let counted = self.shard.check(&mut owner, self.latest_now);
+        let counted = self.shard.check(&mut owner, &self.shared, self.latest_now);
         let counted = counted.unwrap_or_else(|violation| panic!("{violation}"));
         assert_eq!(counted.pending, self.pending.len() as u64);
         assert_eq!(self.shared.all_counters.pending(), counted.pending);

@@ -42,7 +42,7 @@ PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/
 SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counters.rs"
 SWEPT = "core/src/shard/swept.rs"
 SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
-NOTICE, WHEEL = "core/src/shard/notice.rs", "core/src/wheel/mod.rs"
+WHEEL = "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
 HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
@@ -51,18 +51,19 @@ BLOCK = "core/src/entry/block.rs"
 PULSE, GATE = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs"
 WATCH = "core/src/reaper/watch.rs"
 TWIN, CLOSABLE = "core/src/protocol/twin.rs", "core/src/protocol/closable.rs"
+STOPS = "core/src/protocol/stops.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
 LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/ahead.rs"
-THREAD, SLOTS = "core/src/reaper/thread.rs", "core/src/memory/slots.rs"
+SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
 IN_HAND = "core/src/dispatch/in_hand.rs"
 
 LEAD, GROUP = "core/src/reaper/lead.rs", "core/src/reaper/group.rs"
 
-LAST_LOOK = "if group.earliest() < next || self.is_called() {"
-IN_SPIN = "|| self.is_called());"
+LAST_LOOK = "if group.earliest() < next || is_called() {"
+IN_SPIN = "until_ns, is_called);"
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = ("ptr::null_mut(),\n                Ordering::AcqRel,", "ptr::null_mut(),\n                Ordering::{},")
 LOOK_BEFORE_TAKE = (
@@ -82,12 +83,10 @@ EXCHANGE = (
     "self.word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
 )
 
-RING = "        if self.doorbell.ring_before(place.expiration) {\n            return true;\n        }\n"
-ANNOUNCE = "        let notice = bucket.notice(place);\n"
-SHOW_NOTICES = [
-    (BUCKET, [("    notices: [Notice; 2],", "    pub(super) notices: [Notice; 2],")]),
-    (NOTICE, [("    busy: AtomicBool,\n", "    pub(super) busy: AtomicBool,\n")]),
-]
+RING = "        if self.doorbell.ring_before(place.expiration) {\n            return Ok(true);\n        }\n"
+ANNOUNCE = "        // SAFETY: the caller alone holds it.\n        unsafe { notice.as_ref().announce(place) };\n"
+POST = ("        // SAFETY: as above; it stays allocated until the owner has read it.\n"
+        "        unsafe { self.notices.push(notice) }.inspect_err(|_| reached(Event::NoticeRefused))?;\n")
 
 
 def with_order(change, *orders):
@@ -129,9 +128,8 @@ MUTANTS = {
     "expiration published before the notice is posted": (
         "bucket_arm",
         [(SHARD, [
-            ("        bucket.arm(place.expiration);\n        false\n", "        false\n"),
-            ("        let notice = bucket.notice(place);\n",
-             "        bucket.arm(place.expiration);\n        let notice = bucket.notice(place);\n"),
+            ("        bucket.arm(place.expiration);\n        Ok(false)\n", "        Ok(false)\n"),
+            (ANNOUNCE, "        bucket.arm(place.expiration);\n" + ANNOUNCE),
         ])],
     ),
     "clock stored after the swap": (
@@ -210,24 +208,8 @@ MUTANTS = {
         "bucket_arm",
         [(BUCKET, [("self.expiration.load(Ordering::Acquire)", "self.expiration.load(Ordering::Relaxed)")])],
     ),
-    "one notice for a bucket, in use or not": (
-        "bucket_arm",
-        [
-            (NOTICE, [("        if self.busy.swap(true, Ordering::Acquire) {\n            return false;\n        }\n",
-                       "        if self.busy.swap(true, Ordering::Acquire) {\n            return true;\n        }\n")]),
-        ],
-    ),
-    "a notice is let go before it is read": (
-        "bucket_arm",
-        [(OWNER, [
-            ("            let place = this.place();\n            next = crate::inbox::next_of(this);\n"
-             "            // SAFETY: it was taken out of the list and is not used again.\n"
-             "            unsafe { Notice::let_go(notice) };\n",
-             "            next = crate::inbox::next_of(this);\n"
-             "            // SAFETY: a mutant.\n            unsafe { Notice::let_go(notice) };\n"
-             "            let place = this.place();\n"),
-        ])],
-    ),
+    "a notice is posted before its place is written": (
+        "bucket_arm", [(SHARD, [(ANNOUNCE, ""), (POST, POST + ANNOUNCE)])]),
     "a flush takes the slot's later round for its own": (
         "bucket_arm",
         [(FLUSH, [("until.is_some_and(|until| deadline <= until)", "until.is_some_and(|until| deadline <= until || filed.level == 1)")])],
@@ -266,33 +248,33 @@ MUTANTS = {
         "doorbell",
         [(SHARD, [
             (RING, ""),
-            ("        let notice = bucket.notice(place);\n", RING + "        let notice = bucket.notice(place);\n"),
+            (ANNOUNCE, RING + ANNOUNCE),
         ])],
     ),
     "no look at the notices before the sleep": (
         "doorbell",
-        [(THREAD, [(LAST_LOOK, "if group.earliest() < next || this.is_stopping() {")])],
+        [(SERVER, [(LAST_LOOK, "if group.earliest() < next || engine.is_stopping() {")])],
     ),
     "notices looked at before the wake-up time is published": (
         "doorbell",
-        [(THREAD, [
+        [(SERVER, [
             ("        group.doorbell().publish(next);\n",
-             "        let heard = self.is_called();\n        group.doorbell().publish(next);\n"),
-            (LAST_LOOK, "if group.earliest() < next || heard || this.is_stopping() {"),
+             "        let heard = is_called();\n        group.doorbell().publish(next);\n"),
+            (LAST_LOOK, "if group.earliest() < next || heard || engine.is_stopping() {"),
         ])],
     ),
     "the wake-up time is taken back after the turn": (
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (THREAD, [("        let has_worked = server.pass(now_ns);", "        let has_worked = server.pass(now_ns);\n        this.group().doorbell().retract();"),
+            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell().retract();"),
                       ("        group.doorbell().sleep(timeout, ends_ns);\n", "        group.doorbell().retract();\n        group.doorbell().sleep(timeout, ends_ns);\n")]),
         ],
     ),
     "a reaper in user space does not look who asks": (
-        "spin", [(THREAD, [(IN_SPIN, "|| this.is_stopping());")])]),
+        "spin", [(SERVER, [(IN_SPIN, "until_ns, || engine.is_stopping());")])]),
     "a reaper in user space looks for no stop": (
-        "spin", [(THREAD, [(IN_SPIN, "|| this.group().is_asked());")])]),
+        "spin", [(SERVER, [(IN_SPIN, "until_ns, || group.is_asked());")])]),
     "who posts a notice does not ask": (
         "doorbell", [(SHARD, [("        self.doorbell.ask(self.group_index);\n        if self.doorbell.ring_before(place.expiration) {",
                                "        if self.doorbell.ring_before(place.expiration) {")])]),
@@ -470,6 +452,14 @@ MUTANTS = {
         "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
     "an unlinked seat is taken for the reaper's memory": (
         "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(!word.is_held())", "self.cas(word, word.unlisted()).then_some(true)")])]),
+    "an entry ends after its list has let go of it": (
+        "freed", [(REAPING, [("            return None;\n        }\n        prepare();\n", "            return None;\n        }\n"),
+                             ("        let mine = !before.is_held();\n", "        let mine = !before.is_held();\n        prepare();\n")])]),
+    "who has a handle of an engine that is gone does not wait for readers": (
+        "release", [(SHARED, [("    unsafe { after_readers(free) };\n", "    free();\n"),
+                              ("use crate::entry::{Entry, after_readers};", "use crate::entry::Entry;")])]),
+    "a cancel that finds the engine gone frees at once": (
+        "release", [("core/src/producer/cancel.rs", [("            if unsafe { entry.as_ref().let_go() } {\n", "            if unsafe { entry.as_ref().let_go() } || true {\n")])]),
     # DEPOT
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
@@ -504,8 +494,8 @@ MUTANTS = {
         "takeover", [(IN_HAND, [("        *taken_from = Some(seen.0 & CLAIMED);\n", "")])]),
     "nobody counts who is left over": ("takeover", [(ENDING, [("        end.roles += 1;\n", "        end.roles += 0;\n")])]),
     "who is left over is counted late": (
-        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = role.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
-                                "        let in_hand = role.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
+        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = word.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
+                                "        let in_hand = word.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
     "who was taken over gives the role back": (
         "takeover", [(ENDING, [("        if in_hand.is_taken_over() {\n            return self.ending.role_ended(Payloads::new());\n        }\n",
                                 "        if in_hand.is_taken_over() {\n            self.ending.role_ended(Payloads::new());\n        }\n")])]),
@@ -517,24 +507,24 @@ MUTANTS = {
         "takeover", [(WATCH, [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n",
                                                "        // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.\n")])]),
     "a watch is not fenced": (
-        "takeover", [(WATCH, [("        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
-                                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                                               "        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
     "a watcher leaves the mark of the alarm": (
-        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns",
-                               "        self.next.at_ns.store(looks_at_ns")])]),
+        "takeover", [(WATCH, [("        self.alarm_ns.store(0, Ordering::Relaxed);\n        self.at_ns.store(looks_at_ns",
+                               "        self.at_ns.store(looks_at_ns")])]),
     "a watcher takes the mark off after its fence": (
-        "takeover", [(WATCH, [("        self.next.alarm_ns.store(0, Ordering::Relaxed);\n        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
-                               "        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.next.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("        self.alarm_ns.store(0, Ordering::Relaxed);\n        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                               "        self.at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n        self.alarm_ns.store(0, Ordering::Relaxed);\n")])]),
     "an alarm is marked and not set": (
         "takeover", [(WATCH, [("            alarm.set(Some(latest_ns));\n", "")])]),
     "an alarm is marked after it was set": (
-        "takeover", [(WATCH, [("            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
-                               "            alarm.set(Some(latest_ns));\n            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
+        "takeover", [(WATCH, [("            self.alarm_ns.store(latest_ns, Ordering::Relaxed);\n            alarm.set(Some(latest_ns));\n",
+                               "            alarm.set(Some(latest_ns));\n            self.alarm_ns.store(latest_ns, Ordering::Relaxed);\n")])]),
     "an alarm that is taken back keeps its mark": (
-        "takeover", [(WATCH, [("            self.next.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
+        "takeover", [(WATCH, [("            self.alarm_ns.store(0, Ordering::Relaxed);\n            alarm.set(None);\n",
                                "            alarm.set(None);\n")])]),
     "a leader does not look for the mark": (
-        "takeover", [(WATCH, [("self.next.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
+        "takeover", [(WATCH, [("self.alarm_ns.load(Ordering::Relaxed) != 0)\n", "true)\n")])]),
 
     # LEAD
     "the lead is lent without a release": (
@@ -545,13 +535,13 @@ MUTANTS = {
         "lead", [(LEAD, [("        self.take_from(number, number)",
                           "        self.0.store(kept_by(number), Ordering::Release);\n        true")])]),
     "who serves beside the leader leaves without a word": (
-        "lead", [(THREAD, [("if ended.is_some() && !self.leads {", "if ended.is_some() && !leads && self.leads {")])]),
+        "lead", [(SERVER, [("if ended.is_some() && !self.leads {", "if ended.is_some() && !leads && self.leads {")])]),
     "who serves beside the leader does not ring for its shard": (
         "lead", [(GROUP, [("let is_hook = self.doorbell.ring_before(next);", "let is_hook = next == Tick::ZERO && false;")])]),
     "who serves beside the leader does not look once more": (
-        "lead", [(THREAD, [("    let mut slept_until = None;\n", "    if !server.leads {\n        return;\n    }\n    let mut slept_until = None;\n")])]),
+        "lead", [(SERVER, [("        let mut slept_until = None;\n", "        if !self.leads {\n            return;\n        }\n        let mut slept_until = None;\n")])]),
     "the leader does not look at the shards' times before it sleeps": (
-        "lead", [(THREAD, [(LAST_LOOK, "if self.is_called() {")])]),
+        "lead", [(SERVER, [(LAST_LOOK, "if is_called() {")])]),
     "who has taken the lead does not answer": (
         "lead", [(GROUP, [("        self.doorbell.move_to(number);\n", "        let _ = number;\n")])]),
 
@@ -646,6 +636,10 @@ MUTANTS = {
         "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
     "the end's flag is raised Relaxed": (
         "ending", [(ENDING, [("self.stopping.swap(true, Ordering::AcqRel)", "self.stopping.swap(true, Ordering::Relaxed)")])]),
+    "a stop is counted Relaxed": (
+        "ending", [(STOPS, [("self.0.fetch_add(1, Ordering::Release)", "self.0.fetch_add(1, Ordering::Relaxed)")])]),
+    "the count of stops is read Relaxed": (
+        "ending", [(STOPS, [("self.0.load(Ordering::Acquire)", "self.0.load(Ordering::Relaxed)")])]),
     "the last role wakes nobody": ("ending", [(ENDING, [("            self.over.notify_all();\n", "")])]),
     "who waits for a role is not told that it ended": (
         "ending",
@@ -713,6 +707,20 @@ MUTANTS = {
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "a place is written Relaxed": (
         "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
+    "a push that was in vain acquires nothing": (
+        "hand", [(STACK, [("node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+    "a take that was in vain acquires nothing": (
+        "hand", [(STACK, [("ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+    "an own list's link is written Relaxed": (
+        "hand", [(LANES, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+    "the first of an own list gives way Relaxed": (
+        "hand", [(LANES, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
+    "the first in a hand gives way Relaxed": (
+        "hand", [(HAND, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
+    "what a hand is for is written Relaxed": (
+        "hand", [(HAND, [("self.of.store(of, Ordering::Release);", "self.of.store(of, Ordering::Relaxed);")])]),
+    "what a hand is for is read Relaxed": (
+        "hand", [(HAND, [("let of = self.of.load(Ordering::Acquire);", "let of = self.of.load(Ordering::Relaxed);")])]),
     # PUBLISHED
     "what was published is read Relaxed": (
         "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",
@@ -874,27 +882,36 @@ MUTANTS = {
         "dismantle",
         [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
     ),
+    "what is in the depots goes without waiting for readers": (
+        "freed",
+        [(SHARED, [("                free.push(Memory(entry));", "                unsafe { Entry::free(entry) };")])],
+    ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (
         "suspended",
         [(SHARD, [
-            ("        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n",
-             "        let is_first = self.notices.is_empty();\n"
-             "        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n"),
+            (ANNOUNCE, "        let is_first = self.notices.is_empty();\n" + ANNOUNCE),
             (RING, RING.replace("if self", "if is_first && self")),
         ])],
     ),
-    "who files relies on a notice that another is about to post": (
+    "who files relies on the notice of the one who filed before": (
         "suspended",
-        [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
-                             "            return false;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+        [(SHARD, [
+            ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
+             "        let is_first = bucket.lanes.firsts().all(|head| head.is_null());\n"
+             "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
+            ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {", "if is_first {"),
+        ])],
     ),
-    "who files waits until another's notice is published": (
+    "who files waits until another's bucket is published": (
         "suspended",
-        [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
-                             "            while !bucket.is_armed_for(place.expiration) {\n"
-                             "                crate::sync::thread::yield_now();\n"
-                             "            }\n            return false;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+        [(SHARD, [(
+            "            return Ok(Some(bucket));\n",
+            "            if !self.notices.is_empty() {\n"
+            "                while !bucket.is_armed_for(place.expiration) {\n"
+            "                    crate::sync::thread::yield_now();\n"
+            "                }\n            }\n            return Ok(Some(bucket));\n",
+        )])],
     ),
     "a seat is taken behind a lock of its shard": (
         "suspended",
@@ -1389,6 +1406,16 @@ MUTANTS = {
     ),
     "who helps to sweep takes the first of the owner's own list": (
         "cut", [(SWEEP, [("!before.is_null() || sweeper.is_owner;", "true;")])],
+    ),
+    "who helps to sweep is no reader": (
+        "cut", [(SWEEP, [("        let reader = read();\n", ""), ("        drop(reader);\n", ""),
+                         ("Phase, Word, read}", "Phase, Word}")])],
+    ),
+    "a sweep goes on while an owner ends its cut": (
+        "cut", [(SWEPT, [("            _ => Way::Pause,", "            _ => Way::Out,")])],
+    ),
+    "an owner takes its mark off a cut Relaxed": (
+        "cut", [(SWEPT, [("self.at.fetch_and(!CUTTING, Ordering::Release)", "self.at.fetch_and(!CUTTING, Ordering::Relaxed)")])],
     ),
     # The whole shard
     "a link is read after a flush has settled the entry": (

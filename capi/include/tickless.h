@@ -180,23 +180,6 @@
 #define TICKLESS_DRIVER_CALLER 1
 
 /**
- * For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
- * is due at once.
- */
-#define TICKLESS_AT 1
-
-/**
- * For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
- * allocation.
- */
-#define TICKLESS_WAITABLE 2
-
-/**
- * For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
- */
-#define TICKLESS_FIXED_DELAY 4
-
-/**
  * A time that never comes, or a limit that there is not.
  */
 #define TICKLESS_NEVER UINT64_MAX
@@ -227,6 +210,23 @@
  * released.
  */
 #define TICKLESS_STATE_FINISHED 5
+
+/**
+ * For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
+ * is due at once.
+ */
+#define TICKLESS_AT 1
+
+/**
+ * For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
+ * allocation.
+ */
+#define TICKLESS_WAITABLE 2
+
+/**
+ * For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
+ */
+#define TICKLESS_FIXED_DELAY 4
 
 /**
  * An engine. It is made by tickless_engine_new and freed by tickless_engine_free.
@@ -940,10 +940,10 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
  * the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
  * callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
- * process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
+ * process. And TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was
+ * ended before, or another thread is ending it, in which case the callback may still run.
  *
- * Threads: any. In callbacks: yes, but a callback cannot wait for
- * itself.
+ * Threads: any. In callbacks: yes, but a callback cannot wait for itself.
  */
 int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
 

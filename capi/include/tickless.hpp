@@ -27,6 +27,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <ratio>
 #include <stdexcept>
 #include <type_traits>
@@ -212,8 +213,49 @@ protected:
     tickless_timer timer_{};
 };
 
+/// How a callback of that type lies in a timer: in the place of its user data, or allocated.
+template <class F>
+inline constexpr bool is_stored_inside = !tsan::is_on && sizeof(F) <= sizeof(void *) &&
+                                         std::is_trivially_copyable_v<F> &&
+                                         std::is_trivially_destructible_v<F>;
+
+/// A timer whose callback comes back if it is cancelled, with what it has captured: see
+/// engine::schedule_owning. Otherwise as timer: its destructor detaches.
+template <class F> class owning_timer : private timer {
+public:
+    using timer::cancel;
+    using timer::deadline;
+    using timer::detach;
+    using timer::is_pending;
+    using timer::reset;
+    using timer::state;
+
+    owning_timer() noexcept = default;
+
+    /// As cancel, and returns the callback instead of destroying it. Returns nothing if it has run, runs
+    /// or is about to, if its engine was stopped, or if this is no timer any more.
+    std::optional<F> take() noexcept(std::is_nothrow_move_constructible_v<F>) {
+        void *user_data = nullptr;
+        if (tickless_timer_take(&timer_, &user_data) != 1) {
+            return std::nullopt;
+        }
+        if constexpr (is_stored_inside<F>) {
+            alignas(F) unsigned char bytes[sizeof(F)];
+            std::memcpy(bytes, &user_data, sizeof(F));
+            return *std::launder(reinterpret_cast<F *>(bytes));
+        } else {
+            std::unique_ptr<F> owned(static_cast<F *>(user_data));
+            return std::move(*owned);
+        }
+    }
+
+private:
+    friend class engine;
+};
+
 /// A timer that ends before its scope does: its destructor cancels, or waits until the callback has
-/// returned. So the callback may use what was declared before it.
+/// returned. So the callback may use what was declared before it. Declare it last: members that follow
+/// it are destroyed while its callback may still run.
 ///
 /// Its own callback may destroy it, and the object that it is a member of: it is detached then. The
 /// callback itself is destroyed after it has returned. A callback that its callback waits for must
@@ -406,6 +448,14 @@ public:
         schedule(when.get(), std::forward<F>(callback), nullptr);
     }
 
+    /// As schedule, for a callback that is wanted back if it does not run: owning_timer::take.
+    template <class F>
+    [[nodiscard]] owning_timer<std::decay_t<F>> schedule_owning(const when &when, F &&callback) {
+        owning_timer<std::decay_t<F>> timer;
+        schedule(when.get(), std::forward<F>(callback), &timer.timer_);
+        return timer;
+    }
+
     /// As schedule, for a timer whose end can be waited for. It costs an allocation more.
     template <class F>
     [[nodiscard]] scoped_timer schedule_scoped(const when &when, F &&callback) {
@@ -526,9 +576,7 @@ private:
     void schedule(const tickless_when &when, F &&callback, tickless_timer *timer) {
         using callback_type = std::decay_t<F>;
         static_assert(std::is_invocable_v<callback_type &>, "a callback takes no arguments");
-        if constexpr (!tsan::is_on && sizeof(callback_type) <= sizeof(void *) &&
-                      std::is_trivially_copyable_v<callback_type> &&
-                      std::is_trivially_destructible_v<callback_type>) {
+        if constexpr (is_stored_inside<callback_type>) {
             callback_type copy(std::forward<F>(callback));
             void *word = nullptr;
             std::memcpy(&word, &copy, sizeof copy);

@@ -4,17 +4,23 @@
 ///     co_await tickless::async_sleep(executor, engine, 5s, asio::use_awaitable);
 ///
 /// An io_context has timers of its own, in one heap under one lock. This is for programs whose threads
-/// start and cancel many.
+/// start and cancel many: a wait takes a lock twice, one of sixteen, for a few instructions.
 #ifndef TICKLESS_ASIO_HPP
 #define TICKLESS_ASIO_HPP
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_cancellation_slot.hpp>
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/error.hpp>
-#include <asio/prefer.hpp>
+#include <asio/execution_context.hpp>
 #include <asio/post.hpp>
+#include <asio/prefer.hpp>
+#include <asio/query.hpp>
 
 #include "tickless.hpp"
 
@@ -23,30 +29,118 @@ namespace tickless {
 /// Not for the caller.
 namespace asio_detail {
 
-/// A wait that is under way. The timer's callback and the handler's cancellation share it.
+/// A wait that is under way, as the context of its executor knows it.
+class pending : public std::enable_shared_from_this<pending> {
+public:
+    virtual ~pending() = default;
+
+    /// The context ends. Nobody else ends the wait.
+    virtual void abandon() noexcept = 0;
+
+private:
+    friend class waits;
+    pending *next_ = nullptr;
+    /// What points to it; null: it is in no list.
+    pending **place_ = nullptr;
+};
+
+/// The waits of a context, which does not outlive them otherwise: a context that is destroyed destroys
+/// their handlers unrun, as with asio's own timers. In several lists, so that threads seldom meet. The
+/// locks are those of all contexts: a wait may end when its context has gone.
+class waits : public asio::execution_context::service {
+public:
+    using key_type = waits;
+    static inline asio::execution_context::id id;
+
+    explicit waits(asio::execution_context &context) : service(context) {}
+
+    void enter(pending &wait) {
+        const std::size_t part = part_of(wait);
+        std::lock_guard<std::mutex> lock(locks_[part].mutex);
+        wait.next_ = first_[part];
+        wait.place_ = &first_[part];
+        if (wait.next_ != nullptr) {
+            wait.next_->place_ = &wait.next_;
+        }
+        first_[part] = &wait;
+    }
+
+    /// Calls `end`, once for each wait, and before the context ends or never.
+    template <class F> static void leave(pending &wait, F end) {
+        std::lock_guard<std::mutex> lock(locks_[part_of(wait)].mutex);
+        if (wait.place_ != nullptr) {
+            unlink(wait);
+            end();
+        }
+    }
+
+private:
+    static constexpr std::size_t PARTS = 16;
+
+    struct alignas(64) lock {
+        std::mutex mutex;
+    };
+
+    void shutdown() override {
+        for (std::size_t part = 0; part < PARTS; part++) {
+            while (auto wait = take_first(part)) {
+                wait->abandon();
+            }
+        }
+    }
+
+    std::shared_ptr<pending> take_first(std::size_t part) {
+        std::lock_guard<std::mutex> lock(locks_[part].mutex);
+        if (first_[part] == nullptr) {
+            return nullptr;
+        }
+        auto wait = first_[part]->shared_from_this();
+        unlink(*wait);
+        return wait;
+    }
+
+    static void unlink(pending &wait) {
+        *wait.place_ = wait.next_;
+        if (wait.next_ != nullptr) {
+            wait.next_->place_ = wait.place_;
+        }
+        wait.place_ = nullptr;
+    }
+
+    static std::size_t part_of(const pending &wait) {
+        return reinterpret_cast<std::uintptr_t>(&wait) / 64 % PARTS;
+    }
+
+    static inline lock locks_[PARTS];
+    pending *first_[PARTS] = {};
+};
+
+/// The wait of a handler. The timer's callback and the handler's cancellation share it.
 template <class Handler>
-class wait : public std::enable_shared_from_this<wait<Handler>> {
+class wait : public pending {
 public:
     wait(const asio::any_io_executor &executor, Handler &&handler)
         : handler_(std::move(handler)),
-          executor_(asio::prefer(asio::get_associated_executor(handler_, executor),
-                                 asio::execution::outstanding_work.tracked)) {}
+          executor_(asio::prefer(asio::get_associated_executor(*handler_, executor),
+                                 asio::execution::outstanding_work.tracked)),
+          context_(context_of(*executor_, executor)) {}
 
     void start(engine &engine, const when &when) {
         auto self = this->shared_from_this();
-        auto slot = asio::get_associated_cancellation_slot(handler_);
+        auto slot = asio::get_associated_cancellation_slot(*handler_);
         if (slot.is_connected()) {
             // What is cancelled is destroyed, which ends the wait.
-            slot.assign([self](asio::cancellation_type) { self->timer_.cancel(); });
+            slot.assign([this, self](asio::cancellation_type) { timer_.cancel(); });
         }
+        asio::use_service<waits>(context_).enter(*this);
 #ifdef __cpp_exceptions
         try {
-            engine.schedule_into(timer_, when, due{self});
+            engine.schedule_into(timer_, when, due{*this});
         } catch (const error &) {
             // The engine has stopped or is full: what was refused was destroyed.
         }
 #else
-        engine.schedule_into(timer_, when, due{self});
+        engine.schedule_into(timer_, when, due{*this});
 #endif
     }
 
@@ -54,7 +148,7 @@ private:
     /// The callback: it ends the wait, run or destroyed.
     class due {
     public:
-        explicit due(std::shared_ptr<wait> waiting) noexcept : waiting_(std::move(waiting)) {}
+        explicit due(wait &waiting) : keep_(waiting.shared_from_this()), waiting_(&waiting) {}
         due(due &&) noexcept = default;
         ~due() { end(asio::error::operation_aborted); }
 
@@ -62,28 +156,39 @@ private:
 
     private:
         void end(asio::error_code code) {
-            if (auto waiting = std::move(waiting_)) {
-                waiting->end(code);
+            if (auto keep = std::move(keep_)) {
+                waiting_->end(code);
             }
         }
 
-        std::shared_ptr<wait> waiting_;
+        std::shared_ptr<pending> keep_;
+        wait *waiting_;
     };
 
-    /// Once. The handler runs where its executor says, and never in a thread of the engine's.
+    /// The handler runs where its executor says, and never in a thread of the engine's.
     void end(asio::error_code code) {
-        auto executor = executor_;
-        asio::post(executor, [self = this->shared_from_this(), code]() mutable {
-            auto slot = asio::get_associated_cancellation_slot(self->handler_);
-            if (slot.is_connected()) {
-                slot.clear();
-            }
-            self->timer_.detach();
-            auto handler = std::move(self->handler_);
-            // What it holds is released before the handler begins another wait.
-            self.reset();
-            std::move(handler)(code);
+        waits::leave(*this, [&] {
+            auto executor = std::move(*executor_);
+            executor_.reset();
+            asio::post(executor, [this, self = this->shared_from_this(), handler = std::move(*handler_),
+                                  code]() mutable {
+                auto slot = asio::get_associated_cancellation_slot(handler);
+                if (slot.is_connected()) {
+                    slot.clear();
+                }
+                timer_.detach();
+                // What the wait holds is released before the handler begins another one.
+                self.reset();
+                std::move(handler)(code);
+            });
+            handler_.reset();
         });
+    }
+
+    void abandon() noexcept override {
+        timer_.cancel();
+        executor_.reset();
+        handler_.reset();
     }
 
     using executor_type = std::decay_t<decltype(asio::prefer(
@@ -91,8 +196,18 @@ private:
                                       std::declval<const asio::any_io_executor &>()),
         asio::execution::outstanding_work.tracked))>;
 
-    Handler handler_;
-    executor_type executor_;
+    static asio::execution_context &context_of(const executor_type &executor,
+                                               const asio::any_io_executor &otherwise) {
+        if constexpr (asio::can_query_v<executor_type, asio::execution::context_t>) {
+            return asio::query(executor, asio::execution::context);
+        } else {
+            return asio::query(otherwise, asio::execution::context);
+        }
+    }
+
+    std::optional<Handler> handler_;
+    std::optional<executor_type> executor_;
+    asio::execution_context &context_;
     timer timer_;
 };
 
@@ -101,7 +216,9 @@ private:
 /// Waits until `when`, and then completes `token`, a handler for an asio::error_code, on its executor,
 /// or on `executor` if it has none. While it waits, it counts as work of that executor. The code is
 /// asio::error::operation_aborted if the token's cancellation slot ended the wait, or if the engine
-/// stopped or could not take the timer. The engine must be there until then or until it has stopped.
+/// stopped or could not take the timer. The engine must be there until async_sleep has returned; if it
+/// ends before the wait, that ends the wait. If the executor's context ends before, the handler is
+/// destroyed unrun.
 ///
 /// As with all of asio's, a cancellation comes from where the handler runs: its thread, or its strand.
 template <class Token>

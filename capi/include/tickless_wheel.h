@@ -20,7 +20,8 @@
  *
  * CALLBACKS. They may add, reset, cancel and free any timer, the one that fires included, which is
  * pending no more. A timer that is added by a callback for a time that has come fires at the next
- * advance; so an advance ends.
+ * advance; so an advance ends. A callback may advance the wheel, too, as a loop inside a loop does.
+ * It must not free the wheel or make it anew.
  *
  * RULES. A wheel and its timers are used by one thread at a time. A timer is zeroed, or initialized
  * by tickless_wheel_timer_init, before its first use. The memory of a pending timer must not be
@@ -281,12 +282,14 @@ static inline void tickless_wheel_cascade_(struct tickless_wheel *wheel,
     }
 }
 
-/* Opens the buckets that open next, on all levels, if that is by `now`. Returns 0 if it is not. */
+/* Opens the buckets that open next, on all levels, if that is by `now`. If it is not, returns 0, and
+ * the wheel's time is `now`, or what a callback has moved it to. */
 static inline int tickless_wheel_open_(struct tickless_wheel *wheel, uint64_t now) {
     unsigned level;
     const uint64_t opens = tickless_wheel_find_(wheel);
     wheel->hint = opens;
     if (opens > now || opens == TICKLESS_WHEEL_NEVER) {
+        wheel->now = now > wheel->now ? now : wheel->now;
         return 0;
     }
     wheel->now = opens;
@@ -324,8 +327,8 @@ static inline void tickless_wheel_begin_(struct tickless_wheel *wheel) {
 
 /* Takes the next timer that is due by `now` out of the wheel: first those that were due when they
  * were added, then the others in order of their deadlines; within one tick in no particular order.
- * Returns NULL if there is none left: the wheel's time is then `now`. A time before the wheel's is
- * taken as the wheel's. */
+ * Returns NULL if there is none left: the wheel's time is then `now`. One that is added in between for
+ * a time that has come is the next. A time before the wheel's is taken as the wheel's. */
 static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wheel *wheel,
                                                               uint64_t now) {
     struct tickless_wheel_timer *timer;
@@ -335,8 +338,11 @@ static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wh
     tickless_wheel_begin_(wheel);
     timer = wheel->late;
     while (timer == NULL && (timer = wheel->firing) == NULL) {
-        if (now < wheel->hint || !tickless_wheel_open_(wheel, now)) {
+        if (now < wheel->hint) {
             wheel->now = now;
+            return NULL;
+        }
+        if (!tickless_wheel_open_(wheel, now)) {
             return NULL;
         }
     }
@@ -368,7 +374,6 @@ static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint
             if (tickless_wheel_open_(wheel, now)) {
                 continue;
             }
-            wheel->now = now;
             break;
         }
         tickless_wheel_unlink_(timer);

@@ -45,6 +45,7 @@ mod task;
 mod time;
 mod timer;
 mod users;
+mod when;
 
 pub use driving::*;
 pub use engine::*;
@@ -56,3 +57,4 @@ pub use shell::TicklessEngine;
 pub use task::TicklessFn;
 pub use time::TICKLESS_NEVER;
 pub use timer::*;
+pub use when::{TICKLESS_AT, TICKLESS_FIXED_DELAY, TICKLESS_WAITABLE, TicklessWhen};

@@ -1,7 +1,6 @@
 //! How timers are scheduled.
 
 use std::ffi::{c_int, c_void};
-use std::time::Duration;
 
 use tickless::periodic::{Schedule, StartReason};
 use tickless::wait::pair;
@@ -12,40 +11,15 @@ use crate::failure::{
 };
 use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Elsewhere, Payload, Task, TicklessFn, UserData};
-use crate::time::{delay, duration, instant_at};
+use crate::time::{delay, duration};
 use crate::timer::{
     TicklessTimer, claim, put, put_repeating, put_waitable, withdraw, withdraw_repeating,
 };
 use crate::users::Use;
-
-/// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
-/// is due at once.
-pub const TICKLESS_AT: u64 = 1;
-/// For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
-/// allocation.
-pub const TICKLESS_WAITABLE: u64 = 2;
-
-/// For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
-pub const TICKLESS_FIXED_DELAY: u64 = 4;
-
-/// When a timer is due. It does not grow: `flags` may have more bits in later versions.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct TicklessWhen {
-    /// A delay in nanoseconds or, with TICKLESS_AT, a time. TICKLESS_NEVER: never.
-    pub time_ns: u64,
-    /// How much later it may fire, so that it can share a wake-up with others. 0: within a tick.
-    pub slack_ns: u64,
-    /// TICKLESS_AT, TICKLESS_WAITABLE and TICKLESS_FIXED_DELAY, or 0.
-    pub flags: u64,
-}
-
-/// A time as it was read.
-pub(crate) struct Timing {
-    pub(crate) when: When,
-    is_waitable: bool,
-    has_fixed_delay: bool,
-}
+use crate::when::{
+    TICKLESS_AT, TICKLESS_FIXED_DELAY, TICKLESS_WAITABLE, TicklessWhen, Timing, after, when_of,
+    when_with,
+};
 
 /// Schedules a timer: when `delay_ns` are over (TICKLESS_NEVER: never), `run(user_data)` is called,
 /// and then `drop_fn(user_data)`. `drop_fn` is NULL if there is nothing to release. Stores the
@@ -383,44 +357,6 @@ fn release_after<D>(owned: D, failure: Failure) -> Failure {
     let kept = failure.keep();
     drop(owned);
     kept.leave()
-}
-
-/// A delay as the engine's.
-#[inline]
-fn after(delay_ns: u64) -> When {
-    When::after(duration(delay_ns))
-}
-
-/// A time as the engine's.
-///
-/// # Safety
-/// `when` is NULL or points to a time.
-pub(crate) unsafe fn when_of(when: *const TicklessWhen) -> Result<Timing, Failure> {
-    // SAFETY: passed on to the caller.
-    unsafe { when_with(when, TICKLESS_AT | TICKLESS_WAITABLE) }
-}
-
-/// As `when_of`, with these flags.
-///
-/// # Safety
-/// As for `when_of`.
-unsafe fn when_with(when: *const TicklessWhen, known: u64) -> Result<Timing, Failure> {
-    if when.is_null() {
-        return Err(Failure::null("when"));
-    }
-    // SAFETY: as the caller promises.
-    let TicklessWhen { time_ns, slack_ns, flags } = unsafe { when.read() };
-    if flags & !known != 0 {
-        let why = format_args!("the flags {flags:#x} are not all known");
-        return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
-    }
-    let start = match flags & TICKLESS_AT {
-        0 => after(time_ns),
-        _ => instant_at(time_ns).map_or(When::after(Duration::MAX), When::at),
-    };
-    let is_waitable = flags & TICKLESS_WAITABLE != 0;
-    let has_fixed_delay = flags & TICKLESS_FIXED_DELAY != 0;
-    Ok(Timing { when: start.slack(duration(slack_ns)), is_waitable, has_fixed_delay })
 }
 
 /// The timer was refused, and its user data is released here.

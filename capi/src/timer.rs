@@ -27,10 +27,10 @@ use crate::failure::{
     TICKLESS_E_HANDLE, TICKLESS_E_INSIDE_TASK, TICKLESS_E_NOT_WAITABLE, TICKLESS_E_STOPPED,
     TICKLESS_E_TIMED_OUT, TICKLESS_E_TOO_LATE, TICKLESS_OK, enter,
 };
-use crate::schedule::{TicklessWhen, when_of};
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
 use crate::users::{USE_BITS, Use, wait_for};
+use crate::when::{TicklessWhen, when_of};
 
 /// A state of a timer: it waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
@@ -181,10 +181,10 @@ pub unsafe extern "C" fn tickless_timer_take(
 /// Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
 /// the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
 /// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
-/// process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
+/// process. And TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was
+/// ended before, or another thread is ending it, in which case the callback may still run.
 ///
-/// Threads: any. In callbacks: yes, but a callback cannot wait for
-/// itself.
+/// Threads: any. In callbacks: yes, but a callback cannot wait for itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel_wait(
     timer: *mut TicklessTimer,

@@ -132,10 +132,53 @@ static void a_coroutine_is_cancelled_while_it_sleeps() {
     CHECK(threw && engine.stats().pending == 0);
 }
 
+static void a_context_that_ends_destroys_the_handlers_of_its_waits() {
+    auto engine = manual();
+    auto used = std::make_shared<int>();
+    asio::cancellation_signal signal;
+    {
+        asio::io_context loop, other;
+        const auto handler = [used](asio::error_code) { std::abort(); };
+        for (int i = 0; i < 100; i++) {
+            tickless::async_sleep(loop.get_executor(), engine, 1ms * i, handler);
+        }
+        tickless::async_sleep(other.get_executor(), engine, 1h,
+                              asio::bind_executor(asio::make_strand(loop), handler));
+        tickless::async_sleep(loop.get_executor(), engine, 1h,
+                              asio::bind_cancellation_slot(signal.slot(), handler));
+        asio::co_spawn(loop, hang(engine), asio::detached);
+        loop.poll_one();
+        // Some were handed over to the context, which does not run them.
+        engine.advance(50ms);
+        CHECK(engine.stats().pending > 50 && used.use_count() > 100);
+    }
+    CHECK(engine.stats().pending == 0 && engine.stats().unended == 0 && used.use_count() == 1);
+    signal.emit(asio::cancellation_type::total);
+    engine.advance(2h);
+}
+
+static void contexts_end_while_their_waits_do() {
+    tickless::options options;
+    options.tick_ns = 10000;
+    tickless::engine engine(options);
+    auto used = std::make_shared<int>();
+    for (int round = 0; round < 300; round++) {
+        asio::io_context loop;
+        for (int i = 0; i < 30; i++) {
+            tickless::async_sleep(loop.get_executor(), engine, 10us * i, [used](asio::error_code) {});
+        }
+        loop.run_one();
+    }
+    engine.stop();
+    CHECK(used.use_count() == 1);
+}
+
 int main() {
     RUN(a_handler_runs_in_the_loop_and_keeps_it_running);
     RUN(a_cancellation_slot_ends_a_wait);
     RUN(a_wait_ends_with_its_engine_and_when_it_is_refused);
     RUN(coroutines_and_futures_wait);
     RUN(a_coroutine_is_cancelled_while_it_sleeps);
+    RUN(a_context_that_ends_destroys_the_handlers_of_its_waits);
+    RUN(contexts_end_while_their_waits_do);
 }

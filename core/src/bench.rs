@@ -154,7 +154,7 @@ impl<T> Bench<T> {
     /// Something is wrong.
     pub fn check(&self, now: Tick) {
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");
-        if let Err(violation) = self.shard.check(&mut owner, now) {
+        if let Err(violation) = self.shard.check(&mut owner, &self.shared, now) {
             panic!("{violation}");
         }
     }

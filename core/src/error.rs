@@ -62,8 +62,9 @@ pub enum ScheduleReason {
     Stopped,
     /// Only for what awaits a timer, such as a [`Sleep`]: the calling thread
     /// runs a task of the engine, and as many tasks as the engine has [spare
-    /// threads] are stuck already. If this one waited too, no thread might
-    /// be left to fire the timer.
+    /// threads] await its timers already, or are stuck. If this one waited
+    /// too, no thread might be left to fire the timer. (Without takeovers,
+    /// there are no spare threads.)
     ///
     /// [`Sleep`]: https://docs.rs/tickless/latest/tickless/future/struct.Sleep.html
     /// [spare threads]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.spares
@@ -178,7 +179,7 @@ impl<T> ScheduleError<T> {
 display! { ScheduleReason {
     Full => "as many timers as allowed are pending",
     Stopped => "the engine has stopped",
-    Circular => "all spare threads of the engine wait, and this is one of its tasks",
+    Circular => "no spare thread would fire the timer, since this is a task of the engine",
 } }
 
 impl Error for ScheduleReason {}

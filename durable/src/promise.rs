@@ -12,7 +12,12 @@ use std::task::{Context, Poll, Waker};
 use crate::error::Error;
 use crate::foreign;
 use crate::position::TimerId;
-use crate::service::Core;
+
+/// Who has changes wait for others to be written with.
+pub(crate) trait Hurry: Send + Sync {
+    /// Somebody waits for this new timer, or for something else.
+    fn hurry(&self, number: Option<u64>);
+}
 
 /// The end that is kept. If it is dropped unkept, the service was stopped.
 pub(crate) struct Promise<T>(Arc<Shared<T>>);
@@ -25,7 +30,7 @@ pub(crate) struct Promise<T>(Arc<Shared<T>>);
 pub struct Reply<T> {
     shared: Arc<Shared<T>>,
     /// Who is to hurry if somebody waits, and the new timer that this is about.
-    core: Weak<Core>,
+    writer: Option<Weak<dyn Hurry>>,
     number: Option<u64>,
 }
 
@@ -49,20 +54,21 @@ struct State<T> {
 }
 
 /// Makes both ends.
-pub(crate) fn promise<T>(core: &Arc<Core>) -> (Promise<T>, Reply<T>) {
-    promise_by(Arc::downgrade(core))
+pub(crate) fn promise<T, W: Hurry + 'static>(writer: &Arc<W>) -> (Promise<T>, Reply<T>) {
+    let writer: Weak<W> = Arc::downgrade(writer);
+    promise_by(Some(writer))
 }
 
 /// Makes both ends, for somebody who hurries anyway.
 #[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) fn promise_alone<T>() -> (Promise<T>, Reply<T>) {
-    promise_by(Weak::new())
+    promise_by(None)
 }
 
-fn promise_by<T>(core: Weak<Core>) -> (Promise<T>, Reply<T>) {
+fn promise_by<T>(writer: Option<Weak<dyn Hurry>>) -> (Promise<T>, Reply<T>) {
     let state = Mutex::new(State { value: None, waker: None });
     let shared = Arc::new(Shared { state, kept: Condvar::new() });
-    (Promise(shared.clone()), Reply { shared, core, number: None })
+    (Promise(shared.clone()), Reply { shared, writer, number: None })
 }
 
 // === impl Promise ===
@@ -128,9 +134,9 @@ impl<T: Clone> Reply<T> {
 
     fn hurry(&self) {
         if self.shared.state().value.is_none()
-            && let Some(core) = self.core.upgrade()
+            && let Some(writer) = self.writer.as_ref().and_then(Weak::upgrade)
         {
-            core.hurry(self.number);
+            writer.hurry(self.number);
         }
     }
 }

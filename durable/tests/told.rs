@@ -1,6 +1,8 @@
 //! What others do with the timers of a store that is shared, and when a service hears of it: also
 //! in the middle of a reading, which has seen the store as it was before.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -319,4 +321,92 @@ fn a_timer_whose_place_is_told_is_neither_lost_nor_back_after_it_is_gone() {
     });
     scene.service.timers().look_again(at(1100));
     assert_eq!(scene.fires_until(1400), ["7"]);
+}
+
+/// A sleep that completes twice: it is told of again and again, in each stage of its life.
+#[test]
+fn a_timer_that_is_told_of_again_in_any_stage_fires_once() {
+    let mut scene = Scene::new();
+    let (service, timer) = (&mut scene.service, record(1200, 7));
+    let timers = service.timers().clone();
+    let tell = || {
+        timers.are_there(&[timer.position]);
+        timers.look_again(at(1200));
+    };
+    scene.disk.add(timer.clone());
+    tell();
+    (0..3).for_each(|_| service.step().unwrap());
+    tell();
+    service.step().unwrap();
+    service.advance(Duration::from_millis(200));
+    tell();
+    service.step().unwrap();
+    let work = service.worker();
+    assert!(work(), "it is due");
+    // Its handler is done, and its end is not written.
+    tell();
+    assert!(!work());
+    // A reading sees it, and its end is written in the same step.
+    service.step().unwrap();
+    tell();
+    assert_eq!(scene.fires_until(2000), ["7"]);
+    assert!(scene.disk.timers().is_empty());
+}
+
+/// A missed wake-up: a service sleeps for a timer of an hour later, or for nothing, and an earlier
+/// one comes at any moment of its falling asleep.
+#[test]
+fn an_earlier_timer_wakes_a_service_that_sleeps_for_a_later_one() {
+    let disk = Disk::default();
+    let (sender, fired) = channel();
+    let handler = move |firing: &Firing<String>| sender.send(firing.payload().clone());
+    let timers = Builder::new().open(disk.open(), handler).unwrap();
+    let hour = Duration::from_secs(3600);
+    for round in 0..200 {
+        let later = timers.schedule(SystemTime::now() + hour, "later".to_owned()).unwrap();
+        if round % 2 == 0 {
+            later.wait().unwrap();
+        }
+        let soon = SystemTime::now() + Duration::from_millis(round % 5);
+        if round % 3 == 0 {
+            // Somebody else's, of which it is told.
+            let due_ms = soon.duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+            let other =
+                Record { payload: "soon".as_bytes().into(), ..record(due_ms, 1 << 50 | round) };
+            disk.add(other.clone());
+            timers.are_there(&[other.position]);
+        } else {
+            drop(timers.schedule(soon, "soon".to_owned()).unwrap());
+        }
+        assert_eq!(fired.recv().expect("it fires"), "soon", "in round {round}");
+        timers.cancel(later.id()).wait().unwrap();
+    }
+    timers.stop().unwrap();
+}
+
+/// At most so many expiries at a time: as many of a backlog are in memory as the window has, and as
+/// many run as there are workers. All of them fire.
+#[test]
+fn a_backlog_is_taken_in_portions() {
+    let disk = Disk::default();
+    (1..=2000).for_each(|n| disk.add(record(n / 10, n)));
+    let (sender, fired) = channel();
+    let running = Arc::new(AtomicUsize::new(0));
+    let handler = move |firing: &Firing<String>| {
+        let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+        let near = firing.timers().stats().near;
+        sender.send((now, near, firing.payload().clone())).unwrap();
+        running.fetch_sub(1, Ordering::SeqCst);
+        Ok::<(), String>(())
+    };
+    let builder = Builder::new().window(64).workers(3);
+    let timers = builder.open(disk.open(), handler).unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..2000 {
+        let (now, near, payload) = fired.recv().expect("all of them fire");
+        assert!(now <= 3 && near <= 64, "{now} run, {near} are in memory");
+        assert!(seen.insert(payload), "each fires once");
+    }
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty() && fired.try_recv().is_err());
 }

@@ -2,7 +2,7 @@
 
 use tickless_core::dispatch::Batch;
 use tickless_core::dispatch::InHand;
-use tickless_core::reaper::{Begin, Group, Report, Serve, Spin, TurnContext, Turns, Watch, serve};
+use tickless_core::reaper::{self, Group, Report, Role, Serve, Spin, TurnContext, Watch};
 use tickless_core::sync::{AtomicBool, Counter, Ordering};
 use tickless_core::time::Clock;
 use tickless_core::time::Scale;
@@ -57,13 +57,17 @@ impl<'a> Server<'a> {
 
     /// Takes the lead that nobody has, and serves.
     pub fn lead(&self, spin: Spin) {
-        assert!(self.group().lead().take(self.number), "somebody leads");
-        serve(self, Begin::Lead, spin);
+        reaper::Server::new(self, self.group(), self.number, spin).lead();
     }
 
     /// Serves in the role of shard `index`, which the thread has got from another one.
-    pub fn succeed(&self, index: usize, role: Turns<'a, Payload, Handler>, leads: bool) {
-        serve(self, Begin::Succeed { index, role, leads }, Spin::NEVER);
+    pub fn succeed(&self, index: usize, role: Role<'a, Payload, Handler>, leads: bool) {
+        let server = reaper::Server::new(self, self.group(), self.number, Spin::NEVER);
+        server.succeed(index, role, leads);
+    }
+
+    fn group(&self) -> &'a Group {
+        &self.worlds[0].group
     }
 
     fn fire(&self, world: &World, batch: Batch<'_, Payload>) {
@@ -83,13 +87,12 @@ impl<'a> Server<'a> {
     }
 }
 
-impl<'a> Serve for Server<'a> {
+impl Serve for Server<'_> {
     type Payload = Payload;
-    type Role = Turns<'a, Payload, Handler>;
-
-    fn group(&self) -> &Group {
-        &self.worlds[0].group
-    }
+    type Role<'r>
+        = Role<'r, Payload, Handler>
+    where
+        Self: 'r;
 
     fn clock(&self) -> &Clock {
         &self.worlds[0].around.clock
@@ -97,10 +100,6 @@ impl<'a> Serve for Server<'a> {
 
     fn scale(&self) -> Scale {
         self.worlds[0].around.scale
-    }
-
-    fn number(&self) -> usize {
-        self.number
     }
 
     fn watch(&self) -> Option<&Watch> {
@@ -113,24 +112,22 @@ impl<'a> Serve for Server<'a> {
         is_done || self.worlds[0].ending.is_stopping()
     }
 
-    fn take(&self, index: usize) -> Option<Turns<'a, Payload, Handler>> {
-        self.worlds[index].ending.try_take(0)
+    fn take(&self, shard: usize) -> Option<Role<'_, Payload, Handler>> {
+        self.worlds[shard].ending.try_take(0)
     }
 
     fn run<R>(
         &self,
-        index: usize,
-        role: &mut Turns<'a, Payload, Handler>,
+        shard: usize,
+        role: &mut Role<'_, Payload, Handler>,
         f: impl FnOnce(&TurnContext<'_, Payload>, &mut InHand<Payload>) -> R,
     ) -> R {
-        let world = self.worlds[index];
+        let world = self.worlds[shard];
         let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
         f(&world.turn_context(&handler), world.in_hand(role))
     }
 
-    fn came_back(&self) {}
-
-    fn find_leader(&self) -> bool {
+    fn find_leader(&self, _: usize) -> bool {
         false
     }
 }

@@ -9,7 +9,7 @@ use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::doorbell::{Bell, Doorbell, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
-use tickless_core::reaper::{Ending, Group, Report, Spin, StuckThreads, TurnContext, Turns};
+use tickless_core::reaper::{Ending, Group, Report, Role, Spin, StuckThreads, TurnContext};
 use tickless_core::shard::Shard;
 use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
@@ -77,7 +77,7 @@ impl World {
         // SAFETY: as in `with`.
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
         let doorbell = Arc::new(Doorbell::for_shards(2, bell));
-        let group = Arc::new(Group::new(doorbell, 2, Arc::new(StuckThreads::of(3))));
+        let group = Arc::new(Group::new(0, 0..2, doorbell, Arc::new(StuckThreads::of(3))));
         [0, 1].map(|index| {
             let world = World::in_group(geometry, shared.clone(), &group, index, hand.clone());
             world.make_levels();
@@ -118,6 +118,12 @@ impl World {
         World::of(geometry, unsafe { Shared::new(1, 1, None) }.with_share(0))
     }
 
+    /// As `new`, without depots, and with so many entries in a block.
+    pub fn of_blocks(geometry: Geometry, entries: usize) -> Arc<World> {
+        // SAFETY: as in `with`.
+        World::of(geometry, unsafe { Shared::new(1, 0, None) }.with_blocks_of(entries))
+    }
+
     fn of(geometry: Geometry, shared: Shared<Payload>) -> Arc<World> {
         World::made(geometry, Doorbell::new(Bell::None), Arc::new(shared))
     }
@@ -143,7 +149,8 @@ impl World {
     }
 
     fn build(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
-        let group = Arc::new(Group::new(Arc::new(doorbell), 1, Arc::new(StuckThreads::of(2))));
+        let group =
+            Arc::new(Group::new(0, 0..1, Arc::new(doorbell), Arc::new(StuckThreads::of(2))));
         World::in_group(geometry, shared, &group, 0, ManualClock::new())
     }
 
@@ -254,8 +261,8 @@ impl World {
     ) -> JoinHandle<()> {
         let world = self.clone();
         let reaper = thread::spawn(move || {
-            let seen = world.ending.progress(0).expect("a hand-over is under way");
-            // Unless a stop came first.
+            // Unless a stop came first, and took it over itself.
+            let Some(seen) = world.ending.progress(0) else { return };
             let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
             assert!(world.group.lead().take(number));
             Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
@@ -298,7 +305,7 @@ impl World {
     /// Checks structure and coverage, while no other thread is there.
     pub fn check(&self, now: u64) {
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");
-        if let Err(violation) = self.shard.check(&mut owner, Tick::new(now)) {
+        if let Err(violation) = self.shard.check(&mut owner, &self.shared, Tick::new(now)) {
             panic!("{violation}");
         }
     }
@@ -346,7 +353,7 @@ impl World {
     /// What the holder of a role has in hand; its handler is there as long as that.
     pub(crate) fn in_hand<'a>(
         &self,
-        role: &'a mut Turns<'_, Payload, Handler>,
+        role: &'a mut Role<'_, Payload, Handler>,
     ) -> &'a mut InHand<Payload> {
         let (handler, in_hand) = role.parts();
         // ORDER: Relaxed - no turn is under way when it is dropped.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::check;
+use loom_tests::{Hand, World, check, collect, has_run, wheel};
 use tickless_core::entry::{Block, BlockList, Entry, Given};
 use tickless_core::memory::{Blocks, Memory};
 use tickless_core::sync::thread;
@@ -172,5 +172,27 @@ fn three_who_give_back_at_once_list_the_block_once_or_free_it() {
         give(&blocks, three);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert!(take_and_give(&blocks) == 3);
+    });
+}
+
+/// In a shard: the two are timers. Their handle and the reaper let go of them.
+#[test]
+fn the_block_of_two_timers_is_freed_when_nobody_has_either() {
+    check(3, || {
+        let world = World::of_blocks(wheel(2, 1), 2);
+        let mut hand = Hand::new(&world);
+        let kept = hand.schedule(1, 0);
+        hand.schedule_detached(1, 0).unwrap();
+        let handle = thread::spawn(move || {
+            hand.detach(kept);
+            hand.clear();
+            collect();
+            hand
+        });
+        world.turn(1);
+        world.stop();
+        collect();
+        drop(handle.join().unwrap());
+        assert!(has_run(0) && has_run(1));
     });
 }

@@ -5,8 +5,11 @@
 //! account); no turn is without its handler, which is dropped once, after the last of them; every
 //! stopper gets to the end.
 
-use loom_tests::{Fate, Hand, World, check, drops_are_returns, fate, has_run, on_thread, wheel};
+use loom_tests::{
+    Fate, Hand, Payload, World, check, drops_are_returns, fate, has_run, on_thread, wheel,
+};
 use tickless_core::doorbell::{Bell, Hook};
+use tickless_core::protocol::stops::Stops;
 use tickless_core::reaper::Ending;
 use tickless_core::sync::{Arc, OnceLock, UnsafeCell, park, thread};
 
@@ -157,5 +160,19 @@ fn a_caller_that_sleeps_between_turns_hears_of_the_end() {
         caller.set(turner.thread().clone()).expect("once");
         world.stop();
         turner.join().unwrap();
+    });
+}
+
+/// A thread that keeps a part of the engine looks whether that has stopped when a stop was counted.
+#[test]
+fn who_sees_that_a_stop_was_counted_sees_the_stop() {
+    check(3, || {
+        let engine = Arc::new((Ending::<Payload, ()>::new(1, ()), Stops::none()));
+        let user =
+            on_thread(&engine, |(ending, stops)| stops.so_far() == 0 || ending.is_stopping());
+        let (ending, stops) = &*engine;
+        assert!(ending.begin());
+        stops.count();
+        assert!(user.join().unwrap());
     });
 }

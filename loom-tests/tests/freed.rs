@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, collect, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::entry::{self, Entry, Linked};
+use tickless_core::entry::{self, Entry, Linked, Phase};
 use tickless_core::inbox::{self, Lanes, OwnLanes};
 use tickless_core::sync::{Ordering, thread};
 use tickless_core::time::Tick;
@@ -109,6 +109,64 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
     });
 }
 
+/// It is shown as moving until its list lets go of it. Then its handle may free it.
+#[test]
+fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
+    check(1, || {
+        let lanes = Lanes::new();
+        let hand: Arc<inbox::Hand<Entry<()>>> = Arc::new(inbox::Hand::wide());
+        let entry = Entry::allocate(0);
+        let place = wheel(2, 1).place(Tick::new(1), Tick::ZERO);
+        // SAFETY: it is new, so it is held here alone.
+        unsafe { entry.as_ref().put_payload(()) };
+        // SAFETY: as above; the payload is put.
+        unsafe { entry.as_ref().arm(Tick::new(1), place, 0, true) };
+        // SAFETY: as above, and it is freed when it was taken.
+        unsafe { lanes.push(entry, 0) }.expect("nobody closes");
+        hand.begin(0);
+        let mut at = hand.take(&lanes, &OwnLanes::new());
+        hand.set_moving(entry.as_ptr());
+        // SAFETY: the hand is this thread's, and shows the entry.
+        unsafe { hand.pass(&mut at, entry) };
+        let (handle, read_in) = (Shown(entry), hand.clone());
+        let handle = thread::spawn(move || {
+            let Shown(entry) = { handle };
+            // SAFETY: this thread has the handle.
+            if unsafe { entry.as_ref().let_go() } {
+                free_after_readers(entry);
+            }
+            collect();
+            let _reader = entry::read();
+            let look = |_, entry: NonNull<Entry<()>>| {
+                // SAFETY: it was reached under a guard; the checker reports if it was freed.
+                unsafe { entry.as_ref() }.word();
+                true
+            };
+            // SAFETY: as above.
+            unsafe { read_in.read_moving(look) };
+        });
+        let taken = loop {
+            // SAFETY: this thread has the list's bit, as long as the entry is pending.
+            let word = unsafe { entry.as_ref() }.word();
+            // SAFETY: as above, and the word was read from it.
+            let end = unsafe { entry.as_ref().end(word, Phase::Fired, || hand.set_moved()) };
+            if let Some(taken) = end {
+                break taken;
+            }
+        };
+        if taken.mine {
+            free_after_readers(entry);
+        }
+        handle.join().unwrap();
+    });
+}
+
+/// An entry that its handle's thread looks at.
+struct Shown(NonNull<Entry<()>>);
+
+// SAFETY: what is shared of an entry is atomic, and its holders decide by its word who frees it.
+unsafe impl Send for Shown {}
+
 /// The shard gives it back, as `bucket_read` has it for a reader that looks everywhere.
 #[test]
 fn a_reader_of_a_list_sees_nothing_that_was_given_back_to_the_allocator() {
@@ -128,5 +186,28 @@ fn a_reader_of_a_list_sees_nothing_that_was_given_back_to_the_allocator() {
         hand.clear();
         collect();
         reader.join().unwrap();
+    });
+}
+
+/// So with what is in the depots when the engine's memory goes.
+#[test]
+fn a_reader_of_a_list_sees_nothing_of_the_depots_that_was_freed() {
+    check(1, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        assert!(hand.cancel(timer));
+        hand.clear();
+        let ender = {
+            let world = world.clone();
+            thread::spawn(move || {
+                world.stop();
+                world.shared.dismantle();
+                collect();
+            })
+        };
+        let place = world.shard.wheel().geometry().place(Tick::new(1), Tick::ZERO);
+        read_lanes(&world.shard.wheel().get(place).expect("it is there").lanes);
+        ender.join().unwrap();
     });
 }

@@ -55,6 +55,12 @@ impl Bench {
         NonNull::from(&self.nodes[n])
     }
 
+    /// Pushes where others push too.
+    fn push(&self, node: NonNull<Node>) {
+        // SAFETY: the caller owns the node, which stays as long as the bench.
+        unsafe { self.lanes.push(node, 0) }.expect("nobody closes");
+    }
+
     fn push_own(&self, node: NonNull<Node>) {
         // SAFETY: the caller owns the lists and the node, which stays as long as the bench.
         unsafe { self.own.push(node, 0) };
@@ -69,6 +75,12 @@ impl Bench {
     fn take(&self) -> At {
         self.wide.begin(0);
         self.wide.take(&self.lanes, &self.own)
+    }
+
+    /// The same with the owner's own lists alone, which were filed at `of`.
+    fn take_own(&self, of: u64) -> At {
+        self.wide.begin(of);
+        self.wide.take(&Lanes::new(), &self.own)
     }
 
     fn pass(&self, at: &mut At) {
@@ -183,8 +195,7 @@ fn a_reader_finds_what_a_producer_pushes_and_an_owner_takes_as_it_was_written() 
         let reader = read_in_thread(&bench);
         let pushed_in = bench.clone();
         let producer = thread::spawn(move || {
-            // SAFETY: the node is this thread's, and stays as long as the bench.
-            unsafe { pushed_in.lanes.push(pushed_in.written(0), 0) }.expect("nobody closes");
+            pushed_in.push(pushed_in.written(0));
         });
         bench.take();
         reader.join().unwrap();
@@ -198,8 +209,7 @@ fn a_reader_finds_what_is_taken_and_moves_to_the_front() {
     check(2, || {
         let bench = Bench::new();
         // Two chains: when the first ends, the second takes its place.
-        // SAFETY: the nodes are this thread's, and stay as long as the bench.
-        unsafe { bench.lanes.push(bench.written(0), 0) }.expect("nobody closes");
+        bench.push(bench.written(0));
         bench.push_own(bench.written(1));
         let reader = read_in_thread(&bench);
         bench.pass(&mut bench.take());
@@ -237,6 +247,105 @@ fn a_reader_follows_a_link_of_another_hand_to_a_node_as_it_was_written() {
         reader.join().unwrap();
         let found = bench.read();
         assert_eq!(found, [true, true, false]);
+    });
+}
+
+/// The same, where the first one is pushed on a list.
+#[test]
+fn a_reader_follows_a_link_of_an_own_list_to_a_node_as_it_was_written() {
+    check(1, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        let reader = read_in_thread(&bench);
+        bench.pass(&mut bench.take());
+        bench.push_own(bench.written(1));
+        bench.push_own(NonNull::from(&bench.nodes[0]));
+        reader.join().unwrap();
+        assert_eq!(bench.read(), [true, true, false]);
+    });
+}
+
+/// The node that the reader stands on is pushed where another thread pushes before it.
+#[test]
+fn a_reader_follows_a_link_of_a_second_try_to_a_node_as_it_was_written() {
+    check(1, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        let reader = read_in_thread(&bench);
+        let pushed_in = bench.clone();
+        let producer = thread::spawn(move || pushed_in.push(pushed_in.written(1)));
+        bench.pass(&mut bench.take_own(0));
+        bench.push(NonNull::from(&bench.nodes[0]));
+        reader.join().unwrap();
+        producer.join().unwrap();
+        assert_eq!(bench.read(), [true, true, false]);
+    });
+}
+
+/// Each of the first nodes is taken out of its place, as by a sweep.
+#[test]
+fn a_reader_finds_what_comes_first_after_another_as_it_was_written() {
+    check(1, || {
+        let bench = Bench::new();
+        let reader = read_in_thread(&bench);
+        bench.push_own(bench.written(0));
+        bench.push_own(bench.written(1));
+        let [next, first] = [0, 1].map(|n| std::ptr::from_ref(&bench.nodes[n]).cast_mut());
+        assert!(bench.own.drop_first(0, first, next));
+        assert!(!bench.own.drop_first(0, first, next), "it is not the first any more");
+        reader.join().unwrap();
+        assert_eq!(bench.read(), [true, false, false]);
+    });
+}
+
+#[test]
+fn a_reader_finds_what_comes_first_in_a_hand_after_another_as_it_was_written() {
+    check(1, || {
+        let bench = Bench::new();
+        let reader = read_in_thread(&bench);
+        bench.give(bench.written(0));
+        bench.give(bench.written(1));
+        let [next, first] = [0, 1].map(|n| std::ptr::from_ref(&bench.nodes[n]).cast_mut());
+        assert!(bench.narrow.drop_first(0, first, next));
+        assert!(!bench.narrow.drop_first(0, first, next), "it is not the first any more");
+        reader.join().unwrap();
+        assert_eq!(bench.read(), [true, false, false]);
+    });
+}
+
+/// A hand is filled from one place and then from another. The reader leaves a chain at a node that
+/// is filed elsewhere.
+#[test]
+fn a_reader_that_knows_what_a_hand_is_for_knows_what_has_left_it() {
+    check(2, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        let mut at = bench.take_own(1);
+        let reader = {
+            let bench = bench.clone();
+            thread::spawn(move || {
+                let before = bench.progress();
+                let mut is_found = false;
+                for hand in [&bench.wide, &bench.narrow] {
+                    let visit = |of: Option<u64>, _| {
+                        let is_here = of.is_none_or(|of| of == 1);
+                        is_found |= is_here;
+                        is_here
+                    };
+                    // SAFETY: a node stays as long as the bench.
+                    unsafe { hand.read(&mut 9, visit) };
+                }
+                is_found || before.is_none() || before != bench.progress()
+            })
+        };
+        let node = NonNull::from(&bench.nodes[0]);
+        bench.narrow.begin(1);
+        bench.wide.set_moving(node.as_ptr());
+        bench.pass(&mut at);
+        bench.give(node);
+        bench.wide.set_moved();
+        bench.take_own(2);
+        assert!(reader.join().unwrap(), "missed, and nothing to tell of it");
     });
 }
 

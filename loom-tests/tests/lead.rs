@@ -163,7 +163,7 @@ fn who_takes_a_stuck_leaders_place_serves_all_its_shards() {
         let taker = server(&worlds, &threads, 1, &wanted, |worlds, it| {
             let ending = &worlds[0].ending;
             let seen = ending.progress(0);
-            let lost = || worlds[0].group.begin_stuck(0, 0, 0);
+            let lost = || worlds[0].group.begin_stuck(0, 0);
             if let Some(role) = seen.and_then(|seen| ending.take_over(0, seen, lost)) {
                 it.succeed(0, role, worlds[0].group.take_lead_from(0, 1));
             }

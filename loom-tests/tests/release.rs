@@ -8,8 +8,10 @@ use std::ptr::NonNull;
 
 use loom_tests::{Hand, World, check, collect, has_run, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::entry::{Entry, Phase};
-use tickless_core::sync::thread;
+use tickless_core::entry::{self, Entry, Linked, Phase};
+use tickless_core::memory::Shared;
+use tickless_core::producer::{self, Deferred, Producer, WithProducer};
+use tickless_core::sync::{Arc, AtomicUsize, Ordering, thread};
 use tickless_core::time::Tick;
 
 /// One of an entry's two holders.
@@ -29,6 +31,37 @@ impl Holder {
         if is_last {
             // SAFETY: nobody else holds it.
             unsafe { Entry::free(self.0) };
+        }
+    }
+}
+
+/// The timer of an engine that is about to stop, as its handle and its list hold it.
+fn pending() -> [Holder; 2] {
+    let entry = Entry::allocate(0);
+    // SAFETY: it is new, so it is held here alone.
+    unsafe { entry.as_ref().put_payload(()) };
+    let place = wheel(4, 1).place(Tick::new(1), Tick::ZERO);
+    // SAFETY: as above; the payload is put.
+    unsafe { entry.as_ref().arm(Tick::new(1), place, 0, true) };
+    [Holder(entry), Holder(entry)]
+}
+
+/// A stop takes the timer out of its list. Returns whether it got the payload, and frees the entry
+/// if its handle has let go.
+fn stop(list: Holder) -> bool {
+    loop {
+        let word = list.entry().word();
+        let (is_mine, has_payload) = if word.phase() == Phase::Vacant {
+            // SAFETY: the list holds the entry, which is vacant.
+            (unsafe { list.entry().unlink(word) }, false)
+        } else {
+            // SAFETY: the list holds the entry, which is pending.
+            let taken = unsafe { list.entry().end(word, Phase::Stopped, || ()) };
+            (taken.map(|taken| taken.mine), true)
+        };
+        if let Some(is_mine) = is_mine {
+            list.free_if(is_mine);
+            return has_payload;
         }
     }
 }
@@ -189,26 +222,75 @@ fn a_handle_is_dropped_while_two_producers_file_there_and_another_cancels() {
 #[test]
 fn the_last_to_let_go_may_free_at_once() {
     check(3, || {
-        let entry = Entry::allocate(0);
-        let [handle, list] = [Holder(entry), Holder(entry)];
-        // SAFETY: it is new, so it is held here alone.
-        unsafe { entry.as_ref().put_payload(()) };
-        let place = wheel(4, 1).place(Tick::new(1), Tick::ZERO);
-        // SAFETY: as above; the payload is put.
-        unsafe { entry.as_ref().arm(Tick::new(1), place, 0, true) };
+        let [handle, list] = pending();
         let thread = thread::spawn(move || {
             // SAFETY: this thread has the handle.
             let is_last = unsafe { handle.entry().let_go() };
             handle.free_if(is_last);
         });
-        let taken = loop {
-            let word = list.entry().word();
-            // SAFETY: this thread has the list's bit, and the entry is pending.
-            if let Some(taken) = unsafe { list.entry().end(word, Phase::Fired, || ()) } {
-                break taken;
-            }
-        };
-        list.free_if(taken.mine);
+        assert!(stop(list));
         thread.join().unwrap();
+    });
+}
+
+/// To threads that have handles still, the engine is gone.
+struct Gone;
+
+impl<T> WithProducer<T> for Gone {
+    fn with_producer(
+        &mut self,
+        _engine: u32,
+        _f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
+    ) -> bool {
+        false
+    }
+}
+
+/// A reader keeps the engine. A thread that finds that nobody does has not acquired what the reader
+/// did before: only the epoch orders its end.
+#[test]
+fn the_handle_of_an_engine_that_is_gone_frees_after_the_last_reader() {
+    check(3, || {
+        let keepers = Arc::new(AtomicUsize::new(1));
+        let [Holder(handle), list] = pending();
+        assert!(stop(list));
+        let (shown, kept) = (Holder(handle), keepers.clone());
+        let reader = thread::spawn(move || {
+            let reader = entry::read();
+            // ORDER: Relaxed - where it leads does not matter.
+            shown.entry().next().load(Ordering::Relaxed);
+            drop(reader);
+            // ORDER: Release - as of a reference count.
+            kept.fetch_sub(1, Ordering::Release);
+        });
+        // ORDER: Relaxed - as of a weak reference that finds nothing.
+        let is_gone = keepers.load(Ordering::Relaxed) == 0;
+        let end = || {
+            // SAFETY: this is its handle, and no list reaches the entry.
+            assert_eq!(unsafe { producer::let_go(handle, Gone) }, None);
+            collect();
+        };
+        if is_gone {
+            end();
+        }
+        reader.join().unwrap();
+        if !is_gone {
+            end();
+        }
+    });
+}
+
+#[test]
+fn a_timer_is_cancelled_while_its_engine_goes() {
+    check(3, || {
+        let [handle, list] = pending();
+        let thread = thread::spawn(move || {
+            let Holder(handle) = { handle };
+            // SAFETY: this is its handle.
+            unsafe { producer::cancel(handle, Gone) }
+        });
+        let is_returned = stop(list);
+        assert_ne!(thread.join().unwrap(), is_returned, "one of the two gets the payload");
+        collect();
     });
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Alarm, Answering, Bell, Threads};
-use tickless_core::reaper::{Ending, NEVER_NS, Turns, Watch};
+use tickless_core::reaper::{Ending, NEVER_NS, Role, Watch};
 use tickless_core::sync::{Arc, AtomicBool, OnceLock, Ordering, UnsafeCell, park, thread};
 
 #[test]
@@ -121,7 +121,7 @@ fn with_a_stuck_task(end: impl FnOnce(&Arc<World>, &Threads)) {
     let threads: Threads = [const { OnceLock::new() }; 2].into();
     let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
     world.make_levels();
-    let mut role: Turns<'_, _, _> = world.ending.take(0).unwrap();
+    let mut role: Role<'_, _, _> = world.ending.take(0).unwrap();
     role.parts().1.open(1, 0);
     end(&world, &threads);
     let is_taken_over = role.parts().1.close().is_err();

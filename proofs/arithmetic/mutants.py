@@ -93,4 +93,6 @@ MUTANTS = {
     "a share is more than the mean": ("some shard has its share", FORMULAS, "return flag(fits(here * shards) >= dead)", "return flag(fits(here * shards) > dead)"),
     "a thread helps with half of the visits": ("the dead are bounded", "const", "HELP", lambda it: it["HELP"] // 4),
     "a sweep is due if there are twice the dead": ("the dead are bounded", FORMULAS, "flag(fits(2 * dead) >", "flag(fits(dead) >"),
+    "the dead are bounded by what lives now": ("the dead are bounded while the living fall", WORDS, "case.prove(3 * dead <= 3 * most + spare)", "case.prove(3 * dead <= 3 * largest(now, F.DEAD_AT_LEAST) + spare)"),
+    "the sweep before is forgotten": ("the dead are bounded while the living fall", WORDS, "most = largest(then, before, F.DEAD_AT_LEAST)", "most = largest(then, F.DEAD_AT_LEAST)"),
 }

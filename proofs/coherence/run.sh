@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
 # count_with ARGUMENT..: builds the program that counts what goes through `sync`, and runs it.
 count_with() {
     RUSTFLAGS="--cfg coherence" CARGO_TARGET_DIR=target/coherence \
-        cargo run --locked "${MODELS[@]}" --package coherence -- "$@"
+        cargo run --locked --release --package coherence -- "$@"
 }
 
 # count_all ARGUMENT..: the same of every access to memory. Names come from the table of lines.
@@ -24,7 +24,7 @@ count_all() {
     local flags="--cfg coherence --cfg coherence_all -Zsanitizer=thread -Zexternal-clangrt"
     RUSTC_BOOTSTRAP=1 RUSTFLAGS="$flags -Cunsafe-allow-abi-mismatch=sanitizer" \
         CARGO_PROFILE_RELEASE_DEBUG=line-tables-only RUSTC_WRAPPER=$PWD/proofs/coherence/rustc.sh CARGO_TARGET_DIR=target/coherence-all \
-        cargo run --locked "${MODELS[@]}" --target "$(host)" \
+        cargo run --locked --release --target "$(host)" \
         --package coherence -- "$@"
 }
 

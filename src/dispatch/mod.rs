@@ -24,7 +24,6 @@ mod channel;
 mod deadlock;
 mod monitor;
 mod pool;
-mod process;
 #[cfg(feature = "rayon")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 mod rayon;
@@ -33,6 +32,7 @@ mod rayon;
 mod runtime;
 mod senders;
 
+pub(crate) use crate::os::{Process, Told};
 pub use channel::{Channel, ChannelStats, DueChannel};
 pub(crate) use deadlock::{
     Party, WaitGuard, wait_for, work_for, work_to_the_end_for, works_for, works_for_any,
@@ -42,7 +42,6 @@ pub use monitor::Monitor;
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
 };
-pub(crate) use process::{Process, Told};
 #[cfg(feature = "rayon")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 pub use rayon::{OnRayon, RayonStats};

@@ -16,7 +16,7 @@ use std::time::Instant;
 use crate::error::{BuildError, GlobalReason, Refused};
 use crate::sync::{Global, thread};
 
-use super::thread_cache::is_inherited;
+use super::registry::is_inherited;
 use super::{Engine, EngineRef};
 
 /// The engine of this process, or of the one that it was forked from.

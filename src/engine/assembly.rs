@@ -1,5 +1,7 @@
 //! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 
+use std::ops::Range;
+
 use crate::dispatch::{Batch, Handler, Inline, Party, contained};
 use crate::doorbell::{Alarm, Answering, Bell, Doorbell, Hook, Listener, SystemAlarm, Threads};
 use crate::error::BuildError;
@@ -8,31 +10,27 @@ use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, OnceLock, thread};
+use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
-use super::crew::{Crew, Home, Settings};
+use super::crew::{Crew, Settings};
 use super::deadline::start_after_origin_ns;
 use super::limits::is_exempt;
+use super::registry::ENGINES;
 use super::stopping::Inner;
-use super::thread_cache::{self, ENGINES};
+use super::thread_cache::new_number;
 use super::{Builder, Driver, Engine};
 
-/// What a core is made of.
-struct Parts {
-    shards: usize,
-    /// How many groups its shards form.
-    groups: usize,
-    geometry: Geometry,
+/// The numbers that a core is built by, from settings that were checked.
+struct Plan {
     scale: Scale,
+    geometry: Geometry,
     clock: Clock,
-    /// Whom the doorbells wake, unless the caller drives the engine.
-    threads: Option<Threads>,
-    /// What a task listens to that serves the engine, if the caller drives it.
-    listener: Option<Arc<Listener>>,
-    watch: Option<Arc<Watch>>,
-    stuck: Arc<StuckThreads>,
+    /// Which shards form each group.
+    groups: Vec<Range<usize>>,
+    /// How many threads may serve them at a time. Zero: the caller drives the engine.
+    reapers: usize,
 }
 
 // === impl Builder: building ===
@@ -91,6 +89,20 @@ impl Builder {
         self,
         handler: Box<dyn Handler<T>>,
     ) -> Result<Engine<T>, BuildError> {
+        let plan = self.plan()?;
+        let number = new_number().ok_or(BuildError::TooManyEngines)?;
+        asymmetric::prepare();
+        let core = Arc::new(self.core(&plan, number, handler)?);
+        ENGINES.enter(number, &core);
+        let crew = core.has_threads().then(|| Crew::new(core.clone(), self.crew_settings(&plan)));
+        // From here on, its drop ends what was begun.
+        let engine = Engine { inner: Arc::new(Inner::new(core, crew)) };
+        engine.inner.crew.iter().try_for_each(Crew::start).map_err(BuildError::Thread)?;
+        Ok(engine)
+    }
+
+    /// Checks the settings.
+    fn plan(&self) -> Result<Plan, BuildError> {
         let scale = Scale::new(self.tick).ok_or(BuildError::Tick { tick: self.tick })?;
         let reach = self.reach.unwrap_or_else(|| (self.slots / 2).max(2));
         let geometry = Geometry::new(self.slots, reach).map_err(BuildError::Geometry)?;
@@ -100,54 +112,16 @@ impl Builder {
             return Err(BuildError::MaxPending);
         }
         if self.thread_name.contains('\0') {
-            return Err(BuildError::ThreadName { name: self.thread_name });
+            return Err(BuildError::ThreadName { name: self.thread_name.clone() });
         }
         self.check_share()?;
         let (groups, reapers) = self.reapers_for(shards)?;
-        let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
+        let (groups, reapers) = if has_threads { (groups, reapers) } else { (shards, 0) };
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
         let clock = if self.spin_before.is_some() { clock } else { clock.without_cycles() };
-        // SAFETY: only the core that gets this `Shared` uses it, and closes its shards before it is
-        // dropped.
-        let shared = unsafe { Shared::new(number, shards, self.max_pending) };
-        let shared =
-            shared.with_few(self.exact_below).with_share(self.share).with_exempt(is_exempt);
-        asymmetric::prepare();
-        let threads = has_threads.then(|| self.threads(reapers));
-        let watch = threads.clone().filter(|_| self.has_watcher()).map(|threads| {
-            // The leaders of several groups would have to agree on the alarm.
-            let alarm = if groups == 1 { SystemAlarm::new(&clock).ok() } else { None };
-            let alarm = alarm.map(|alarm| Box::new(alarm) as Box<dyn Alarm>);
-            Arc::new(Watch::new(self.stuck_after(), threads).with_alarm(alarm))
-        });
-        let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
-        let listener = (!has_threads).then(|| Arc::new(Listener::new(shards)));
-        let parts = Parts {
-            shards,
-            groups,
-            geometry,
-            scale,
-            clock,
-            threads: threads.clone(),
-            listener,
-            watch,
-            stuck: stuck.clone(),
-        };
-        let (mut core, groups) = self.core(parts, shared, handler)?;
-        core.crew = threads
-            .map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into(), stuck));
-        let core = Arc::new(core);
-        ENGINES.enter(number, &core);
-        let engine = Engine { inner: Arc::new(Inner::new(core)) };
-        if let Some(crew) = &engine.core().crew {
-            for group in 0..crew.groups.len() {
-                engine.core().start_leader(crew, group).map_err(BuildError::Thread)?;
-            }
-            if engine.core().watch.is_some() {
-                engine.core().start_watcher(crew).map_err(BuildError::Thread)?;
-            }
-        }
-        Ok(engine)
+        let first = |group| shards * group / groups;
+        let groups = (0..groups).map(|group| first(group)..first(group + 1)).collect();
+        Ok(Plan { scale, geometry, clock, groups, reapers })
     }
 
     /// Sets how many timers of a crowd go before others, for tests in which few are a crowd; with
@@ -158,69 +132,90 @@ impl Builder {
         self
     }
 
-    /// The core of an engine, and the groups of its shards.
+    /// The core of engine `number`.
     fn core<T: Send + 'static>(
         &self,
-        parts: Parts,
-        shared: Shared<T>,
+        plan: &Plan,
+        number: u32,
         handler: Box<dyn Handler<T>>,
-    ) -> Result<(Core<T>, Vec<Home>), BuildError> {
-        let Parts { geometry, scale, ref clock, ref watch, .. } = parts;
+    ) -> Result<Core<T>, BuildError> {
+        let Plan { scale, geometry, ref clock, .. } = *plan;
+        let count = plan.groups.iter().map(ExactSizeIterator::len).sum();
+        // SAFETY: only the core that gets this `Shared` uses it, and closes its shards before it is
+        // dropped.
+        let shared = unsafe { Shared::new(number, count, self.max_pending) };
+        let shared =
+            shared.with_few(self.exact_below).with_share(self.share).with_exempt(is_exempt);
+        let threads = self.threads(plan);
+        let watch = self.watch(plan, &threads).map(CachePadded::new);
+        let stuck = Arc::new(StuckThreads::of(threads.len()));
+        let listener = threads.is_empty().then(|| Arc::new(Listener::new(count)));
         let now = scale.floor(clock.now_ns());
-        let mut homes = Vec::new();
-        let mut shards = Vec::with_capacity(parts.shards);
-        let groups = if parts.threads.is_some() { parts.groups } else { parts.shards };
-        for group in 0..groups {
-            let range = parts.shards * group / groups..parts.shards * (group + 1) / groups;
-            let bell = self.bell(&parts, group)?;
+        let (mut groups, mut shards) = (Vec::new(), Vec::with_capacity(count));
+        for (number, range) in plan.groups.iter().cloned().enumerate() {
+            let bell = self.bell(clock, &threads, &listener, number)?;
             let doorbell = Arc::new(Doorbell::for_shards(range.len(), bell));
-            let group = Group::new(doorbell.clone(), range.len(), parts.stuck.clone());
-            homes.push(Home { group, shards: range.clone() });
-            shards.extend(range.enumerate().map(|(index, i)| {
+            shards.extend(range.clone().enumerate().map(|(index, i)| {
                 let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
                 shard.with_group_index(index)
             }));
+            groups.push(Group::new(number, range, doorbell, stuck.clone()));
         }
         let observation = self.observation_named();
-        let observers = (0..shards.len()).map(|i| Observer::new(i, &observation)).collect();
-        let handler = Owned { party: Party::Engine(shared.engine), handler: Some(handler) };
-        let core = Core {
-            ending: Ending::new(shards.len(), handler),
+        let handler = Owned { party: Party::Engine(number), handler: Some(handler) };
+        Ok(Core {
+            ending: Ending::new(count, handler),
             shards: shards.into(),
             shared,
-            observers,
+            observers: (0..count).map(|i| Observer::new(i, &observation)).collect(),
             clock: clock.clone(),
             start_after_origin_ns: start_after_origin_ns(clock),
             scale,
             routed: AtomicUsize::new(0),
             stuck_after_ns: saturating_ns(self.stuck_after()),
-            watch: watch.clone(),
-            listener: parts.listener,
+            watch,
+            listener,
             #[cfg(feature = "inspect")]
             callers: Default::default(),
-            crew: None,
-        };
-        Ok((core, homes))
+            groups: groups.into(),
+            threads,
+            stuck,
+            spares: self.spares_used(),
+            waiting: AtomicUsize::new(0),
+        })
     }
 
-    /// Places for the threads of an engine that so many serve.
-    fn threads(&self, reapers: usize) -> Threads {
+    /// Room for the threads of an engine.
+    fn threads(&self, plan: &Plan) -> Threads {
         // One watches while all spare threads serve.
-        let watchers = usize::from(self.has_watcher());
-        let most = reapers + self.spares_used() + watchers;
+        let most = match plan.reapers {
+            0 => 0,
+            reapers => reapers + self.spares_used() + usize::from(self.has_watcher()),
+        };
         (0..most).map(|_| OnceLock::new()).collect()
     }
 
-    /// What the crew of an engine keeps to that so many threads serve.
-    fn crew_settings(&self, reapers: usize) -> Settings {
+    /// The watch over the tasks of an engine that has these threads.
+    fn watch(&self, plan: &Plan, threads: &Threads) -> Option<Watch> {
+        if threads.is_empty() || !self.has_watcher() {
+            return None;
+        }
+        // The leaders of several groups would have to agree on the alarm.
+        let has_alarm = plan.groups.len() == 1;
+        let alarm = has_alarm.then(|| SystemAlarm::new(&plan.clock).ok()).flatten();
+        let alarm = alarm.map(|alarm| Box::new(alarm) as Box<dyn Alarm>);
+        Some(Watch::new(self.stuck_after(), threads.clone()).with_alarm(alarm))
+    }
+
+    /// What the crew of an engine keeps to.
+    fn crew_settings(&self, plan: &Plan) -> Settings {
         Settings {
             name: self.thread_name.clone(),
             stack_size: self.stack_size,
             on_start: self.on_thread_start.clone(),
-            reapers,
+            reapers: plan.reapers,
             cpus: self.pinned.then(Cpus::allowed),
             spin: self.spin(),
-            spares: self.spares_used(),
         }
     }
 
@@ -247,23 +242,27 @@ impl Builder {
         self.clock.as_ref().is_some_and(|clock| clock.as_manual().is_some())
     }
 
-    /// The bell of a group of shards.
-    fn bell(&self, parts: &Parts, group: usize) -> Result<Bell, BuildError> {
-        Ok(match (&parts.threads, &self.hook) {
-            (Some(_), _) if parts.clock.counts_suspension() => {
-                let alarm = SystemAlarm::new(&parts.clock).map_err(BuildError::Alarm)?;
-                Bell::Alarm(Box::new(alarm))
-            }
-            (Some(threads), _) => Bell::Thread(Answering::new(threads, group)),
-            (None, hook) => {
-                let (listener, hook) = (parts.listener.clone(), hook.clone());
-                // The thread that rings has scheduled a timer and must get its handle, so a panic
-                // ends here.
-                Bell::Hook(Hook::new(move || {
-                    contained(|| listener.iter().for_each(|listener| listener.ring(group)));
-                    contained(|| hook.iter().for_each(|hook| hook(group)));
-                }))
-            }
-        })
+    /// The bell of a group of shards. `threads` serve it, or, if there are none, who listens.
+    fn bell(
+        &self,
+        clock: &Clock,
+        threads: &Threads,
+        listener: &Option<Arc<Listener>>,
+        group: usize,
+    ) -> Result<Bell, BuildError> {
+        if let Some(listener) = listener.clone() {
+            let hook = self.hook.clone();
+            // The thread that rings has scheduled a timer and must get its handle, so a panic ends
+            // here.
+            return Ok(Bell::Hook(Hook::new(move || {
+                contained(|| listener.ring(group));
+                contained(|| hook.iter().for_each(|hook| hook(group)));
+            })));
+        }
+        if clock.counts_suspension() {
+            let alarm = SystemAlarm::new(clock).map_err(BuildError::Alarm)?;
+            return Ok(Bell::Alarm(Box::new(alarm)));
+        }
+        Ok(Bell::Thread(Answering::new(threads, group)))
     }
 }

@@ -3,20 +3,20 @@
 //! *Owner*: shared by reference count: the engine's clones, its reapers' threads, and each thread
 //! that uses it (one count per thread, not per handle).
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
-use crate::doorbell::Listener;
+use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
-use crate::reaper::{Ending, Observer, TurnContext, Turns, Watch};
+use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 #[cfg(feature = "inspect")]
 use super::callers::Callers;
-use super::crew::Crew;
-use super::thread_cache::{self, ENGINES};
+use super::registry::{self, ENGINES, STOPS};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
 /// handler may wait for threads of its own, whose tasks may wait for the engine.
@@ -27,7 +27,7 @@ pub(super) struct Owned<T> {
 }
 
 /// A shard's role, held by the thread that runs turns of the shard.
-pub(super) type Role<'a, T> = Turns<'a, T, Owned<T>>;
+pub(super) type Role<'a, T> = reaper::Role<'a, T, Owned<T>>;
 
 /// The shards of an engine, and the state around them.
 pub(super) struct Core<T> {
@@ -48,11 +48,24 @@ pub(super) struct Core<T> {
     #[cfg(feature = "inspect")]
     pub(super) callers: Callers,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
-    pub(super) watch: Option<Arc<Watch>>,
+    pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
-    /// The engine's threads, if it has any.
-    pub(super) crew: Option<Crew>,
+    /// The groups of the shards.
+    pub(super) groups: Box<[Group]>,
+    /// Room for as many threads as the engine may have (`crew`): none, if its caller drives it.
+    pub(super) threads: Threads,
+    /// Those that have lost their shard, and have not come back.
+    pub(super) stuck: Arc<StuckThreads>,
+    /// How many there may be. Shards are taken over as long as there are fewer.
+    pub(super) spares: usize,
+    /// Threads whose task awaits a timer of the engine: no more than there are spares.
+    pub(super) waiting: AtomicUsize,
+}
+
+thread_local! {
+    /// Whether this thread of a crew is among those whose task awaits a timer of their engine.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
 // === impl Owned ===
@@ -80,7 +93,7 @@ impl<T> Core<T> {
 
     /// Whether the engine belongs to a process that this one was forked from.
     pub(super) fn is_inherited(&self) -> bool {
-        thread_cache::is_inherited(self.id())
+        registry::is_inherited(self.id())
     }
 
     /// Returns the shard for a thread that begins to use the engine: round robin.
@@ -119,14 +132,57 @@ impl<T> Core<T> {
         self.ending.is_stopping()
     }
 
+    /// Whether the engine has threads. Otherwise its caller drives it.
+    pub(super) fn has_threads(&self) -> bool {
+        !self.threads.is_empty()
+    }
+
+    /// Whether another shard may be taken over from a task that is stuck.
+    pub(super) fn may_take_over(&self) -> bool {
+        self.stuck.iter().count() < self.spares
+    }
+
+    /// Whether the task that the calling thread runs, one of the engine's, may await a timer of the
+    /// engine: of the threads that do, each needs a spare that takes its shard over. Counts the
+    /// thread among them until [`waits_no_more`](Core::waits_no_more).
+    pub(super) fn may_wait(&self) -> bool {
+        let one_more = |waiting| Some(waiting + 1).filter(|&all| all <= self.spares);
+        // ORDER: Relaxed - a count; that it is bounded takes no order with anything else.
+        let add = || self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        let is_added = || self.may_take_over() && add().inspect(|_| WAITS.set(true)).is_ok();
+        !self.has_threads() || WAITS.get() || is_added()
+    }
+
+    /// The calling thread has returned from the tasks that it ran.
+    #[inline]
+    pub(super) fn waits_no_more(&self) {
+        if WAITS.take() {
+            // ORDER: Relaxed - as in `may_wait`.
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of the thread that serves a shard, or that served it last.
+    pub(super) fn server(&self, shard: usize) -> usize {
+        let group = self.groups.partition_point(|group| group.shards().end <= shard);
+        let group = &self.groups[group];
+        group.server(shard - group.shards().start)
+    }
+
+    /// The task that has run in a shard since `since_ns`, on thread number `server`.
+    pub(super) fn stuck_task(&self, shard: usize, server: usize, since_ns: u64) -> StuckTask {
+        let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
+        let thread = self.threads.get(server).and_then(OnceLock::get);
+        let name = thread.and_then(|thread| thread.name()).unwrap_or_default();
+        let age = Duration::from_nanos(self.clock.now_ns().saturating_sub(since_ns));
+        StuckTask::new(shard, name.to_owned(), since, age)
+    }
+
     /// Stops without waiting, and returns the payloads that were pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
         let is_first = self.ending.begin();
         let pending = self.ending.close(is_first, &self.shards, &self.shared);
-        self.crew.iter().for_each(Crew::end);
-        // A thread that begins to watch after this finds that it is over.
-        self.watch.iter().for_each(|watch| _ = watch.call());
-        thread_cache::count_stop();
+        STOPS.count();
         for observer in &*self.observers {
             // Nothing that is still due will be handed over.
             observer.caught_up(self.clock.now_ns());
@@ -154,7 +210,8 @@ impl<T> Core<T> {
         self.shared.dismantle();
     }
 
-    /// Returns the reaper of shard `index`, for the holder of its role, and what it has in hand.
+    /// Returns the context for turns of shard `index`, for the holder of its role, and what that
+    /// one has in hand.
     #[inline]
     pub(super) fn turn_context<'a>(
         &'a self,

@@ -11,6 +11,8 @@
 //! that cannot get a thread goes on watching, tells of the task, and tries again. A thread that
 //! comes back from its task and finds that it has lost its shard is not needed any more.
 //!
+//! The crew knows the engine's core, and the core does not know the crew.
+//!
 //! *Owner*: each thread of the crew; reapers call the watcher.
 //!
 //! *Invariants*: one thread at a time is the watcher, and there is always one if the engine has a
@@ -24,28 +26,29 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
-use std::ops::Range;
 
-use crate::dispatch::{Progress, contained, work_to_the_end_for};
-use crate::doorbell::Threads;
+use crate::dispatch::{InHand, Progress, contained, work_to_the_end_for};
 use crate::os::{Cpus, block_signals};
-use crate::reaper::{self, Begin, Group, Spin, StuckTask, StuckThreads};
+use crate::reaper::{Serve, Server, Spin, StuckTask, TurnContext, Watch};
 use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
+use crate::time::{Clock, Scale};
 
 use super::core::{Core, Role};
-use super::station::Station;
 
 /// The threads of an engine, and what they agree on.
-pub(super) struct Crew {
+pub(super) struct Crew<T> {
+    /// What they serve.
+    pub(super) core: Arc<Core<T>>,
     settings: Settings,
-    /// Whom doorbells wake.
-    threads: Threads,
-    /// The groups of the engine's shards.
-    pub(super) groups: Box<[Home]>,
-    /// The threads that have lost their shard, and have not come back.
-    stuck: Arc<StuckThreads>,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// One of the threads.
+pub(super) struct Member<T> {
+    pub(super) crew: Arc<Crew<T>>,
+    /// The thread's number.
+    pub(super) number: usize,
 }
 
 /// What a crew keeps to.
@@ -62,15 +65,6 @@ pub(super) struct Settings {
     pub(super) cpus: Option<Cpus>,
     /// How leaders wait.
     pub(super) spin: Spin,
-    /// From how many tasks that are stuck shards are taken over. Others are only told of.
-    pub(super) spares: usize,
-}
-
-/// A group, and where its shards are.
-pub(super) struct Home {
-    pub(super) group: Group,
-    /// The numbers of its shards in the engine.
-    pub(super) shards: Range<usize>,
 }
 
 #[derive(Default)]
@@ -87,48 +81,60 @@ pub(super) struct State {
     pub(super) untold: Vec<StuckTask>,
     /// For each shard, the payload at which its reaper is stuck, if somebody was told of that.
     pub(super) told: Vec<Option<Progress>>,
-    is_over: bool,
     handles: Vec<JoinHandle<()>>,
 }
 
 /// What a thread of the crew has to do.
 #[derive(Clone, Copy)]
 pub(super) enum Duty {
+    /// Leads this group, which has no leader.
     Lead(usize),
     Watch,
 }
 
 // === impl Crew ===
 
-impl Crew {
-    /// The crew of an engine whose shards form these groups. It has no thread yet.
-    pub(super) fn new(
-        settings: Settings,
-        threads: Threads,
-        groups: Box<[Home]>,
-        stuck: Arc<StuckThreads>,
-    ) -> Crew {
-        debug_assert!(threads.len() >= groups.len(), "each group has a leader");
-        let shards = groups.last().map_or(0, |home| home.shards.end);
-        let state = Mutex::new(State { told: vec![None; shards], ..State::default() });
-        Crew { settings, threads, groups, stuck, state, changed: Condvar::new() }
+impl<T: Send + 'static> Crew<T> {
+    /// The crew of an engine. It has no thread yet.
+    pub(super) fn new(core: Arc<Core<T>>, settings: Settings) -> Arc<Crew<T>> {
+        debug_assert!(core.threads.len() >= core.groups.len(), "each group has a leader");
+        let state = State { told: vec![None; core.shards.len()], ..State::default() };
+        Arc::new(Crew { core, settings, state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    /// Whether another shard may be taken over from a task that is stuck.
-    pub(super) fn may_take_over(&self) -> bool {
-        self.stuck.iter().count() < self.settings.spares
+    /// Starts the leaders of all groups and, if there is a watch, the watcher. Waits until the
+    /// leaders are pinned, if they have to be.
+    pub(super) fn start(self: &Arc<Crew<T>>) -> io::Result<()> {
+        for group in 0..self.core.groups.len() {
+            let (report, pinned) = mpsc::sync_channel(1);
+            let mut state = self.lock();
+            state.serving += 1;
+            debug_assert_eq!(state.made, group, "its doorbell rings for this thread to begin with");
+            self.make(&mut state, Some(Duty::Lead(group)), Some(report))?;
+            drop(state);
+            pinned.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;
+        }
+        match &self.core.watch {
+            Some(_) => self.make(&mut self.lock(), Some(Duty::Watch), None),
+            None => Ok(()),
+        }
     }
 
-    /// Whether tasks may be taken over, but no further one at the moment.
-    pub(super) fn lacks_spares(&self) -> bool {
-        self.settings.spares > 0 && !self.may_take_over()
-    }
-
-    /// Ends it: from now on threads that have nothing to do return, and so does the watcher when it
-    /// is called.
+    /// Ends it, once the engine is stopping: threads that have nothing to do return, and so does
+    /// the watcher.
     pub(super) fn end(&self) {
-        self.lock().is_over = true;
+        debug_assert!(self.core.is_stopping(), "threads look whether it is");
+        // Who has the lock before this waits by then, or has begun to watch; who has it later sees
+        // that the engine is stopping.
+        drop(self.lock());
         self.changed.notify_all();
+        self.core.watch.iter().for_each(|watch| watch.call());
+    }
+
+    /// Whether it has ended, or is about to.
+    pub(super) fn is_over(&self) -> bool {
+        let _after_or_before_end = self.lock();
+        self.core.is_stopping()
     }
 
     /// The threads that were started. The caller joins them.
@@ -140,20 +146,17 @@ impl Crew {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Pins the calling thread, the leader of this group, if leaders are pinned.
-    fn pin(&self, group: usize) -> io::Result<()> {
-        self.settings.cpus.as_ref().map_or(Ok(()), |cpus| cpus.pin_to(group))
-    }
-
-    /// Waits for a duty. `None`: the engine stops.
-    fn wait_for_duty(&self) -> Option<Duty> {
-        let mut state = self.lock();
-        while !state.is_over && state.duties.is_empty() {
-            state.idle += 1;
-            state = wait(&self.changed, &self.state, state);
-            state.idle -= 1;
+    /// Gives a duty to a thread that waits, or to a new one. `false`: there are as many threads as
+    /// there may be, the system has no memory for one, or the engine is stopping.
+    fn give(self: &Arc<Crew<T>>, state: &mut State, duty: Duty) -> bool {
+        if self.core.is_stopping() {
+            return false;
         }
-        if state.is_over { None } else { state.duties.pop_front() }
+        if state.idle > state.duties.len() {
+            self.give_to_idle(state, duty);
+            return true;
+        }
+        self.may_make(state) && self.make(state, Some(duty), None).is_ok()
     }
 
     /// Gives a duty to a thread that waits.
@@ -163,156 +166,148 @@ impl Crew {
         self.changed.notify_one();
     }
 
-    /// Whether another thread may serve beside those that do.
-    pub(super) fn has_room(&self, state: &State) -> bool {
-        state.serving < self.settings.reapers + self.stuck.iter().count()
+    /// Sees to it that a thread waits for a duty. `false`: as for `give`.
+    pub(super) fn have_idle(self: &Arc<Crew<T>>, state: &mut State) -> bool {
+        if self.core.is_stopping() || state.idle > state.duties.len() {
+            return !self.core.is_stopping();
+        }
+        self.may_make(state) && self.make(state, None, None).is_ok()
     }
 
-    /// The threads that have lost their shard, and have not come back.
-    pub(super) fn stuck(&self) -> &StuckThreads {
-        &self.stuck
+    fn may_make(&self, state: &State) -> bool {
+        state.made < self.core.threads.len()
     }
 
-    /// The number of the thread that serves a shard of the engine, or that served it last.
-    pub(super) fn server(&self, shard: usize) -> usize {
-        let group = self.groups.partition_point(|home| home.shards.end <= shard);
-        let home = &self.groups[group];
-        home.group.server(shard - home.shards.start)
-    }
-
-    /// The name of a thread.
-    pub(super) fn name_of(&self, number: usize) -> String {
-        let thread = self.threads[number].get();
-        thread.and_then(|thread| thread.name()).unwrap_or_default().to_owned()
-    }
-
-    /// Whether the engine stops.
-    pub(super) fn is_over(&self) -> bool {
-        self.lock().is_over
-    }
-}
-
-debug! { impl[] Crew[] { name = |this| this.settings.name, groups = |this| this.groups.len() } }
-
-// === impl Core: the threads ===
-
-impl<T: Send + 'static> Core<T> {
-    /// Starts the leader of a group, and waits until it is pinned, if it has to be.
-    pub(super) fn start_leader(self: &Arc<Core<T>>, crew: &Crew, group: usize) -> io::Result<()> {
-        let (report, pinning) = mpsc::sync_channel(1);
-        let mut state = crew.lock();
-        state.serving += 1;
-        let number = self.start(crew, &mut state, Some(Duty::Lead(group)), move |outcome| {
-            // The builder waits for this message, so there is a receiver.
-            let _ = report.send(outcome);
-        })?;
-        debug_assert_eq!(number, group, "its doorbell rings for this thread to begin with");
-        drop(state);
-        pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))
-    }
-
-    /// Starts the watcher.
-    pub(super) fn start_watcher(self: &Arc<Core<T>>, crew: &Crew) -> io::Result<()> {
-        self.start(crew, &mut crew.lock(), Some(Duty::Watch), |_| ()).map(drop)
-    }
-
-    /// Makes a thread for a duty, or one that waits for duties, and returns its number. It tells
-    /// `tell` whether it could be pinned, if it has to be, and does nothing if not.
-    fn start(
-        self: &Arc<Core<T>>,
-        crew: &Crew,
+    /// Makes a thread for a duty, or one that waits for duties. With `report`, it says there
+    /// whether it could be pinned, if it has to be, and does nothing if not.
+    fn make(
+        self: &Arc<Crew<T>>,
         state: &mut State,
         duty: Option<Duty>,
-        tell: impl FnOnce(io::Result<()>) + Send + 'static,
-    ) -> io::Result<usize> {
-        let (core, number) = (self.clone(), state.made);
-        let name = format!("{}-{number}", crew.settings.name);
-        let mut builder = thread::Builder::new().name(name);
-        if let Some(size) = crew.settings.stack_size {
+        report: Option<mpsc::SyncSender<io::Result<()>>>,
+    ) -> io::Result<()> {
+        let (crew, number) = (self.clone(), state.made);
+        let mut builder = thread::Builder::new().name(format!("{}-{number}", self.settings.name));
+        if let Some(size) = self.settings.stack_size {
             builder = builder.stack_size(size);
         }
         let _blocked = block_signals();
         let thread = builder.spawn(move || {
-            let crew = core.crew.as_ref().expect("an engine with threads has a crew");
             if let Some(on_start) = &crew.settings.on_start {
                 contained(|| on_start());
             }
             // Before a doorbell or a call may need it: the thread answers neither yet.
-            crew.threads[number].set(thread::current()).expect("a thread is made once");
-            let outcome = match duty {
-                Some(Duty::Lead(group)) => crew.pin(group),
-                Some(Duty::Watch) | None => Ok(()),
-            };
-            let may_run = outcome.is_ok();
-            tell(outcome);
-            if may_run {
-                core.work(crew, number, duty);
+            crew.core.threads[number].set(thread::current()).expect("a thread is made once");
+            if let Some((report, Duty::Lead(group))) = report.zip(duty) {
+                let outcome = crew.pin(group);
+                let is_pinned = outcome.is_ok();
+                // The builder waits for this message, so there is a receiver.
+                let _ = report.send(outcome);
+                if !is_pinned {
+                    return;
+                }
             }
+            Member { crew, number }.work(duty);
         })?;
         state.made += 1;
         state.idle += usize::from(duty.is_none());
         state.handles.push(thread);
-        Ok(number)
+        Ok(())
     }
 
-    /// Gives a duty to a thread that waits, or to a new one. `false`: there are as many threads as
-    /// there may be, or the system has no memory for one.
-    pub(super) fn give(self: &Arc<Core<T>>, crew: &Crew, state: &mut State, duty: Duty) -> bool {
-        if state.is_over {
-            return false;
+    /// Waits for a duty. `None`: the engine stops.
+    fn wait_for_duty(&self) -> Option<Duty> {
+        let mut state = self.lock();
+        while !self.core.is_stopping() && state.duties.is_empty() {
+            state.idle += 1;
+            state = wait(&self.changed, &self.state, state);
+            state.idle -= 1;
         }
-        if state.idle > state.duties.len() {
-            crew.give_to_idle(state, duty);
-            return true;
-        }
-        let may_make = state.made < crew.threads.len();
-        may_make && self.start(crew, state, Some(duty), |_| ()).is_ok()
+        if self.core.is_stopping() { None } else { state.duties.pop_front() }
     }
 
-    /// Sees to it that a thread waits for a duty. `false`: as for `give`.
-    pub(super) fn have_idle(self: &Arc<Core<T>>, crew: &Crew, state: &mut State) -> bool {
-        if state.is_over || state.idle > state.duties.len() {
-            return !state.is_over;
-        }
-        let may_make = state.made < crew.threads.len();
-        may_make && self.start(crew, state, None, |_| ()).is_ok()
+    /// Pins the calling thread, the leader of this group, if leaders are pinned.
+    fn pin(&self, group: usize) -> io::Result<()> {
+        self.settings.cpus.as_ref().map_or(Ok(()), |cpus| cpus.pin_to(group))
     }
+}
 
-    /// What a thread of the crew does: its first duty, and then whatever comes.
-    fn work(self: &Arc<Core<T>>, crew: &Crew, number: usize, first: Option<Duty>) {
-        work_to_the_end_for(self.party(), || {
+debug! { impl[T] Crew[T] { name = |this| this.settings.name } }
+
+// === impl Member ===
+
+impl<T: Send + 'static> Member<T> {
+    /// What the thread does: its first duty, and then whatever comes.
+    fn work(&self, first: Option<Duty>) {
+        let crew = &self.crew;
+        work_to_the_end_for(crew.core.party(), || {
             let mut duty = first.or_else(|| {
                 crew.lock().idle -= 1;
                 crew.wait_for_duty()
             });
             while let Some(now) = duty {
                 match now {
-                    Duty::Lead(group) => self.lead(crew, number, group),
-                    Duty::Watch => self.watch_and_succeed(crew, number),
+                    Duty::Lead(group) => self.serve(group, Server::lead),
+                    Duty::Watch => self.watch_and_succeed(),
                 }
                 duty = crew.wait_for_duty();
             }
         });
     }
 
-    /// Leads a group that has no leader, for as long as the thread is needed there.
-    fn lead(self: &Arc<Core<T>>, crew: &Crew, number: usize, group: usize) {
-        let is_first = crew.groups[group].group.lead().take(number);
-        debug_assert!(is_first, "two threads are to lead");
-        self.serve(crew, number, group, Begin::Lead);
-    }
-
-    pub(super) fn serve(
-        self: &Arc<Core<T>>,
-        crew: &Crew,
-        number: usize,
-        group: usize,
-        begin: Begin<Role<'_, T>>,
-    ) {
+    /// Serves a group, as `begin` does. The thread was counted as one that serves.
+    pub(super) fn serve<'a>(&'a self, group: usize, begin: impl FnOnce(Server<'a, Member<T>>)) {
+        let crew = &self.crew;
         // As good as it was before: the system may refuse.
         let _ = crew.pin(group);
-        let station = Station::new(self, crew, group, number);
-        reaper::serve(&station, begin, crew.settings.spin.clone());
+        let spin = crew.settings.spin.clone();
+        begin(Server::new(self, &crew.core.groups[group], self.number, spin));
         crew.lock().serving -= 1;
+    }
+}
+
+impl<T: Send + 'static> Serve for Member<T> {
+    type Payload = T;
+    type Role<'a> = Role<'a, T>;
+
+    fn clock(&self) -> &Clock {
+        &self.crew.core.clock
+    }
+
+    fn scale(&self) -> Scale {
+        self.crew.core.scale
+    }
+
+    fn watch(&self) -> Option<&Watch> {
+        self.crew.core.watch.as_deref()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.crew.core.is_stopping()
+    }
+
+    fn take(&self, shard: usize) -> Option<Role<'_, T>> {
+        self.crew.core.ending.try_take(shard)
+    }
+
+    fn run<R>(
+        &self,
+        shard: usize,
+        role: &mut Role<'_, T>,
+        f: impl FnOnce(&TurnContext<'_, T>, &mut InHand<T>) -> R,
+    ) -> R {
+        let (context, in_hand) = self.crew.core.turn_context(shard, role);
+        let result = f(&context, in_hand);
+        self.crew.core.waits_no_more();
+        result
+    }
+
+    fn find_leader(&self, group: usize) -> bool {
+        let crew = &self.crew;
+        let mut state = crew.lock();
+        let has_room = state.serving < crew.settings.reapers + crew.core.stuck.iter().count();
+        let is_found = has_room && crew.give(&mut state, Duty::Lead(group));
+        state.serving += usize::from(is_found);
+        is_found
     }
 }

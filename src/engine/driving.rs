@@ -193,7 +193,7 @@ impl<T: Send + 'static> Core<T> {
         if self.is_inherited() {
             return Err(TurnError::Forked);
         }
-        if self.crew.is_some() {
+        if self.has_threads() {
             return Err(TurnError::Driven);
         }
         if works_for(self.party()) {

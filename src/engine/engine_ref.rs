@@ -1,6 +1,7 @@
 //! A weak engine id: a door's many timers know their engine by its number, which avoids a contended
 //! reference count.
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
@@ -14,9 +15,9 @@ use crate::time::{Clock, Scale, Tick};
 
 #[cfg(feature = "test-util")]
 use super::core::Core;
-use super::crew::Crew;
 use super::deadline::Deadline;
-use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
+use super::registry::is_inherited;
+use super::thread_cache::{self, Lent, ThreadCache};
 use super::when::Start;
 use super::{Engine, Handle, When};
 
@@ -115,6 +116,23 @@ impl<T: Send + 'static> EngineRef<T> {
         is_inherited(self.number)
     }
 
+    /// Whether the calling thread must not wait for a timer of the engine: it runs one of the
+    /// engine's tasks, and no thread is to spare that would take its shard over. Or a stop would
+    /// return the timer's payload, when it has waited for that task.
+    #[inline]
+    pub(crate) fn must_not_wait(self) -> bool {
+        works_for_any() && self.refuses_to_wait()
+    }
+
+    #[inline(never)]
+    fn refuses_to_wait(self) -> bool {
+        let Some(cache) = self.lent() else { return false };
+        let core = &cache.core;
+        // (When an engine is stopping, the wait ends.)
+        let is_task = works_for(core.party()) && !core.is_stopping();
+        is_task && (TypeId::of::<T>() != TypeId::of::<Task>() || !core.may_wait())
+    }
+
     /// The engine's core, unless it is gone.
     #[cfg(feature = "test-util")]
     pub(super) fn core(self) -> Option<Arc<Core<T>>> {
@@ -131,21 +149,6 @@ impl EngineRef {
     /// Returns the time that the engine's clock shows. `None`: the engine is gone.
     pub(crate) fn now(self) -> Option<Instant> {
         Some(self.lent()?.core.instant_now())
-    }
-
-    /// Whether the calling thread must not wait for a timer of the engine: it runs one of the
-    /// engine's tasks, and no thread is to spare that would take its shard over.
-    #[inline]
-    pub(crate) fn must_not_wait(self) -> bool {
-        works_for_any() && self.lacks_spares()
-    }
-
-    #[inline(never)]
-    fn lacks_spares(self) -> bool {
-        self.lent().is_some_and(|cache| {
-            let lacks_spares = || cache.core.crew.as_ref().is_some_and(Crew::lacks_spares);
-            works_for(cache.core.party()) && lacks_spares()
-        })
     }
 
     /// Returns the deadline of a sleep that is due `when`: never, if that is too far away to

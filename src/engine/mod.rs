@@ -6,13 +6,13 @@
 //!   time of a timer as callers give it.
 //! - `ambient` is the engine of code that names none: entered, the thread's, the process's.
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
-//! - `threads` and `spin` have the settings for the engine's threads; `crew` has the threads;
-//!   `station` is how one of them reaches the shards that it serves, and `watching` is the watcher.
+//! - `threads` and `spin` have the settings for the engine's threads; `crew` has the threads, and
+//!   `watching` is what one of them does who watches the others.
 //! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
 //!   clocks by hand; `stopping` ends an engine.
 //! - `engine_ref` is a weak engine id; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
-//! - `thread_cache` is what a thread keeps of each engine.
+//! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by number.
 //! - `callers` samples who schedules, for an inspector.
 //! - `observe` has statistics, snapshots and metrics.
 
@@ -31,8 +31,8 @@ mod facade;
 mod handle;
 mod limits;
 mod observe;
+mod registry;
 mod spin;
-mod station;
 mod stopping;
 mod thread_cache;
 mod threads;
@@ -61,7 +61,7 @@ pub(crate) use observe::Window;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
+pub(crate) use registry::Registry;
 pub use stopping::Stopped;
-pub(crate) use thread_cache::Registry;
 pub use waitable::Waitable;
 pub use when::When;

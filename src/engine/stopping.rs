@@ -7,21 +7,23 @@
 //! *Tested by*: `tests/races/stop/payloads.rs`, `tests/races/stop/backlog.rs`,
 //! `tests/races/stop/cycles.rs`, `tests/races/stop/within.rs`, `tests/races/stop/sleeps.rs`.
 
+use std::any::Any;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{drop_each, wait_for, works_for, yield_while};
+use crate::dispatch::{Task, drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
 use super::Engine;
 use super::core::Core;
 use super::crew::Crew;
-use super::limits::is_exempt;
 
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
     pub(super) core: Arc<Core<T>>,
+    /// The threads, unless the caller drives the engine.
+    pub(super) crew: Option<Arc<Crew<T>>>,
     /// Whether a stopper gave up waiting for the engine's tasks.
     gave_up: AtomicBool,
 }
@@ -62,9 +64,10 @@ impl<T: Send + 'static> Engine<T> {
     /// ended, with the destructors of their thread-locals. (Of several stops at a time, one waits
     /// for the threads' ends.)
     ///
-    /// The timers of [sleeps](crate::future) have payloads of the engine's own. They are not
-    /// returned: the sleeps end, before the stop waits for running tasks, of which one may await a
-    /// sleep.
+    /// The timers of [sleeps](crate::future) and of [repeating things](crate::periodic) have tasks
+    /// of the engine's own. They are not returned: the sleeps and the repeating things end, before
+    /// the stop waits for running tasks, of which one may await such an end. What these things
+    /// captured is dropped on the calling thread.
     ///
     /// Each payload ends in exactly one of these ways, however they race: it is handed over,
     /// dropped or returned by its handle, given back by `schedule`, or returned here. Stopping
@@ -91,12 +94,13 @@ impl<T: Send + 'static> Engine<T> {
     /// As [`stop`](Engine::stop), but waits for running tasks no longer than `limit`, and returns
     /// how many shards were still in use then.
     ///
-    /// The engine is stopped in either case: no further task begins. If a task is still running,
-    /// the rest of its batch is returned by the first call of this or of `stop` after that task;
-    /// without such a call it is dropped with the last clone of the engine, or after the task if
-    /// that is later. So if payloads own clones of the engine, make such a call, or neither is ever
-    /// dropped. The handler is dropped after the last task. Once a limit was exceeded, dropping the
-    /// engine does not wait either.
+    /// The engine is stopped in either case: no further task begins, and the rest of the batch of a
+    /// task that is still running is returned by this call. The handler is dropped after the last
+    /// task. Once a limit was exceeded, dropping the engine does not wait either.
+    ///
+    /// (Where the system permits no `membarrier` although it did when the engine was built, and for
+    /// a batch whose task ends during this call, the rest may be returned by the next stop instead;
+    /// without one it is dropped with the last clone of the engine.)
     ///
     /// If its caller drives the engine, the handler may be dropped on the calling thread: this call
     /// then takes as long as that does, whatever the limit.
@@ -139,8 +143,15 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    pub(super) fn new(core: Arc<Core<T>>) -> Inner<T> {
-        Inner { core, gave_up: AtomicBool::new(false) }
+    pub(super) fn new(core: Arc<Core<T>>, crew: Option<Arc<Crew<T>>>) -> Inner<T> {
+        Inner { core, crew, gave_up: AtomicBool::new(false) }
+    }
+
+    /// Stops without waiting, and returns what was pending.
+    fn begin(&self) -> Vec<T> {
+        let pending = self.core.stop();
+        self.crew.iter().for_each(|crew| crew.end());
+        pending
     }
 
     fn stop(&self, deadline: Option<Instant>) -> Result<Stopped<T>, StopError> {
@@ -151,9 +162,9 @@ impl<T: Send + 'static> Inner<T> {
             return Err(StopError::InsideTask);
         }
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
-        let mut returned = end_sleeps(self.core.stop());
+        let mut returned = end_own(self.begin());
         let is_over = self.wait(deadline);
-        returned.append(&mut end_sleeps(self.core.ending.claim()));
+        returned.append(&mut end_own(self.core.ending.claim()));
         let running = if is_over { 0 } else { self.core.ending.roles_left() };
         Ok(Stopped { returned, running })
     }
@@ -178,17 +189,18 @@ impl<T: Send + 'static> Inner<T> {
     /// thread-locals. The calling thread is none of them, since those work for the engine to the
     /// end. Only one of several stoppers joins.
     fn join(&self) {
-        for thread in self.core.crew.iter().flat_map(Crew::take_handles) {
+        for thread in self.crew.iter().flat_map(|crew| crew.take_handles()) {
             thread.join().expect("a reaper does not panic");
         }
     }
 }
 
-/// Ends the sleeps among what was pending, and returns the rest. (What awaits a sleep is woken when
-/// the payload of its timer is dropped.)
-fn end_sleeps<T: 'static>(pending: Vec<T>) -> Vec<T> {
-    let (sleeps, rest) = pending.into_iter().partition(is_exempt);
-    drop_each(sleeps);
+/// Ends what has timers of the engine's own among what was pending, and returns the rest. (What
+/// awaits such a thing is woken when the payload of its timer is dropped.)
+fn end_own<T: 'static>(pending: Vec<T>) -> Vec<T> {
+    let is_own = |payload: &T| (payload as &dyn Any).downcast_ref().is_some_and(Task::is_own);
+    let (own, rest) = pending.into_iter().partition(is_own);
+    drop_each(own);
     rest
 }
 
@@ -198,13 +210,13 @@ impl<T: Send + 'static> Drop for Inner<T> {
             // The engine belongs to another process. Its threads do not exist here, so they can be
             // neither joined nor detached; its locks may be held, and its lists may be
             // half-changed.
-            return mem::forget(self.core.clone());
+            return mem::forget((self.core.clone(), self.crew.clone()));
         }
         // ORDER: Relaxed - as in `wait`.
         let gave_up = self.gave_up.load(Ordering::Relaxed);
         let waiting = if gave_up { None } else { wait_for(self.core.party()) };
         // Before it waits for running tasks: one of them may wait for what is dropped here.
-        drop_each(self.core.stop());
+        drop_each(self.begin());
         if waiting.is_some() {
             self.wait(None);
         }

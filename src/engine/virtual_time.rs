@@ -179,7 +179,7 @@ impl<T: Send + 'static> Drivable for Core<T> {
             if owner.is_closed() {
                 return Err(TurnError::Stopped);
             }
-            shard.read_notices(&mut owner);
+            shard.read_notices(&mut owner, &self.shared);
             Ok(owner.next_opening())
         })
     }

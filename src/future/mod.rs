@@ -73,9 +73,14 @@
 //!
 //! A task *of the engine itself* that awaits one, by a `block_on`, keeps its thread from firing
 //! timers. A spare thread takes its place ([`takeover`](crate::Builder::takeover)), as long as
-//! there is one. If none is left, the wait ends as with an engine that is full, and the error is
-//! [`Circular`](crate::ScheduleReason::Circular), since all of them might wait for ever. Without
-//! takeovers, no task may await a timer of its own engine.
+//! there is one. So as many tasks may await timers of their own engine at a time as it has
+//! [spares](crate::Builder::spares). A further one is refused as by an engine that has stopped, but
+//! the error is [`Circular`](crate::ScheduleReason::Circular): all of them might wait for ever. The
+//! same happens while as many tasks are stuck otherwise. Without takeovers there are no spares, and
+//! each such poll is refused. (A poll counts, since the engine cannot see whether the thread sleeps
+//! after it: until the task has returned, or the tasks that were due with it. The engine does not
+//! know who serves the shards of one that its callers [drive](crate::Driver), and refuses nothing
+//! there.)
 //!
 //! # Cancel safety
 //!

@@ -209,6 +209,7 @@ impl Ringer {
 
 impl Runs for Ringer {
     const IS_EXEMPT: bool = true;
+    const IS_OWN: bool = true;
 
     fn run(self) {
         drop(self);

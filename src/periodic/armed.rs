@@ -21,7 +21,7 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-use crate::dispatch::{Panics, Process, Task};
+use crate::dispatch::{Panics, Process, Runs, Task};
 use crate::engine::{Engine, EngineRef, Handle};
 use crate::error::Refused;
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
@@ -113,6 +113,10 @@ pub(super) trait Repeating: Send + Sync {
     fn cancel(&self) -> bool {
         self.decide(End::Cancelled)
     }
+
+    /// Whether the calling thread must not wait until it is over by itself: see
+    /// [`EngineRef::must_not_wait`].
+    fn must_not_wait(&self) -> bool;
 
     /// The awaited event has come: serves it on this thread, or leaves it to the current holder.
     /// Returns `false` if the thing is over; what was brought then stays with the caller.
@@ -275,6 +279,10 @@ impl<B: Body> Repeating for Armed<B> {
         }
     }
 
+    fn must_not_wait(&self) -> bool {
+        self.engine.must_not_wait()
+    }
+
     fn come(self: Arc<Self>) -> bool {
         // An answer from inside an attempt counts like any other, so no hold is "own".
         match self.core.word.come(|| false) {
@@ -347,7 +355,15 @@ impl Due {
 
 impl From<Due> for Task {
     fn from(due: Due) -> Task {
-        Task::new(move || due.run())
+        Task::of(due)
+    }
+}
+
+impl Runs for Due {
+    const IS_OWN: bool = true;
+
+    fn run(self) {
+        Due::run(self);
     }
 }
 

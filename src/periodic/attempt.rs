@@ -9,7 +9,7 @@
 //!   (`protocol/hold.rs`), and then to the holder. If the retry is over, the cell stays with the
 //!   side that answers, which takes the answer out again.
 
-use crate::dispatch::Task;
+use crate::dispatch::{Runs, Task};
 use crate::engine::{EngineRef, Handle};
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
@@ -102,8 +102,7 @@ impl<T, E> Attempt<T, E> {
         };
         let expiry = Expiry { retry: retry.clone(), number };
         // On an error, the task is dropped with the error, and that fails the attempt.
-        let task = Task::new(move || drop(expiry));
-        let handle = engine.schedule_at_ns(until_ns, task).ok()?;
+        let handle = engine.schedule_at_ns(until_ns, Task::of(expiry)).ok()?;
         Some(Attempt { retry: Some(retry), number, limit: Some(handle) })
     }
 
@@ -186,6 +185,14 @@ impl<T, E> Drop for Attempt<T, E> {
 debug! { impl[T, E] Attempt[T, E] { number = |this| this.number } }
 
 // === impl Expiry ===
+
+impl<T: Send + 'static, E: Send + 'static> Runs for Expiry<T, E> {
+    const IS_OWN: bool = true;
+
+    fn run(self) {
+        drop(self);
+    }
+}
 
 impl<T, E> Drop for Expiry<T, E> {
     fn drop(&mut self) {

@@ -7,15 +7,16 @@
 
 use std::future::{Future, poll_fn};
 use std::mem;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::ScheduleReason;
 use crate::time::saturating_ns;
-use crate::wait::{Cancelled, WaitError};
+use crate::wait::{Cancelled, Ends, WaitError};
 
+use super::armed::Repeating;
 use super::{End, Outcome, Periodic, Retry, Retrying};
 
 // === impl Retry: futures ===
@@ -107,6 +108,7 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
                 if let Err(error) = sleep.wait().await {
                     let end = match error {
                         ScheduleReason::Stopped => End::Stopped,
+                        ScheduleReason::Circular => End::Circular,
                         _ => End::Full,
                     };
                     return Outcome::Ended { end, attempts };
@@ -114,6 +116,19 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
             }
         }
     }
+}
+
+/// Waits until a repeating thing is over.
+async fn ended(thing: &dyn Repeating) -> Result<End, WaitError> {
+    let core = thing.core();
+    let mut ended = Cancelled::new(core);
+    poll_fn(|cx| {
+        if core.ended().is_none() && thing.must_not_wait() {
+            return Poll::Ready(Err(WaitError::Circular));
+        }
+        Pin::new(&mut ended).poll(cx)
+    })
+    .await
 }
 
 /// Lets other tasks of the executor run.
@@ -138,7 +153,7 @@ impl Retrying {
     ///
     /// # Errors
     /// The wait would not end, since the calling task is part of the retry, for example: see
-    /// [`WaitError`].
+    /// [`WaitError`]. A task of the engine may wait when it may await a [sleep](crate::future).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -152,7 +167,7 @@ impl Retrying {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn ended(&self) -> Result<End, WaitError> {
-        Cancelled::new(self.armed.core()).await
+        ended(&*self.armed).await
     }
 }
 
@@ -164,7 +179,9 @@ impl Periodic {
     ///
     /// # Errors
     /// The wait would not end, since the calling task is part of the periodic, for example: see
-    /// [`WaitError`].
+    /// [`WaitError`]. A task of the engine may wait when it may await a [sleep](crate::future),
+    /// but never if the engine has payloads of your own: a stop would wait for that task, and then
+    /// return the payload for the next run.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -181,6 +198,6 @@ impl Periodic {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn ended(&self) -> Result<End, WaitError> {
-        Cancelled::new(self.armed.core()).await
+        ended(&*self.armed).await
     }
 }

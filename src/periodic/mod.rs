@@ -39,11 +39,11 @@
 //! - Each ends once: by itself, by being cancelled, with its engine, or because the engine is full
 //!   when the next timer is to be armed. [`End`] says which. What its closures captured is dropped
 //!   then, even if handles are kept.
-//! - None keeps its engine alive. When the engine stops, they end. (A retry whose [`Attempt`] is
-//!   under way has no timer, and hears of it when the attempt is answered, dropped or out of
-//!   [time](Retry::attempt_timeout).) Their tasks are among those that
-//!   [`Engine::stop`](crate::Engine::stop) returns, and each such task keeps its closures until it
-//!   is dropped.
+//! - None keeps its engine alive. When the engine stops, they end, on the thread that stops it.
+//!   (A retry whose [`Attempt`] is under way and has no [limit of time](Retry::attempt_timeout) has
+//!   no timer: it ends when the attempt is answered or dropped.) Of a periodic on an engine of
+//!   other payloads, [`Engine::stop`](crate::Engine::stop) returns the payload for the next run,
+//!   which keeps the closure until it is run or dropped.
 //! - They allocate when they are started, and not for the runs that follow.
 //! - Runs need not happen on the engine's own threads: the [handler](crate::Handler) may run the
 //!   tasks elsewhere.

@@ -184,8 +184,7 @@ where
     /// Attempts are made where the engine's tasks run, the first at once; they never overlap. An
     /// attempt that panics has failed, and the engine counts the panic. `done` runs where the
     /// engine's tasks run, with two exceptions: after a [`cancel`](Retrying::cancel), on the thread
-    /// that cancels; and if the engine is stopped, where the tasks that [`Engine::stop`] returns
-    /// are dropped.
+    /// that cancels; and if the engine is stopped, on the thread that stops it.
     ///
     /// One allocation, whatever the closures capture; attempts do not allocate. O(1).
     ///

@@ -27,7 +27,9 @@
 pub enum WaitError {
     /// The caller is the task that it would wait for: it runs, and ends after this call.
     InsideTask,
-    /// The task waits, directly or through others, for a task that the calling thread runs.
+    /// The task waits, directly or through others, for a task that the calling thread runs. Or the
+    /// wait is for [the end of something that repeats](crate::periodic::Periodic::ended), whose
+    /// timer might never fire: see [`ScheduleReason::Circular`](crate::ScheduleReason::Circular).
     Circular,
     /// The time limit has passed, and the task is still running.
     TimedOut,
@@ -40,7 +42,7 @@ pub enum WaitError {
 
 display! { WaitError {
     InsideTask => "a task cannot wait for its own end",
-    Circular => "the task waits for one that the caller runs",
+    Circular => "what is awaited waits for the task that the caller runs",
     TimedOut => "the task is still running",
     Forked => "the task runs in the parent process",
 } }

@@ -352,3 +352,41 @@ fn as_many_may_be_dead_as_live_and_no_more_while_the_reaper_blocks() {
     cancellers.end();
     assert_eq!(engine.stop().unwrap().len(), 0);
 }
+
+/// The threads alone sweep: no turn is run. `proofs/arithmetic` has the bound.
+#[test]
+fn the_dead_are_few_again_two_sweeps_after_the_living_fell() {
+    const SHARDS: u64 = 8;
+    const OF_EACH: u64 = 5_000;
+    let _alone = alone();
+    let engine = build(Engine::builder().shards(SHARDS as usize).manual_clock(&ManualClock::new()));
+    let on_each = |timers: u64| -> Vec<Handle> {
+        let on = |shard: u64| {
+            engine.bind_thread(shard as usize).unwrap();
+            let far = |n| engine.schedule(30 * HOUR + MS * (n as u32 * 11), || ()).unwrap();
+            (0..timers).map(far).collect::<Vec<_>>()
+        };
+        (0..SHARDS).flat_map(on).collect()
+    };
+    let bound = |living: u64| living.max(FEW) + 342 * (SHARDS + 1) + OF_THREAD + 2 * 24 * SHARDS;
+    let most = SHARDS * OF_EACH;
+    let mut living = on_each(OF_EACH);
+    let mut cancelled = 0;
+    while let Some(timer) = living.pop() {
+        assert!(timer.cancel());
+        cancelled += 1;
+        if cancelled % 256 == 0 {
+            let dead = engine.stats().dead;
+            assert!(dead <= bound(most), "{dead} dead after {cancelled} were cancelled");
+        }
+    }
+    // What was filed was at most thrice as much, and each seat let go pays for eight visits.
+    let mut let_go = 0;
+    while let_go < 2 * (3 * most + 1024 * (SHARDS + 1)) / 8 {
+        on_each(100).into_iter().for_each(|timer| assert!(timer.cancel()));
+        let_go += 800;
+    }
+    let dead = engine.stats().dead;
+    assert!(dead <= bound(0), "{dead} dead, of at most {}", bound(0));
+    assert_eq!(engine.stop().unwrap().len(), 0);
+}

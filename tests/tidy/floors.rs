@@ -33,7 +33,7 @@ const CORE_HOUSE: &House = &[
     ("protocol", 1, From::Below),
     ("time", 0, From::Only(&["sync", "os", "error"])),
     ("error", 0, From::Only(&[])),
-    ("os", 0, From::Only(&[])),
+    ("os", 0, From::Only(&["sync"])),
     ("sync", 0, From::Only(&[])),
     ("macros", 0, From::Only(&[])),
 ];

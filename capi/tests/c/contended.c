@@ -190,6 +190,94 @@ static void a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another(vo
     race(cancel_wait_if_it_can, restart, TICKLESS_WAITABLE, the_last_start_counts);
 }
 
+/* For all threads and callbacks: how often user data was passed, released and taken back. */
+static long passed, let_go, taken;
+static tickless_timer anyones;
+
+static void let_one_go(void *user_data) {
+    (void)user_data;
+    __atomic_add_fetch(&let_go, 1, __ATOMIC_RELAXED);
+}
+
+static void start_anyones(uint64_t delay_ns, uint64_t flags);
+
+/* A callback ends or starts the timer that fires, or what has come in its place. */
+static void anyones_run(void *user_data) {
+    const uint64_t delay_ns = (uint64_t)(size_t)user_data;
+    if (delay_ns % 4 == 0) {
+        (void)tickless_timer_cancel(&anyones);
+    } else if (delay_ns % 4 == 1) {
+        start_anyones(delay_ns / 2, 0);
+    }
+}
+
+static void start_anyones(uint64_t delay_ns, uint64_t flags) {
+    const tickless_when when = {delay_ns, 0, flags};
+    __atomic_add_fetch(&passed, 1, __ATOMIC_RELAXED);
+    CHECK(tickless_timer_restart_when(engine, &anyones, &when, anyones_run,
+                                      (void *)(size_t)delay_ns, let_one_go) <= 0);
+}
+
+static void *do_anything(void *first) {
+    uint64_t random = (uint64_t)(size_t)first, ns;
+    long n;
+    for (n = 0; n < rounds * 3; n++) {
+        void *user_data;
+        uint64_t delay_ns;
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        delay_ns = random >> 40 & 0xffff;
+        switch (random >> 60) {
+        case 0:
+        case 1:
+            tickless_timer_cancel(&anyones);
+            break;
+        case 2:
+            if (tickless_timer_take(&anyones, &user_data) == 1) {
+                __atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
+            }
+            break;
+        case 3:
+            tickless_timer_cancel_wait(&anyones, delay_ns % 2 == 0 ? TICKLESS_NEVER : 0);
+            break;
+        case 4:
+            tickless_timer_detach(&anyones);
+            break;
+        case 5:
+        case 6:
+            tickless_timer_reset(&anyones, delay_ns);
+            break;
+        case 7:
+            tickless_timer_state(&anyones);
+            break;
+        case 8:
+            tickless_timer_deadline_ns(&anyones, &ns);
+            break;
+        default:
+            start_anyones(delay_ns, random >> 60 < 12 ? 0 : TICKLESS_WAITABLE);
+        }
+    }
+    return NULL;
+}
+
+static void whatever_threads_do_to_one_timer_its_user_data_is_released_once(void) {
+    tickless_options options = {0};
+    pthread_t threads[4];
+    size_t i;
+    options.size = sizeof options;
+    options.tick_ns = 10000;
+    options.shards = 2;
+    OK(tickless_engine_new(&options, &engine));
+    for (i = 0; i < 4; i++) {
+        CHECK(pthread_create(&threads[i], NULL, do_anything, (void *)(i + 1)) == 0);
+    }
+    for (i = 0; i < 4; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    tickless_timer_detach(&anyones);
+    OK(tickless_engine_free(engine));
+    CHECK(passed > rounds && taken > 0 && passed == let_go + taken);
+}
+
 int main(int argc, char **argv) {
     rounds = argc > 1 ? atol(argv[1]) : rounds;
     RUN(of_two_threads_that_cancel_a_timer_one_does);
@@ -197,5 +285,6 @@ int main(int argc, char **argv) {
     RUN(a_timer_that_one_thread_looks_at_is_cancelled_by_another);
     RUN(two_threads_move_a_timer);
     RUN(a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another);
+    RUN(whatever_threads_do_to_one_timer_its_user_data_is_released_once);
     return 0;
 }

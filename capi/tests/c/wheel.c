@@ -151,6 +151,29 @@ static void a_callback_adds_its_timer_again(void) {
     CHECK(tickless_wheel_advance(&wheel, 1010, ALL, again, NULL) == 1);
 }
 
+/* A loop inside a callback, as of a dialogue or a wait: time goes on there. */
+static void turn_inside(struct tickless_wheel_timer *timer, void *context) {
+    struct object *object = owner(timer);
+    count(timer, context);
+    CHECK(tickless_wheel_advance(object->wheel, 130, ALL, count, NULL) == 1);
+    CHECK(tickless_wheel_now(object->wheel) == 130);
+    tickless_wheel_add(object->wheel, &object->other->timer, 130 + 250);
+}
+
+static void a_loop_in_a_callback_moves_time_which_does_not_go_back(void) {
+    struct object outer = object_of(&wheel), inner = outer, later = outer;
+    outer.other = &later;
+    tickless_wheel_init(&wheel, 100);
+    tickless_wheel_add(&wheel, &outer.timer, 110);
+    tickless_wheel_add(&wheel, &inner.timer, 125);
+    CHECK(tickless_wheel_advance(&wheel, 110, ALL, turn_inside, NULL) == 1);
+    CHECK(outer.fired == 1 && inner.fired == 1);
+    CHECK(tickless_wheel_now(&wheel) == 130);
+    /* `count` checks that it is not early. */
+    CHECK(tickless_wheel_advance(&wheel, 379, ALL, count, NULL) == 0);
+    CHECK(tickless_wheel_advance(&wheel, 380, ALL, count, NULL) == 1 && later.fired == 1);
+}
+
 static void end_other(struct tickless_wheel_timer *timer, void *context) {
     struct object *object = owner(timer), *other = object->other;
     count(timer, context);
@@ -321,6 +344,7 @@ int main(void) {
     RUN(what_is_due_already_fires_at_the_next_advance_also_to_the_same_time);
     RUN(a_timer_for_never_stays);
     RUN(a_callback_adds_its_timer_again);
+    RUN(a_loop_in_a_callback_moves_time_which_does_not_go_back);
     RUN(a_callback_frees_its_timer_and_another_that_is_due_with_it);
     RUN(an_advance_with_a_limit_goes_on_where_it_was);
     RUN(timers_leave_one_by_one_in_the_order_of_their_deadlines);

@@ -5,7 +5,9 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -220,6 +222,55 @@ static void a_scope_ends_when_its_callback_has_returned() {
     CHECK(engine.stop_for(60s));
 }
 
+/// A connection with two timers: one closes it, the other counts.
+struct connection {
+    std::string log;
+    tickless::scoped_timer idle, beat;
+};
+
+static void connections_are_destroyed_by_their_timers_and_by_other_threads() {
+    tickless::options options;
+    options.tick_ns = 20000;
+    tickless::engine engine(options);
+    std::mutex mutex;
+    std::map<int, std::unique_ptr<connection>> open;
+    std::atomic<int> closed{0};
+    auto close = [&](int number) {
+        std::unique_ptr<connection> here;
+        {
+            std::lock_guard<std::mutex> lock(mutex);
+            auto found = open.find(number);
+            if (found == open.end()) {
+                return;
+            }
+            here = std::move(found->second);
+            open.erase(found);
+        }
+        here.reset();
+        closed++;
+    };
+    for (int number = 0; number < 2000; number++) {
+        auto made = std::make_unique<connection>();
+        {
+            // The timers may fire at once.
+            std::lock_guard<std::mutex> lock(mutex);
+            auto *here = open.emplace(number, std::move(made)).first->second.get();
+            engine.schedule_into(here->idle, std::chrono::microseconds(number % 200),
+                                 [&close, number] { close(number); });
+            engine.schedule_every_into(here->beat, std::chrono::microseconds(20 + number % 7),
+                                       [here] { here->log += "."; });
+        }
+        if (number % 2 == 0) {
+            close(number);
+        }
+    }
+    while (closed < 2000) {
+        std::this_thread::yield();
+    }
+    engine.stop();
+    CHECK(engine.stats().unended == 0 && open.empty());
+}
+
 static void threads_share_an_engine() {
     tickless::engine engine;
     std::atomic<long> fired{0};
@@ -243,7 +294,36 @@ static void threads_share_an_engine() {
     CHECK(stats.scheduled == 2000 && kept == fired + cancelled);
 }
 
+static void a_callback_that_does_not_run_comes_back() {
+    auto engine = manual();
+    auto kept = std::make_shared<int>(7);
+    struct send {
+        std::unique_ptr<std::string> message;
+        void operator()() { *message += " sent"; }
+    };
+    auto timer = engine.schedule_owning(5s, send{std::make_unique<std::string>("hello")});
+    auto moved = std::move(timer);
+    CHECK(!timer.take() && moved.is_pending() && moved.reset(7s));
+    auto back = moved.take();
+    CHECK(back && *back->message == "hello" && !moved.take());
+    (*back)();
+    CHECK(*back->message == "hello sent");
+    // Small ones, which lie in the timer.
+    int n = 0;
+    auto small = engine.schedule_owning(5s, [&n] { n++; });
+    (*small.take())();
+    CHECK(n == 1);
+    auto late = engine.schedule_owning(1ms, [&n, kept] { n += *kept; });
+    engine.advance(1ms);
+    CHECK(!late.take() && n == 8 && kept.use_count() == 1);
+    auto stopped = engine.schedule_owning(1ms, [kept] {});
+    engine.stop();
+    CHECK(!stopped.take() && kept.use_count() == 1);
+    CHECK(engine.stats().unended == 0);
+}
+
 int main() {
+    RUN(a_callback_that_does_not_run_comes_back);
     RUN(callbacks_of_all_kinds_run_once);
     RUN(a_callback_is_destroyed_once_by_each_way_to_end_its_timer);
     RUN(a_timer_that_goes_out_of_scope_fires_and_a_scoped_one_does_not);
@@ -253,5 +333,6 @@ int main() {
     RUN(a_loop_waits_for_one_descriptor_without_a_timeout);
     RUN(a_timer_that_repeats_keeps_its_state_and_ends_with_its_scope);
     RUN(a_scope_ends_when_its_callback_has_returned);
+    RUN(connections_are_destroyed_by_their_timers_and_by_other_threads);
     RUN(threads_share_an_engine);
 }

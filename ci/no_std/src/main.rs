@@ -3,10 +3,13 @@
 //! It has a panic handler of its own, of which there can be only one: it does not compile if the
 //! wheel, or a crate that the wheel depends on, brings the standard library with it.
 //!
-//! *Tested by*: `ci/no_std.sh` runs it, and sees it fail with a wheel that does bring it.
+//! *Tested by*: `ci/no_std.sh` runs it, and sees it fail with the feature that does bring it.
 
 #![no_std]
 #![no_main]
+
+#[cfg(feature = "std")]
+extern crate std;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::{c_int, c_void};

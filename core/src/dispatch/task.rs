@@ -42,6 +42,9 @@ pub trait Runs: Send + 'static {
     /// Whether the limit on pending timers does not count it.
     const IS_EXEMPT: bool = false;
 
+    /// Whether it is the engine's own: a stop ends it, and does not return it.
+    const IS_OWN: bool = false;
+
     /// Runs it.
     fn run(self);
 }
@@ -54,6 +57,7 @@ struct VTable {
     drop: Option<unsafe fn(*mut ())>,
     /// If it [is exempt](Runs::IS_EXEMPT): the same without that.
     ordinary: Option<&'static VTable>,
+    is_own: bool,
 }
 
 // SAFETY: `Task::new` accepts only closures that are `Send`.
@@ -94,6 +98,12 @@ impl Task {
     #[inline]
     pub fn is_exempt(&self) -> bool {
         self.vtable.ordinary.is_some()
+    }
+
+    /// Whether it is the engine's own: see [`Runs::IS_OWN`].
+    #[doc(hidden)]
+    pub fn is_own(&self) -> bool {
+        self.vtable.is_own
     }
 
     /// Takes the value out.
@@ -190,6 +200,7 @@ impl VTable {
             run: |data| unsafe { data.cast::<F>().read()() },
             drop: VTable::drop_of::<F>(),
             ordinary: None,
+            is_own: false,
         }
     }
 
@@ -204,6 +215,7 @@ impl VTable {
             run: |data| unsafe { data.cast::<R>().read().run() },
             drop: VTable::drop_of::<R>(),
             ordinary: None,
+            is_own: R::IS_OWN,
         }
     }
 

@@ -36,15 +36,17 @@ impl Answering {
 
     /// Thread `number` answers from now on.
     pub(super) fn move_to(&self, number: usize) {
-        // ORDER(DOORBELL): Release - ordered by the fence of what is published next; and pairs with
-        // the Acquire in `unpark`: the thread has filled its place.
-        self.number.store(number, Ordering::Release);
+        // ORDER(DOORBELL): Relaxed - the thread has filled its place before this, and fences after
+        // it, with what it publishes.
+        self.number.store(number, Ordering::Relaxed);
     }
 
-    /// Ends the present sleep of the thread that answers, or its next one.
+    /// Ends the present sleep of the thread that answers, or its next one. The caller has fenced
+    /// after what it wakes the thread for.
     pub(super) fn unpark(&self) {
-        // ORDER(DOORBELL): Acquire - see the header; and as in `move_to`.
-        if let Some(thread) = self.threads[self.number.load(Ordering::Acquire)].get() {
+        // ORDER(DOORBELL): Relaxed - see the header. (Who finds an empty place has fenced before
+        // the thread: that one sees the work.)
+        if let Some(thread) = self.threads[self.number.load(Ordering::Relaxed)].get() {
             thread.unpark();
         }
     }

@@ -11,6 +11,9 @@
 //! the way; then by the [`Reader`] that goes last, or by a reaper while nothing is due
 //! ([`collect`]).
 //!
+//! A child process has a collector of its own. It inherits memory that its parent's collector was
+//! about to free, and never frees that.
+//!
 //! *Owner*: any thread.
 //!
 //! *Invariant*: freeing a waiting batch runs no user code.
@@ -40,15 +43,27 @@
 //! link that led to an entry that is unlinked from the middle of a list is overwritten before that
 //! entry's retirement, as a head is.
 //!
-//! The fence adds no cost per entry, and none to producers.
+//! For an entry P that a sweep cut out of a list, and for one that was a notice, the fence is that
+//! of the free list to which it went (`memory/free_list.rs`): no other thread gets it before the
+//! magazine that has it leaves, and the thread that cuts or reads it pushes none of its own. A
+//! reader that stands on P has read the link that the cut overwrites, or a head that the owner's
+//! take of the notices overwrites, before that: so its pin's fence precedes that of the free list,
+//! as above. (No model has this: it takes a third thread. `loom-tests/tests/freed.rs` has the
+//! argument for what is taken.)
+//!
+//! The fences add no cost per entry. A producer has one for each magazine that it gives away.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/memory/foreign.rs`,
-//! `tests/memory/readers.rs`.
+//! `tests/memory/readers.rs`, `tests/alone/fork/main.rs`.
 
-use std::cell::Cell;
+use std::cell::{Cell, Ref, RefCell};
+use std::mem;
 
 use crossbeam_epoch::{Atomic, Collector, Guard, LocalHandle, Owned};
 
+use crate::os::Process;
+#[cfg(not(crossbeam_loom))]
+use crate::os::Told;
 #[cfg(not(crossbeam_loom))]
 use crate::sync::Global;
 use crate::sync::{Counter, IS_CHECKED, Ordering};
@@ -73,10 +88,17 @@ const ATTEMPTS: usize = if IS_CHECKED { 1 } else { 4 };
 /// Batches that wait for readers to leave.
 static WAITING: Counter = Counter::new(0);
 
+/// A child process counts anew: its own collector has no batch yet.
+#[cfg(not(crossbeam_loom))]
+static TOLD: Told = Told::new(count_anew);
+
 thread_local! {
     /// The thread's handle of the collector.
-    static HANDLE: LocalHandle = collector().register();
+    static HANDLE: Handle = Handle::new();
 }
+
+/// A thread's handle of the collector of a process.
+struct Handle(RefCell<(Process, LocalHandle)>);
 
 std::thread_local! {
     /// How many batches the thread has freed so far.
@@ -173,14 +195,25 @@ fn pin() -> Guard {
 
 /// Calls `f` with the thread's handle. A thread that is ending no longer has one: it takes another.
 fn with_handle<R>(mut f: impl FnMut(&LocalHandle) -> R) -> R {
-    HANDLE.try_with(&mut f).unwrap_or_else(|_| f(&collector().register()))
+    HANDLE.try_with(|handle| f(&handle.current())).unwrap_or_else(|_| f(&collector().register()))
+}
+
+/// The collector of the process. A child has one of its own: in its parent's, threads that do not
+/// exist there may be pinned for ever.
+#[cfg(not(crossbeam_loom))]
+fn collector() -> &'static Collector {
+    static COLLECTOR: Global<(Process, Collector)> = Global::empty();
+    let make = || {
+        TOLD.begin();
+        (Process::current(), Collector::new())
+    };
+    &COLLECTOR.get_or_make(|(process, _)| process.is_current(), make).1
 }
 
 #[cfg(not(crossbeam_loom))]
-fn collector() -> &'static Collector {
-    static COLLECTOR: Global<Collector> = Global::empty();
-    // A child goes on with its parent's, which has no lock.
-    COLLECTOR.get_or_make(|_| true, Collector::new)
+extern "C" fn count_anew() {
+    // ORDER: Relaxed - as in `waiting`; a child has one thread yet.
+    WAITING.store(0, Ordering::Relaxed);
 }
 
 /// One for each iteration of a model.
@@ -190,6 +223,33 @@ fn collector() -> &'static Collector {
         static ref COLLECTOR: Collector = Collector::new();
     }
     &COLLECTOR
+}
+
+// === impl Handle ===
+
+impl Handle {
+    fn new() -> Handle {
+        Handle(RefCell::new(Handle::of_process()))
+    }
+
+    fn of_process() -> (Process, LocalHandle) {
+        (Process::current(), collector().register())
+    }
+
+    /// The thread's handle in this process.
+    #[inline]
+    fn current(&self) -> Ref<'_, LocalHandle> {
+        if !self.0.borrow().0.is_current() {
+            self.renew();
+        }
+        Ref::map(self.0.borrow(), |(_, local)| local)
+    }
+
+    /// After a fork, in the child. What waits in the parent's collector stays there.
+    #[cold]
+    fn renew(&self) {
+        mem::forget(self.0.replace(Handle::of_process()));
+    }
 }
 
 // === impl Reader ===

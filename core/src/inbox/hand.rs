@@ -96,16 +96,17 @@ impl<N: Linked> Hand<N> {
     #[inline]
     pub fn begin(&self, of: u64) {
         debug_assert!(self.chains().next().is_none(), "what is left in a hand would be lost");
-        // ORDER(BUCKET-READ): Relaxed - published by the next store.
-        self.of.store(of, Ordering::Relaxed);
+        // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that knows the
+        // new place knows that what was here before has left.
+        self.of.store(of, Ordering::Release);
         self.step();
     }
 
     #[inline]
     fn step(&self) {
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `read` and in `note`: a reader of a cursor that is stored from now on reads
-        // this too.
+        // Acquire in `note`, `filled` and `is_given`; and a reader of a cursor that is stored from
+        // now on reads this too.
         let begun = self.begun.load(Ordering::Relaxed) + 1;
         self.begun.store(begun, Ordering::Release);
     }
@@ -331,11 +332,12 @@ impl<N: Linked> Hand<N> {
             // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor. A chain whose
             // cursor is null has ended, or has moved to a place that is visited later.
             while *steps > 0 && !cursor.load(Ordering::Acquire).is_null() {
-                // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; Relaxed: `of`
-                // is published by it.
-                let begun = self.begun.load(Ordering::Acquire);
-                let of = self.of.load(Ordering::Relaxed);
-                // ORDER(BUCKET-READ): Acquire - as above; read after `begun`, so not older.
+                // ORDER(BUCKET-READ): Relaxed - who relies on a node here has acquired all that
+                // was done to the hand before the node came; Acquire - pairs with the Release in
+                // `begin`.
+                let begun = self.begun.load(Ordering::Relaxed);
+                let of = self.of.load(Ordering::Acquire);
+                // ORDER(BUCKET-READ): Acquire - as above.
                 let mut next = cursor.load(Ordering::Acquire);
                 path.clear();
                 while let Some(node) = NonNull::new(next).filter(|_| *steps > 0) {

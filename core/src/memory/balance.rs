@@ -34,8 +34,13 @@
 //! meanwhile only the owner frees dead entries of that shard, as it opens their buckets.
 //!
 //! That is while about as many timers live as before. When they become fewer faster than sweeps
-//! end, `M` is what it was when most of them lived: millions that are cancelled at once are dead
-//! until one sweep has gone through them.
+//! end, `M` is the largest that it was when the sweep under way began, or the one before that, and
+//! at most `M + 342 (S + 1)` are dead, whatever lives now. (The seats that were let go in a sweep
+//! are dead when the next one begins, though they are more than half of what `M` is then.) Millions
+//! that are cancelled at once are dead until the owner has swept once, or until the threads have
+//! let go of so many more seats that two sweeps were paid for by eight visits each: about three
+//! quarters of `M`. These sums take the sweeps of all shards for one. Threads help in the shard
+//! with the most dead, so they may sweep one twice before another one has its turn.
 //!
 //! *Tested by*: the unit tests below, `core/src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.

@@ -82,7 +82,9 @@ impl<I> Depot<I> {
     /// Leaves the contents of `magazine` to other threads and makes it an empty one. Returns
     /// `false` if the depot is full or closed; the magazine is then unchanged.
     pub fn leave(&self, magazine: &mut Magazine<I>) -> bool {
-        if self.is_closed() {
+        // Before it takes an empty one, which may have to be made: with each that was made for
+        // nothing there would be one more than the depot has room for, once all are empty.
+        if self.is_closed() || self.full.is_full() {
             return false;
         }
         let full = mem::replace(magazine, self.magazine());

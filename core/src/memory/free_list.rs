@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::sync::events::{Event, reached};
-use crate::sync::{IS_CHECKED, prefetch_to_write};
+use crate::sync::{IS_CHECKED, Ordering, fence, prefetch_to_write};
 
 use super::depot::Magazine;
 use super::shared::{Memory, Shared};
@@ -118,7 +118,14 @@ impl<T> FreeList<T> {
 
 /// Leaves a magazine in the depot, or releases its entries. The magazine is empty afterwards.
 fn give_away<T>(shared: &Shared<T>, home: u32, magazine: &mut Magazine<Memory<T>>) {
-    if !magazine.is_empty() && !shared.memory.leave(home, magazine) {
+    if magazine.is_empty() {
+        return;
+    }
+    // ORDER(BUCKET-READ): SeqCst - after a sweep has cut these entries out of lists, or the owner
+    // has read them as notices; before anybody can have one for another push. As the fence of
+    // `Hand::take`, which those that the owner took out of buckets have had.
+    fence(Ordering::SeqCst);
+    if !shared.memory.leave(home, magazine) {
         reached(Event::MemoryReleased);
         shared.release(magazine);
     }

@@ -123,6 +123,12 @@ impl<T> Shared<T> {
         self
     }
 
+    /// Sets how many entries a block has, for models, in which it has one otherwise.
+    pub fn with_blocks_of(mut self, entries: usize) -> Shared<T> {
+        self.blocks = Blocks::of(self.engine, entries);
+        self
+    }
+
     /// Exempts timers from the limit: those for whose payloads `is_exempt` returns `true`. Before
     /// the first use.
     pub fn with_exempt(mut self, is_exempt: fn(&T) -> bool) -> Shared<T> {

@@ -46,6 +46,11 @@ impl<V> Slots<V> {
         (self.state.held.load(Ordering::Relaxed) as i64).max(0) as usize
     }
 
+    /// Whether each place has a box, as far as they are counted.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.places.len()
+    }
+
     /// Leaves `value`, or returns it if no place nearby is free.
     pub(super) fn put(&self, value: Box<V>) -> Result<(), Box<V>> {
         let value = Box::into_raw(value);

@@ -23,6 +23,7 @@ mod alarm;
 mod elsewhere;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod linux;
+mod process;
 #[cfg(unix)]
 mod sockets;
 
@@ -32,6 +33,7 @@ pub use alarm::Alarm;
 pub use elsewhere::*;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use linux::*;
+pub use process::{Process, Told};
 #[cfg(unix)]
 pub use sockets::{Interest, wait_for_sockets};
 

@@ -19,7 +19,7 @@ use crate::entry::{Entry, Reset, read};
 use crate::error::ScheduleError;
 use crate::inbox::Closed;
 use crate::memory::{Cache, Count, Seat, Shared};
-use crate::shard::{LOOK_OUT, Shard};
+use crate::shard::{Bucket, LOOK_OUT, Shard};
 use crate::sync::IS_CHECKED;
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
@@ -317,10 +317,36 @@ impl<T> Producer<T> {
             deferred = self.chores.call_hook(shard.index(), None);
         }
         // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
-        if unsafe { shard.file(entry, place, self.lane) }? {
-            deferred = self.chores.call_hook(shard.index(), Some(place));
+        if let Some(bucket) = unsafe { shard.file(entry, place, self.lane) }? {
+            // SAFETY: the entry was filed there; the rest is passed on to the caller.
+            deferred = deferred.or(unsafe { self.announce(shared, shard, bucket, place) });
         }
         Ok(deferred)
+    }
+
+    /// Tells the reaper of an entry that was filed in `bucket`; returns whether work was deferred.
+    ///
+    /// # Safety
+    /// As `push`.
+    #[cold]
+    unsafe fn announce(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        bucket: &Bucket<T>,
+        place: Place,
+    ) -> Deferred {
+        let notice = self.cache.free_list.get(shared);
+        // SAFETY: it is free memory, given up here; the rest is passed on to the caller.
+        match unsafe { shard.announce(bucket, notice, place) } {
+            Ok(false) => Deferred::NOTHING,
+            Ok(true) => self.chores.call_hook(shard.index(), Some(place)),
+            Err(Closed) => {
+                // SAFETY: it was refused, so it is still this thread's, and has no payload.
+                unsafe { self.cache.free_list.put(shared, notice) };
+                Deferred::NOTHING
+            }
+        }
     }
 
     /// Publishes the counts, and every `LOOK_OUT` timers checks whether the reaper knows of a

@@ -45,6 +45,9 @@ pub enum End {
     Full,
     /// The closure that says when the next run is due panicked.
     Panicked,
+    /// Only for a retry that is a future: its task was not permitted to await the next pause
+    /// ([`ScheduleReason::Circular`](crate::error::ScheduleReason::Circular)).
+    Circular,
 }
 
 /// How an operation ended.
@@ -83,7 +86,7 @@ pub enum Decision {
 
 impl EndCode for End {
     const ALL: &'static [End] =
-        &[End::Finished, End::Cancelled, End::Stopped, End::Full, End::Panicked];
+        &[End::Finished, End::Cancelled, End::Stopped, End::Full, End::Panicked, End::Circular];
 
     fn code(self) -> u64 {
         self as u64

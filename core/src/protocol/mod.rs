@@ -10,6 +10,7 @@
 //! - [`revocable`]: between the thread that begins a task and the one that cancels it (REVOKE).
 //! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
 //! - [`closable`]: between threads that use a value and the one that takes it away (CLOSABLE).
+//! - [`stops`]: between the thread that stops an engine and those that keep a part of it (STOP).
 //! - [`asymmetric`]: fences for a side that is frequent and a side that is rare (TAKEOVER).
 
 pub mod asymmetric;
@@ -20,6 +21,7 @@ pub mod hold;
 pub mod latch;
 pub mod pulse;
 pub mod revocable;
+pub mod stops;
 pub mod twin;
 
 pub use ends::{Decision, End};

@@ -28,7 +28,7 @@ impl<T> TurnContext<'_, T> {
         if has_left || self.shard.sweep_some(&mut owner, self.shared, 0) {
             return None;
         }
-        self.shard.read_notices(&mut owner);
+        self.shard.read_notices(&mut owner, self.shared);
         if self.shard.is_due(&owner, self.shard.clock()) {
             return None;
         }

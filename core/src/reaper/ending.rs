@@ -26,7 +26,7 @@ use std::mem;
 use std::time::Instant;
 
 use crate::dispatch::{InHand, Payloads, Progress, contained, drop_each};
-use crate::memory::Shared;
+use crate::memory::{Count, Shared};
 use crate::shard::Shard;
 use crate::sync::{
     AtomicBool, CachePadded, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until,
@@ -34,13 +34,13 @@ use crate::sync::{
 use crate::time::Clock;
 
 use super::Found;
-use super::role::Role;
+use super::role::RoleWord;
 
 /// The state that decides how an engine with payloads `T` and a handler `H` ends.
 pub struct Ending<T, H> {
     stopping: AtomicBool,
     /// On lines of their own: each turn takes a role and gives it back.
-    roles: Box<[CachePadded<Role<T>>]>,
+    roles: Box<[CachePadded<RoleWord<T>>]>,
     /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
     end: Mutex<End<T>>,
@@ -61,9 +61,9 @@ struct End<T> {
 
 /// A held role. Dropping it frees the role for the next thread. If the engine is stopping, dropping
 /// it ends the role. If another thread has taken the role over, dropping it does neither.
-pub struct Turns<'a, T, H> {
+pub struct Role<'a, T, H> {
     ending: &'a Ending<T, H>,
-    role: &'a Role<T>,
+    word: &'a RoleWord<T>,
     /// `None` while it is dropped.
     in_hand: Option<InHand<T>>,
 }
@@ -81,7 +81,7 @@ impl<T, H> Ending<T, H> {
         let end = End { roles: shards, left: Vec::new(), is_abandoned: false, is_over: false };
         Ending {
             stopping: AtomicBool::new(false),
-            roles: (0..shards).map(|_| CachePadded::new(Role::new())).collect(),
+            roles: (0..shards).map(|_| CachePadded::new(RoleWord::new())).collect(),
             handler: UnsafeCell::new(Some(handler)),
             end: Mutex::new(end),
             over: Condvar::new(),
@@ -109,21 +109,21 @@ impl<T, H> Ending<T, H> {
 
     /// Takes the role of `shard`; waits while another thread holds it. Returns `None` if the engine
     /// is stopping.
-    pub fn take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
-        let role = &self.roles[shard];
+    pub fn take(&self, shard: usize) -> Option<Role<'_, T, H>> {
+        let word = &self.roles[shard];
         if self.is_stopping() {
             return None;
         }
-        Some(Turns { ending: self, role, in_hand: Some(role.take()?) })
+        Some(Role { ending: self, word, in_hand: Some(word.take()?) })
     }
 
     /// As [`Ending::take`], but does not wait: `None` as well if another thread holds the role.
-    pub fn try_take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
-        let role = &self.roles[shard];
+    pub fn try_take(&self, shard: usize) -> Option<Role<'_, T, H>> {
+        let word = &self.roles[shard];
         if self.is_stopping() {
             return None;
         }
-        Some(Turns { ending: self, role, in_hand: Some(role.try_take()?) })
+        Some(Role { ending: self, word, in_hand: Some(word.try_take()?) })
     }
 
     /// How far the hand-over under way in `shard` has come. `None`: none is under way.
@@ -157,21 +157,32 @@ impl<T, H> Ending<T, H> {
         shard: usize,
         seen: Progress,
         lost: impl FnOnce(),
-    ) -> Option<Turns<'_, T, H>> {
-        let role = &self.roles[shard];
+    ) -> Option<Role<'_, T, H>> {
+        let word = &self.roles[shard];
         if self.is_stopping() {
             return None;
         }
+        self.take_from(word, seen, lost)
+    }
+
+    /// Takes the role from its holder: see [`Ending::take_over`].
+    fn take_from<'a>(
+        &'a self,
+        word: &'a RoleWord<T>,
+        seen: Progress,
+        lost: impl FnOnce(),
+    ) -> Option<Role<'a, T, H>> {
         // Under the lock, so that the old holder does not count itself out before it is counted.
         let mut end = self.lock();
-        let in_hand = role.take_over(seen, lost)?;
+        let in_hand = word.take_over(seen, lost)?;
         end.roles += 1;
         drop(end);
-        Some(Turns { ending: self, role, in_hand: Some(in_hand) })
+        Some(Role { ending: self, word, in_hand: Some(in_hand) })
     }
 
     /// Stops: from this call on, no payload is taken out of a batch, nothing enters a shard, and no
-    /// role is given out. Returns the pending payloads, except those in the hands of a role.
+    /// role is given out. Returns the pending payloads, except those in the hands of a role that is
+    /// just given back: [`Ending::claim`].
     ///
     /// The holders of roles end them soon; [`Ending::wait`] waits for that.
     pub fn stop(&self, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
@@ -186,17 +197,36 @@ impl<T, H> Ending<T, H> {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             pending.append(&mut shard.close(&mut owner, shared));
         }
-        for role in &self.roles {
-            if let Some(in_hand) = role.end() {
+        for word in &self.roles {
+            if let Some(in_hand) = word.end() {
                 self.role_ended(in_hand);
             }
         }
+        for (shard, word) in shards.iter().zip(&self.roles) {
+            self.take_rest(shard, word, shared);
+        }
+        pending.append(&mut self.claim());
         if is_first {
             // Only now: a thread that this wakes finds the shard closed, and its role ended or
             // ending.
             shards.iter().for_each(|shard| shard.doorbell().ring());
         }
         pending
+    }
+
+    /// Takes what a running task has behind it in its batch, as a takeover does: the task may wait
+    /// for the end of that. Since the flag was raised, a holder claims one more payload at most.
+    fn take_rest(&self, shard: &Shard<T>, word: &RoleWord<T>, shared: &Shared<T>) {
+        let mut attempts = (0..3).map_while(|_| word.progress());
+        let taken = attempts.find_map(|seen| self.take_from(word, seen, || ()));
+        let Some(mut role) = taken else { return };
+        let left = role.parts().1.payloads().len() as u64;
+        let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+        // The thread before keeps its counters.
+        owner.change_counters(shared);
+        owner.count(Count::Returned, left);
+        drop(owner);
+        drop(role);
     }
 
     /// Waits until every role has ended and the handler was dropped. Returns `false` if that has
@@ -260,9 +290,9 @@ impl<T, H> Ending<T, H> {
 
 debug! { impl[T, H] Ending[T, H] { is_stopping = |this| this.is_stopping() } }
 
-// === impl Turns ===
+// === impl Role ===
 
-impl<T, H> Turns<'_, T, H> {
+impl<T, H> Role<'_, T, H> {
     /// The handler, and the payloads to hand over.
     #[inline]
     pub fn parts(&mut self) -> (&H, &mut InHand<T>) {
@@ -274,7 +304,7 @@ impl<T, H> Turns<'_, T, H> {
     }
 }
 
-impl<T, H> Drop for Turns<'_, T, H> {
+impl<T, H> Drop for Role<'_, T, H> {
     #[inline]
     fn drop(&mut self) {
         let Some(in_hand) = self.in_hand.take() else { return };
@@ -282,10 +312,10 @@ impl<T, H> Drop for Turns<'_, T, H> {
             return self.ending.role_ended(Payloads::new());
         }
         // SAFETY: `self` holds the role, and ends here.
-        if let Some(in_hand) = unsafe { self.role.give_back(in_hand) } {
+        if let Some(in_hand) = unsafe { self.word.give_back(in_hand) } {
             self.ending.role_ended(in_hand);
         }
     }
 }
 
-debug! { impl[T, H] Turns['_, T, H] {} }
+debug! { impl[T, H] Role['_, T, H] {} }

@@ -23,6 +23,8 @@
 //! *Tested by*: `loom-tests/tests/lead.rs`, `tests/races/engine/groups.rs`,
 //! `tests/realtime/groups.rs`.
 
+use std::ops::Range;
+
 use crate::doorbell::Doorbell;
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU64, Counter, Hint, Ordering};
@@ -46,41 +48,45 @@ const STUCK_NS: u64 = 5_000_000;
 /// Shards that share a doorbell.
 #[derive(Debug)]
 pub struct Group {
+    number: usize,
+    /// The numbers of its shards in the engine. Here each has an *index*, from zero on.
+    shards: Range<usize>,
     doorbell: Arc<Doorbell>,
     lead: Lead,
     /// When each shard needs its next turn, or [`SERVED`].
     next: Box<[AtomicU64]>,
-    turns: Box<[Turns]>,
+    /// How long the turns of each shard took lately, in nanoseconds.
+    takes_ns: Box<[Counter]>,
+    /// The thread that serves each shard, or that served it last.
+    servers: Box<[Hint]>,
     /// How many threads have lost a shard of the group, and have not come back.
     stuck: Hint,
     /// Those of the engine.
     stuck_threads: Arc<StuckThreads>,
 }
 
-/// What is known of the turns of one shard.
-#[derive(Debug)]
-struct Turns {
-    /// How long they took lately, in nanoseconds.
-    takes_ns: Counter,
-    /// The thread that runs them, or that ran the last.
-    server: Hint,
-}
-
 // === impl Group ===
 
 impl Group {
-    /// A group of so many shards, which all have this doorbell. None needs a turn before it asks
-    /// for one. `stuck` has the threads of the engine.
-    pub fn new(doorbell: Arc<Doorbell>, shards: usize, stuck: Arc<StuckThreads>) -> Group {
-        let turns = |_| Turns { takes_ns: Counter::new(0), server: Hint::new(0) };
-        Group {
-            doorbell,
-            lead: Lead::new(),
-            next: (0..shards).map(|_| AtomicU64::new(Tick::NEVER.get())).collect(),
-            turns: (0..shards).map(turns).collect(),
-            stuck: Hint::new(0),
-            stuck_threads: stuck,
-        }
+    /// Group `number` of the engine, with these of its shards, which all have this doorbell. None
+    /// needs a turn before it asks for one. `stuck` has the threads of the engine.
+    pub fn new(
+        number: usize,
+        shards: Range<usize>,
+        doorbell: Arc<Doorbell>,
+        stuck: Arc<StuckThreads>,
+    ) -> Group {
+        let next = shards.clone().map(|_| AtomicU64::new(Tick::NEVER.get())).collect();
+        let takes_ns = shards.clone().map(|_| Counter::new(0)).collect();
+        let servers = shards.clone().map(|_| Hint::new(0)).collect();
+        let (lead, stuck_threads) = (Lead::new(), stuck);
+        let stuck = Hint::new(0);
+        Group { number, shards, doorbell, lead, next, takes_ns, servers, stuck, stuck_threads }
+    }
+
+    /// Its number among the groups of the engine.
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// The doorbell.
@@ -93,13 +99,19 @@ impl Group {
         &self.lead
     }
 
-    /// The number of its shards.
-    pub fn shards(&self) -> usize {
-        self.next.len()
+    /// The numbers of its shards in the engine.
+    pub fn shards(&self) -> Range<usize> {
+        self.shards.clone()
+    }
+
+    /// The number in the engine of shard `index`.
+    #[inline]
+    pub(super) fn shard(&self, index: usize) -> usize {
+        self.shards.start + index
     }
 
     /// Thread `number`, which has just taken the lead, answers the doorbell from now on.
-    pub fn begin_lead(&self, number: usize) {
+    pub(super) fn begin_lead(&self, number: usize) {
         self.doorbell.move_to(number);
         self.doorbell.retract();
     }
@@ -107,7 +119,7 @@ impl Group {
     /// The number of the thread that serves shard `index`, or that served it last.
     pub fn server(&self, index: usize) -> usize {
         // ORDER: Relaxed - a number for those who look on; the CAS in `take_lead_from` decides.
-        self.turns[index].server.load(Ordering::Relaxed)
+        self.servers[index].load(Ordering::Relaxed)
     }
 
     /// Takes the lead for thread `number` from the thread that serves shard `index`, if that one
@@ -124,7 +136,7 @@ impl Group {
     #[inline]
     pub(super) fn begin(&self, index: usize, number: usize) {
         // ORDER: Relaxed - as in `server`.
-        self.turns[index].server.store(number, Ordering::Relaxed);
+        self.servers[index].store(number, Ordering::Relaxed);
         // ORDER(DOORBELL): Relaxed - a leader that still reads a time finds the role taken.
         self.next[index].store(SERVED, Ordering::Relaxed);
         self.doorbell.answer(index);
@@ -159,7 +171,7 @@ impl Group {
 
     /// When the first of the shards needs a turn that no thread serves.
     pub(super) fn earliest(&self) -> Tick {
-        (0..self.shards()).filter_map(|index| self.next(index)).min().unwrap_or(Tick::NEVER)
+        (0..self.next.len()).filter_map(|index| self.next(index)).min().unwrap_or(Tick::NEVER)
     }
 
     /// A thread that does not lead has given the role of shard `index` back: wakes the leader if
@@ -171,12 +183,12 @@ impl Group {
         debug_assert!(!is_hook, "a group has threads");
     }
 
-    /// Shard `index`, of this number in the engine, is taken over from its server, which has been
-    /// stuck in a task since `since_ns`. To be called before that can learn it.
-    pub fn begin_stuck(&self, index: usize, shard: usize, since_ns: u64) {
+    /// Shard `index` is taken over from its server, which has been stuck in a task since
+    /// `since_ns`. To be called before that can learn it.
+    pub fn begin_stuck(&self, index: usize, since_ns: u64) {
         // ORDER: Relaxed - a number that says how much care to take.
         self.stuck.fetch_add(1, Ordering::Relaxed);
-        self.stuck_threads.begin(self.server(index), shard, since_ns);
+        self.stuck_threads.begin(self.server(index), self.shard(index), since_ns);
     }
 
     /// Thread `number`, which was stuck, is back.
@@ -195,7 +207,7 @@ impl Group {
     /// Notes that a turn of shard `index` has taken so long.
     #[inline]
     pub(super) fn took(&self, index: usize, ns: u64) {
-        let takes_ns = &self.turns[index].takes_ns;
+        let takes_ns = &self.takes_ns[index];
         // ORDER: Relaxed - an estimate.
         let before_ns = takes_ns.load(Ordering::Relaxed);
         takes_ns.store(ns.max(before_ns - before_ns / DECAY), Ordering::Relaxed);
@@ -206,7 +218,7 @@ impl Group {
     #[inline]
     pub(super) fn takes_long(&self, index: usize, patience_ns: u64) -> Option<u64> {
         // ORDER: Relaxed - as in `took`.
-        let takes_ns = self.turns[index].takes_ns.load(Ordering::Relaxed);
+        let takes_ns = self.takes_ns[index].load(Ordering::Relaxed);
         let least_ns = if self.stuck() > 0 { STUCK_NS } else { 0 };
         Some(takes_ns.max(least_ns)).filter(|&takes_ns| takes_ns > patience_ns)
     }

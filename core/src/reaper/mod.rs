@@ -1,10 +1,11 @@
-//! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it, and `spin`
-//! decides how that loop waits. A `group` is the shards that one such loop serves; `lead` decides
-//! which thread sleeps for them. For most rings, a task of a runtime only looks `ahead`.
+//! The reaper: what makes timers fire. Read `turn` first; `handover` gives due payloads to the
+//! handler, and `panics` describes their panics. Each shard has an `observer`, which records both
+//! and emits `tracing_events`. For most rings, a task of a runtime only looks `ahead`.
 //!
-//! `ending` decides which thread may run turns, and how that ends. `handover` gives due payloads to
-//! the handler; `panics` describes their panics. Each shard has an `observer`, which records both
-//! and emits `events`. `watch` says when somebody looks whether a task takes too long, and `stuck`
+//! Around turns is *serving*, which the README here tells as a story. `server` is the loop of a
+//! thread, and `spin` decides how that waits. `ending` and `role` decide which thread may run
+//! turns, and how that ends; a `group` is the shards that one thread sleeps for, which is the one
+//! that has the `lead`; `watch` says when somebody looks whether a task takes too long, and `stuck`
 //! which do.
 
 mod ahead;
@@ -17,22 +18,20 @@ mod lateness;
 mod lead;
 mod observer;
 mod role;
+mod server;
 pub mod spin;
 pub mod stuck;
-mod thread;
 mod tracing_events;
 mod turn;
 mod watch;
 
-pub use ending::{Ending, Turns};
+pub use ending::{Ending, Role};
 pub use group::Group;
 pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
 pub use lead::Lead;
 pub use observer::{Observation, Observer, OnPanic, TaskPanic};
+pub use server::{Serve, Server};
 pub use spin::Spin;
-pub use stuck::{OnStuck, StuckTask, StuckThreads};
-pub use thread::{Begin, Serve, serve};
+pub use stuck::{Found, OnStuck, StuckTask, StuckThreads, again_after_ns};
 pub use turn::{Report, TurnContext};
-pub use watch::{Found, NEVER_NS, Watch, again_after_ns};
-
-use watch::Look;
+pub use watch::{NEVER_NS, Watch};

@@ -1,4 +1,4 @@
-//! The right to run the turns of one shard: one thread at a time has it, until it ends.
+//! A role, the right to run the turns of one shard: one thread at a time has it, until it ends.
 //!
 //! ```text
 //!   Free   -- take ------------> Taken   -- give back --> Free, and waiters are woken
@@ -21,16 +21,16 @@
 //! that gave it back: the next holder sees what the last one left in hand. A thread that finds the
 //! role taken sets the word to Awaited under a lock, and the thread that wakes it takes the same
 //! lock first: no wake-up is lost, and nobody takes the lock if nobody waits. TAKEOVER: the same
-//! lock has the line of the present holder, and what was seen of it.
+//! lock has what others see of the present holder.
 //!
 //! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`.
 
-use crate::dispatch::{InHand, Line, Payloads, Progress};
+use crate::dispatch::{InHand, Payloads, Progress};
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
 use crate::time::Clock;
 
-use super::{Found, Look};
+use super::stuck::{Found, Look};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -40,35 +40,27 @@ const AWAITED: u32 = 2;
 const ENDING: u32 = 3;
 const ENDED: u32 = 4;
 
-/// The right to run turns, and the payloads that they hand over.
-pub(super) struct Role<T> {
+/// The state of a role, and the payloads that its turns hand over.
+pub(super) struct RoleWord<T> {
     state: AtomicU32,
     /// `None` while the role is taken: the holder has it. Kept from turn to turn for its memory. A
     /// stop may leave payloads in it.
     in_hand: UnsafeCell<Option<InHand<T>>>,
     /// What others see of the holder. Threads that wait for the role wait by the same lock.
-    seen: Mutex<Seen<T>>,
+    look: Mutex<Look<T>>,
     changed: Condvar,
-}
-
-/// What threads that look on see of the holder of a role.
-struct Seen<T> {
-    /// The other end of what it has in hand.
-    line: Arc<Line<T>>,
-    /// What was seen last.
-    look: Look,
 }
 
 // SAFETY: only the holder of the role touches what it has in hand, which the CASes of the state
 // order; payloads may be sent. Everything else may be shared.
-unsafe impl<T: Send> Sync for Role<T> {}
+unsafe impl<T: Send> Sync for RoleWord<T> {}
 
-impl<T> Role<T> {
-    pub(super) fn new() -> Role<T> {
+impl<T> RoleWord<T> {
+    pub(super) fn new() -> RoleWord<T> {
         let in_hand = InHand::new();
-        Role {
+        RoleWord {
             state: AtomicU32::new(FREE),
-            seen: Mutex::new(Seen::of(&in_hand)),
+            look: Mutex::new(Look::of(&in_hand)),
             in_hand: UnsafeCell::new(Some(in_hand)),
             changed: Condvar::new(),
         }
@@ -100,7 +92,7 @@ impl<T> Role<T> {
                 Ok(_) => return true,
                 Err(ENDING | ENDED) => return false,
                 Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),
-                Err(_) => guard = wait(&self.changed, &self.seen, guard),
+                Err(_) => guard = wait(&self.changed, &self.look, guard),
             }
         }
     }
@@ -108,32 +100,32 @@ impl<T> Role<T> {
     /// How far the hand-over of the present holder has come. `None`: the holder does not hand over,
     /// or there is none.
     pub(super) fn progress(&self) -> Option<Progress> {
-        self.lock().line.progress()
+        self.lock().progress()
     }
 
     /// Looks at the holder; a task may take as long as `after_ns`, by `clock`.
     pub(super) fn look(&self, clock: &Clock, after_ns: u64) -> Found {
-        self.lock().look(clock, after_ns)
+        self.lock().at(clock, after_ns)
     }
 
     /// As `look`, but does not wait, and also returns since when payloads in hand wait at least.
     /// `None`: another thread looks.
     pub(super) fn try_look(&self, clock: &Clock, after_ns: u64) -> Option<(Found, Option<u64>)> {
-        let mut seen = self.seen.try_lock().ok()?;
-        Some((seen.look(clock, after_ns), seen.line.waiting_since_ns()))
+        let mut look = self.look.try_lock().ok()?;
+        Some((look.at(clock, after_ns), look.waiting_since_ns()))
     }
 
     /// Takes the role from its holder, if that one has not come any further than `progress`, and
     /// calls `lost` before the holder can learn that. Returns the payloads that it had still in
     /// hand.
     pub(super) fn take_over(&self, progress: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
-        let mut seen = self.lock();
-        let Some(in_hand) = seen.line.take_over(progress, lost) else {
+        let mut look = self.lock();
+        let Some(in_hand) = look.take_over(progress, lost) else {
             reached(Event::TakeOverLate);
             return None;
         };
         reached(Event::TookOver);
-        *seen = Seen::of(&in_hand);
+        *look = Look::of(&in_hand);
         Some(in_hand)
     }
 
@@ -218,19 +210,7 @@ impl<T> Role<T> {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen<T>> {
-        self.seen.lock().expect("nothing panics under this lock")
-    }
-}
-
-impl<T> Seen<T> {
-    fn of(in_hand: &InHand<T>) -> Seen<T> {
-        Seen { line: in_hand.line().clone(), look: Look::default() }
-    }
-
-    fn look(&mut self, clock: &Clock, after_ns: u64) -> Found {
-        let progress = self.line.progress().map(|progress| (progress, self.line.since_ns()));
-        // The clock comes after the progress: what is seen there has begun by then.
-        self.look.at(progress, clock.now_ns(), after_ns)
+    fn lock(&self) -> MutexGuard<'_, Look<T>> {
+        self.look.lock().expect("nothing panics under this lock")
     }
 }

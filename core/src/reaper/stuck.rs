@@ -1,11 +1,18 @@
-//! Tasks that are stuck: what is told of them, and which threads of an engine have one.
+//! Tasks that are stuck: how one is found, what is told of it, and which threads have one.
 //!
-//! *Owner*: the thread that takes a shard over says which thread has lost it, before that thread
-//! can learn it; that thread says when it is back. Anyone reads.
+//! Who looks compares how far a hand-over has come with what was seen of it before. It is stuck
+//! once it was seen at the same payload for as long as a task may take.
+//!
+//! *Owner*: a thread that looks at a role has its lock. The thread that takes a shard over says
+//! which thread has lost it, before that thread can learn it; that thread says when it is back.
+//! Anyone reads who is stuck.
 
 use std::time::{Duration, Instant};
 
+use crate::dispatch::{InHand, Line, Progress};
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Counter, Ordering};
+use crate::time::Clock;
 
 /// A task that has kept its shard for longer than [`Builder::takeover`][takeover]
 /// allows, and still has it, or lost it to another thread. It was running when it was noticed.
@@ -44,6 +51,31 @@ pub struct StuckTask {
 /// A callback for tasks that are stuck.
 pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 
+/// What is seen of the thread that holds a role, from look to look.
+pub(super) struct Look<T> {
+    /// The other end of what it has in hand.
+    line: Arc<Line<T>>,
+    seen: Option<Progress>,
+    /// Since when it is there.
+    since_ns: u64,
+    /// Since when the holder waits for others, if it does.
+    patient_ns: Option<u64>,
+}
+
+/// What a look at a shard says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The reaper hands nothing over.
+    Idle,
+    /// It does, and is to be looked at again at this time.
+    Busy(u64),
+    /// It has been in the same place for too long, since this time by the engine's clock.
+    Stuck(Progress, u64),
+}
+
+/// The most between two looks at a holder that does not go on, unless a task may take longer.
+const MOST_NS: u64 = 1_000_000_000;
+
 /// The threads of an engine that are stuck: they have lost their shard, and have not come back.
 pub struct StuckThreads {
     /// For each thread zero, or the shard's number plus one, and in the higher bits since when, in
@@ -66,6 +98,68 @@ impl StuckTask {
     pub fn new(shard: usize, thread: String, since: Instant, age: Duration) -> StuckTask {
         StuckTask { shard, thread, since, age }
     }
+}
+
+// === impl Look ===
+
+impl<T> Look<T> {
+    /// A new holder, which has this in hand.
+    pub(super) fn of(in_hand: &InHand<T>) -> Look<T> {
+        Look { line: in_hand.line().clone(), seen: None, since_ns: 0, patient_ns: None }
+    }
+
+    /// How far the hand-over under way has come. `None`: none is under way.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        self.line.progress()
+    }
+
+    /// Since when payloads in hand wait at least, if any do.
+    pub(super) fn waiting_since_ns(&self) -> Option<u64> {
+        self.line.waiting_since_ns()
+    }
+
+    /// Takes over what the holder has in hand: see [`Line::take_over`].
+    pub(super) fn take_over(&self, seen: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
+        self.line.take_over(seen, lost)
+    }
+
+    /// Looks at the holder. A task may take as long as `after_ns`, by `clock`. One that waits for
+    /// others, as it was told to, is looked at again when it has done so for twice as long, but not
+    /// after more than a second.
+    pub(super) fn at(&mut self, clock: &Clock, after_ns: u64) -> Found {
+        let progress = self.line.progress().map(|seen| (seen, self.line.since_ns()));
+        // The clock comes after the progress: what is seen there has begun by then.
+        let now_ns = clock.now_ns();
+        let (seen, begun_ns) = match progress {
+            Some((seen, Some(begun_ns))) => (seen, begun_ns),
+            None => {
+                (self.seen, self.patient_ns) = (None, None);
+                return Found::Idle;
+            }
+            Some((_, None)) => {
+                self.seen = None;
+                let patient_ns = now_ns.saturating_sub(*self.patient_ns.get_or_insert(now_ns));
+                return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
+            }
+        };
+        self.patient_ns = None;
+        if self.seen != Some(seen) {
+            self.seen = Some(seen);
+            self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
+        }
+        let due_ns = self.since_ns.saturating_add(after_ns);
+        if now_ns < due_ns {
+            return Found::Busy(due_ns);
+        }
+        reached(Event::Stuck);
+        Found::Stuck(seen, self.since_ns)
+    }
+}
+
+/// After what time a holder is looked at again that has not gone on for `stuck_ns`, and that is
+/// left alone. A task may take as long as `after_ns`.
+pub fn again_after_ns(stuck_ns: u64, after_ns: u64) -> u64 {
+    stuck_ns.clamp(after_ns, after_ns.max(MOST_NS))
 }
 
 // === impl StuckThreads ===
@@ -108,6 +202,7 @@ debug! { impl[] StuckThreads[] { stuck = |this| this.iter().count() } }
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::time::{ManualClock, Tick};
 
     #[test]
     fn who_is_stuck_stands_there_until_it_is_back() {
@@ -126,5 +221,73 @@ mod tests {
         threads.end(1);
         threads.end(0);
         assert_eq!(all(), [(2, 0, 0)]);
+    }
+
+    /// A look at what a hand has that its holder is about to hand over, by a clock that is moved.
+    struct Case {
+        hand: ManualClock,
+        in_hand: InHand<u64>,
+        look: Look<u64>,
+    }
+
+    impl Case {
+        fn new() -> Case {
+            let in_hand = InHand::new();
+            let look = Look::of(&in_hand);
+            Case { hand: ManualClock::new(), in_hand, look }
+        }
+
+        fn open(&mut self, payloads: u64, now_ns: u64) -> Arc<Line<u64>> {
+            self.in_hand.fill(&mut (0..payloads).map(|n| (Tick::ZERO, n)).collect(), None);
+            self.in_hand.open(payloads as usize, now_ns);
+            self.in_hand.line().clone()
+        }
+
+        /// A look at this time; a task may take 10 ns.
+        fn at(&mut self, now_ns: u64) -> Found {
+            self.hand.advance(Duration::from_nanos(now_ns) - self.hand.elapsed());
+            self.look.at(&Clock::manual(&self.hand), 10)
+        }
+    }
+
+    #[test]
+    fn a_reaper_is_stuck_once_it_was_seen_in_one_place_for_as_long_as_a_task_may_take() {
+        let mut case = Case::new();
+        assert_eq!(case.at(0), Found::Idle);
+        let line = case.open(3, 100);
+        // The first payload has run since the beginning; how long a later one has, nobody knows.
+        assert_eq!(case.at(104), Found::Busy(110));
+        let unclaimed = line.progress().unwrap();
+        line.claim();
+        assert_eq!(case.at(106), Found::Busy(110));
+        let first = line.progress().unwrap();
+        assert!(first != unclaimed && first.payload() == unclaimed.payload());
+        line.claim();
+        assert_ne!(line.progress().unwrap().payload(), first.payload());
+        assert_eq!(case.at(109), Found::Busy(119));
+        let Found::Stuck(seen, 109) = case.at(119) else { panic!("it is stuck") };
+        assert_eq!(line.take_over(seen, || ()).unwrap().take(), [(Tick::ZERO, 2)]);
+        assert!(line.take_over(seen, || ()).is_none(), "nobody takes it twice");
+        assert_eq!(line.claim(), None);
+        assert_eq!((line.left(), line.claimed()), (0, 2));
+        assert!(case.in_hand.close().is_err() && case.in_hand.is_taken_over());
+    }
+
+    #[test]
+    fn a_handler_that_waits_as_it_was_told_to_is_not_stuck() {
+        let mut case = Case::new();
+        let line = case.open(1, 200);
+        line.waits(None);
+        assert_eq!(case.at(300), Found::Busy(310));
+        assert_eq!(case.at(320), Found::Busy(340), "for twice as long");
+        let late_ns = 300 + 9 * MOST_NS;
+        assert_eq!(case.at(late_ns), Found::Busy(late_ns + MOST_NS));
+        line.waits(Some(late_ns + 5));
+        assert_eq!(case.at(late_ns + 10), Found::Busy(late_ns + 15));
+        let found = case.at(late_ns + 15);
+        assert!(matches!(found, Found::Stuck(_, since_ns) if since_ns == late_ns + 5));
+        line.waits(None);
+        assert_eq!(case.at(late_ns + 20), Found::Busy(late_ns + 30), "counted anew");
+        case.in_hand.close().unwrap();
     }
 }

@@ -118,7 +118,7 @@ impl<'a, T> TurnContext<'a, T> {
             return None;
         }
         let now = self.shard.begin(now);
-        self.shard.read_notices(&mut owner);
+        self.shard.read_notices(&mut owner, self.shared);
         debug_assert!(owner.batch().is_empty(), "each turn hands over all that it collects");
         let is_idle = in_hand.payloads().is_empty() && !self.shard.is_due(&owner, now);
         let done =
@@ -153,7 +153,7 @@ impl<'a, T> TurnContext<'a, T> {
         let mut fired = 0;
         if !in_hand.payloads().is_empty() {
             (owner, fired) = self.hand_over_rest(owner, in_hand, max_fired)?;
-            self.shard.read_notices(&mut owner);
+            self.shard.read_notices(&mut owner, self.shared);
         }
         if self.shard.is_open(&owner) {
             self.shard.let_pass(&mut owner, now);
@@ -198,7 +198,7 @@ impl<'a, T> TurnContext<'a, T> {
 
     /// Reports what is left after a turn: more due buckets, background work, or a sleep.
     fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
-        self.shard.read_notices(&mut owner);
+        self.shard.read_notices(&mut owner, self.shared);
         self.shard.publish(&owner, self.shared);
         let first = owner.next_opening();
         self.shard.publish_first(first);

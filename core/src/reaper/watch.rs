@@ -36,18 +36,12 @@
 
 use std::time::Duration;
 
-use crate::dispatch::Progress;
 use crate::doorbell::{Alarm, Threads};
 use crate::sync::events::{Event, reached};
-use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, fence, park,
-};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, OnceLock, Ordering, fence, park};
 
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
-
-/// The most between two looks at a holder that does not go on, unless a task may take longer.
-const MOST_NS: u64 = 1_000_000_000;
 
 /// In place of the number of the watcher.
 const NOBODY: usize = usize::MAX;
@@ -56,41 +50,17 @@ const NOBODY: usize = usize::MAX;
 pub struct Watch {
     /// How long a task may take.
     after_ns: u64,
-    next: CachePadded<NextLook>,
-    /// The watcher's number among the threads.
-    watcher: AtomicUsize,
-    threads: Threads,
-    /// The watcher sleeps by this, if there is one; otherwise it parks.
-    alarm: Option<Box<dyn Alarm>>,
-}
-
-/// The watcher's next look.
-struct NextLook {
+    /// When the watcher looks next.
     at_ns: AtomicU64,
     /// A hand-over has begun since the watcher asked last.
     is_wanted: AtomicBool,
     /// The mark: when the alarm goes off. Zero: it is not set, or the watcher looks after that.
     alarm_ns: AtomicU64,
-}
-
-/// What was seen of one shard's holder.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Look {
-    seen: Option<Progress>,
-    since_ns: u64,
-    /// Since when the holder waits for others, if it does.
-    patient_ns: Option<u64>,
-}
-
-/// What a look at a shard says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The reaper hands nothing over.
-    Idle,
-    /// It does, and is to be looked at again at this time.
-    Busy(u64),
-    /// It has been in the same place for too long, since this time by the engine's clock.
-    Stuck(Progress, u64),
+    /// The watcher's number among the threads.
+    watcher: AtomicUsize,
+    threads: Threads,
+    /// The watcher sleeps by this, if there is one; otherwise it parks.
+    alarm: Option<Box<dyn Alarm>>,
 }
 
 // === impl Watch ===
@@ -101,11 +71,9 @@ impl Watch {
     pub fn new(after: Duration, threads: Threads) -> Watch {
         Watch {
             after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
-            next: CachePadded::new(NextLook {
-                at_ns: AtomicU64::new(NEVER_NS),
-                is_wanted: AtomicBool::new(false),
-                alarm_ns: AtomicU64::new(0),
-            }),
+            at_ns: AtomicU64::new(NEVER_NS),
+            is_wanted: AtomicBool::new(false),
+            alarm_ns: AtomicU64::new(0),
             watcher: AtomicUsize::new(NOBODY),
             threads,
             alarm: None,
@@ -133,12 +101,12 @@ impl Watch {
     pub fn set_alarm(&self, now_ns: u64) {
         let Some(alarm) = &self.alarm else { return };
         // ORDER(TAKEOVER): Relaxed, all - `begun` decides.
-        let looks_ns = self.next.at_ns.load(Ordering::Relaxed);
-        let is_set = self.next.alarm_ns.load(Ordering::Relaxed) != 0;
+        let looks_ns = self.at_ns.load(Ordering::Relaxed);
+        let is_set = self.alarm_ns.load(Ordering::Relaxed) != 0;
         let has_watcher = || self.watcher.load(Ordering::Relaxed) != NOBODY;
         let latest_ns = self.latest_ns(now_ns);
         if looks_ns > latest_ns && !is_set && has_watcher() {
-            self.next.alarm_ns.store(latest_ns, Ordering::Relaxed);
+            self.alarm_ns.store(latest_ns, Ordering::Relaxed);
             alarm.set(Some(latest_ns));
             reached(Event::AlarmSet);
         }
@@ -150,9 +118,9 @@ impl Watch {
     pub fn take_alarm_back(&self, wakes_ns: u64) {
         let Some(alarm) = &self.alarm else { return };
         // ORDER(TAKEOVER): Relaxed, both - the leader's own mark, or the watcher has taken it off.
-        let alarm_ns = self.next.alarm_ns.load(Ordering::Relaxed);
+        let alarm_ns = self.alarm_ns.load(Ordering::Relaxed);
         if alarm_ns != 0 && alarm_ns < wakes_ns {
-            self.next.alarm_ns.store(0, Ordering::Relaxed);
+            self.alarm_ns.store(0, Ordering::Relaxed);
             alarm.set(None);
             reached(Event::AlarmTakenBack);
         }
@@ -163,14 +131,14 @@ impl Watch {
     #[inline]
     pub fn begun(&self, now_ns: u64, leads: bool) {
         // ORDER: Relaxed, both - a hint, as the header says.
-        if !self.next.is_wanted.load(Ordering::Relaxed) {
-            self.next.is_wanted.store(true, Ordering::Relaxed);
+        if !self.is_wanted.load(Ordering::Relaxed) {
+            self.is_wanted.store(true, Ordering::Relaxed);
         }
         // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
         // ORDER(TAKEOVER): Relaxed, both - ordered by the fence.
-        if self.next.at_ns.load(Ordering::Relaxed) > self.latest_ns(now_ns)
-            && !(leads && self.next.alarm_ns.load(Ordering::Relaxed) != 0)
+        if self.at_ns.load(Ordering::Relaxed) > self.latest_ns(now_ns)
+            && !(leads && self.alarm_ns.load(Ordering::Relaxed) != 0)
         {
             reached(Event::WatcherCalled);
             self.call();
@@ -180,22 +148,29 @@ impl Watch {
     /// Whether a hand-over has begun since this was asked last. For the watcher.
     pub fn was_wanted(&self) -> bool {
         // ORDER: Relaxed - a hint, as the header says.
-        self.next.is_wanted.swap(false, Ordering::Relaxed)
+        self.is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Ends the watcher's sleep. Returns `false` if there is none yet: it looks before it sleeps.
-    /// The caller has fenced after what it calls for.
+    /// A thread that has lost its shard is back from its task: the watcher may take over again.
+    pub(super) fn came_back(&self) {
+        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`: a watcher that does not
+        // see that the thread is back is called.
+        fence(Ordering::SeqCst);
+        self.call();
+    }
+
+    /// Ends the watcher's sleep. A thread that is about to watch looks before it sleeps. The caller
+    /// has fenced after what it calls for.
     #[cold]
-    pub fn call(&self) -> bool {
-        // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
-        // with the Release in `begin`: the thread is in its place.
-        let thread = self.threads.get(self.watcher.load(Ordering::Acquire)).and_then(OnceLock::get);
-        match &self.alarm {
-            // (A ring is kept for the next sleep, whichever watcher it is.)
-            Some(alarm) => alarm.ring(),
-            None => thread.iter().for_each(|thread| thread.unpark()),
+    pub fn call(&self) {
+        // (A ring is kept for the next sleep, whichever watcher it is.)
+        if let Some(alarm) = &self.alarm {
+            return alarm.ring();
         }
-        thread.is_some()
+        // ORDER(TAKEOVER): Relaxed - ordered by the caller's fence and that of `publish`. (A caller
+        // that does not find the thread has fenced before it.)
+        let thread = self.threads.get(self.watcher.load(Ordering::Relaxed)).and_then(OnceLock::get);
+        thread.iter().for_each(|thread| thread.unpark());
     }
 
     /// The watcher sleeps until called, until the alarm goes off or until `timeout` has passed.
@@ -208,9 +183,9 @@ impl Watch {
 
     /// Thread `number` watches from now on. To be called before it publishes.
     pub fn begin(&self, number: usize) {
-        // ORDER(TAKEOVER): Release - ordered by the fence of `publish`; and pairs with the Acquire
-        // in `call`: the thread has filled its place.
-        self.watcher.store(number, Ordering::Release);
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence of `publish`. The thread has filled its
+        // place before this.
+        self.watcher.store(number, Ordering::Relaxed);
     }
 
     /// The calling thread watches no longer; another one is about to begin. Nobody calls until that
@@ -225,65 +200,18 @@ impl Watch {
     /// sleeps.
     pub fn publish(&self, looks_at_ns: u64) {
         // ORDER(TAKEOVER): Relaxed, SeqCst fence - pairs with the one in `begun`.
-        self.next.alarm_ns.store(0, Ordering::Relaxed);
-        self.next.at_ns.store(looks_at_ns, Ordering::Relaxed);
+        self.alarm_ns.store(0, Ordering::Relaxed);
+        self.at_ns.store(looks_at_ns, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 }
 
 debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 
-/// After what time a holder is looked at again that has not gone on for `stuck_ns`, and that is
-/// left alone. A task may take as long as `after_ns`.
-pub fn again_after_ns(stuck_ns: u64, after_ns: u64) -> u64 {
-    stuck_ns.clamp(after_ns, after_ns.max(MOST_NS))
-}
-
-// === impl Look ===
-
-impl Look {
-    /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began
-    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`. One
-    /// that waits is looked at again when it has done so for twice as long, but not after more than
-    /// a second.
-    pub(super) fn at(
-        &mut self,
-        progress: Option<(Progress, Option<u64>)>,
-        now_ns: u64,
-        after_ns: u64,
-    ) -> Found {
-        let (seen, begun_ns) = match progress {
-            Some((seen, Some(begun_ns))) => (seen, begun_ns),
-            None => {
-                *self = Look::default();
-                return Found::Idle;
-            }
-            Some((_, None)) => {
-                self.seen = None;
-                let patient_ns = now_ns.saturating_sub(*self.patient_ns.get_or_insert(now_ns));
-                return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
-            }
-        };
-        self.patient_ns = None;
-        if self.seen != Some(seen) {
-            self.seen = Some(seen);
-            self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
-        }
-        let due_ns = self.since_ns.saturating_add(after_ns);
-        if now_ns < due_ns {
-            return Found::Busy(due_ns);
-        }
-        reached(Event::Stuck);
-        Found::Stuck(seen, self.since_ns)
-    }
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::dispatch::InHand;
     use crate::sync::Arc;
-    use crate::time::Tick;
 
     /// Notes what is done to it.
     #[derive(Default)]
@@ -347,52 +275,5 @@ mod tests {
         watch.set_alarm(2900);
         watch.begun(2900, true);
         assert!(alarm.is(2150, 3, 2));
-    }
-
-    #[test]
-    fn a_reaper_is_stuck_once_it_was_seen_in_one_place_for_as_long_as_a_task_may_take() {
-        let mut in_hand = InHand::new();
-        let line = in_hand.line().clone();
-        let progress = || line.progress().map(|seen| (seen, line.since_ns()));
-        let mut look = Look::default();
-        assert_eq!(look.at(progress(), 0, 10), Found::Idle);
-        in_hand.fill(&mut (0..3).map(|n| (Tick::ZERO, n)).collect(), None);
-        in_hand.open(3, 100);
-        // The first payload has run since the beginning; how long a later one has, nobody knows.
-        assert_eq!(look.at(progress(), 104, 10), Found::Busy(110));
-        let unclaimed = line.progress().unwrap();
-        line.claim();
-        assert_eq!(look.at(progress(), 106, 10), Found::Busy(110));
-        let first = line.progress().unwrap();
-        assert!(first != unclaimed && first.payload() == unclaimed.payload());
-        line.claim();
-        assert_ne!(line.progress().unwrap().payload(), first.payload());
-        assert_eq!(look.at(progress(), 109, 10), Found::Busy(119));
-        let Found::Stuck(seen, 109) = look.at(progress(), 119, 10) else { panic!("it is stuck") };
-        assert_eq!(line.take_over(seen, || ()).unwrap().take(), [(Tick::ZERO, 2)]);
-        assert!(line.take_over(seen, || ()).is_none(), "nobody takes it twice");
-        assert_eq!(line.claim(), None);
-        assert_eq!((line.left(), line.claimed()), (0, 2));
-        assert!(in_hand.close().is_err() && in_hand.is_taken_over());
-    }
-
-    #[test]
-    fn a_handler_that_waits_as_it_was_told_to_is_not_stuck() {
-        let (mut look, mut other) = (Look::default(), InHand::new());
-        other.fill(&mut vec![(Tick::ZERO, 9)], None);
-        other.open(1, 200);
-        let line = other.line().clone();
-        let progress = || line.progress().map(|seen| (seen, line.since_ns()));
-        line.waits(None);
-        assert_eq!(look.at(progress(), 300, 10), Found::Busy(310));
-        assert_eq!(look.at(progress(), 320, 10), Found::Busy(340), "for twice as long");
-        let late_ns = 300 + 9 * MOST_NS;
-        assert_eq!(look.at(progress(), late_ns, 10), Found::Busy(late_ns + MOST_NS));
-        line.waits(Some(305));
-        assert_eq!(look.at(progress(), 310, 10), Found::Busy(315));
-        assert!(matches!(look.at(progress(), 315, 10), Found::Stuck(_, 305)));
-        line.waits(None);
-        assert_eq!(look.at(progress(), 400, 10), Found::Busy(410), "counted anew");
-        other.close().unwrap();
     }
 }

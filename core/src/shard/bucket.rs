@@ -9,11 +9,8 @@ use std::ptr::{self, NonNull};
 
 use crate::entry::Entry;
 use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes};
-use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, Life, Ordering};
-use crate::time::{Place, Tick};
-
-use super::Notice;
+use crate::time::Tick;
 
 /// One bucket of a level: four cache lines, of which a push that needs no notice writes one.
 #[derive(Debug)]
@@ -24,7 +21,6 @@ pub struct Bucket<T> {
     expiration: AtomicU64,
     /// For the owner: a round of the bucket that is on the armed heap, and [`FILED`].
     queued: AtomicU64,
-    notices: [Notice; 2],
     /// Entries that the owner filed.
     pub(super) own: OwnLanes<Entry<T>>,
     life: Life,
@@ -46,12 +42,11 @@ const _: () = assert!(Tick::NEVER.get() < NONE && NONE < FILED, "a time leaves r
 
 impl<T> Bucket<T> {
     /// An empty bucket that was never armed.
-    pub fn new(level: u8, slot: u32) -> Bucket<T> {
+    pub fn new() -> Bucket<T> {
         Bucket {
             lanes: Lanes::new(),
             expiration: AtomicU64::new(NONE),
             queued: AtomicU64::new(NONE),
-            notices: [Notice::resident(level, slot), Notice::resident(level, slot)],
             own: OwnLanes::new(),
             life: Life::begin(),
         }
@@ -161,18 +156,6 @@ impl<T> Bucket<T> {
         self.life.look();
         // ORDER(BUCKET-ARM): Release - pairs with the Acquire in `is_armed_for`.
         self.expiration.store(expiration.get(), Ordering::Release);
-    }
-
-    /// A notice that the bucket is armed for `place`, to be posted.
-    pub fn notice(&self, place: Place) -> NonNull<Notice> {
-        self.life.look();
-        match self.notices.iter().find(|notice| notice.claim(place)) {
-            Some(notice) => NonNull::from(notice),
-            None => {
-                reached(Event::NoticeBoxed);
-                Notice::boxed(place)
-            }
-        }
     }
 
     /// Owner only: whether this is the round that the bucket remembers, of its rounds on the armed

@@ -8,6 +8,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Linked, Phase};
+use crate::memory::Shared;
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
@@ -75,9 +76,14 @@ impl<T> Shard<T> {
     ///
     /// # Errors
     /// The first invariant that does not hold.
-    pub fn check(&self, owner: &mut Owner<T>, now: Tick) -> Result<Counted, Violation> {
+    pub fn check(
+        &self,
+        owner: &mut Owner<T>,
+        shared: &Shared<T>,
+        now: Tick,
+    ) -> Result<Counted, Violation> {
         let now = now.max(self.clock());
-        self.read_notices(owner);
+        self.read_notices(owner, shared);
         let mut heap = HashSet::new();
         for place in owner.heap.iter() {
             ensure!(heap.insert(place), "{place:?} is on the heap more than once");
@@ -165,12 +171,12 @@ mod tests {
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
     use crate::inbox::Hand;
-    use crate::memory::{Shared, alone};
+    use crate::memory::alone;
     use crate::time::Geometry;
 
     const INDEX: u32 = 3;
 
-    fn shard() -> (Shard<()>, Shared<()>) {
+    fn shard() -> Parts {
         let shared = alone(INDEX as usize + 1);
         let geometry = Geometry::new(4, 4).unwrap();
         (Shard::new(INDEX, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared), shared)
@@ -184,8 +190,17 @@ mod tests {
         shard.wheel().bucket(place(shard, deadline)).unwrap()
     }
 
-    fn check(shard: &Shard<()>, now: u64) -> Result<Counted, Violation> {
-        shard.check(&mut shard.owner().lock().unwrap(), Tick::new(now))
+    type Parts = (Shard<()>, Shared<()>);
+
+    fn check((shard, shared): &Parts, now: u64) -> Result<Counted, Violation> {
+        shard.check(&mut shard.owner().lock().unwrap(), shared, Tick::new(now))
+    }
+
+    /// Announces what was pushed to the bucket of a deadline.
+    fn announce(shard: &Shard<()>, deadline: u64) {
+        let place = place(shard, deadline);
+        // SAFETY: the memory is new, so it is held here alone.
+        unsafe { shard.announce(bucket(shard, deadline), Entry::allocate(INDEX), place) }.unwrap();
     }
 
     /// Files a timer as schedulers do.
@@ -195,16 +210,20 @@ mod tests {
         // SAFETY: it is new, so it is held here alone; its payload is nothing.
         unsafe { entry.as_ref().arm(Tick::new(deadline), place, INDEX, owned) };
         // SAFETY: it was armed for this place.
-        unsafe { shard.file(entry, place, 0) }.unwrap();
+        if unsafe { shard.file(entry, place, 0) }.unwrap().is_some() {
+            announce(shard, deadline);
+        }
         entry
     }
 
     /// The verdict of a check at `now` on a shard in which `plant` put an entry.
     fn verdict(now: u64, plant: impl FnOnce(&Shard<()>, NonNull<Entry<()>>)) -> String {
-        let (shard, _pool) = shard();
+        let parts = shard();
+        let (shard, shared) = &parts;
         let entry = Entry::allocate(0);
-        plant(&shard, entry);
-        let verdict = check(&shard, now);
+        plant(shard, entry);
+        let verdict = check(&parts, now);
+        shard.owner().lock().unwrap().free_list.clear(shared);
         for (_, _, bucket) in shard.wheel().existing() {
             bucket.close_into(&Hand::wide());
         }
@@ -223,23 +242,24 @@ mod tests {
 
     #[test]
     fn what_is_in_order_is_counted_by_its_kind() {
-        let (shard, shared) = shard();
-        file(&shard, 1, false);
-        file(&shard, 1, false);
-        let (kept, dead) = (file(&shard, 9, true), file(&shard, 9, true));
+        let parts = shard();
+        let (shard, shared) = &parts;
+        file(shard, 1, false);
+        file(shard, 1, false);
+        let (kept, dead) = (file(shard, 9, true), file(shard, 9, true));
         for entry in [kept, dead] {
             // SAFETY: this is its handle.
             assert!(unsafe { entry.as_ref().cancel() }.is_some());
         }
         // SAFETY: the seat is given up.
         assert!(!unsafe { dead.as_ref().let_go() });
-        assert_eq!(check(&shard, 0), Ok(Counted { pending: 2, kept: 1, dead: 1 }));
+        assert_eq!(check(&parts, 0), Ok(Counted { pending: 2, kept: 1, dead: 1 }));
         let owner = &mut *shard.owner().lock().unwrap();
         let now = shard.begin(Tick::new(1));
-        assert!(shard.open_due(owner, &shared, now) && !shard.flush(owner, &shared, 1));
-        let counted = shard.check(owner, now);
+        assert!(shard.open_due(owner, shared, now) && !shard.flush(owner, shared, 1));
+        let counted = shard.check(owner, shared, now);
         assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in hand");
-        assert_eq!(shard.close(owner, &shared).len(), 2, "one is due, one is in hand");
+        assert_eq!(shard.close(owner, shared).len(), 2, "one is due, one is in hand");
         // SAFETY: the seat is given up, and the list has let go of it.
         assert!(unsafe { kept.as_ref().let_go() });
         // SAFETY: so it is ours.
@@ -261,7 +281,7 @@ mod tests {
             misplace(entry, shard, [9, 9, 9]);
             // SAFETY: as above.
             unsafe { bucket(shard, 9).lanes.push(entry, 0) }.unwrap();
-            shard.announce(bucket(shard, 9), place(shard, 9));
+            announce(shard, 9);
         });
         assert!(found.contains("in one twice"), "{found}");
     }
@@ -276,7 +296,7 @@ mod tests {
     fn an_entry_that_opens_after_it_is_due_is_found_until_it_opens() {
         let plant = |shard: &Shard<()>, entry| {
             misplace(entry, shard, [2, 3, 3]);
-            shard.announce(bucket(shard, 3), place(shard, 3));
+            announce(shard, 3);
         };
         assert!(verdict(2, plant).contains("is filed after it is due"));
         assert!(verdict(3, plant).contains("pending: 1"));
@@ -284,26 +304,27 @@ mod tests {
 
     #[test]
     fn an_item_of_the_armed_heap_that_names_no_bucket_is_found() {
-        let (shard, _pool) = shard();
-        let far = place(&shard, 9);
+        let parts = shard();
+        let shard = &parts.0;
+        let far = place(shard, 9);
         shard.owner().lock().unwrap().heap.add(far);
-        assert!(check(&shard, 0).unwrap_err().to_string().contains("no such bucket"));
-        bucket(&shard, 9);
-        assert_eq!(check(&shard, 0), Ok(Counted::default()));
+        assert!(check(&parts, 0).unwrap_err().to_string().contains("no such bucket"));
+        bucket(shard, 9);
+        assert_eq!(check(&parts, 0), Ok(Counted::default()));
         shard.owner().lock().unwrap().heap.add(Place { slot: far.slot + 1, ..far });
-        assert!(check(&shard, 0).unwrap_err().to_string().contains("is not a bucket"));
+        assert!(check(&parts, 0).unwrap_err().to_string().contains("is not a bucket"));
     }
 
     #[test]
     fn a_cascade_that_would_be_missed_is_found() {
-        let (shard, _pool) = shard();
+        let (shard, shared) = shard();
         bucket(&shard, 9);
         let owner = &mut *shard.owner().lock().unwrap();
         owner.heap.add(place(&shard, 9));
-        assert_eq!(shard.check(owner, Tick::ZERO), Ok(Counted::default()));
+        assert_eq!(shard.check(owner, &shared, Tick::ZERO), Ok(Counted::default()));
         owner.heap.take_change();
         owner.cascades_from = Tick::new(8);
-        let found = shard.check(owner, Tick::ZERO).unwrap_err().to_string();
+        let found = shard.check(owner, &shared, Tick::ZERO).unwrap_err().to_string();
         assert!(found.contains("is to be cascaded"), "{found}");
     }
 

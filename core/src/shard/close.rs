@@ -34,7 +34,7 @@ use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
-use super::{ArmedHeap, Bucket, Notice, Owner, Shard};
+use super::{ArmedHeap, Bucket, Owner, Shard};
 
 impl<T> Shard<T> {
     /// Closes the shard and returns every payload that was pending in it. Closing again
@@ -47,7 +47,7 @@ impl<T> Shard<T> {
         owner.count_held();
         let mut returned = taken_out(owner);
         self.wheel.close();
-        self.close_notices();
+        self.close_notices(owner, shared);
         self.tell_what_was_under_way(owner);
         let at_hand = [owner.due.take(), owner.eager.take()].into_iter().flatten();
         for open in at_hand.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>() {
@@ -113,14 +113,14 @@ impl<T> Shard<T> {
         under_way.into_iter().filter(|&(is, _)| is).for_each(|(_, event)| reached(event));
     }
 
-    fn close_notices(&self) {
+    fn close_notices(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
         let mut next = self.notices.close();
         while let Some(notice) = NonNull::new(next) {
             reached(Event::ClosedNotice);
             // SAFETY: closing made the whole chain ours.
             next = next_of(unsafe { notice.as_ref() });
-            // SAFETY: it was taken out of the list and is not used again.
-            unsafe { Notice::let_go(notice) };
+            // SAFETY: it was taken out of the list, and has no payload.
+            unsafe { owner.free_list.put(shared, notice) };
         }
     }
 

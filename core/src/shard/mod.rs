@@ -24,7 +24,6 @@ mod close;
 mod eager;
 mod flush;
 mod hands;
-mod notice;
 mod overdue;
 mod owner;
 mod parked;
@@ -39,7 +38,6 @@ pub use bucket::Bucket;
 pub use check::{Counted, Violation};
 pub(crate) use eager::LOOK_OUT;
 pub use flush::BATCH;
-pub use notice::Notice;
 pub use owner::Owner;
 pub use scan::Pending;
 pub use sweep::HELP;
@@ -70,7 +68,8 @@ pub struct Shard<T> {
     wheel: Wheel<Bucket<T>>,
     /// The time of the owner's last turn; never goes back.
     clock: CachePadded<AtomicU64>,
-    notices: CachePadded<Stack<Notice>>,
+    /// Entries without a timer. Each tells in which bucket, and for when, another one was filed.
+    notices: CachePadded<Stack<Entry<T>>>,
     doorbell: Arc<Doorbell>,
     /// Its index in its group: among the shards of the doorbell.
     group_index: usize,
@@ -82,7 +81,7 @@ pub struct Shard<T> {
     /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
     /// The sweep under way. Whoever sweeps has this lock, which others only try.
-    sweeping: CachePadded<Mutex<Option<Box<Sweep<T>>>>>,
+    sweeping: CachePadded<Mutex<Sweep<T>>>,
     swept: CachePadded<Swept<T>>,
     owner: CachePadded<Mutex<Owner<T>>>,
 }
@@ -101,7 +100,7 @@ impl<T> Shard<T> {
         let hands = Hands::new();
         Shard {
             index,
-            wheel: Wheel::new(geometry, Bucket::new),
+            wheel: Wheel::new(geometry, |_, _| Bucket::new()),
             clock: CachePadded::new(AtomicU64::new(now.get())),
             notices: CachePadded::new(Stack::new()),
             doorbell: doorbell.into(),
@@ -110,7 +109,7 @@ impl<T> Shard<T> {
             first: AtomicU64::new(Tick::NEVER.get()),
             owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &hands))),
             hands,
-            sweeping: CachePadded::new(Mutex::new(None)),
+            sweeping: CachePadded::new(Mutex::new(Sweep::none())),
             swept: CachePadded::new(Swept::new()),
         }
     }
@@ -188,9 +187,8 @@ impl<T> Shard<T> {
         if is_exact { exact } else { place }
     }
 
-    /// Files an entry that was armed for `place`, and announces it to the reaper if needed. Returns
-    /// `true` if the rest of the announcement, which begins with a call of a hook, is left to the
-    /// caller: see [`Shard::end_announcement`].
+    /// Files an entry that was armed for `place`. Returns its bucket if the reaper is to be told of
+    /// it: see [`Shard::announce`].
     ///
     /// # Errors
     /// The shard is closed; the entry is still the caller's.
@@ -204,7 +202,7 @@ impl<T> Shard<T> {
         entry: NonNull<Entry<T>>,
         place: Place,
         lane: usize,
-    ) -> Result<bool, Closed> {
+    ) -> Result<Option<&Bucket<T>>, Closed> {
         let bucket = self.wheel.bucket(place).map_err(|_| {
             reached(Event::FiledAfterEnd);
             Closed
@@ -213,9 +211,9 @@ impl<T> Shard<T> {
         unsafe { bucket.lanes.push(entry, lane) }?;
         // Both are read after the push: see BUCKET-ARM in the header.
         if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {
-            return Ok(self.announce(bucket, place));
+            return Ok(Some(bucket));
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Whether a notice waits to be read.
@@ -261,26 +259,37 @@ impl<T> Shard<T> {
         shared.publish_owner(&owner.counters, self.index);
     }
 
-    /// Posts a notice, rings if needed, and only then publishes what the bucket is armed for.
-    /// Returns `true` if a hook is to be called: its call and the publication are then left to
-    /// the caller.
-    #[cold]
-    fn announce(&self, bucket: &Bucket<T>, place: Place) -> bool {
-        let notice = bucket.notice(place);
-        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.
-        if unsafe { self.notices.push(notice) }.is_err() {
-            reached(Event::NoticeRefused);
-            // Closed after our push was accepted: the thread that closes finds the entry.
-            // SAFETY: it was refused, so it is still ours.
-            unsafe { Notice::let_go(notice) };
-            return false;
-        }
+    /// Announces to the reaper that an entry was filed in `bucket`, at `place`: posts a notice,
+    /// rings if needed, and only then publishes what the bucket is armed for. Returns `true` if the
+    /// rest, which begins with a call of a hook, is left to the caller: see
+    /// [`Shard::end_announcement`].
+    ///
+    /// The notice takes free memory of the caller's, which is the owner's once it has read it. So
+    /// any number of threads announce what they have filed without waiting for each other.
+    ///
+    /// # Errors
+    /// The shard was closed after the entry was filed. Who closes it finds the entry. The memory is
+    /// still the caller's.
+    ///
+    /// # Safety
+    /// The caller alone holds `notice`, which is free memory of the engine, and gives it up. For
+    /// the rest as [`Shard::file`].
+    pub unsafe fn announce(
+        &self,
+        bucket: &Bucket<T>,
+        notice: NonNull<Entry<T>>,
+        place: Place,
+    ) -> Result<bool, Closed> {
+        // SAFETY: the caller alone holds it.
+        unsafe { notice.as_ref().announce(place) };
+        // SAFETY: as above; it stays allocated until the owner has read it.
+        unsafe { self.notices.push(notice) }.inspect_err(|_| reached(Event::NoticeRefused))?;
         self.doorbell.ask(self.group_index);
         if self.doorbell.ring_before(place.expiration) {
-            return true;
+            return Ok(true);
         }
         bucket.arm(place.expiration);
-        false
+        Ok(false)
     }
 
     /// Ends the announcement of an entry that was filed at `place`: calls the hook, and only then

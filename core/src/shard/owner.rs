@@ -7,8 +7,8 @@ use std::mem;
 use std::ptr::{self, NonNull};
 
 use crate::dispatch::Payloads;
-use crate::entry::Entry;
-use crate::inbox::{At, Hand};
+use crate::entry::{Entry, Filed};
+use crate::inbox::{At, Hand, next_of};
 use crate::memory::{Count, Counters, FreeList, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
@@ -17,7 +17,7 @@ use crate::time::{Geometry, Place, Tick};
 use super::hands::Hands;
 use super::parked::Parked;
 use super::rounds::Rounds;
-use super::{ArmedHeap, Bucket, Notice, Shard};
+use super::{ArmedHeap, Bucket, Shard};
 
 /// The part of a shard that only its owner sees.
 pub struct Owner<T> {
@@ -216,22 +216,22 @@ impl<T> Shard<T> {
 
     /// Reads all notices into the armed heap.
     #[inline]
-    pub fn read_notices(&self, owner: &mut Owner<T>) {
+    pub fn read_notices(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
         if self.has_notices() {
-            self.read_some_notices(owner);
+            self.read_some_notices(owner, shared);
         }
     }
 
-    fn read_some_notices(&self, owner: &mut Owner<T>) {
+    fn read_some_notices(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
         let mut next = ptr::null_mut();
         self.notices.take(|first| next = first);
         while let Some(notice) = NonNull::new(next) {
             // SAFETY: the take made the whole chain ours.
             let this = unsafe { notice.as_ref() };
-            let place = this.place();
-            next = crate::inbox::next_of(this);
-            // SAFETY: it was taken out of the list and is not used again.
-            unsafe { Notice::let_go(notice) };
+            let place = self.announced_by(this);
+            next = next_of(this);
+            // SAFETY: it was taken out of the list, and has no payload.
+            unsafe { owner.free_list.put(shared, notice) };
             let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
             if place.expiration <= self.clock() {
                 reached(Event::NoticeStale);
@@ -241,6 +241,12 @@ impl<T> Shard<T> {
             }
         }
         self.publish_first(owner.next_opening());
+    }
+
+    /// The place that a notice announces, for who has the owner's lock.
+    pub(super) fn announced_by(&self, notice: &Entry<T>) -> Place {
+        let Filed { level, expiration } = notice.filed();
+        self.wheel.geometry().place_on(expiration, level)
     }
 
     /// Pushes an entry that the owner holds into the bucket that it was re-filed to.

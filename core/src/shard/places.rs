@@ -83,7 +83,7 @@ impl<T> Shard<T> {
             NonNull::new(unsafe { notice.as_ref() }.next().load(Ordering::Acquire))
         });
         // SAFETY: as above.
-        notices.map(|notice| unsafe { notice.as_ref() }.place())
+        notices.map(|notice| self.announced_by(unsafe { notice.as_ref() }))
     }
 
     /// The entries in a bucket.

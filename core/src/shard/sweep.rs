@@ -25,6 +25,7 @@
 //! `tests/races/engine/scan.rs`.
 
 use std::array;
+use std::mem;
 use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase, Word, read};
@@ -43,14 +44,15 @@ const LOOKS: usize = 4;
 /// Entries that a thread visits each time that it lets go of seats while too many are dead.
 pub const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 
-/// A sweep under way.
+/// A sweep under way, or the memory of the last one for the next (`Swept` tells which).
 pub(super) struct Sweep<T> {
     /// The bucket that is being swept, or the last one.
     bucket: (u8, u32),
     /// The hand of the round that is being swept.
     hand: Option<Arc<Hand<Entry<T>>>>,
-    /// Rounds that are swept after this one, once all buckets are.
-    rounds: Option<Vec<Arc<Hand<Entry<T>>>>>,
+    /// Rounds that are swept after this one, and whether all buckets are.
+    rounds: Vec<Arc<Hand<Entry<T>>>>,
+    is_in_rounds: bool,
     /// The address of the bucket or hand, for `Swept`.
     at: usize,
     lists: [Cursor<T>; CHAINS],
@@ -84,10 +86,19 @@ unsafe impl<T: Send> Send for Sweep<T> {}
 // === impl Sweep ===
 
 impl<T> Sweep<T> {
-    fn begin() -> Box<Sweep<T>> {
+    /// No sweep is under way.
+    pub(super) fn none() -> Sweep<T> {
         let list = |_| Cursor { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
-        let (lists, bucket) = (array::from_fn(list), (1, 0));
-        Box::new(Sweep { bucket, hand: None, rounds: None, at: 0, lists, current: 0, live: 0 })
+        Sweep {
+            bucket: (1, 0),
+            hand: None,
+            rounds: Vec::new(),
+            is_in_rounds: false,
+            at: 0,
+            lists: array::from_fn(list),
+            current: 0,
+            live: 0,
+        }
     }
 
     /// Begins with lists, each given by its number and its first entry.
@@ -162,20 +173,20 @@ impl<T> Shard<T> {
     /// The same with the sweep's lock. The caller is the owner, or a reader.
     fn sweep_on(
         &self,
-        under_way: &mut Option<Box<Sweep<T>>>,
+        sweep: &mut Sweep<T>,
         shared: &Shared<T>,
         mut sweeper: Sweeper<'_, T>,
         visits: usize,
     ) -> bool {
-        if under_way.is_none() && !self.begin_sweep(shared) {
-            return false;
-        }
-        let mut sweep = under_way.take().unwrap_or_else(|| {
+        if !self.swept.is_under_way() {
+            if !self.begin_sweep(shared) {
+                return false;
+            }
             reached(Event::SweepBegun);
-            let mut sweep = Sweep::begin();
-            self.look_into(&mut sweep, 1, 0);
-            sweep
-        });
+            (sweep.hand, sweep.is_in_rounds, sweep.live) = (None, false, 0);
+            sweep.at = 0;
+            self.look_into(sweep, 1, 0);
+        }
         let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
         let mut way = self.swept.resume(sweep.at);
         let mut is_all = false;
@@ -186,11 +197,11 @@ impl<T> Shard<T> {
             }
             if sweep.live > 0 {
                 // SAFETY: the lists had not been opened when the caller came, as owner or reader.
-                unsafe { self.visit(shared, &mut sweeper, &mut sweep) };
+                unsafe { self.visit(shared, &mut sweeper, sweep) };
                 visited += 1;
             } else if looks > 0 {
                 looks -= 1;
-                is_all = !self.find_next(&mut sweep);
+                is_all = !self.find_next(sweep);
             } else {
                 break;
             }
@@ -198,7 +209,6 @@ impl<T> Shard<T> {
         }
         if !is_all {
             reached(Event::SweepPaused);
-            *under_way = Some(sweep);
             return true;
         }
         self.swept.enter(0);
@@ -211,12 +221,15 @@ impl<T> Shard<T> {
     /// Goes on to the next bucket or round. Returns `false` if there is none.
     fn find_next(&self, sweep: &mut Sweep<T>) -> bool {
         let (level, slot) = sweep.bucket;
-        if sweep.rounds.is_none() && self.look_into(sweep, level, slot + 1) {
+        if !sweep.is_in_rounds && self.look_into(sweep, level, slot + 1) {
             return true;
         }
-        // Entries that are put aside from now on were visited in their buckets.
-        let rounds = sweep.rounds.get_or_insert_with(|| self.rounds_at_hand());
-        let Some(hand) = rounds.pop() else { return false };
+        if !mem::replace(&mut sweep.is_in_rounds, true) {
+            // Entries that are put aside from now on were visited in their buckets.
+            let given = self.hands.rounds().filter(|hand| hand.is_given());
+            sweep.rounds.extend(given.cloned());
+        }
+        let Some(hand) = sweep.rounds.pop() else { return false };
         sweep.at = hand.address();
         self.swept.enter(sweep.at);
         // Once it is open, the owner goes through it.
@@ -226,10 +239,6 @@ impl<T> Shard<T> {
         sweep.begin_with(firsts.filter(|_| is_closed));
         sweep.hand = Some(hand);
         true
-    }
-
-    fn rounds_at_hand(&self) -> Vec<Arc<Hand<Entry<T>>>> {
-        self.hands.rounds().filter(|hand| hand.is_given()).cloned().collect()
     }
 
     /// Begins with the first existing bucket from `level` and `slot` on. Returns `false` if there

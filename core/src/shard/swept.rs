@@ -38,7 +38,7 @@
 use std::ptr;
 
 use crate::entry::{Entry, Linked};
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicUsize, Ordering, UnsafeCell, fence};
 
 /// The owner has opened the lists.
 const OPENED: usize = 0b01;
@@ -50,11 +50,18 @@ const CUTTING: usize = 0b10;
 pub(super) struct Swept<T> {
     /// The address of a bucket or a hand, and the marks. Zero: no sweep is under way.
     at: AtomicUsize,
-    /// The cut under way: the entry before, the dead entry, and the one behind it.
-    cut: [AtomicPtr<Entry<T>>; 3],
+    /// The cut under way: the entry before, the dead entry, and the one behind it. The sweep writes
+    /// it before it marks the word. An owner reads it that has found that mark, until it takes the
+    /// mark off.
+    cut: UnsafeCell<[*mut Entry<T>; 3]>,
     /// How many entries were cut out of rounds at hand.
     cuts_in_rounds: AtomicUsize,
 }
+
+// SAFETY: entries are shared between threads; the marks say who may look at the cut.
+unsafe impl<T: Send> Send for Swept<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Swept<T> {}
 
 /// How a sweep goes on in its lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +78,7 @@ pub(super) enum Way {
 
 impl<T> Swept<T> {
     pub(super) fn new() -> Swept<T> {
-        let none = || AtomicPtr::new(ptr::null_mut());
-        let cut = [none(), none(), none()];
+        let cut = UnsafeCell::new([ptr::null_mut(); 3]);
         Swept { at: AtomicUsize::new(0), cut, cuts_in_rounds: AtomicUsize::new(0) }
     }
 
@@ -100,10 +106,11 @@ impl<T> Swept<T> {
 
     /// The sweep enters lists; their first entries are read after this. Zero: it ends.
     pub(super) fn enter(&self, lists: usize) {
-        // ORDER(CUT): AcqRel - Release pairs with the Acquire in `open`: an owner that finds the
-        // sweep elsewhere sees each link that it has changed. A swap, as every change of the word,
-        // so that what an owner has marked comes before it.
-        self.at.swap(lists, Ordering::AcqRel);
+        // ORDER(CUT): Acquire - pairs with the Release in `open_swept`: the owner reads the cut no
+        // more. A swap, as every change of the word is a CAS or the like: so an owner that finds
+        // the sweep elsewhere acquires the end of each cut before, and sees each link that was
+        // changed.
+        self.at.swap(lists, Ordering::Acquire);
         // ORDER(CUT): SeqCst - pairs with the fence of the owner, which has taken the lists: its
         // word is read after that fence, or its lists are read after this one.
         fence(Ordering::SeqCst);
@@ -144,11 +151,9 @@ impl<T> Swept<T> {
     /// came behind `before` and before `next` when it read these links there.
     pub(super) unsafe fn cut(&self, lists: usize, cut: [*mut Entry<T>; 3]) -> bool {
         let [before, entry, next] = cut;
-        for (place, entry) in self.cut.iter().zip(cut) {
-            // ORDER(CUT): Relaxed - published by the CAS that follows. No owner reads the cut
-            // before: it takes its mark off first, and the sweep has paused until then.
-            place.store(entry, Ordering::Relaxed);
-        }
+        // SAFETY: the caller has the sweep's lock. No owner reads the cut: one that did has taken
+        // its mark off, for which the sweep has paused before it entered these lists.
+        self.cut.with_mut(|place| unsafe { *place = cut });
         // ORDER(CUT): AcqRel - Release publishes the cut, and that the entry is kept; Acquire, also
         // where it fails: what the owner did to entries that this thread still knows.
         let mark = lists | CUTTING;
@@ -185,12 +190,14 @@ impl<T> Swept<T> {
         if at & CUTTING == 0 {
             return None;
         }
-        // ORDER(CUT): Relaxed - acquired with the mark.
-        let [before, entry, next] = [0, 1, 2].map(|i| self.cut[i].load(Ordering::Relaxed));
+        // SAFETY: it was written before the mark was set, which the owner has acquired, and the
+        // sweep changes it only after the owner has taken the mark off.
+        let [before, entry, next] = self.cut.with(|cut| unsafe { *cut });
         // SAFETY: it was in the lists when the sweep marked the word, and nobody had opened them
         // until now: the owner holds it by its list bit.
         let is_cut = lead_past(unsafe { &*before }, entry, next);
-        // ORDER(CUT): Release - the sweep changes the cut after this.
+        // ORDER(CUT): Release - pairs with the Acquire in `enter`: the sweep changes the cut after
+        // this.
         self.at.fetch_and(!CUTTING, Ordering::Release);
         is_cut.then_some(entry)
     }

@@ -40,7 +40,7 @@ fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
         let Bench { shard, shared, .. } = &bench;
         assert!(shard.has_notices(), "the bucket of level 3 is not armed");
         let owner = &mut *shard.owner().lock().unwrap();
-        shard.read_notices(owner);
+        shard.read_notices(owner, shared);
         let now = shard.begin(Tick::new(1024));
         assert!(shard.open_due(owner, shared, now) && shard.flush(owner, shared, 1));
     }
@@ -73,7 +73,7 @@ fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
     assert_eq!([6, 7, 6000].map(|now| due(&bench, now)), [None, Some(7), Some(7)]);
     let turn = |bench: &Bench<()>, now, room| {
         let owner = &mut *bench.shard.owner().lock().unwrap();
-        bench.shard.read_notices(owner);
+        bench.shard.read_notices(owner, &bench.shared);
         let now = bench.shard.begin(Tick::new(now));
         while owner.batch().len() < room && bench.shard.open_due(owner, &bench.shared, now) {
             bench.shard.flush(owner, &bench.shared, room);

@@ -26,7 +26,6 @@ events! {
     SeatLost: "a seat was unlinked before its thread took it",
     FiledExactly: "one of few timers was filed for its own deadline",
     ExactTaken: "it was not, because another far deadline had the bucket",
-    NoticeBoxed: "a notice of a bucket whose own two are in use",
     NoticeRefused: "a notice was refused, because the shard had closed after the push",
     PushRefused: "a closed shard refused an entry",
     FiledAfterEnd: "an entry was to be filed in a wheel that was dismantled",

@@ -186,7 +186,8 @@ impl Builder {
     }
 
     /// How many shards there are, from 1 to 10,000. Default: as many as there are, or 8 in a new
-    /// schema.
+    /// schema. Another number than there are is refused: on PostgreSQL, the function `reshard` of
+    /// the schema changes it while no instance runs.
     ///
     /// That is how many instances can share the work. A shard takes a service's threads and a
     /// connection, so it should be no more than a few for each instance.
@@ -284,7 +285,7 @@ impl Builder {
 
     fn start_with<P: Send + 'static>(self, open: Box<Open<P>>) -> Result<Cluster<P>, OpenError> {
         self.is_named_well()?;
-        let (faults, lease) = (self.faults, self.lease);
+        let (faults, lease, linger) = (self.faults, self.lease, self.service.get_linger());
         let (place, schema, shards) = (self.place, &self.schema, self.shards);
         let join = move || {
             let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence, true)?;
@@ -311,7 +312,7 @@ impl Builder {
             instance: numbers.session(),
             clock: Arc::new(clock),
             held: Mutex::new(Held::default()),
-            clerk: Clerk::new(),
+            clerk: Arc::new(Clerk::new(linger)),
             numbers: Mutex::new(numbers),
             state: Mutex::new(State::default()),
             bell: Condvar::new(),
@@ -348,7 +349,7 @@ impl Place {
                 // that its client has left alone is over when the lease is.
                 let database = reach((*config)?, schema, lease * 2 / 3);
                 let shards = prepare(&database, shards, makes)?;
-                Ok((Arc::new(Postgres { database, ignores_fence }), shards))
+                Ok((Arc::new(Postgres { database, shards, ignores_fence }), shards))
             }
             #[cfg(feature = "nats")]
             Place::Nats(servers) => {

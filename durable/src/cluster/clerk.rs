@@ -4,17 +4,20 @@
 //! shard's list in a database, or by way of the holder, as the hub does it. If the hub needs a
 //! holder and there is none at the moment, they wait here. Dead letters are read by it as well.
 //!
+//! A new timer that nobody waits for, and that is not due soon, waits for others: for two lingers
+//! of the services. Then all that is here is written, whatever its shards are.
+//!
 //! *Owner*: the clerk's thread has the connection. Any thread adds jobs.
 //!
 //! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, ScheduleReason, StoreError, StoreErrorKind};
 use crate::position::Position;
-use crate::promise::Promise;
+use crate::promise::{Hurry, Promise};
 use crate::service::Cancelled;
 use crate::store::Op;
 
@@ -26,12 +29,14 @@ use super::message::Message;
 const MAX: usize = 1_000_000;
 const MAX_BYTES: usize = 256 << 20;
 
-/// How many changes are made in one transaction.
+/// How many changes are made together.
 const BATCH: usize = 1000;
 
 pub(super) struct Clerk {
     desk: Mutex<Desk>,
     bell: Condvar,
+    /// How long new timers wait for others.
+    linger: Duration,
 }
 
 #[derive(Default)]
@@ -42,6 +47,9 @@ struct Desk {
     bytes: usize,
     releases: Vec<Taken>,
     messages: Vec<Message>,
+    /// Since when new timers wait here, if nothing is here that does not.
+    since: Option<Instant>,
+    is_urgent: bool,
     is_closed: bool,
 }
 
@@ -129,8 +137,8 @@ pub(super) struct Work<'c> {
 // === impl Clerk ===
 
 impl Clerk {
-    pub(super) fn new() -> Clerk {
-        Clerk { desk: Mutex::default(), bell: Condvar::new() }
+    pub(super) fn new(linger: Duration) -> Clerk {
+        Clerk { desk: Mutex::default(), bell: Condvar::new(), linger: 2 * linger }
     }
 
     /// Why nothing is taken, if that is so.
@@ -141,16 +149,29 @@ impl Clerk {
         desk.is_closed.then_some(ScheduleReason::Stopped).or(busy)
     }
 
-    /// Writes a change to that shard's list. Who waits is told that the clerk has stopped, if so.
-    pub(super) fn write(&self, shard: u32, op: Op, then: Then) {
+    /// Writes a change to that shard's list, now or together with others. Who waits is told that
+    /// the clerk has stopped, if so.
+    pub(super) fn write(&self, shard: u32, op: Op, then: Then, is_urgent: bool) {
         let mut desk = self.desk();
         if !desk.is_closed {
             desk.waiting += 1;
             desk.bytes += bytes_of(&op);
             desk.writes.entry(shard).or_default().push(Write { op, then, since: since_start() });
+            desk.is_urgent |= is_urgent || self.linger.is_zero();
+            let is_first = desk.since.is_none();
+            desk.since.get_or_insert_with(Instant::now);
+            let is_urgent = desk.is_urgent;
             drop(desk);
-            self.bell.notify_one();
+            if is_urgent || is_first {
+                self.bell.notify_one();
+            }
         }
+    }
+
+    /// Whether a timer that is due then cannot wait for others.
+    pub(super) fn is_soon(&self, due_ms: u64, now_ms: u64) -> bool {
+        let linger_ms = u64::try_from(self.linger.as_millis()).unwrap_or(u64::MAX);
+        due_ms <= now_ms.saturating_add(linger_ms)
     }
 
     /// Looks something up. Who waits is told that the clerk has stopped, if so.
@@ -187,14 +208,22 @@ impl Clerk {
     /// What there is to do; `None` when all is done for ever. What is to be tried again waits for
     /// that long, or until there is something else.
     fn wait(&self, pause: Duration, again: Again) -> Option<Desk> {
-        let mut desk = if again.is_empty() {
-            let is_idle = |desk: &mut Desk| desk.is_empty() && !desk.is_closed;
-            self.bell.wait_while(self.desk(), is_idle).unwrap_or_else(PoisonError::into_inner)
-        } else {
-            let is_empty = |desk: &mut Desk| desk.is_empty();
-            let waited = self.bell.wait_timeout_while(self.desk(), pause, is_empty);
-            waited.unwrap_or_else(PoisonError::into_inner).0
-        };
+        let begun = Instant::now();
+        let mut desk = self.desk();
+        loop {
+            let pause = (!again.is_empty()).then(|| pause.saturating_sub(begun.elapsed()));
+            let is_over = desk.is_closed && again.is_empty();
+            let left = desk.wait(self.linger).into_iter().chain(pause).min();
+            desk = match left {
+                _ if is_over => break,
+                Some(left) if left.is_zero() => break,
+                Some(left) => {
+                    let woken = self.bell.wait_timeout(desk, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.bell.wait(desk).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
         // New ones come after them.
         for (shard, mut writes) in again.writes {
             desk.waiting += writes.len();
@@ -212,6 +241,13 @@ impl Clerk {
     }
 }
 
+impl Hurry for Clerk {
+    fn hurry(&self, _: Option<u64>) {
+        self.desk().is_urgent = true;
+        self.bell.notify_one();
+    }
+}
+
 fn bytes_of(op: &Op) -> usize {
     match op {
         Op::Put(record) | Op::PutNew(record) => record.bytes(),
@@ -220,6 +256,16 @@ fn bytes_of(op: &Op) -> usize {
 }
 
 impl Desk {
+    /// How long it may take until something has to be done; `None`: there is nothing.
+    fn wait(&self, linger: Duration) -> Option<Duration> {
+        let others = [self.reads.is_empty(), self.releases.is_empty(), self.messages.is_empty()];
+        let is_urgent = self.is_urgent && !self.writes.is_empty();
+        if is_urgent || others != [true; 3] {
+            return Some(Duration::ZERO);
+        }
+        self.since.map(|since| linger.saturating_sub(since.elapsed()))
+    }
+
     fn is_empty(&self) -> bool {
         self.writes.is_empty()
             && self.reads.is_empty()
@@ -251,17 +297,7 @@ impl Work<'_> {
                 // Without it, others look a little later.
                 let _ = self.connected(|clerking| clerking.tell(&message));
             }
-            for (shard, writes) in jobs.writes {
-                let mut writes = writes.into_iter().peekable();
-                while writes.peek().is_some() {
-                    let early = self.write(shard, writes.by_ref().take(BATCH).collect());
-                    if !early.is_empty() {
-                        // Those after them wait, too, so that the order stays.
-                        again.writes.push((shard, early.into_iter().chain(writes).collect()));
-                        break;
-                    }
-                }
-            }
+            again.writes = self.write(jobs.writes);
             again.reads.extend(jobs.reads.into_iter().filter_map(|read| self.read(read)));
         }
     }
@@ -285,24 +321,59 @@ impl Work<'_> {
     }
 
     /// Returns those that can be tried again.
-    fn write(&mut self, shard: u32, writes: Vec<Write>) -> Vec<Write> {
-        let writes = self.without_misfits(writes);
-        if writes.is_empty() {
-            return writes;
-        }
-        let ops: Vec<Op> = writes.iter().map(|write| write.op.clone()).collect();
-        match self.connected(|clerking| clerking.write(shard, &ops)) {
-            Ok(outcomes) => {
-                writes.into_iter().zip(outcomes).for_each(|(write, out)| write.then.keep(out));
-                Vec::new()
+    fn write(&mut self, writes: BTreeMap<u32, Vec<Write>>) -> Vec<(u32, Vec<Write>)> {
+        let (mut again, mut left) = (Vec::new(), writes);
+        while !left.is_empty() {
+            let mut room = BATCH;
+            let mut round: Vec<(u32, Vec<Write>)> = Vec::new();
+            for (shard, writes) in &mut left {
+                if room == 0 {
+                    break;
+                }
+                let few: Vec<Write> = writes.drain(..writes.len().min(room)).collect();
+                room -= few.len();
+                round.push((*shard, self.without_misfits(few)));
             }
-            Err(error) => {
-                let (early, late): (Vec<_>, Vec<_>) =
-                    writes.into_iter().partition(|write| self.is_early(&error, write.since));
-                late.into_iter().for_each(|write| write.then.fail(&error));
-                early
+            round.retain(|(_, writes)| !writes.is_empty());
+            for (shard, early) in self.write_round(round) {
+                // Those after them wait, too, so that the order stays.
+                let later = left.remove(&shard).into_iter().flatten();
+                again.push((shard, early.into_iter().chain(later).collect()));
+            }
+            left.retain(|_, writes| !writes.is_empty());
+        }
+        again
+    }
+
+    /// The same for as many as are written together.
+    fn write_round(&mut self, round: Vec<(u32, Vec<Write>)>) -> Vec<(u32, Vec<Write>)> {
+        if round.is_empty() {
+            return Vec::new();
+        }
+        let ops = |writes: &[Write]| writes.iter().map(|write| write.op.clone()).collect();
+        let lists: Vec<(u32, Vec<Op>)> =
+            round.iter().map(|(shard, writes)| (*shard, ops(writes))).collect();
+        let results = match self.connected(|clerking| Ok(clerking.write(&lists))) {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); lists.len()],
+        };
+        let mut again = Vec::new();
+        for ((shard, writes), result) in round.into_iter().zip(results) {
+            match result {
+                Ok(outcomes) => {
+                    writes.into_iter().zip(outcomes).for_each(|(write, out)| write.then.keep(out));
+                }
+                Err(error) => {
+                    let (early, late): (Vec<_>, Vec<_>) =
+                        writes.into_iter().partition(|write| self.is_early(&error, write.since));
+                    late.into_iter().for_each(|write| write.then.fail(&error));
+                    if !early.is_empty() {
+                        again.push((shard, early));
+                    }
+                }
             }
         }
+        again
     }
 
     /// Refuses those that cannot be written, so that they do not fail the others.

@@ -136,12 +136,13 @@ pub(super) trait Clerking: Send {
         Ok(())
     }
 
-    /// Makes changes of a shard that another instance holds, and sees that the holder knows.
+    /// Makes changes of shards that other instances hold, and sees that the holders know. For each
+    /// shard, the result has what the changes took out.
     ///
     /// # Errors
     /// [`StoreErrorKind::InUse`](crate::StoreErrorKind::InUse) means that nothing was changed, and
     /// that it can be tried again.
-    fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError>;
+    fn write(&mut self, lists: &[(u32, Vec<Op>)]) -> Vec<Outcomes>;
 
     /// Reads the dead letters of all shards after that one, in the order of shards and positions,
     /// at most `limit`.
@@ -168,8 +169,11 @@ pub(super) trait Clerking: Send {
     fn contents(&mut self) -> Result<Vec<Shard>, StoreError>;
 }
 
-/// How many timers a holder reads one by one.
-const FEW: usize = 8;
+/// What the changes of a shard took out.
+pub(super) type Outcomes = Result<Vec<Option<Position>>, StoreError>;
+
+/// How many timers a holder reads by their places.
+const FEW: usize = 64;
 
 /// What the holder has to know of these changes.
 pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {

@@ -88,6 +88,11 @@ impl TimerId {
         self.shard
     }
 
+    /// Where it is looked for in a cluster with that many shards, which may once have had more.
+    pub(super) fn shard_of(self, shards: u32) -> u32 {
+        self.shard % shards
+    }
+
     /// The timer's number, which is unique in all shards.
     pub fn timer(self) -> crate::TimerId {
         self.timer

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::error::{ScheduleReason, StoreError, StoreErrorKind};
 use crate::events;
-use crate::position::Position;
+use crate::position::{Position, ms_passed};
 use crate::record::{Key, Record};
 use crate::service::Durable;
 
@@ -70,6 +70,11 @@ impl<P> Inner<P> {
         state.end_by = Some(state.end_by.map_or(until, |before| before.min(until)));
         drop(state);
         self.held().services().iter().for_each(|durable| durable.end_by(until));
+    }
+
+    /// Whether a new timer cannot wait for others to be written with.
+    pub(super) fn is_soon(&self, due_ms: u64) -> bool {
+        self.clerk.is_soon(due_ms, ms_passed(self.clock.now()))
     }
 
     pub(super) fn is_stopping(&self) -> bool {

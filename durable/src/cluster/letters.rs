@@ -81,7 +81,7 @@ impl<P> Cluster<P> {
             }
         }
         let (promise, reply) = promise_alone();
-        self.inner.clerk.write(letter.shard, op, Then::Letter(promise));
+        self.inner.clerk.write(letter.shard, op, Then::Letter(promise), true);
         reply
     }
 }

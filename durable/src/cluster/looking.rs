@@ -121,11 +121,7 @@ impl<P> Cluster<P> {
     /// Looks a timer up. `None`: it is over, or it never became durable.
     pub fn get(&self, id: TimerId) -> Reply<Option<Timer>> {
         let (promise, reply) = promise_alone();
-        let TimerId { shard, timer } = id;
-        if shard >= self.inner.shards {
-            promise.keep(Ok(None));
-            return reply;
-        }
+        let (shard, timer) = (id.shard_of(self.inner.shards), id.timer);
         self.inner.clerk.read(reading(promise, move |clerking| {
             Ok(clerking.get(shard, timer)?.map(|record| Timer { shard, record }))
         }));

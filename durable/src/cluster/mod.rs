@@ -145,7 +145,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError};
 use crate::payload::Payload;
 use crate::position::ms_at_or_after;
-use crate::promise::{Reply, promise_alone};
+use crate::promise::{Reply, promise, promise_alone};
 use crate::record::Key;
 use crate::service::{Cancelled, Durable, Numbers, bytes_of};
 use crate::store::{Op, Store};
@@ -189,7 +189,7 @@ struct Inner<P> {
     instance: u64,
     clock: Arc<SharedClock>,
     held: Mutex<Held<P>>,
-    clerk: Clerk,
+    clerk: Arc<Clerk>,
     /// For timers that go to shards of others.
     numbers: Mutex<Numbers>,
     state: Mutex<State>,
@@ -305,9 +305,10 @@ impl<P> Cluster<P> {
             }
         }
         let record = inner.record(key, due_ms, payload)?;
-        let (promise, reply) = promise_alone();
+        let (promise, reply) = promise(&inner.clerk);
         let ticket = crate::Ticket::new(record.id(), reply);
-        inner.clerk.write(shard, Op::Put(record), Then::Put(promise));
+        let is_urgent = inner.is_soon(due_ms);
+        inner.clerk.write(shard, Op::Put(record), Then::Put(promise), is_urgent);
         Ok(Ticket { shard, ticket })
     }
 
@@ -328,16 +329,18 @@ impl<P> Cluster<P> {
             }
         }
         let record = inner.record(Some(key.clone()), due_ms, payload)?;
-        let (promise, reply) = promise_alone();
+        let (promise, reply) = promise(&inner.clerk);
         let then = Then::New(record.id(), promise);
-        inner.clerk.write(shard, Op::PutNew(record), then);
+        inner.clerk.write(shard, Op::PutNew(record), then, inner.is_soon(due_ms));
         Ok(Entered { shard, reply })
     }
 
     /// Cancels the timer with this number, whichever instance has scheduled it. See
     /// [cancelling](self#cancelling).
     pub fn cancel(&self, id: TimerId) -> Reply<Cancelled> {
-        self.take_out(id.shard, Op::Cancel(id.timer), |durable| durable.cancel(id.timer))
+        self.take_out(id.shard_of(self.inner.shards), Op::Cancel(id.timer), |durable| {
+            durable.cancel(id.timer)
+        })
     }
 
     /// Cancels the timer with this key: see [`cancel`](Cluster::cancel).
@@ -361,12 +364,8 @@ impl<P> Cluster<P> {
             }
         }
         let (promise, reply) = promise_alone();
-        if shard >= self.inner.shards {
-            // A number of another cluster: nobody could be asked.
-            promise.keep(Ok(Cancelled::NotFound));
-            return reply;
-        }
-        self.inner.clerk.write(shard, op, Then::Cancel(promise));
+        // From when it is written, the timer does not fire: that is not put off.
+        self.inner.clerk.write(shard, op, Then::Cancel(promise), true);
         reply
     }
 

@@ -59,10 +59,7 @@ impl Observer {
     /// # Errors
     /// As [`contents`](Observer::contents).
     pub fn get(&mut self, id: TimerId) -> Result<Option<Timer>, StoreError> {
-        let TimerId { shard, timer } = id;
-        if shard >= self.shards {
-            return Ok(None);
-        }
+        let (shard, timer) = (id.shard_of(self.shards), id.timer);
         let found = self.ask(|clerking| clerking.get(shard, timer))?;
         Ok(found.map(|record| Timer { shard, record }))
     }
@@ -86,7 +83,7 @@ impl Observer {
     /// # Errors
     /// It is unknown whether the timer is cancelled.
     pub fn cancel(&mut self, id: TimerId) -> Result<bool, StoreError> {
-        self.change(id.shard, Op::Cancel(id.timer))
+        self.change(id.shard_of(self.shards), Op::Cancel(id.timer))
     }
 
     /// Cancels the timer with this key. Returns whether there was one.
@@ -136,7 +133,7 @@ impl Observer {
         }
         let outcomes = self.ask(|clerking| {
             clerking.fits(&op)?;
-            clerking.write(shard, std::slice::from_ref(&op))
+            clerking.write(&[(shard, vec![op.clone()])]).remove(0)
         })?;
         Ok(outcomes.first().is_some_and(Option::is_some))
     }

@@ -15,13 +15,15 @@ use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::postgres::{
     Database, Params, PostgresStore, Session, all_contents, all_letters, all_timers, apply,
-    channel, ddl as tables, get, lock_list, next_session,
+    channel, ddl as tables, get, keep_shards, lock_list, next_session, resharded,
 };
 use crate::store::{Op, Store};
 
 use super::builder::is_named_well;
 use super::clock::since_start;
-use super::hub::{Clerking, Hub, Keeping, Reading, Renewal, Taken, Taking, Tell, messages};
+use super::hub::{
+    Clerking, Hub, Keeping, Outcomes, Reading, Renewal, Taken, Taking, Tell, messages,
+};
 use super::looking::Shard;
 use super::message::Message;
 
@@ -65,17 +67,19 @@ pub fn ddl(schema: &str, shards: u32) -> String {
 
 pub(super) struct Postgres {
     pub(super) database: Database,
+    pub(super) shards: u32,
     /// For tests which show that they would notice.
     pub(super) ignores_fence: bool,
 }
 
 /// A session that listens.
-struct Listening(Session);
+struct Listening(Session, u32);
 
 /// A session that tells.
 struct Telling {
     session: Session,
     channel: String,
+    shards: u32,
 }
 
 impl Hub for Postgres {
@@ -87,12 +91,13 @@ impl Hub for Postgres {
         let mut session = self.database.connect("tickless keeper")?;
         let listen = format!("LISTEN {}", channel(&self.database.schema));
         session.batch(&listen)?;
-        Ok(Box::new(Listening(session)))
+        Ok(Box::new(Listening(session, self.shards)))
     }
 
     fn clerking(&self) -> Result<Box<dyn Clerking>, StoreError> {
         let session = self.database.connect("tickless clerk")?;
-        Ok(Box::new(Telling { session, channel: channel(&self.database.schema) }))
+        let (channel, shards) = (channel(&self.database.schema), self.shards);
+        Ok(Box::new(Telling { session, channel, shards }))
     }
 
     /// What others do is told by notifications, to the keeper.
@@ -130,12 +135,17 @@ impl Keeping for Listening {
                     renewed AS (
                         UPDATE shards SET expires = now() + $3 * interval '1 microsecond'
                         WHERE holder = $1 AND shard = ANY ($2) RETURNING shard, fence)
-                    SELECT shard, fence, (extract(epoch FROM read) * 1000000)::bigint
+                    SELECT shard, fence, (extract(epoch FROM read) * 1000000)::bigint,
+                        (SELECT count(*) FROM shards)
                     FROM (SELECT clock_timestamp() AS read) AS clock LEFT JOIN renewed ON true";
         let params: Params<'_> = &[&instance.cast_signed(), &shards, &micros(lease)];
         let sent = since_start();
         let rows = self.0.query(renew, params)?;
         let reading = Reading { sent, received: since_start(), shows_us: rows[0].get(2) };
+        let shards: i64 = rows[0].get(3);
+        if shards != i64::from(self.1) {
+            return Err(resharded(shards, self.1));
+        }
         // One row that tells nothing but the time, if there is none to renew.
         let is_lease = |row: &&Row| row.get::<_, Option<i32>>(0).is_some();
         let renewed = rows.iter().filter(is_lease).map(taken_of).collect();
@@ -175,6 +185,7 @@ impl Keeping for Listening {
                         SELECT shard, expires FROM shards
                         WHERE (holder IS NULL OR holder = $1 OR expires < now())
                             AND NOT shard = ANY ($2)
+                            AND (SELECT count(*) FROM shards) = $5
                         ORDER BY expires, shard LIMIT $3 FOR UPDATE SKIP LOCKED)
                     UPDATE shards SET holder = $1,
                         fence = greatest(fence + 1,
@@ -184,7 +195,9 @@ impl Keeping for Listening {
                     RETURNING shards.shard, shards.fence, CASE WHEN isfinite(free.expires)
                         THEN (extract(epoch FROM free.expires) * 1000)::bigint ELSE 0 END";
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let taken = self.0.query(take, &[&instance.cast_signed(), &held, &most, &micros(lease)])?;
+        let params: Params<'_> =
+            &[&instance.cast_signed(), &held, &most, &micros(lease), &i64::from(self.1)];
+        let taken = self.0.query(take, params)?;
         let served_ms = |row: &Row| u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
         let taking = |row| Taking { taken: taken_of(row), served_ms: served_ms(row) };
         Ok(taken.iter().map(taking).collect())
@@ -231,22 +244,23 @@ impl Clerking for Telling {
     }
 
     fn tell(&mut self, message: &Message) -> Result<(), StoreError> {
-        notify(&mut self.session, &self.channel, message)
+        notify(&mut self.session, &self.channel, std::slice::from_ref(message))
     }
 
     /// Without a fence: the list is locked by its writers, and what the holder does not know of, it
     /// reads again.
-    fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
-        let channel = &self.channel;
-        self.session.transaction(|session| {
-            let number = shard.cast_signed();
-            lock_list(session, number)?;
-            let outcomes = apply(session, number, ops)?;
-            for message in messages(shard, ops, &outcomes) {
-                notify(session, channel, &message)?;
+    ///
+    /// All of it is one transaction. If that cannot be made, each shard has one of its own, so that
+    /// what is wrong with one is wrong with that one alone.
+    fn write(&mut self, lists: &[(u32, Vec<Op>)]) -> Vec<Outcomes> {
+        let (together, is_undone) = self.write_together(lists);
+        match together {
+            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+            Err(_) if is_undone && lists.len() > 1 && self.session.is_open() => {
+                lists.chunks(1).flat_map(|list| self.write(list)).collect()
             }
-            Ok(outcomes)
-        })
+            Err(error) => vec![Err(error); lists.len()],
+        }
     }
 
     fn letters(
@@ -274,7 +288,40 @@ impl Clerking for Telling {
     }
 }
 
-fn notify(session: &mut Session, channel: &str, message: &Message) -> Result<(), StoreError> {
-    let notify = "SELECT pg_notify($1, $2)";
-    session.query(notify, &[&channel, &message.to_text()]).map(drop)
+/// What the changes of several shards took out.
+type Together = Result<Vec<Vec<Option<Position>>>, StoreError>;
+
+impl Telling {
+    /// The second value: if it has failed, nothing was changed.
+    fn write_together(&mut self, lists: &[(u32, Vec<Op>)]) -> (Together, bool) {
+        let (channel, shards, mut is_undone) = (&self.channel, self.shards, true);
+        let written = self.session.transaction(|session| {
+            let mut write = || {
+                keep_shards(session, shards)?;
+                let (mut all, mut told) = (Vec::new(), Vec::new());
+                for (shard, ops) in lists {
+                    // In order of their shards, so that no two wait for each other.
+                    lock_list(session, shard.cast_signed())?;
+                    let outcomes = apply(session, shard.cast_signed(), ops)?;
+                    told.extend(messages(*shard, ops, &outcomes));
+                    all.push(outcomes);
+                }
+                notify(session, channel, &told)?;
+                Ok(all)
+            };
+            let written = write();
+            is_undone = written.is_err();
+            written
+        });
+        (written, is_undone)
+    }
+}
+
+fn notify(session: &mut Session, channel: &str, told: &[Message]) -> Result<(), StoreError> {
+    if told.is_empty() {
+        return Ok(());
+    }
+    let told: Vec<String> = told.iter().map(Message::to_text).collect();
+    let notify = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text";
+    session.query(notify, &[&channel, &told]).map(drop)
 }

@@ -73,8 +73,12 @@ impl Builder {
         self
     }
 
-    /// How long a change waits at least before it is written, if nobody waits for it, and half as
-    /// long again for others to share a write with. Default: 20 ms; zero: it does not wait.
+    /// How long a new timer waits at least before it is written, if nobody waits for it. Default:
+    /// 20 ms; zero: nothing waits.
+    ///
+    /// A write is shared by whatever comes within two lingers of a timer's end or of a cancel, and
+    /// within three of a new timer that could be written. So a new timer is written within four
+    /// lingers, and any other change within two.
     ///
     /// A timer that is cancelled meanwhile is never written. A crash loses what was not written. A
     /// timer that is due sooner than this is written at once, and so is a change for whose ticket
@@ -82,6 +86,11 @@ impl Builder {
     pub fn linger(mut self, linger: Duration) -> Builder {
         self.config.linger = linger.min(Duration::from_secs(86_400));
         self
+    }
+
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn get_linger(&self) -> Duration {
+        self.config.linger
     }
 
     /// How many new timers are written together, at least 1. Default: 16,384. The rest comes next.

@@ -24,7 +24,7 @@ use tickless::{Engine, Handle, When};
 use crate::error::{Error, ScheduleReason, StoreError};
 use crate::events;
 use crate::position::{Position, ms_passed, time_of};
-use crate::promise::Promise;
+use crate::promise::{Hurry, Promise};
 use crate::record::Record;
 use crate::store::Op;
 
@@ -148,12 +148,6 @@ impl Core {
 
     pub(super) fn now_ms(&self) -> u64 {
         ms_passed(self.now())
-    }
-
-    /// Somebody waits for this new timer, or for something else that is pending.
-    pub(crate) fn hurry(&self, number: Option<u64>) {
-        self.state().pending.hurry(number);
-        self.writer_bell.notify_one();
     }
 
     // --- arming ---
@@ -326,6 +320,13 @@ impl Core {
         }
         drop(state);
         self.worker_bell.notify_all();
+        self.writer_bell.notify_one();
+    }
+}
+
+impl Hurry for Core {
+    fn hurry(&self, number: Option<u64>) {
+        self.state().pending.hurry(number);
         self.writer_bell.notify_one();
     }
 }

@@ -26,6 +26,15 @@ use crate::store::Op;
 use super::Cancelled;
 use super::reading::Question;
 
+/// For how many lingers a new timer waits at most, and any other change.
+const PUTS: u32 = 4;
+const OTHERS: u32 = 2;
+
+/// How many timers that others have added are read at a time, unless one of them is due within
+/// `AHEAD_MS`.
+const MANY: usize = 1024;
+const AHEAD_MS: u64 = 250;
+
 #[derive(Default)]
 pub(super) struct Pending {
     /// What became of timers that have fired.
@@ -44,6 +53,8 @@ pub(super) struct Pending {
     cancelled_ids: HashSet<TimerId>,
     cancelled_keys: HashSet<Key>,
     pub(super) requests: Vec<Request>,
+    /// Where others have added timers, which are read before these are due.
+    pub(super) there: Vec<Position>,
     /// Since when anything else than new timers waits here, and whether it should wait no longer.
     since: Option<Instant>,
     is_urgent: bool,
@@ -94,13 +105,7 @@ pub(super) enum Then {
 /// What only the writer can do, because it has the store.
 pub(super) enum Request {
     Look(Box<dyn Question>),
-    /// Others have added these timers.
-    Read(Vec<Position>),
-    Revive {
-        position: Position,
-        due_ms: u64,
-        promise: Promise<bool>,
-    },
+    Revive { position: Position, due_ms: u64, promise: Promise<bool> },
 }
 
 // === impl Pending ===
@@ -209,15 +214,28 @@ impl Pending {
         }
     }
 
-    /// How long it may take until something has to be written, if each change waits for `linger`,
-    /// and half of that for others to be written with; `None`: there is nothing.
+    /// How long it may take until something has to be written; `None`: there is nothing.
+    ///
+    /// A new timer is not written before `linger` has passed. Each change waits for longer than
+    /// that, so that others are written with it. New timers have the larger limit: where timers
+    /// fire all the time, they go with what became of those.
     pub(super) fn wait(&self, linger: Duration) -> Option<Duration> {
         if self.has_urgent_put || (self.is_urgent && self.since.is_some()) {
             return Some(Duration::ZERO);
         }
-        let put = self.puts.first_key_value().map(|(_, put)| put.since);
-        let since = put.into_iter().chain(self.since).min()?;
-        Some((linger + linger / 2).saturating_sub(since.elapsed()))
+        let left = |since: Instant, wait: Duration| wait.saturating_sub(since.elapsed());
+        let put = self.puts.first_key_value();
+        let put = put.map(|(_, put)| left(put.since, PUTS * linger));
+        let other = self.since.map(|since| left(since, OTHERS * linger));
+        put.into_iter().chain(other).min()
+    }
+
+    /// How long the timers that others have added need not be read; `None`: there are none.
+    pub(super) fn wait_for_reading(&self, linger: Duration, now_ms: u64) -> Option<Duration> {
+        let first = self.there.iter().map(|position| position.due_ms).min()?;
+        let left = first.saturating_sub(now_ms.saturating_add(AHEAD_MS));
+        let is_due = linger.is_zero() || self.there.len() >= MANY;
+        Some(Duration::from_millis(if is_due { 0 } else { left }))
     }
 
     pub(super) fn cancel(&mut self, id: TimerId, then: Then) {
@@ -248,8 +266,10 @@ impl Pending {
     /// those that have waited for `linger`, or should not wait. Those that are left come after all
     /// that is taken, whatever their keys: a cancel would have elided them.
     pub(super) fn take(&mut self, linger: Duration, max_puts: usize) -> Vec<Unit> {
-        let requests = std::mem::take(&mut self.requests);
-        let mut pending = std::mem::replace(self, Pending { requests, ..Pending::default() });
+        let (requests, there) =
+            (std::mem::take(&mut self.requests), std::mem::take(&mut self.there));
+        let mut pending =
+            std::mem::replace(self, Pending { requests, there, ..Pending::default() });
         let now = Instant::now();
         let is_ripe = |put: &Put| put.is_urgent || now.duration_since(put.since) >= linger;
         let ripe = pending.puts.iter().filter(|(_, put)| is_ripe(put)).take(max_puts);
@@ -306,8 +326,29 @@ impl Request {
     pub(super) fn fail(self, error: Error) {
         match self {
             Request::Look(question) => question.fail(error),
-            Request::Read(_) => {}
             Request::Revive { promise, .. } => promise.keep(Err(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What others have added is read together, but before it is due.
+    #[test]
+    fn timers_of_others_are_read_when_one_is_due_soon_or_there_are_many() {
+        let at = |due_ms| Position { due_ms, number: due_ms };
+        let linger = Duration::from_millis(1);
+        let mut pending = Pending::default();
+        assert_eq!(pending.wait_for_reading(linger, 0), None);
+        pending.there.extend([at(5000), at(9000)]);
+        let left = |pending: &Pending, now_ms| pending.wait_for_reading(linger, now_ms).unwrap();
+        assert_eq!(left(&pending, 1000), Duration::from_millis(4000 - AHEAD_MS));
+        assert_eq!(left(&pending, 5000 - AHEAD_MS), Duration::ZERO);
+        assert_eq!(left(&pending, u64::MAX), Duration::ZERO);
+        assert_eq!(pending.wait_for_reading(Duration::ZERO, 0), Some(Duration::ZERO));
+        pending.there.resize(MANY, at(9000));
+        assert_eq!(left(&pending, 1000), Duration::ZERO);
     }
 }

@@ -9,7 +9,6 @@ use crate::error::StoreError;
 use crate::position::{Position, ms_at_or_after};
 
 use super::Durable;
-use super::pending::Request;
 
 impl<P> Durable<P> {
     /// Reads the store anew from this time on, because somebody else has added a timer that is due
@@ -25,7 +24,7 @@ impl<P> Durable<P> {
     pub fn are_there(&self, positions: &[Position]) {
         let mut state = self.core.state();
         if !positions.is_empty() && state.refusal().is_none() {
-            state.pending.requests.push(Request::Read(positions.to_vec()));
+            state.pending.there.extend_from_slice(positions);
             drop(state);
             self.core.writer_bell.notify_one();
         }

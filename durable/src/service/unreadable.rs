@@ -12,6 +12,25 @@ use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::{Op, Store};
 
+/// Reads the timers at these positions, as [`scan`] does.
+pub(super) fn read(
+    store: &mut (impl Store + ?Sized),
+    positions: &[Position],
+) -> Result<(Vec<Record>, u64), StoreError> {
+    match store.at(positions) {
+        Ok(found) => return Ok((found, 0)),
+        Err(error) if error.kind() == StoreErrorKind::Corrupt => {}
+        Err(error) => return Err(error),
+    }
+    let (mut found, mut buried) = (Vec::new(), 0);
+    for position in positions {
+        let (one, more) = scan(store, Some(position.before()), 1)?;
+        found.extend(one.into_iter().filter(|record| record.position == *position));
+        buried += more;
+    }
+    Ok((found, buried))
+}
+
 /// Reads a page. What cannot be read is buried before; the second value says how much that was.
 ///
 /// # Errors

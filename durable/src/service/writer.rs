@@ -88,7 +88,11 @@ impl<S: Store> Writer<S> {
             if can_refill || state.numbers.is_used_up() || !state.pending.requests.is_empty() {
                 return Wake::Work;
             }
-            state = match state.pending.wait(core.config.linger) {
+            let linger = core.config.linger;
+            let reading = state.pending.wait_for_reading(linger, now_ms);
+            let reading = reading.filter(|_| !state.is_closed);
+            let writing = state.pending.wait(linger);
+            state = match reading.into_iter().chain(writing).min() {
                 None => core.writer_bell.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(left) if !(left.is_zero() || state.is_ending) => {
                     let woken = core.writer_bell.wait_timeout(state, left);
@@ -121,6 +125,11 @@ impl<S: Store> Writer<S> {
             let mut state = self.core.state();
             let config = &self.core.config;
             let linger = if state.is_closed { Duration::ZERO } else { config.linger };
+            // This step may be for reading alone. Who asks for something sees what was done before.
+            let is_early = state.pending.wait(linger).is_none_or(|left| !left.is_zero());
+            if is_early && state.pending.requests.is_empty() {
+                return Ok(());
+            }
             let units = state.pending.take(linger, config.batch);
             if units.is_empty() {
                 return Ok(());
@@ -256,15 +265,11 @@ impl<S: Store> Writer<S> {
     // --- requests ---
 
     fn serve(&mut self) -> Result<(), StoreError> {
+        self.read_there()?;
         let requests = std::mem::take(&mut self.core.state().pending.requests);
         for request in requests {
             match request {
                 Request::Look(question) => question.ask(&mut self.store)?,
-                Request::Read(positions) => {
-                    for position in positions {
-                        self.read_one(position)?;
-                    }
-                }
                 Request::Revive { position, due_ms, promise } => {
                     self.revive(position, due_ms, promise)?;
                 }
@@ -302,22 +307,28 @@ impl<S: Store> Writer<S> {
 
     // --- reading ---
 
-    /// Reads a timer that somebody else has added.
-    fn read_one(&mut self, position: Position) -> Result<(), StoreError> {
+    /// Reads the timers that others have added, if it is time for that.
+    fn read_there(&mut self) -> Result<(), StoreError> {
         let core = self.core.clone();
-        core.state().window.told.begin_reading();
-        let (mut found, buried) = unreadable::scan(&mut self.store, Some(position.before()), 1)?;
+        let positions = {
+            let mut state = core.state();
+            let left = state.pending.wait_for_reading(core.config.linger, core.now_ms());
+            if state.is_closed || !left.is_some_and(|left| left.is_zero()) {
+                return Ok(());
+            }
+            state.window.told.begin_reading();
+            std::mem::take(&mut state.pending.there)
+        };
+        let (found, buried) = unreadable::read(&mut self.store, &positions)?;
         let mut state = core.state();
         state.stats.buried += buried;
         let unseen = state.window.told.end_reading();
-        let record = found.pop().filter(|record| record.position == position);
-        if let Some(record) = record
-            && state.window.covers(position)
-            && !unseen.has_taken(position)
-        {
-            core.admit(&mut state, Arc::new(record));
-            core.set_alarm(&mut state);
+        for record in found {
+            if state.window.covers(record.position) && !unseen.has_taken(record.position) {
+                core.admit(&mut state, Arc::new(record));
+            }
         }
+        core.set_alarm(&mut state);
         Ok(())
     }
 

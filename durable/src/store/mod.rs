@@ -166,6 +166,20 @@ pub trait Store: Send + 'static {
         Ok(Vec::new())
     }
 
+    /// Of the timers at these positions, those that are there, in any order. Default: scans for
+    /// each.
+    ///
+    /// # Errors
+    /// As for `scan`.
+    fn at(&mut self, positions: &[Position]) -> Result<Vec<Record>, StoreError> {
+        let mut found = Vec::new();
+        for position in positions {
+            let record = self.scan(Some(position.before()), 1)?.pop();
+            found.extend(record.filter(|record| record.position == *position));
+        }
+        Ok(found)
+    }
+
     /// The timer with this number, wherever it is by now. Default: reads all timers if it is not
     /// where it was first.
     ///
@@ -269,6 +283,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         (**self).unreadable(after, limit)
+    }
+
+    fn at(&mut self, positions: &[Position]) -> Result<Vec<Record>, StoreError> {
+        (**self).at(positions)
     }
 
     fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {

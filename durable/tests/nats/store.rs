@@ -226,6 +226,39 @@ fn a_log_stays_as_long_as_its_timers_ask_for() {
     assert_eq!(found, letters.into_values().collect::<Vec<_>>());
 }
 
+/// What is still there of the log's beginning is at its end before the beginning goes. The holder
+/// dies after each message of such a batch, and whoever comes next has all of it.
+#[test]
+fn a_holder_that_dies_while_it_shortens_its_log_loses_nothing() {
+    let Some(place) = on_one() else { return };
+    let large = |number: u64| record(number, vec![number as u8; 300_000]);
+    let over = |number: u64| record(number, vec![0; 900_000]);
+    let mut store = try_to_take(&place, 0).unwrap();
+    let kept: Vec<u64> = (0..4).collect();
+    for number in &kept {
+        store.commit(&[Op::Put(Arc::new(large(*number)))]).unwrap();
+    }
+    let (mut cut_off, mut whole) = (0, 0);
+    for round in 0..24 {
+        // It is over at once, so the log grows and what is in it does not.
+        let over = over(100 + round);
+        let batch = [Op::Put(Arc::new(over.clone())), Op::Remove(over.position)];
+        match store.commit_cut_off(&batch, round as usize % 3) {
+            Ok(()) => whole += 1,
+            Err(_) => cut_off += 1,
+        }
+        let mut next = try_to_take(&place, 0).unwrap();
+        assert_eq!(numbers(&mut next), kept, "round {round}");
+        // The one before it wakes up and goes on, too late to take anything out.
+        assert!(store.commit(&[Op::Remove(large(0).position)]).is_err());
+        store = next;
+    }
+    assert!(cut_off > 8 && whole > 4, "{cut_off} were cut off, {whole} were not");
+    let first = log(&place).len();
+    assert!(first < 40, "{first} messages are there");
+    assert_eq!(store.scan(None, 9).unwrap(), kept.iter().map(|n| large(*n)).collect::<Vec<_>>());
+}
+
 /// Somebody else takes messages out of the log: all of them, or the first ones.
 #[test]
 fn a_holder_writes_a_log_anew_that_somebody_has_purged() {

@@ -2,13 +2,13 @@
 //! counted.
 
 use std::fs;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres::Client;
 use tickless_durable::Cluster;
-use tickless_durable::cluster::Firing;
+use tickless_durable::cluster::{Firing, Ticket};
 
 use crate::limit::LIMIT;
 use crate::server::Place;
@@ -38,53 +38,152 @@ fn cost(client: &mut Client) -> Cost {
     Cost { transactions, ticks: sessions.iter().map(|row| ticks(row.get(0))).sum() }
 }
 
-#[test]
-fn what_idling_and_a_trickle_of_timers_cost_the_server() {
-    let Some(place) = Place::new() else { return };
-    let seconds: u64 = std::env::var("SECONDS_EACH").map_or(1, |seconds| seconds.parse().unwrap());
-    let (sender, fired) = channel();
-    let start = || -> Cluster<String> {
-        let sender = sender.clone();
-        let handler = move |_: &Firing<'_, String>| sender.send(());
-        Cluster::builder(&place.url).schema(&place.schema).start(handler).unwrap()
-    };
-    let clusters = [start(), start(), start()];
-    wait_until("they share the shards", || {
-        let mut held = clusters.each_ref().map(|cluster| cluster.shards().len());
-        held.sort_unstable();
-        held == [2, 3, 3]
-    });
-    let mut client = place.client();
-    let told = |what: &str, before: Cost, after: Cost, timers: u64| {
-        println!(
-            "{what}: {} transactions and {} ticks of 10 ms in {seconds} s, {timers} timers",
-            after.transactions - before.transactions,
-            after.ticks - before.ticks,
-        );
-    };
-    for what in ["idle, right after they came", "idle"] {
-        let before = cost(&mut client);
-        thread::sleep(Duration::from_secs(seconds));
-        told(what, before, cost(&mut client), 0);
+/// Three instances with that many shards.
+struct Scene {
+    clusters: [Cluster<String>; 3],
+    fired: Receiver<()>,
+    client: Client,
+    seconds: u64,
+}
+
+impl Scene {
+    fn new(shards: u32) -> Option<Scene> {
+        let place = Place::new()?;
+        let seconds = std::env::var("SECONDS_EACH").map_or(1, |text| text.parse().unwrap());
+        let (sender, fired) = channel();
+        let start = || -> Cluster<String> {
+            let sender = sender.clone();
+            let handler = move |_: &Firing<'_, String>| sender.send(());
+            let builder = Cluster::builder(&place.url).schema(&place.schema);
+            builder.shards(shards).start(handler).unwrap()
+        };
+        let clusters = [start(), start(), start()];
+        wait_until("they share the shards", || {
+            let held = clusters.each_ref().map(|cluster| cluster.shards().len() as u32);
+            let is_fair = |held: &u32| (shards / 3..=shards.div_ceil(3)).contains(held);
+            held.iter().sum::<u32>() == shards && held.iter().all(is_fair)
+        });
+        Some(Scene { clusters, fired, client: place.client(), seconds })
     }
-    for (what, keyed) in [("without keys", false), ("with keys", true)] {
-        let (before, begun) = (cost(&mut client), Instant::now());
-        let timers = seconds * 100;
+
+    /// A trickle of 100 timers per second from the first instance, each due a second later.
+    fn trickle(&mut self, keyed: bool) {
+        let (timers, cluster, begun) = (self.seconds * 100, &self.clusters[0], Instant::now());
         for n in 0..timers {
             let at = Duration::from_millis(n * 10).saturating_sub(begun.elapsed());
             thread::sleep(at);
-            let due = clusters[0].now() + Duration::from_secs(1);
+            let due = cluster.now() + Duration::from_secs(1);
             if keyed {
-                drop(clusters[0].schedule_keyed(n.to_string(), due, "x".to_owned()).unwrap());
+                drop(cluster.schedule_keyed(n.to_string(), due, "x".to_owned()).unwrap());
             } else {
-                drop(clusters[0].schedule(due, "x".to_owned()).unwrap());
+                drop(cluster.schedule(due, "x".to_owned()).unwrap());
             }
         }
         for _ in 0..timers {
-            fired.recv_timeout(LIMIT).expect("all of them fire");
+            self.fired.recv_timeout(LIMIT).expect("all of them fire");
         }
         let left = "SELECT count(*) FROM records";
+        let client = &mut self.client;
         wait_until("they are over", || client.query_one(left, &[]).unwrap().get::<_, i64>(0) == 0);
-        told(what, before, cost(&mut client), timers);
+    }
+
+    /// Returns how many transactions were made meanwhile.
+    fn count(&mut self, what: &str, work: impl FnOnce(&mut Scene)) -> i64 {
+        let before = cost(&mut self.client);
+        work(self);
+        let after = cost(&mut self.client);
+        let transactions = after.transactions - before.transactions;
+        let ticks = after.ticks - before.ticks;
+        println!("{what}: {transactions} transactions and {ticks} ticks of 10 ms");
+        transactions
+    }
+}
+
+#[test]
+fn what_idling_and_a_trickle_of_timers_cost_the_server() {
+    for shards in [8, 3] {
+        let Some(mut scene) = Scene::new(shards) else { return };
+        for what in ["right after they came", "idle"] {
+            let what = format!("{shards} shards, {what}");
+            scene.count(&what, |scene| thread::sleep(Duration::from_secs(scene.seconds)));
+        }
+        scene.count(&format!("{shards} shards, without keys"), |scene| scene.trickle(false));
+        scene.count(&format!("{shards} shards, with keys"), |scene| scene.trickle(true));
+    }
+}
+
+/// What nobody waits for shares its transactions: with others of its shard and, on the way to other
+/// instances, with others of all shards.
+#[test]
+fn timers_that_nobody_waits_for_share_their_transactions() {
+    let Some(mut scene) = Scene::new(8) else { return };
+    let cluster = scene.clusters[0].clone();
+    let hour = cluster.now() + Duration::from_secs(3600);
+    let mut transactions = |name: &str, waits: bool| -> i64 {
+        let tickets: Vec<Ticket> = (0..300)
+            .map(|n| {
+                let ticket = cluster.schedule_keyed(format!("{name} {n}"), hour, "x".to_owned());
+                let ticket = ticket.unwrap();
+                if waits {
+                    ticket.wait().unwrap();
+                }
+                ticket
+            })
+            .collect();
+        wait_until("they are durable", || {
+            tickets.iter().all(|ticket| ticket.try_get().is_some_and(|told| told.is_ok()))
+        });
+        // Each row has the number of the transaction that has made it.
+        let count = "SELECT count(DISTINCT xmin::text) FROM records
+            WHERE convert_from(key, 'UTF8') LIKE $1 || ' %'";
+        scene.client.query_one(count, &[&name]).unwrap().get(0)
+    };
+    let (apart, together) = (transactions("apart", true), transactions("together", false));
+    assert_eq!(apart, 300, "each that is waited for has its own");
+    // One for each shard of this instance, and one for all shards of others, at most for each
+    // moment in which this thread was held up.
+    assert!(together < 100, "{together} transactions for 300 timers");
+}
+
+/// `TIMERS` is how many there are, of 100 bytes, without keys and with them.
+#[test]
+fn what_a_timer_takes_on_the_disk_of_the_server() {
+    let Some(place) = Place::new() else { return };
+    let timers: u64 = std::env::var("TIMERS").map_or(200, |text| text.parse().unwrap());
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let builder = Cluster::builder(&place.url).schema(&place.schema).shards(1);
+    let cluster: Cluster<String> = builder.start(handler).unwrap();
+    wait_until("it has the shard", || cluster.shards().len() == 1);
+    let mut client = place.client();
+    let mut reader = place.client();
+    let mut number = |sql: &str| -> i64 { reader.query_one(sql, &[]).unwrap().get(0) };
+    let disk = "SELECT pg_total_relation_size('records')";
+    let wal = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
+    for (what, keyed) in [("without keys", false), ("with keys of 8 bytes", true)] {
+        let before = (number(disk), number(wal));
+        let hour = cluster.now() + Duration::from_secs(3600);
+        let tickets: Vec<Ticket> = (0..timers)
+            .map(|n| {
+                let payload = "x".repeat(100);
+                let key = format!("{n:08}");
+                let ticket = match keyed {
+                    true => cluster.schedule_keyed(key, hour, payload),
+                    false => cluster.schedule(hour, payload),
+                };
+                ticket.unwrap()
+            })
+            .collect();
+        tickets.iter().for_each(|ticket| assert!(ticket.wait().is_ok()));
+        let made = (number(disk), number(wal));
+        let replies: Vec<_> = tickets.iter().map(|ticket| cluster.cancel(ticket.id())).collect();
+        replies.iter().for_each(|reply| assert!(reply.wait().is_ok()));
+        let per = |bytes: i64| bytes / timers.cast_signed();
+        println!(
+            "{what}: {} bytes on the disk, {} bytes of WAL to make one, {} to take it out",
+            per(made.0 - before.0),
+            per(made.1 - before.1),
+            per(number(wal) - made.1),
+        );
+        client.batch_execute("VACUUM records").unwrap();
     }
 }

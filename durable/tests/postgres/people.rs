@@ -299,3 +299,56 @@ fn a_program_needs_no_more_than_the_function_and_a_person_no_more_than_the_view(
     assert_eq!(fired.recv_timeout(LIMIT).unwrap().0, "x");
     drop(cluster);
 }
+
+/// All timers are there afterwards, once, where the new instance looks for them. One that started
+/// before writes nothing.
+#[test]
+fn a_cluster_gets_another_number_of_shards() {
+    let Some(place) = Place::new() else { return };
+    let mut client = place.client();
+    let (cluster, _fired) = start(&place, 3);
+    let refused = client.batch_execute("SELECT reshard(7)").unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::OBJECT_IN_USE), "{refused}");
+    let at = cluster.now() + HOUR;
+    let schedule = |n: usize| {
+        let payload = n.to_string();
+        let ticket = match n % 2 {
+            0 => cluster.schedule(at, payload),
+            _ => cluster.schedule_keyed(format!("key {n}"), at, payload),
+        };
+        ticket.unwrap().wait().unwrap()
+    };
+    let ids: Vec<TimerId> = (0..40).map(schedule).collect();
+    // It is taken for dead, and does not know.
+    let dead = "DELETE FROM instances; UPDATE shards SET expires = now()";
+    client.batch_execute(dead).unwrap();
+    assert!(client.batch_execute("SELECT reshard(0)").is_err());
+    client.batch_execute("SELECT reshard(7)").unwrap();
+    for n in 0..20 {
+        let late = cluster.schedule_keyed(format!("late {n}"), at, "late".to_owned());
+        assert!(late.is_err() || late.is_ok_and(|ticket| ticket.wait().is_err()), "{n}");
+    }
+    cluster.stop_within(Duration::ZERO).unwrap();
+
+    let (cluster, _fired) = start(&place, 7);
+    assert_eq!(cluster.list(None, 99).wait().unwrap().len(), 40);
+    for n in (0..40).step_by(4) {
+        assert_eq!(cluster.cancel(ids[n]).wait().unwrap(), Cancelled::Cancelled, "{n}");
+        let key = format!("key {}", n + 1);
+        assert_eq!(cluster.cancel_key(&key).wait().unwrap(), Cancelled::Cancelled, "{key}");
+    }
+    cluster.stop().unwrap();
+    client.batch_execute("SELECT reshard(2)").unwrap();
+
+    let (cluster, fired) = start(&place, 2);
+    // Also by the number that it got when there were three.
+    assert_eq!(cluster.cancel(ids[2]).wait().unwrap(), Cancelled::Cancelled);
+    client.batch_execute("UPDATE timers SET due = now()").unwrap();
+    let mut left: Vec<usize> =
+        (0..19).map(|_| fired.recv_timeout(LIMIT).unwrap().0.parse().unwrap()).collect();
+    left.sort_unstable();
+    let expected: Vec<usize> = (0..40).filter(|n| n % 4 > 1 && *n != 2).collect();
+    assert_eq!(left, expected);
+    wait_until("they are over", || cluster.list(None, 9).wait().unwrap().is_empty());
+    assert!(fired.try_recv().is_err());
+}

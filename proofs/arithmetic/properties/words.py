@@ -159,3 +159,40 @@ def _():
     # Each seat that was let go since was paid for by visits of the thread that did.
     case.assume(let_go * div(F.HELP, 2 * F.SEATS) <= visits, dead <= begun + let_go)
     case.prove(8 * dead <= 7 * most + 8 + spare, 8 * dead <= 8 * most + spare)
+
+
+@holds("the dead are bounded while the living fall", "the dead are no more than the most that lived when the sweep under way or the one before it began, and 342 for each shard and one", "are_too_many")
+def _():
+    case = Case()
+    # How many live now, lived when the sweep under way began, and when the one before it did.
+    now, then = case.int("now", 9, 0, 2**48), case.int("then", 10_000, 0, 2**48)
+    before = case.int("before", 12_000, 0, 2**48)
+    case.assume(now <= then)
+    most = largest(then, before, F.DEAD_AT_LEAST)
+    spare = 1024 * (case.int("shards", 2, 1, 2**16) + 1)
+    # Each sweep: the dead when it began, its visits, and the seats that were let go meanwhile and paid for them. It
+    # visits the living, the dead and the seats in depots, for which there is room by the number of the living.
+    begun, visits, let_go = sweep(case, "", 3_000, 24_000, 3_000)
+    begun_before, visits_before, let_go_before = sweep(case, "_before", 6_001, 26_000, 3_250)
+    case.assume(visits_before <= before + begun_before + largest(before, F.DEAD_AT_LEAST) + spare)
+    case.assume(visits <= then + begun + largest(then, F.DEAD_AT_LEAST) + spare)
+    # What is proved held when the one before began. This one began as soon as there were too many dead, or when the one
+    # before had ended, which left what was let go meanwhile.
+    case.assume(3 * begun_before <= 3 * most + spare)
+    case.assume(either(F.are_too_many(begun - 1, then) == 0, begun <= let_go_before))
+    dead = case.int("dead", 5_000, 0, 2**50)
+    case.assume(dead <= begun + let_go)
+    case.prove(3 * dead <= 3 * most + spare)
+
+
+def largest(first, *others):
+    for other in others:
+        first = z3.If(first > other, first, other)
+    return first
+
+
+def sweep(case, which, begun, visits, let_go):
+    begun = case.int(f"begun{which}", begun, 1, 2**50)
+    visits, let_go = case.int(f"visits{which}", visits, 0, 2**51), case.int(f"let_go{which}", let_go, 0, 2**50)
+    case.assume(let_go * div(F.HELP, 2 * F.SEATS) <= visits)
+    return begun, visits, let_go

@@ -1,7 +1,7 @@
 //! The builder of a pool.
 
+use crate::dispatch::Process;
 use crate::dispatch::Task;
-use crate::dispatch::process::Process;
 use crate::os::block_signals;
 use crate::sync::{Arc, Mutex, thread};
 

@@ -12,8 +12,8 @@ use std::mem;
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::time::Tick;
 
+use super::Process;
 use super::deadlock::{wait_for, yield_while};
-use super::process::Process;
 use super::{Batch, Due, Handler, Monitor, Task};
 
 use self::core::PoolCore;

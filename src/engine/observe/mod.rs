@@ -142,7 +142,7 @@ impl<T: Send + 'static> Core<T> {
         for shard in &self.shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             is_closed |= owner.is_closed();
-            let counted = shard.check(&mut owner, self.now())?;
+            let counted = shard.check(&mut owner, &self.shared, self.now())?;
             shard.publish(&owner, &self.shared);
             if !is_closed {
                 let published = self.shared.dead_in(shard.index());

@@ -60,26 +60,18 @@ impl Overdue {
 
 impl<T> Core<T> {
     /// The age of the oldest timer that is due, and how many shards have one; and calls `stuck` for
-    /// each task that is stuck, with its shard, with the number of the thread that runs it, if it
-    /// is one of the engine's, and since when.
-    pub(super) fn backlog(
-        &self,
-        mut stuck: impl FnMut(usize, Option<usize>, u64),
-    ) -> (Duration, usize) {
-        let lost = self.crew.iter().flat_map(|crew| crew.stuck().iter());
-        lost.for_each(|(number, shard, since_ns)| stuck(shard, Some(number), since_ns));
+    /// each task that is stuck, with its shard, the number of the thread that serves the shard, and
+    /// since when.
+    pub(super) fn backlog(&self, mut stuck: impl FnMut(usize, usize, u64)) -> (Duration, usize) {
+        let lost = self.stuck.iter();
+        lost.for_each(|(number, shard, since_ns)| stuck(shard, number, since_ns));
         let ages = (0..self.shards.len()).filter_map(|shard| self.age_in(shard, &mut stuck));
         ages.fold((Duration::ZERO, 0), |(oldest, shards), age| (oldest.max(age), shards + 1))
     }
 
     /// The age of the oldest timer that is due in a shard of the engine; `stuck` as above.
-    fn age_in(
-        &self,
-        index: usize,
-        stuck: impl FnOnce(usize, Option<usize>, u64),
-    ) -> Option<Duration> {
-        let server = || self.crew.as_ref().map(|crew| crew.server(index));
-        let before = server();
+    fn age_in(&self, index: usize, stuck: impl FnOnce(usize, usize, u64)) -> Option<Duration> {
+        let before = self.server(index);
         let try_look = || self.ending.try_look(index, &self.clock, self.stuck_after_ns);
         let mut looked = try_look();
         for _ in 0..MAX_YIELDS {
@@ -91,7 +83,9 @@ impl<T> Core<T> {
         }
         let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
         match found {
-            Found::Stuck(_, since_ns) if server() == before => stuck(index, before, since_ns),
+            Found::Stuck(_, since_ns) if self.server(index) == before => {
+                stuck(index, before, since_ns)
+            }
             _ => {}
         }
         let now_ns = self.clock.now_ns();

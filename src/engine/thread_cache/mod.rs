@@ -2,7 +2,6 @@
 //!
 //! - Here is a thread's cache of one engine, and how it is found.
 //! - `kept` is the table of a thread's caches, by engine number.
-//! - `registry` gives out the numbers, and finds an engine by its number.
 //!
 //! The engine that the thread used last is found with one comparison, any other in a table. After
 //! an engine has stopped, a thread drops its cache of it when the thread next uses an engine other
@@ -18,7 +17,6 @@
 //! `tests/alone/freed_early.rs`, `tests/alone/boottime.rs`.
 
 mod kept;
-mod registry;
 
 use std::cell::{Cell, RefCell};
 use std::mem::{self, ManuallyDrop};
@@ -27,20 +25,19 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
-use crate::dispatch::{contained, ordinary};
+use crate::dispatch::{Told, contained, ordinary};
 #[cfg(feature = "inspect")]
 use crate::engine::callers::Sampler;
 use crate::engine::core::Core;
+use crate::engine::registry::{self, ENGINES};
 use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::memory::Shared;
 use crate::producer::{Deferred, Producer, WithProducer};
-use crate::sync::{Arc, AtomicU64, Ordering, Section};
+use crate::sync::{Arc, Section};
 use crate::time::{ThreadClock, Tick};
 
 use kept::{AnyCache, Caches, Kept};
-pub(crate) use registry::Registry;
-pub(super) use registry::{ENGINES, is_inherited, new_number};
 
 /// One thread's cache of one engine.
 pub(super) struct ThreadCache<T> {
@@ -65,9 +62,6 @@ pub(super) struct Lent<T> {
 /// The thread's producers, for code that ends a handle.
 pub(super) struct Producers;
 
-/// How many engines were told to stop.
-static STOPS: AtomicU64 = AtomicU64::new(0);
-
 thread_local! {
     /// The number of the engine that the thread used last, and the thread's `ThreadCache` of it.
     static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
@@ -87,11 +81,17 @@ pub(super) fn of<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     }
 }
 
-/// Counts an engine that, from now on, says of itself that it is stopping.
-pub(super) fn count_stop() {
-    // ORDER: Release - pairs with the Acquire in `find`: a thread that sees the count sees that the
-    // engine is stopping.
-    STOPS.fetch_add(1, Ordering::Release);
+/// Returns a number for an engine that is about to be built: see [`registry::next_number`].
+pub(super) fn new_number() -> Option<u32> {
+    static INHERIT: Told = Told::new(inherit);
+    INHERIT.begin();
+    registry::next_number()
+}
+
+/// Runs in a child before `fork` returns.
+extern "C" fn inherit() {
+    registry::inherit();
+    forget_current();
 }
 
 /// Makes the thread look for its `ThreadCache` again, whichever it used last.
@@ -117,7 +117,7 @@ fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
 /// serves a single call.
 #[cold]
 fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
-    if is_inherited(number) {
+    if registry::is_inherited(number) {
         return None;
     }
     let new_cache = || Some(ThreadCache::<T>::new(ENGINES.find(number)?));
@@ -132,11 +132,11 @@ fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
             // The thread is ending and keeps nothing any more.
             Err(_) => return Some(Lent::spare(new_cache()?)),
         }
-        // ORDER: Acquire - pairs with the Release in `count_stop`.
-        let stops = STOPS.load(Ordering::Acquire);
         // Dropped when the table is no longer borrowed: this may run foreign code, which may call
         // into this file again.
-        drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, stops)));
+        drop(
+            CACHES.with_borrow_mut(|caches| caches.take_stopped(number, registry::STOPS.so_far())),
+        );
         // If that code used another engine, this one is no longer current: look again.
         if let Some(cache) = current(number) {
             return Some(Lent::kept(cache));

@@ -19,6 +19,7 @@ use tickless::{
     Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
     Task, TurnError,
 };
+use tickless_core::entry::{read, waiting};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -270,6 +271,36 @@ fn a_child_that_is_made_by_a_task_can_end_there() {
     engine.schedule_detached(MS, task).unwrap();
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(()));
     assert_works(&engine);
+}
+
+/// The reader is a thread that the child does not have.
+#[test]
+fn a_child_frees_its_memory_though_a_thread_of_the_parent_was_reading() {
+    const MANY: usize = 10_000;
+    let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+    let reader = thread::spawn(move || {
+        let _reader = read();
+        begin.send(()).unwrap();
+        let _ = released.recv();
+    });
+    begun.recv().unwrap();
+    in_a_child("a child of a parent that reads", || {
+        let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
+        let engine = builder.build().unwrap();
+        for _ in 0..5 {
+            let handles: Vec<_> =
+                (0..MANY).map(|_| engine.schedule(HOUR, || ()).unwrap()).collect();
+            assert_eq!(engine.advance(HOUR), Ok(MANY));
+            drop(handles);
+            assert_eq!(waiting(), 0, "batches wait for a reader");
+        }
+        in_a_child("a grandchild, while its parent reads", || {
+            drop(read());
+            assert_eq!(waiting(), 0);
+        });
+    });
+    drop(release);
+    reader.join().unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use std::{iter, panic, thread};
 
@@ -11,7 +12,7 @@ use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{Planned, quietly};
 use tickless::dispatch::{Full, Pool};
-use tickless::future::SleepError;
+use tickless::future::{Sleep, SleepError};
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
 use tickless_core::sync::Mutex;
 
@@ -209,6 +210,59 @@ fn tasks_that_sleep_on_their_own_engine_do_not_use_up_its_threads() {
         assert!(results.iter().all(is_known), "{results:?}");
         engine.stop().unwrap();
     }
+}
+
+/// A poll of a sleep, in a task.
+fn poll(sleep: &mut Sleep) -> Poll<Result<(), SleepError>> {
+    sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()))
+}
+
+/// None of them is stuck when they begin to wait, and one spare takes one shard over.
+#[test]
+fn of_tasks_of_several_shards_as_many_may_sleep_at_a_time_as_there_are_spares() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let builder = Engine::builder().shards(2).reapers(2, 2).spares(1);
+    let engine = builder.takeover(HOUR).build().unwrap();
+    let (sender, results) = mpsc::channel();
+    for round in 0..3 {
+        let both = Arc::new(Barrier::new(2));
+        for shard in 0..2 {
+            engine.bind_thread(shard).unwrap();
+            let (mut sleep, sender, both) = (engine.sleep(HOUR), sender.clone(), both.clone());
+            let task = move || {
+                both.wait();
+                let result = poll(&mut sleep);
+                both.wait();
+                assert!(result.is_ready() || poll(&mut sleep) == result, "it may poll again");
+                sender.send(result).unwrap();
+            };
+            engine.schedule_detached(Duration::ZERO, task).unwrap();
+        }
+        let mut told = [(); 2].map(|()| results.recv_timeout(PATIENCE).unwrap());
+        told.sort_by_key(Poll::is_ready);
+        let refused = Poll::Ready(Err(SleepError::Circular));
+        assert_eq!(told, [Poll::Pending, refused], "in round {round}");
+        // What the threads counted for these tasks is taken back when their turns end.
+        until(|| engine.stats().pending == 0);
+    }
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_task_that_may_sleep_may_go_on_with_it_when_its_shard_was_taken_over() {
+    let engine = builder(1).spares(1).build().unwrap();
+    let (sender, results) = mpsc::channel();
+    let (of_task, mut sleep) = (engine.clone(), engine.sleep(MS * 1000 * 3600));
+    let task = move || {
+        let before = poll(&mut sleep);
+        of_task.schedule_detached(Duration::ZERO, || ()).unwrap();
+        until(|| of_task.stats().takeovers == 1);
+        drop(of_task);
+        sender.send([before, poll(&mut sleep)]).unwrap();
+    };
+    engine.schedule_detached(MS, task).unwrap();
+    assert_eq!(results.recv_timeout(PATIENCE), Ok([Poll::Pending; 2]));
+    engine.stop().unwrap();
 }
 
 #[test]

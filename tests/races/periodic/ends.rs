@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use tickless::periodic::{End, Run, Schedule, StartReason};
-use tickless::{Engine, ManualClock};
+use tickless::periodic::{Due, End, Run, Schedule, StartReason};
+use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -72,25 +72,28 @@ fn a_cancel_during_a_run_frees_the_task_when_the_run_has_ended() {
 }
 
 #[test]
-fn an_engine_that_stops_returns_the_task_which_is_over_when_dropped() {
+fn an_engine_that_stops_ends_it_and_drops_its_task() {
     let engine = manual();
     let (token, is_gone) = token();
     let periodic = engine.every(MS, move |_| drop(token.clone())).unwrap();
     engine.advance(MS * 2).unwrap();
-    let tasks = engine.stop().unwrap();
-    assert_eq!((tasks.len(), periodic.end(), is_gone()), (1, None, false));
-    drop(tasks);
+    assert!(engine.stop().unwrap().is_empty());
     assert_eq!((periodic.end(), periodic.runs(), is_gone()), (Some(End::Stopped), 2, true));
     assert!(!periodic.cancel());
 }
 
 #[test]
-fn a_task_that_stop_returned_may_be_cancelled_and_may_be_run_once_more() {
+fn a_payload_that_stop_returned_may_be_cancelled_and_may_be_run_once_more() {
     for is_run in [true, false] {
-        let engine = manual();
+        let builder = Builder::new().manual_clock(&ManualClock::new());
+        let engine: Engine<Due> = builder.build_each(Due::run).unwrap();
         let (token, is_gone) = token();
-        let periodic = engine.every(MS, move |_| drop(token.clone())).unwrap();
+        let (task, mut kept) = (move |_: &Run| drop(token.clone()), None);
+        let keep = |periodic| kept = Some(periodic);
+        Schedule::fixed_rate(MS).start_with(&engine, task, keep).unwrap();
+        let periodic = kept.unwrap();
         let task = engine.stop().unwrap().pop().unwrap();
+        assert_eq!((periodic.end(), is_gone()), (None, false));
         if is_run {
             thread::spawn(move || task.run()).join().unwrap();
             assert_eq!((periodic.end(), periodic.runs()), (Some(End::Stopped), 1));

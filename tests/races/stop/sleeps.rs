@@ -1,40 +1,82 @@
-//! A running task awaits a sleep of its own engine, which is stopped or dropped: the sleep ends,
-//! and so does the task, for which the stop waits.
+//! A running task awaits something that a timer of its own engine ends, and the engine is stopped
+//! or dropped: the wait ends, and so does the task, for which the stop waits. Without takeovers,
+//! no such wait begins.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
 use support::parking::block_on;
 use support::patience::PATIENCE;
-use tickless::Engine;
+use tickless::periodic::{Due, End, Outcome, Retry, Run, Schedule};
+use tickless::wait::WaitError;
+use tickless::{Batch, Engine, ScheduleReason};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Futures that end when a timer of the engine is due in an hour, or when the engine stops. They do
-/// not keep the engine.
-type Wait = Box<dyn FnOnce() + Send>;
+/// Waits until a timer of the engine is due in an hour, or until the engine stops, and returns why
+/// the wait ended. It does not keep the engine.
+type Wait = Box<dyn FnOnce() -> ScheduleReason + Send>;
 
-fn waits(engine: &Engine) -> [(&'static str, Wait); 4] {
+fn reason_of(ended: End) -> ScheduleReason {
+    match ended {
+        End::Stopped => ScheduleReason::Stopped,
+        End::Circular => ScheduleReason::Circular,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn end_of(ended: impl Future<Output = Result<End, WaitError>>) -> ScheduleReason {
+    match block_on(ended) {
+        Err(WaitError::Circular) => ScheduleReason::Circular,
+        ended => reason_of(ended.unwrap()),
+    }
+}
+
+fn futures(engine: &Engine) -> [(&'static str, Wait); 4] {
     let (mut sleep, timeout) = (engine.sleep(HOUR), engine.timeout(HOUR, pending::<()>()));
     let (mut interval, mut queue) = (engine.interval_at(HOUR, HOUR), engine.delay_queue());
     queue.insert("item", HOUR);
     [
-        ("a sleep", Box::new(move || assert!(block_on(sleep.wait()).is_err()))),
-        ("a timeout", Box::new(move || assert!(block_on(timeout).is_err()))),
-        ("an interval", Box::new(move || assert!(block_on(interval.try_tick()).is_err()))),
-        ("a queue", Box::new(move || assert!(block_on(queue.try_expired()).is_err()))),
+        ("a sleep", Box::new(move || block_on(sleep.wait()).unwrap_err())),
+        ("a timeout", Box::new(move || block_on(timeout).unwrap_err().cause().unwrap())),
+        ("an interval", Box::new(move || block_on(interval.try_tick()).unwrap_err())),
+        ("a queue", Box::new(move || block_on(queue.try_expired()).unwrap_err())),
     ]
 }
 
-/// Begins a task of the engine that waits; what tells that the wait is over.
-fn begin(engine: &Engine, wait: Wait) -> Receiver<()> {
+fn repeating(engine: &Engine) -> [(&'static str, Wait); 4] {
+    let periodic = engine.every(HOUR, |_| ()).unwrap();
+    let retry = || Retry::new([HOUR; 2]);
+    let paused = retry().run(engine, |_| Err::<(), _>(()), drop).unwrap();
+    let (attempts, _kept) = channel();
+    let limited = retry().attempt_timeout(HOUR);
+    let limited = limited.start::<(), (), _, _>(engine, move |a| attempts.send(a).unwrap(), drop);
+    let limited = limited.unwrap();
+    let future = retry().run_async(engine, |_| async { Err::<(), _>(()) });
+    let of_future = move || match block_on(future) {
+        Outcome::Ended { end, attempts: 1 } => reason_of(end),
+        other => panic!("{other:?}"),
+    };
+    [
+        ("a periodic", Box::new(move || end_of(periodic.ended()))),
+        ("a retry's pause", Box::new(move || end_of(paused.ended()))),
+        ("a retry's attempt", Box::new(move || end_of((limited.ended(), _kept).0))),
+        ("a retry that is a future", Box::new(of_future)),
+    ]
+}
+
+fn waits(engine: &Engine) -> Vec<(&'static str, Wait)> {
+    futures(engine).into_iter().chain(repeating(engine)).collect()
+}
+
+/// Begins a task of the engine that waits; what tells why the wait is over.
+fn begin(engine: &Engine, wait: Wait) -> Receiver<ScheduleReason> {
     let ((begin, begun), (end, ended)) = (channel(), channel());
     let task = move || {
         begin.send(()).unwrap();
-        wait();
-        end.send(()).unwrap();
+        end.send(wait()).unwrap();
     };
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
@@ -43,19 +85,51 @@ fn begin(engine: &Engine, wait: Wait) -> Receiver<()> {
 
 /// Has each of the waits of a running task ended by `end`, on a thread of its own.
 fn assert_ended_by(end: impl FnOnce(Engine) + Clone + Send + 'static) {
-    for i in 0..4 {
+    let of_kind = |kind: usize| {
         let engine = Engine::builder().shards(1).build().unwrap();
-        let (what, wait) = waits(&engine).into_iter().nth(i).unwrap();
+        let (what, wait) = waits(&engine).into_iter().nth(kind)?;
         let (ended, end) = (begin(&engine, wait), end.clone());
         let thread = thread::spawn(move || end(engine));
-        ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} lasts"));
+        let reason = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} lasts"));
+        assert_eq!(reason, ScheduleReason::Stopped, "{what}");
         thread.join().unwrap();
-    }
+        Some(())
+    };
+    assert_eq!((0..).map_while(of_kind).count(), 8);
 }
 
 #[test]
 fn a_stop_ends_what_a_running_task_awaits() {
     assert_ended_by(|engine| assert!(engine.stop().unwrap().is_empty(), "it is no caller's"));
+}
+
+/// The run of a periodic waits in the batch, behind the task that awaits its end.
+#[test]
+fn a_stop_ends_what_is_in_hand_behind_the_task_that_awaits_it() {
+    const MS: Duration = Duration::from_millis(1);
+    let ends: [fn(Engine); 2] = [|engine| assert!(engine.stop().unwrap().is_empty()), drop];
+    for end in ends {
+        let engine = Engine::builder().shards(1).takeover(HOUR).build().unwrap();
+        let (hold, held) = channel::<()>();
+        engine.schedule_detached(Duration::ZERO, move || _ = held.recv()).unwrap();
+        let later = Schedule::fixed_rate(HOUR).starting(MS * 5);
+        let awaited = later.start(&engine, |_| ()).unwrap();
+        let ((begin, begun), (tell, told)) = (channel(), channel());
+        let task = move || {
+            begin.send(()).unwrap();
+            tell.send(block_on(awaited.ended())).unwrap();
+        };
+        engine.schedule_detached(MS, task).unwrap();
+        let both_due = engine.now() + MS * 6;
+        while engine.now() < both_due {
+            thread::yield_now();
+        }
+        drop(hold);
+        begun.recv_timeout(PATIENCE).unwrap();
+        let thread = thread::spawn(move || end(engine));
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(Ok(End::Stopped)));
+        thread.join().unwrap();
+    }
 }
 
 #[test]
@@ -75,4 +149,44 @@ fn a_sleep_of_another_thread_ends_while_the_caller_has_what_a_stop_returned() {
     let left = engine.stop().unwrap();
     assert!(sleeper.join().unwrap().is_err());
     assert_eq!(left.len(), 1);
+}
+
+/// Nobody would fire the timers of the task's shard, whichever shard that is.
+#[test]
+fn without_takeovers_a_task_does_not_wait_for_its_own_engine() {
+    for shards in [1, 4] {
+        let engine = Engine::builder().shards(shards).takeover(None).build().unwrap();
+        for (what, wait) in waits(&engine) {
+            let reason = begin(&engine, wait).recv_timeout(PATIENCE);
+            assert_eq!(reason, Ok(ScheduleReason::Circular), "{what} of {shards}");
+        }
+        assert!(engine.stop().unwrap().is_empty());
+    }
+}
+
+/// The engine cannot tell the timer of a periodic from the other payloads, and its stop returns it
+/// after the running tasks.
+#[test]
+fn a_task_of_an_engine_of_other_payloads_does_not_wait_for_a_periodic_of_it() {
+    let each_runs = |batch: Batch<'_, Due>| batch.for_each(Due::run);
+    let engine: Engine<Due> = Engine::typed(each_runs).unwrap();
+    let (keep, kept) = channel();
+    let start = |schedule: Schedule, task: Box<dyn FnMut(&Run) + Send>| {
+        let keep = keep.clone();
+        schedule.start_with(&engine, task, move |periodic| keep.send(periodic).unwrap()).unwrap();
+        kept.recv().unwrap()
+    };
+    let awaited = start(Schedule::fixed_rate(HOUR), Box::new(|_| ()));
+    let (end, ended) = channel();
+    let others = awaited.clone();
+    let task = move |run: &Run| {
+        run.cancel();
+        end.send(block_on(others.ended())).unwrap();
+    };
+    let at_once = Schedule::fixed_rate(HOUR).starting(Duration::ZERO);
+    let waiting = start(at_once, Box::new(task));
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Err(WaitError::Circular)));
+    assert_eq!(block_on(waiting.ended()), Ok(End::Cancelled), "others may wait");
+    assert_eq!(engine.stop().unwrap().len(), 1);
+    assert_eq!(awaited.end(), Some(End::Stopped));
 }

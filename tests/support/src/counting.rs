@@ -41,6 +41,12 @@ pub struct Here {
 
 thread_local! {
     static HERE: Cell<Here> = const { Cell::new(Here { made: 0, bytes: 0 }) };
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often the calling thread has called the allocator: to take memory, and to give it back.
+pub fn calls_here() -> u64 {
+    CALLS.get()
 }
 
 /// What the calling thread did so far.
@@ -76,6 +82,7 @@ pub fn free_what_waits_for_readers() {
 fn count(layout: Layout, sign: i64) {
     BLOCKS.fetch_add(sign, Ordering::SeqCst);
     BYTES.fetch_add(sign * layout.size() as i64, Ordering::SeqCst);
+    CALLS.set(CALLS.get() + 1);
     let made = made_here() + u64::from(sign > 0);
     HERE.set(Here { made, bytes: here().bytes + sign * layout.size() as i64 });
     if (layout.size(), layout.align()) == ENTRY_BLOCK {

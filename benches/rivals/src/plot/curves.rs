@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::ops::Range;
 
+use plotters::coord::combinators::BindKeyPoints;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
@@ -55,6 +56,14 @@ impl Curves {
         }
         let (x, y) = (self.range(|point| point.0, &self.x), self.range(|point| point.1, &self.y));
         let drawn = match (self.x.is_log, self.y.is_log) {
+            // Of a few numbers of threads, those are named which were measured.
+            (true, true) if self.curves.iter().all(|curve| curve.points.len() < 10) => {
+                let points = self.curves.iter().flat_map(|curve| &curve.points);
+                let mut at: Vec<f64> = points.map(|point| point.0).collect();
+                at.sort_by(f64::total_cmp);
+                at.dedup();
+                self.try_draw(&mut text, x.log_scale().with_key_points(at), y.log_scale())
+            }
             (true, true) => self.try_draw(&mut text, x.log_scale(), y.log_scale()),
             (true, false) => self.try_draw(&mut text, x.log_scale(), y),
             (false, true) => self.try_draw(&mut text, x, y.log_scale()),

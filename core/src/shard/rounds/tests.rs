@@ -17,7 +17,7 @@ impl Bench<u64> {
     fn work_off(&self, now: u64, fired: &mut Vec<u64>) {
         let owner = &mut *self.shard.owner().lock().unwrap();
         let now = self.shard.begin(Tick::new(now));
-        self.shard.read_notices(owner);
+        self.shard.read_notices(owner, &self.shared);
         while self.shard.open_due(owner, &self.shared, now) {
             while !self.shard.flush(owner, &self.shared, 7) {
                 fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
@@ -25,7 +25,7 @@ impl Bench<u64> {
         }
         fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
         while self.shard.run_background(owner, &self.shared, now) {}
-        self.shard.check(owner, now).unwrap();
+        self.shard.check(owner, &self.shared, now).unwrap();
     }
 
     /// Entries looked at, and entries filed: scheduled, or moved down a level.

@@ -7,7 +7,7 @@ use crate::doorbell::Bell;
 use crate::entry::read;
 use crate::memory::Shared;
 use crate::shard::Owner;
-use crate::time::Geometry;
+use crate::time::{Geometry, Place};
 
 type Model = Bench<u32>;
 
@@ -50,7 +50,7 @@ fn a_further_pass_reads_a_hand_that_was_filled_since_and_no_other() {
     }
     let open = |bench: &Model, now| {
         with_owner(bench, |owner, shared| {
-            bench.shard.read_notices(owner);
+            bench.shard.read_notices(owner, shared);
             let now = bench.shard.begin(Tick::new(now));
             while !owner.has_open() {
                 assert!(bench.shard.open_due(owner, shared, now));
@@ -76,6 +76,28 @@ fn a_further_pass_reads_a_hand_that_was_filled_since_and_no_other() {
 /// The entry serves a timer of another bucket before the reader follows its link.
 #[test]
 fn a_reader_that_is_led_away_begins_with_the_list_again() {
+    begins_again(|bench, again, _| {
+        let far = bench.shard.place(&bench.shared, Tick::new(9_000), Tick::ZERO);
+        // SAFETY: it is ours, and goes to a bucket of its own.
+        unsafe {
+            again.as_ref().put_payload(0);
+            again.as_ref().arm(Tick::new(9_000), far, 0, false);
+            assert!(bench.shard.file(again, far, 0).is_ok());
+        }
+    });
+}
+
+/// The entry is a notice of the same bucket before the reader follows its link.
+#[test]
+fn a_reader_that_is_led_to_the_notices_begins_with_the_list_again() {
+    begins_again(|bench, again, place| {
+        let bucket = bench.shard.wheel().bucket(place).unwrap();
+        // SAFETY: it is ours, and free memory.
+        assert!(!unsafe { bench.shard.announce(bucket, again, place) }.unwrap());
+    });
+}
+
+fn begins_again(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
     let mut bench = bench();
     // On one list: what was filed last is first.
     let lanes = crate::inbox::LANES;
@@ -99,13 +121,7 @@ fn a_reader_that_is_led_away_begins_with_the_list_again() {
             while bench.shard.sweep_some(owner, shared, usize::MAX) {}
             let again = owner.free_list.get(shared);
             assert_eq!(again, entry, "it was swept");
-            let far = bench.shard.place(shared, Tick::new(9_000), Tick::ZERO);
-            // SAFETY: it is ours, and goes to a bucket of its own.
-            unsafe {
-                again.as_ref().put_payload(0);
-                again.as_ref().arm(Tick::new(9_000), far, 0, false);
-                assert!(bench.shard.file(again, far, 0).is_ok());
-            }
+            reuse(&bench, again, place);
         });
     };
     let (mut seen, mut left) = (Vec::new(), 99);

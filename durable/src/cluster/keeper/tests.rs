@@ -124,7 +124,7 @@ fn keeper(lease: Duration, holds: u32) -> Keeper<()> {
         instance: MINE,
         clock,
         held: Mutex::new(held),
-        clerk: Clerk::new(),
+        clerk: Arc::new(Clerk::new(Duration::ZERO)),
         numbers: Mutex::new(Numbers::of_session(MINE).unwrap()),
         state: Mutex::new(State::default()),
         bell: Condvar::new(),

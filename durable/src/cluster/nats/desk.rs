@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::cluster::hub::{Clerking, Taken};
+use crate::cluster::hub::{Clerking, Outcomes, Taken};
 use crate::cluster::looking::Shard;
 use crate::cluster::message::Message;
 use crate::error::{StoreError, StoreErrorKind};
@@ -82,39 +82,8 @@ impl Clerking for Desk {
         Err(StoreError::new(StoreErrorKind::TooLarge, message))
     }
 
-    fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
-        let most = self.nats.max_payload();
-        let mut outcomes = Vec::new();
-        let mut rest = ops;
-        while let [first, ..] = rest {
-            // As many as one message has.
-            let mut bytes = encode_ops(std::slice::from_ref(first));
-            let mut count = 1;
-            for op in &rest[1..] {
-                let next = encode_ops(std::slice::from_ref(op));
-                if bytes.len() + next.len() > most {
-                    break;
-                }
-                bytes.extend(next);
-                count += 1;
-            }
-            // The holder's own patience is a lease.
-            let patience = self.lease + self.lease / 2;
-            let told = self.ask(shard, bytes, patience).and_then(|reply| {
-                let told = decode_outcomes(&reply).filter(|told| told.len() == count);
-                told.ok_or_else(not_understood)
-            });
-            match told {
-                Ok(told) => outcomes.extend(told),
-                // Some were done, so not all can be tried again.
-                Err(error) if !outcomes.is_empty() => {
-                    return Err(StoreError::new(StoreErrorKind::Io, error.to_string()));
-                }
-                Err(error) => return Err(error),
-            }
-            rest = &rest[count..];
-        }
-        Ok(outcomes)
+    fn write(&mut self, lists: &[(u32, Vec<Op>)]) -> Vec<Outcomes> {
+        lists.iter().map(|(shard, ops)| self.write_list(*shard, ops)).collect()
     }
 
     /// Each shard's holder is asked, and this instance by the same way.
@@ -169,6 +138,41 @@ fn again(error: StoreError) -> StoreError {
 }
 
 impl Desk {
+    fn write_list(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        let most = self.nats.max_payload();
+        let mut outcomes = Vec::new();
+        let mut rest = ops;
+        while let [first, ..] = rest {
+            // As many as one message has.
+            let mut bytes = encode_ops(std::slice::from_ref(first));
+            let mut count = 1;
+            for op in &rest[1..] {
+                let next = encode_ops(std::slice::from_ref(op));
+                if bytes.len() + next.len() > most {
+                    break;
+                }
+                bytes.extend(next);
+                count += 1;
+            }
+            // The holder's own patience is a lease.
+            let patience = self.lease + self.lease / 2;
+            let told = self.ask(shard, bytes, patience).and_then(|reply| {
+                let told = decode_outcomes(&reply).filter(|told| told.len() == count);
+                told.ok_or_else(not_understood)
+            });
+            match told {
+                Ok(told) => outcomes.extend(told),
+                // Some were done, so not all can be tried again.
+                Err(error) if !outcomes.is_empty() => {
+                    return Err(StoreError::new(StoreErrorKind::Io, error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+            rest = &rest[count..];
+        }
+        Ok(outcomes)
+    }
+
     /// Reads page by page, from shard to shard.
     fn pages(
         &self,

@@ -133,6 +133,23 @@ impl PostgresStore {
     }
 }
 
+/// Looks whether there are still that many shards, which then does not change until the end of the
+/// transaction: for those who write without a fence.
+///
+/// # Errors
+/// There are not, so keys belong to other shards than the caller thinks.
+pub(crate) fn keep_shards(session: &mut Session, shards: u32) -> Result<(), StoreError> {
+    let count = "SELECT count(*) FROM shards";
+    let found: i64 = session.query(count, &[])?[0].get(0);
+    if found == i64::from(shards) { Ok(()) } else { Err(resharded(found, shards)) }
+}
+
+/// What is told to an instance that has started before.
+pub(crate) fn resharded(found: i64, shards: u32) -> StoreError {
+    let message = format!("there are {found} shards now, not {shards}: start the instance anew");
+    StoreError::new(StoreErrorKind::Denied, message)
+}
+
 /// Has the shard's list to itself until the end of the transaction.
 pub(crate) fn lock_list(session: &mut Session, shard: i32) -> Result<(), StoreError> {
     let lock = "SELECT 1 FROM writers WHERE shard = $1 FOR UPDATE";
@@ -242,6 +259,17 @@ impl Store for PostgresStore {
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.read(TIMERS, after, limit)?.iter().map(row::record_of).collect()
+    }
+
+    fn at(&mut self, positions: &[Position]) -> Result<Vec<Record>, StoreError> {
+        let read = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
+            FROM records JOIN unnest($2::bigint[], $3::bigint[]) AS at (due, number)
+                USING (due, number)
+            WHERE shard = $1";
+        let (due, number): (Vec<i64>, Vec<i64>) =
+            positions.iter().map(|at| (row::signed(at.due_ms), row::signed(at.number))).unzip();
+        let rows = self.session.query(read, &[&self.shard, &due, &number])?;
+        rows.iter().map(row::record_of).collect()
     }
 
     fn get(&mut self, id: TimerId) -> Result<Option<Record>, StoreError> {

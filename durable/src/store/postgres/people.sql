@@ -116,3 +116,30 @@ END $$;
 
 CREATE TRIGGER touched INSTEAD OF UPDATE OR DELETE ON timers
     FOR EACH ROW EXECUTE FUNCTION touch();
+
+-- Has the cluster n shards from now on, while no instance runs. A timer with a key goes where its
+-- key belongs, another one to its shard's number modulo n, where its id is looked for. What holders
+-- from before may still write is refused by the fences. All is locked before any of it is read.
+CREATE FUNCTION reshard(n int) RETURNS void LANGUAGE plpgsql
+SET search_path TO {schema}, pg_temp AS $$
+DECLARE
+    last record;
+BEGIN
+    IF n NOT BETWEEN 1 AND 10000 THEN
+        RAISE EXCEPTION 'there can be 1 to 10000 shards' USING ERRCODE = '22023';
+    END IF;
+    LOCK TABLE instances, shards, writers, records, dead_letters IN ACCESS EXCLUSIVE MODE;
+    IF EXISTS (SELECT FROM instances WHERE expires > clock_timestamp())
+        OR EXISTS (SELECT FROM shards WHERE holder IS NOT NULL AND expires > clock_timestamp())
+    THEN
+        RAISE EXCEPTION 'an instance is running: stop all of them first' USING ERRCODE = '55006';
+    END IF;
+    SELECT max(fence) + 1 AS fence, max(expires) AS served INTO last FROM shards;
+    DELETE FROM shards;
+    DELETE FROM writers;
+    INSERT INTO shards SELECT shard, last.fence, NULL, last.served
+        FROM generate_series(0, n - 1) AS shard;
+    INSERT INTO writers SELECT shard FROM shards;
+    UPDATE records SET shard = CASE WHEN key IS NULL THEN shard % n ELSE shard_of(key) END;
+    UPDATE dead_letters SET shard = shard % n;
+END $$;

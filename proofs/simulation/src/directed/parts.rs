@@ -72,7 +72,7 @@ pub(super) fn a_turn_in_a_sweep() {
         assert_eq!(fired.load(Ordering::Relaxed), 16);
         let (shard, shared) = &*parts;
         let mut owner = shard.owner().lock().expect("nothing panics here");
-        shard.check(&mut owner, Tick::new(5)).expect("all is in order");
+        shard.check(&mut owner, shared, Tick::new(5)).expect("all is in order");
         assert!(shard.close(&mut owner, shared).is_empty());
         Ok::<_, Infallible>(came)
     });

@@ -154,13 +154,13 @@ impl Stage {
         lock(&self.intervals).iter().for_each(Ticking::set_free);
         lock(&self.queue).set_free();
         let world = &self.world;
-        let returned = self.engine.stop().expect("no task runs");
+        let returned = world.in_stop(|| self.engine.stop().expect("no task runs"));
         world.judge();
         let timers = |what| matches!(what, What::Timer | What::Waitable | What::Scoped);
         let least = world.pending(timers);
         assert!(returned.len() >= least, "{} of {least} were returned", returned.len());
         // Operations that are due expire when their tasks are dropped; the others wait on.
-        world.drop_returned(returned);
+        world.in_stop(|| drop(returned));
         let waiting = self.purgatory.stop().len();
         assert_eq!(waiting, world.pending(|what| what == What::Operation), "operations stopped");
         world.stop_all(|what| what != What::Timeout);

@@ -279,10 +279,10 @@ impl World {
         result
     }
 
-    /// What was returned by a stop is dropped: what is due expires then.
-    pub(crate) fn drop_returned<T>(&self, returned: Vec<T>) {
+    /// Stops, or drops what a stop returned: what is due expires then.
+    pub(crate) fn in_stop<R>(&self, f: impl FnOnce() -> R) -> R {
         self.is_stopping.store(true, Ordering::Relaxed);
-        self.in_turn(|| drop(returned));
+        self.in_turn(f)
     }
 
     pub(crate) fn expect(&self, holds: bool, message: impl FnOnce() -> String) {

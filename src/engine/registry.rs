@@ -1,15 +1,16 @@
 //! Finds things by their engine's number: for a handle on a thread that has not used its engine
 //! yet, and for references that would otherwise contend on a shared count. Reading takes no lock;
-//! entries come and go by replacing the whole table.
+//! entries come and go by replacing the whole table. Beside that, what a process knows of all its
+//! engines: how many there were, which of them are another process's, and how many have stopped.
+//!
+//! *Owner*: any thread, at any time.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 
-use crate::dispatch::Told;
 use crate::entry::Published;
+use crate::protocol::stops::Stops;
 use crate::sync::{Arc, AtomicU32, Ordering, Weak};
-
-use super::forget_current;
 
 /// Finds things of one kind by number. It keeps none of them alive. A registry lives for ever, in a
 /// `static`, and its table is never freed.
@@ -20,7 +21,7 @@ pub(crate) struct Registry {
 type Table = BTreeMap<u32, Weak<dyn Any + Send + Sync>>;
 
 /// The cores of all engines, by engine number.
-pub(in crate::engine) static ENGINES: Registry = Registry::empty();
+pub(super) static ENGINES: Registry = Registry::empty();
 
 /// The number that was given out last.
 static LAST: AtomicU32 = AtomicU32::new(0);
@@ -28,10 +29,11 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 /// Engines up to this number belong to a process that this one was forked from.
 static INHERITED: AtomicU32 = AtomicU32::new(0);
 
+/// How many engines were told to stop.
+pub(super) static STOPS: Stops = Stops::none();
+
 /// Returns a number that no engine of this process had before. `None`: there were 2^32 - 1 of them.
-pub(in crate::engine) fn new_number() -> Option<u32> {
-    static INHERIT: Told = Told::new(inherit);
-    INHERIT.begin();
+pub(super) fn next_number() -> Option<u32> {
     // ORDER: Relaxed - the number publishes nothing else.
     LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
         .ok()
@@ -41,17 +43,16 @@ pub(in crate::engine) fn new_number() -> Option<u32> {
 /// Whether an engine belongs to a process that this one was forked from: its threads do not exist
 /// here, and may hold its locks.
 #[inline]
-pub(in crate::engine) fn is_inherited(number: u32) -> bool {
+pub(super) fn is_inherited(number: u32) -> bool {
     // ORDER: Relaxed - it is written before the child has a second thread.
     number <= INHERITED.load(Ordering::Relaxed)
 }
 
-/// Runs in a child before `fork` returns.
-extern "C" fn inherit() {
+/// This process was just forked from another one, whose engines all these are.
+pub(super) fn inherit() {
     // ORDER: Relaxed - as in `is_inherited`; a later number went to a thread that does not exist
     // here.
     INHERITED.store(LAST.load(Ordering::Relaxed), Ordering::Relaxed);
-    forget_current();
 }
 
 // === impl Registry ===

@@ -6,19 +6,20 @@
 //!
 //! *Tested by*: `tests/alone/fork/main.rs`.
 
-use crate::os;
 use crate::sync::{Counter, Ordering};
+
+use super::tell_of_forks;
 
 /// A process, as remembered by a value that has threads in it.
 ///
 /// The number is that of the forks between it and the first process that called
 /// [`Process::current`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u64);
+pub struct Process(u64);
 
 /// A handler that is called in each child process after a fork.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub struct Told {
     handler: extern "C" fn(),
     is_told: Counter,
 }
@@ -29,14 +30,14 @@ static FORKS: Counter = Counter::new(0);
 
 impl Process {
     /// Returns the calling process. From now on its forks are counted.
-    pub(crate) fn current() -> Process {
+    pub fn current() -> Process {
         static COUNT: Told = Told::new(count);
         COUNT.begin();
         Process::now()
     }
 
     /// Returns `true` in the process itself, `false` in a child of it.
-    pub(crate) fn is_current(self) -> bool {
+    pub fn is_current(self) -> bool {
         self == Process::now()
     }
 
@@ -55,16 +56,16 @@ extern "C" fn count() {
 
 impl Told {
     /// The handler may run twice for a fork, and must be async-signal-safe.
-    pub(crate) const fn new(handler: extern "C" fn()) -> Told {
+    pub const fn new(handler: extern "C" fn()) -> Told {
         Told { handler, is_told: Counter::new(0) }
     }
 
     /// From now on each child calls the handler before `fork` returns there. Threads that make the
     /// first call at the same time may each register it. If the system has no memory for that, the
     /// next call tries again.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         // ORDER: Relaxed - a flag that orders nothing: the system has a lock of its own.
-        if self.is_told.load(Ordering::Relaxed) == 0 && os::tell_of_forks(self.handler) {
+        if self.is_told.load(Ordering::Relaxed) == 0 && tell_of_forks(self.handler) {
             // ORDER: Relaxed - as above.
             self.is_told.store(1, Ordering::Relaxed);
         }

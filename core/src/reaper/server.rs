@@ -1,0 +1,297 @@
+//! A thread that serves a group of shards: turns, and exact sleeps between them. With a [`Spin`],
+//! it does not sleep through the last stretch before a wake-up.
+//!
+//! The thread that leads looks at all shards in turn, and sleeps when none needs a turn. If it
+//! falls behind, or is about to, it passes the lead on, and goes on beside the new leader: with one
+//! shard until nothing is left to do there, then with the next, until none needs a turn. A thread
+//! that finds after a turn that it has lost the lead does the same.
+//!
+//! *Orderings*: DOORBELL. The leader publishes its wake-up time, then looks at the shards once
+//! more, and only then sleeps. LEAD: it lends the lead while it runs a turn. STOP: the stopper
+//! closes the shards, ends their roles, and rings.
+
+use std::mem;
+use std::time::Duration;
+
+use crate::dispatch::InHand;
+use crate::memory::{Count, SHARE};
+use crate::os;
+use crate::sync::events::{Event, reached};
+use crate::sync::spin_loop;
+use crate::time::{Clock, Scale, Tick};
+
+use super::spin::Wait;
+use super::{Group, NEVER_NS, Report, Spin, TurnContext, Watch};
+
+/// The bounds of the leader's patience, which is half a tick otherwise. Passing the lead on takes
+/// some ten microseconds.
+const LEAST_PATIENCE_NS: u64 = 50_000;
+const MOST_PATIENCE_NS: u64 = 1_000_000;
+
+/// An engine, as the threads that serve its shards see it.
+pub trait Serve {
+    /// The payloads of its timers.
+    type Payload;
+
+    /// The role of a shard. Dropping it gives it back.
+    type Role<'a>
+    where
+        Self: 'a;
+
+    /// The engine's clock.
+    fn clock(&self) -> &Clock;
+
+    /// The engine's tick.
+    fn scale(&self) -> Scale;
+
+    /// The watch over tasks, if the engine has one.
+    fn watch(&self) -> Option<&Watch>;
+
+    /// Whether the engine is stopping.
+    fn is_stopping(&self) -> bool;
+
+    /// Takes the role of a shard. `None`: another thread has it, or the engine is stopping.
+    fn take(&self, shard: usize) -> Option<Self::Role<'_>>;
+
+    /// Calls `f` with the context for turns of a shard, whose role is `role`, and what that has in
+    /// hand.
+    fn run<R>(
+        &self,
+        shard: usize,
+        role: &mut Self::Role<'_>,
+        f: impl FnOnce(&TurnContext<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
+    ) -> R;
+
+    /// Makes another thread lead a group. The caller has given the lead up. `false`: there is no
+    /// thread to spare.
+    fn find_leader(&self, group: usize) -> bool;
+}
+
+/// A thread that serves a group.
+pub struct Server<'a, E> {
+    engine: &'a E,
+    group: &'a Group,
+    /// The thread's number among those of the engine.
+    number: usize,
+    /// How long before a wake-up it waits in user space instead of asleep, while it leads.
+    spin: Spin,
+    /// Whether it leads.
+    leads: bool,
+    /// It has lost a shard to another thread, which stands in its place.
+    is_replaced: bool,
+    /// Wake-ups that were not counted yet.
+    woken: u64,
+}
+
+// === impl Server ===
+
+impl<'a, E: Serve> Server<'a, E> {
+    /// The calling thread, which is number `number` of the engine's. While it leads, it waits as
+    /// `spin` says.
+    pub fn new(engine: &'a E, group: &'a Group, number: usize, spin: Spin) -> Server<'a, E> {
+        Server { engine, group, number, spin, leads: false, is_replaced: false, woken: 0 }
+    }
+
+    /// Takes the lead of the group, which nobody has, and serves until the engine stops, or until
+    /// other threads are enough.
+    pub fn lead(mut self) {
+        let is_first = self.group.lead().take(self.number);
+        debug_assert!(is_first, "two threads are to lead");
+        self.begin_lead();
+        self.serve();
+    }
+
+    /// As [`Server::lead`], in the place of a thread that is stuck: the caller has taken over the
+    /// `role` of shard `index` of the group and, if it `leads`, the lead.
+    pub fn succeed(mut self, index: usize, mut role: E::Role<'a>, leads: bool) {
+        if leads {
+            self.begin_lead();
+        }
+        if self.leads && self.group.shards().len() > 1 {
+            // The rest of the batch may have the same kind of task.
+            self.pass_lead_on();
+        }
+        self.engine.run(self.group.shard(index), &mut role, |context, _| context.succeed());
+        // What was in hand is handed over whatever happens meanwhile.
+        self.turn(index, role, self.engine.clock().now_ns());
+        self.serve();
+    }
+
+    fn begin_lead(&mut self) {
+        os::ask_for_exact_wakeups();
+        self.group.begin_lead(self.number);
+        self.leads = true;
+    }
+
+    /// There is no polling: the leader sleeps until the next bucket opens, or until the doorbell
+    /// rings.
+    fn serve(&mut self) {
+        let mut slept_until = None;
+        while !self.engine.is_stopping() {
+            let now_ns = self.engine.clock().now_ns();
+            if let Some(ends_ns) = slept_until.take() {
+                self.spin.woke(ends_ns, now_ns);
+            }
+            let has_worked = self.pass(now_ns);
+            if self.leads {
+                slept_until = self.sleep();
+            } else if self.is_replaced {
+                // It leaves at once, since it may be the one that has to watch.
+                return self.leave();
+            } else if !has_worked {
+                return;
+            }
+        }
+    }
+
+    /// Runs a turn of each shard that needs one, and that no other thread serves. Returns whether
+    /// there was any.
+    fn pass(&mut self, begun_ns: u64) -> bool {
+        let (engine, group) = (self.engine, self.group);
+        let (mut now_ns, mut has_worked) = (begun_ns, false);
+        for index in 0..group.shards().len() {
+            if !group.needs_turn(index, engine.scale().floor(now_ns)) {
+                continue;
+            }
+            if self.leads && self.may_delay_others(index, now_ns, now_ns - begun_ns) {
+                self.pass_lead_on();
+            }
+            let Some(role) = engine.take(group.shard(index)) else {
+                reached(Event::RoleBusy);
+                continue;
+            };
+            self.turn(index, role, now_ns);
+            has_worked = true;
+            let end_ns = engine.clock().now_ns().max(now_ns);
+            group.took(index, end_ns - now_ns);
+            now_ns = end_ns;
+            if self.is_replaced && !self.leads {
+                break;
+            }
+        }
+        has_worked
+    }
+
+    /// Whether another shard would have to wait for longer than the leader's patience, because a
+    /// turn of shard `index` may take so long, or because this pass is `late_ns` late already.
+    fn may_delay_others(&self, index: usize, now_ns: u64, late_ns: u64) -> bool {
+        let (group, scale) = (self.group, self.engine.scale());
+        let patience_ns = patience_ns(scale);
+        let takes_ns = match group.takes_long(index, patience_ns) {
+            Some(takes_ns) => takes_ns,
+            None if late_ns > patience_ns => 0,
+            None => return false,
+        };
+        let end = scale.floor(now_ns.saturating_add(takes_ns));
+        (0..group.shards().len()).any(|other| other != index && group.needs_turn(other, end))
+    }
+
+    /// Runs a turn of shard `index`, whose role is `role`, at `now_ns`. A thread that does not lead
+    /// goes on until nothing is left to do there.
+    fn turn(&mut self, index: usize, mut role: E::Role<'a>, now_ns: u64) {
+        let (engine, group, leads) = (self.engine, self.group, self.leads);
+        if leads {
+            engine.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
+            group.lead().lend(self.number);
+        }
+        let woken = mem::take(&mut self.woken);
+        group.begin(index, self.number);
+        let report = engine.run(group.shard(index), &mut role, |context, in_hand| {
+            turns(&TurnContext { leads, ..*context }, in_hand, woken)
+        });
+        let ended = report.filter(|report| !report.taken_over);
+        if let Some(report) = ended {
+            group.end(index, if report.collects { Tick::ZERO } else { report.next });
+        }
+        drop(role);
+        self.leads = leads && group.lead().reclaim(self.number);
+        if leads && !self.leads {
+            reached(Event::LeadLost);
+        }
+        if ended.is_some() && !self.leads {
+            group.settle(index);
+        }
+        if report.is_some_and(|report| report.taken_over) {
+            group.end_stuck(self.number);
+            engine.watch().iter().for_each(|watch| watch.came_back());
+            self.is_replaced = true;
+        }
+    }
+
+    /// Leaves what was asked for meanwhile to the leader.
+    fn leave(&self) {
+        if self.group.is_asked() {
+            self.group.doorbell().ring();
+        }
+    }
+
+    /// Lets another thread lead, if there is one.
+    #[cold]
+    fn pass_lead_on(&mut self) {
+        let (lead, number) = (self.group.lead(), self.number);
+        lead.give_up(number);
+        self.leads = !self.engine.find_leader(self.group.number());
+        reached(if self.leads { Event::LeadKept } else { Event::LeadPassed });
+        if self.leads {
+            let is_back = lead.take(number);
+            debug_assert!(is_back, "nobody else was to lead");
+        }
+    }
+
+    /// Sleeps until a shard needs a turn, if none does now. Returns until when it wanted to sleep.
+    fn sleep(&mut self) -> Option<u64> {
+        let (engine, group) = (self.engine, self.group);
+        // Whether a thread wants something that a leader which is awake has to find by itself.
+        let is_called = || group.is_asked() || engine.is_stopping();
+        let next = group.earliest();
+        let due_ns = engine.scale().start_ns(next);
+        let now_ns = due_ns.map_or(0, |_| engine.clock().now_ns());
+        let ends_ns = match due_ns.map(|due_ns| self.spin.plan(now_ns, due_ns)) {
+            Some(Wait::Spin(until_ns)) => {
+                self.spin.wait(engine.clock(), now_ns, until_ns, is_called);
+                return None;
+            }
+            Some(Wait::Sleep(until_ns)) => Some(until_ns),
+            None => None,
+        };
+        let timeout = ends_ns.map(|ns| Duration::from_nanos(ns.saturating_sub(now_ns)));
+        // If there is nothing but a shard whose role another thread has just taken, or is about to
+        // give back, this comes back here at once: hence the pauses.
+        if timeout == Some(Duration::ZERO) {
+            spin_loop();
+            return None;
+        }
+        engine.watch().iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
+        group.doorbell().publish(next);
+        if group.earliest() < next || is_called() {
+            reached(Event::SleepCalledOff);
+            group.doorbell().retract();
+            spin_loop();
+            return None;
+        }
+        group.doorbell().sleep(timeout, ends_ns);
+        engine.clock().look_again();
+        self.woken += 1;
+        ends_ns
+    }
+}
+
+debug! { impl[E] Server['_, E] { number, leads } }
+
+/// Runs a turn. A thread that does not lead runs further ones while the shard has more to do at
+/// once; one that leads has to look after the other shards.
+fn turns<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
+    let now = || context.scale.floor(context.clock.now_ns());
+    let owner = context.lock();
+    owner.count(Count::WokeUp, woken);
+    let mut report = context.turn_of(owner, in_hand, now(), SHARE)?;
+    while !context.leads && report.busy && !report.taken_over && !context.is_stopping() {
+        report = context.turn_of(context.lock(), in_hand, now(), SHARE)?;
+    }
+    Some(report)
+}
+
+/// How long the leader may work on before another shard that is due has to wait.
+fn patience_ns(scale: Scale) -> u64 {
+    (scale.tick_ns() / 2).clamp(LEAST_PATIENCE_NS, MOST_PATIENCE_NS)
+}

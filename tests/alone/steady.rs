@@ -1,0 +1,128 @@
+//! Steady: four threads schedule, cancel and reset, their timers fire, and none of them calls the
+//! allocator, once as much memory is there as ever was needed at a time.
+//!
+//! A fifth thread runs the turns, by a clock that it moves. How far it gets meanwhile is left to
+//! the system: a verdict on counts depends on no speed.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use support::counting::{Counting, calls_here};
+use support::random::Random;
+use support::scaled;
+use tickless::{Engine, Handle, ManualClock};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const THREADS: usize = 4;
+
+const SHARDS: usize = 2;
+
+/// Steps of a thread before the count, and while it counts. Each has seven calls, more or less.
+const WARM: u64 = 40_000;
+const STEPS: u64 = 40_000;
+
+/// Calls of the allocator that each thread may make in all its counted steps, because more is in
+/// use at a time than ever before: of blocks of entries, and of magazines.
+const GROWTH: u64 = 32;
+
+/// Timers of a thread that have not fired.
+const MOST: u64 = 256;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What the threads share.
+struct Load {
+    engine: Engine,
+    /// Timers that a thread leaves to another one, which cancels them.
+    crossing: Vec<Mutex<Option<Handle>>>,
+    /// Timers that have still to fire, of each thread.
+    open: Vec<Arc<AtomicU64>>,
+}
+
+// === impl Load ===
+
+impl Load {
+    /// One step of the thread `number`: pairs, resets, timers that fire, and one that crosses.
+    fn step(&self, number: usize, random: &mut Random, kept: &mut [Option<Handle>]) {
+        let engine = &self.engine;
+        // (The clock may pass them meanwhile.)
+        let pair = |ms: u32| _ = engine.schedule(MS * ms, || ()).unwrap().cancel();
+        pair(5_000);
+        pair(1 + random.below(100) as u32);
+        // One is moved later and earlier by turns, until it is replaced.
+        let at = random.below(kept.len() as u64) as usize;
+        let delay = MS * (1_000 + random.below(30_000) as u32);
+        if !kept[at].as_mut().is_some_and(|timer| timer.reset(delay).is_ok()) {
+            kept[at] = Some(engine.schedule(delay, || ()).unwrap());
+        }
+        // Timers that are due at once, and soon.
+        self.fire(number, Duration::ZERO);
+        self.fire(number, MS * random.below(40) as u32);
+        let left = engine.schedule(MS * 30_000, || ()).unwrap();
+        let at = random.below(self.crossing.len() as u64) as usize;
+        let found = self.crossing[at].lock().unwrap().replace(left);
+        found.into_iter().for_each(|timer| _ = timer.cancel());
+    }
+
+    /// Schedules a timer that fires. Waits until few of the thread's have not.
+    fn fire(&self, number: usize, delay: Duration) {
+        let open = &self.open[number];
+        while open.load(Ordering::SeqCst) >= MOST {
+            thread::yield_now();
+        }
+        open.fetch_add(1, Ordering::SeqCst);
+        let open = Arc::clone(open);
+        let task = move || _ = open.fetch_sub(1, Ordering::SeqCst);
+        self.engine.schedule_detached(delay, task).unwrap();
+    }
+}
+
+#[test]
+fn threads_in_a_steady_load_do_not_call_the_allocator() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(SHARDS).manual_clock(&clock).build().unwrap();
+    let load = Arc::new(Load {
+        engine: engine.clone(),
+        crossing: (0..64).map(|_| Mutex::new(None)).collect(),
+        open: (0..THREADS).map(|_| Arc::default()).collect(),
+    });
+    let is_over = AtomicBool::new(false);
+    let (all_warm, all_there) = (Barrier::new(THREADS), Barrier::new(THREADS));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let before = calls_here();
+            while !is_over.load(Ordering::SeqCst) {
+                clock.advance(MS);
+                (0..SHARDS).for_each(|shard| _ = engine.turn(shard).unwrap());
+            }
+            println!("the reaper called the allocator {} times", calls_here() - before);
+        });
+        let threads = [0, 1, 2, 3].map(|number| {
+            let (load, all_warm, all_there) = (Arc::clone(&load), &all_warm, &all_there);
+            scope.spawn(move || {
+                load.engine.bind_thread(number % SHARDS).unwrap();
+                let mut random = Random::new(number as u64);
+                let mut kept: Vec<Option<Handle>> = (0..64).map(|_| None).collect();
+                let mut steps = |n| (0..n).for_each(|_| load.step(number, &mut random, &mut kept));
+                steps(scaled(WARM));
+                all_warm.wait();
+                let before = calls_here();
+                steps(scaled(STEPS));
+                let calls = calls_here() - before;
+                all_there.wait();
+                calls
+            })
+        });
+        let calls = threads.map(|thread| thread.join().unwrap());
+        is_over.store(true, Ordering::SeqCst);
+        let shown = format!("{calls:?} calls of the allocator in {} steps", scaled(STEPS));
+        println!("{shown}");
+        assert!(calls.iter().all(|&calls| calls <= GROWTH), "{shown}");
+    });
+    drop(load);
+    engine.stop().unwrap();
+}
