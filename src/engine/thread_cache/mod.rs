@@ -134,9 +134,8 @@ fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
         }
         // Dropped when the table is no longer borrowed: this may run foreign code, which may call
         // into this file again.
-        drop(
-            CACHES.with_borrow_mut(|caches| caches.take_stopped(number, registry::STOPS.so_far())),
-        );
+        let stops = registry::STOPS.so_far();
+        drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, stops)));
         // If that code used another engine, this one is no longer current: look again.
         if let Some(cache) = current(number) {
             return Some(Lent::kept(cache));
