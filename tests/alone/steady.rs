@@ -56,7 +56,7 @@ impl Load {
         // One is moved later and earlier by turns, until it is replaced.
         let at = random.below(kept.len() as u64) as usize;
         let delay = MS * (1_000 + random.below(30_000) as u32);
-        if !kept[at].as_mut().is_some_and(|timer| timer.reset(delay).is_ok()) {
+        if kept[at].as_mut().is_none_or(|timer| timer.reset(delay).is_err()) {
             kept[at] = Some(engine.schedule(delay, || ()).unwrap());
         }
         // Timers that are due at once, and soon.
