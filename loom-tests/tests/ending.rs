@@ -48,6 +48,29 @@ fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
     });
 }
 
+/// It may wait for the end of what is behind it.
+#[test]
+fn what_is_behind_a_task_comes_back_while_the_task_runs() {
+    check(3, || {
+        let world = World::with_due(3);
+        let stopper = on_thread(&world, |world| {
+            park(None);
+            world.stop_at_once()
+        });
+        let begun = stopper.thread().clone();
+        let turner = on_thread(&world, |world| {
+            world.turn_with(1, move || {
+                begun.unpark();
+                park(None);
+            })
+        });
+        assert_eq!(stopper.join().unwrap(), 2);
+        turner.thread().unpark();
+        assert!(turner.join().unwrap().is_some_and(|report| report.fired == 1));
+        assert_eq!(world.stop(), 0);
+    });
+}
+
 #[test]
 fn a_stopper_that_does_not_wait_finds_the_rest_later() {
     check(3, || {
