@@ -64,7 +64,8 @@ pub enum ScheduleReason {
     /// runs a task of the engine, and as many tasks as the engine has [spare
     /// threads] await its timers already, or are stuck. If this one waited
     /// too, no thread might be left to fire the timer. (Without takeovers,
-    /// there are no spare threads.)
+    /// there are no spare threads.) Or it runs a callback that tells of a stuck
+    /// task or of a thread's begin, and takes no shard over meanwhile.
     ///
     /// [`Sleep`]: https://docs.rs/tickless/latest/tickless/future/struct.Sleep.html
     /// [spare threads]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.spares

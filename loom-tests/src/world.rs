@@ -195,10 +195,23 @@ impl World {
 
     /// Runs one turn that fires at most `max_fired` timers, if the shard is not closed.
     pub fn turn_at_most(&self, now: u64, max_fired: usize) -> Option<Report> {
+        self.turn_of(now, max_fired, || ())
+    }
+
+    /// As `turn`; the task of each timer ends with `task`.
+    pub fn turn_with(&self, now: u64, task: impl Fn() + Send + Sync) -> Option<Report> {
+        self.turn_of(now, usize::MAX, task)
+    }
+
+    fn turn_of(&self, now: u64, max_fired: usize, task: impl Fn() + Send + Sync) -> Option<Report> {
         let mut role = self.ending.take(0)?;
         // ORDER: Relaxed - written and read by the holder of the role.
         self.now.store(now, Ordering::Relaxed);
-        let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
+        let fire = |payload| {
+            self.fire(payload);
+            task();
+        };
+        let handler = |batch: Batch<'_, Payload>| batch.for_each(fire);
         self.turn_context(&handler).turn(self.in_hand(&mut role), Tick::new(now), max_fired)
     }
 

@@ -9,6 +9,7 @@ use loom_tests::{
     Fate, Hand, Payload, World, check, drops_are_returns, fate, has_run, on_thread, wheel,
 };
 use tickless_core::doorbell::{Bell, Hook};
+use tickless_core::memory::Count;
 use tickless_core::protocol::stops::Stops;
 use tickless_core::reaper::Ending;
 use tickless_core::sync::{Arc, OnceLock, UnsafeCell, park, thread};
@@ -45,6 +46,31 @@ fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
         let returned = world.stop();
         turners.into_iter().for_each(|turner| _ = turner.join().unwrap());
         assert_eq!(returned, usize::from(!has_run(0)));
+        let counted = world.shared.all_counters.sums().get(Count::Returned);
+        assert_eq!(counted, returned as u64, "by one of the turns, or by the stop");
+    });
+}
+
+/// It may wait for the end of what is behind it.
+#[test]
+fn what_is_behind_a_task_comes_back_while_the_task_runs() {
+    check(3, || {
+        let world = World::with_due(3);
+        let stopper = on_thread(&world, |world| {
+            park(None);
+            world.stop_at_once()
+        });
+        let begun = stopper.thread().clone();
+        let turner = on_thread(&world, |world| {
+            world.turn_with(1, move || {
+                begun.unpark();
+                park(None);
+            })
+        });
+        assert_eq!(stopper.join().unwrap(), 2);
+        turner.thread().unpark();
+        assert!(turner.join().unwrap().is_some_and(|report| report.fired == 1));
+        assert_eq!(world.stop(), 0);
     });
 }
 

@@ -63,9 +63,19 @@ pub(super) struct Core<T> {
     pub(super) waiting: AtomicUsize,
 }
 
+/// Whether a thread of a crew may await a timer of its engine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Never: it runs no turn that another thread could take over. It watches, or begins.
+    Not,
+    /// It runs a turn.
+    May,
+    /// It runs a turn in which a task does, and is counted.
+    Does,
+}
+
 thread_local! {
-    /// Whether this thread of a crew is among those whose task awaits a timer of their engine.
-    static WAITS: Cell<bool> = const { Cell::new(false) };
+    static WAITS: Cell<Waits> = const { Cell::new(Waits::Not) };
 }
 
 // === impl Owned ===
@@ -142,24 +152,32 @@ impl<T> Core<T> {
         self.stuck.iter().count() < self.spares
     }
 
-    /// Whether the task that the calling thread runs, one of the engine's, may await a timer of the
-    /// engine: of the threads that do, each needs a spare that takes its shard over. Counts the
-    /// thread among them until [`waits_no_more`](Core::waits_no_more).
+    /// Whether the calling thread, which works for the engine, may await a timer of it: of the
+    /// threads that do, each needs a spare that takes its shard over. Counts the thread among them
+    /// until its turn is over.
     pub(super) fn may_wait(&self) -> bool {
         let one_more = |waiting| Some(waiting + 1).filter(|&all| all <= self.spares);
         // ORDER: Relaxed - a count; that it is bounded takes no order with anything else.
         let add = || self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        let is_added = || self.may_take_over() && add().inspect(|_| WAITS.set(true)).is_ok();
-        !self.has_threads() || WAITS.get() || is_added()
+        let is_added = || self.may_take_over() && add().inspect(|_| WAITS.set(Waits::Does)).is_ok();
+        !self.has_threads()
+            || match WAITS.get() {
+                Waits::Not => false,
+                Waits::May => is_added(),
+                Waits::Does => true,
+            }
     }
 
-    /// The calling thread has returned from the tasks that it ran.
+    /// Runs `f`, in which a thread of the crew runs turns of a shard.
     #[inline]
-    pub(super) fn waits_no_more(&self) {
-        if WAITS.take() {
+    pub(super) fn in_turns<R>(&self, f: impl FnOnce() -> R) -> R {
+        WAITS.set(Waits::May);
+        let result = f();
+        if WAITS.replace(Waits::Not) == Waits::Does {
             // ORDER: Relaxed - as in `may_wait`.
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
+        result
     }
 
     /// The number of the thread that serves a shard, or that served it last.

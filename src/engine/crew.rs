@@ -178,8 +178,7 @@ impl<T: Send + 'static> Crew<T> {
         state.made < self.core.threads.len()
     }
 
-    /// Makes a thread for a duty, or one that waits for duties. With `report`, it says there
-    /// whether it could be pinned, if it has to be, and does nothing if not.
+    /// Makes a thread for a duty, or one that waits for duties: see [`Member::begin`].
     fn make(
         self: &Arc<Crew<T>>,
         state: &mut State,
@@ -193,21 +192,7 @@ impl<T: Send + 'static> Crew<T> {
         }
         let _blocked = block_signals();
         let thread = builder.spawn(move || {
-            if let Some(on_start) = &crew.settings.on_start {
-                contained(|| on_start());
-            }
-            // Before a doorbell or a call may need it: the thread answers neither yet.
-            crew.core.threads[number].set(thread::current()).expect("a thread is made once");
-            if let Some((report, Duty::Lead(group))) = report.zip(duty) {
-                let outcome = crew.pin(group);
-                let is_pinned = outcome.is_ok();
-                // The builder waits for this message, so there is a receiver.
-                let _ = report.send(outcome);
-                if !is_pinned {
-                    return;
-                }
-            }
-            Member { crew, number }.work(duty);
+            work_to_the_end_for(crew.core.party(), || Member { crew, number }.begin(duty, report));
         })?;
         state.made += 1;
         state.idle += usize::from(duty.is_none());
@@ -237,22 +222,41 @@ debug! { impl[T] Crew[T] { name = |this| this.settings.name } }
 // === impl Member ===
 
 impl<T: Send + 'static> Member<T> {
-    /// What the thread does: its first duty, and then whatever comes.
+    /// What the thread does from its beginning on. With `report`, it says there whether it could
+    /// be pinned, if it has to be, and returns if not.
+    fn begin(&self, first: Option<Duty>, report: Option<mpsc::SyncSender<io::Result<()>>>) {
+        let crew = &self.crew;
+        if let Some(on_start) = &crew.settings.on_start {
+            contained(|| on_start());
+        }
+        // Before a doorbell or a call may need it: the thread answers neither yet.
+        crew.core.threads[self.number].set(thread::current()).expect("a thread is made once");
+        if let Some((report, Duty::Lead(group))) = report.zip(first) {
+            let outcome = crew.pin(group);
+            let is_pinned = outcome.is_ok();
+            // The builder waits for this message, so there is a receiver.
+            let _ = report.send(outcome);
+            if !is_pinned {
+                return;
+            }
+        }
+        self.work(first);
+    }
+
+    /// Its first duty, and then whatever comes.
     fn work(&self, first: Option<Duty>) {
         let crew = &self.crew;
-        work_to_the_end_for(crew.core.party(), || {
-            let mut duty = first.or_else(|| {
-                crew.lock().idle -= 1;
-                crew.wait_for_duty()
-            });
-            while let Some(now) = duty {
-                match now {
-                    Duty::Lead(group) => self.serve(group, Server::lead),
-                    Duty::Watch => self.watch_and_succeed(),
-                }
-                duty = crew.wait_for_duty();
-            }
+        let mut duty = first.or_else(|| {
+            crew.lock().idle -= 1;
+            crew.wait_for_duty()
         });
+        while let Some(now) = duty {
+            match now {
+                Duty::Lead(group) => self.serve(group, Server::lead),
+                Duty::Watch => self.watch_and_succeed(),
+            }
+            duty = crew.wait_for_duty();
+        }
     }
 
     /// Serves a group, as `begin` does. The thread was counted as one that serves.
@@ -297,9 +301,7 @@ impl<T: Send + 'static> Serve for Member<T> {
         f: impl FnOnce(&TurnContext<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
         let (context, in_hand) = self.crew.core.turn_context(shard, role);
-        let result = f(&context, in_hand);
-        self.crew.core.waits_no_more();
-        result
+        self.crew.core.in_turns(|| f(&context, in_hand))
     }
 
     fn find_leader(&self, group: usize) -> bool {

@@ -102,8 +102,10 @@ impl<T: Send + 'static> Engine<T> {
     /// a batch whose task ends during this call, the rest may be returned by the next stop instead;
     /// without one it is dropped with the last clone of the engine.)
     ///
-    /// If its caller drives the engine, the handler may be dropped on the calling thread: this call
-    /// then takes as long as that does, whatever the limit.
+    /// The handler is dropped by the thread that leaves the engine last. That may be the calling
+    /// one, for example if no timer is due: this call then takes as long as that does, whatever the
+    /// limit. (So keep a clone of a [pool](crate::dispatch::Pool), whose last clone waits for its
+    /// tasks.)
     ///
     /// ```
     /// # use std::sync::mpsc;

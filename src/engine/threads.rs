@@ -36,7 +36,8 @@ impl Builder {
 
     /// Sets what each of the engine's threads calls when it begins, before it runs tasks: to set
     /// its priority or its processors, for example. Threads may also be made later, when there is
-    /// more to do. A panic is caught.
+    /// more to do. A panic is caught. The hook is as a task of the engine: it cannot stop that, and
+    /// [must not wait](crate::future) for a timer of it.
     ///
     /// Whatever this does, signals of the process go to the program's other threads: an engine's
     /// threads begin with all signals blocked, except those that tell of a fault, and SIGPROF.
@@ -177,8 +178,9 @@ impl Builder {
     /// With takeovers, another thread has the shard by then, if there is a [spare
     /// one](Builder::spares) and the system does not refuse it. The thread that looks for stuck
     /// tasks makes the call, and looks for no others until it returns; so the callback must return
-    /// soon. Its panics are caught. An engine that its caller drives never makes the call. For each
-    /// slow task after it has returned, see [`on_slow_task`](Builder::on_slow_task).
+    /// soon, and its [waits for timers](crate::future) of the engine are refused. Its panics are
+    /// caught. An engine that its caller drives never makes the call. For each slow task after it
+    /// has returned, see [`on_slow_task`](Builder::on_slow_task).
     pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.observation.on_stuck = Some(Arc::new(callback));
         self

@@ -59,8 +59,6 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         self.tell();
         watch.begin(self.thread.number);
         loop {
-            // A callback may have awaited a timer.
-            core.waits_no_more();
             // A hand-over that was under way when it looked before was noted then.
             let goes_on = mem::take(&mut self.saw_busy) && self.stays;
             self.stays = watch.was_wanted() || goes_on;

@@ -1,7 +1,7 @@
 //! Timers whose tasks can be waited for, step by step: each way to end is told, and nothing of the
 //! task is left then.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::Fates;
 use tickless::dispatch::Channel;
 use tickless::wait::{self, Ended, Guarded, Stage, WaitError};
-use tickless::{Batch, Builder, Engine, ManualClock, ResetError, Task, Waitable};
+use tickless::{Batch, Builder, Engine, ManualClock, ResetError, Task, TaskPanic, Waitable};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -144,6 +144,28 @@ fn a_task_that_panics_has_ended() {
     engine.advance(SECOND).unwrap();
     assert_eq!(timer.cancel_wait(), Ok(Ended::Finished));
     assert_eq!((fates.of(0), engine.stats().panicked), ((1, 1), 1));
+}
+
+/// Who catches the panic has that, and may drop it later: here when the callback has returned.
+#[test]
+fn what_a_task_panics_with_may_outlast_it_and_nothing_else_does() {
+    let (slot, fates) = (Arc::new(Mutex::new(None::<Waitable>)), Fates::new(2));
+    let (of_callback, seen, (answer, answers)) = (slot.clone(), fates.clone(), mpsc::channel());
+    let on_panic = move |_: &TaskPanic<'_>| {
+        let mut timer = of_callback.lock().unwrap().take().unwrap();
+        answer.send((timer.cancel_wait(), seen.of(0), seen.of(1))).unwrap();
+    };
+    let builder = Engine::builder().manual_clock(&ManualClock::new()).on_panic(on_panic);
+    let engine = builder.build().unwrap();
+    let [kept, thrown] = [0, 1].map(|number| fates.token(number));
+    let task = move || {
+        kept.run();
+        resume_unwind(Box::new(thrown))
+    };
+    *slot.lock().unwrap() = Some(engine.schedule_waitable(SECOND, task).unwrap());
+    engine.advance(SECOND).unwrap();
+    assert_eq!(answers.try_recv(), Ok((Ok(Ended::Finished), (1, 1), (0, 0))));
+    assert_eq!((fates.of(1), engine.stats().panicked), ((0, 1), 1));
 }
 
 #[test]

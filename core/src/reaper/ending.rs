@@ -110,20 +110,25 @@ impl<T, H> Ending<T, H> {
     /// Takes the role of `shard`; waits while another thread holds it. Returns `None` if the engine
     /// is stopping.
     pub fn take(&self, shard: usize) -> Option<Role<'_, T, H>> {
-        let word = &self.roles[shard];
-        if self.is_stopping() {
-            return None;
-        }
-        Some(Role { ending: self, word, in_hand: Some(word.take()?) })
+        self.take_by(shard, RoleWord::take)
     }
 
     /// As [`Ending::take`], but does not wait: `None` as well if another thread holds the role.
     pub fn try_take(&self, shard: usize) -> Option<Role<'_, T, H>> {
+        self.take_by(shard, RoleWord::try_take)
+    }
+
+    #[inline]
+    fn take_by(
+        &self,
+        shard: usize,
+        take: impl FnOnce(&RoleWord<T>) -> Option<InHand<T>>,
+    ) -> Option<Role<'_, T, H>> {
         let word = &self.roles[shard];
-        if self.is_stopping() {
-            return None;
-        }
-        Some(Role { ending: self, word, in_hand: Some(word.try_take()?) })
+        let role = Role { ending: self, word, in_hand: Some(take(word)?) };
+        // Asked when this has the role: the turn before may have seen that the engine is stopping,
+        // and has counted what it left in hand.
+        (!self.is_stopping()).then_some(role)
     }
 
     /// How far the hand-over under way in `shard` has come. `None`: none is under way.

@@ -70,6 +70,10 @@ use tickless_core::dispatch::queue::{Patience, Pushed, Source};
 /// of them wait for a reaper (inside [`Engine::stop`](crate::Engine::stop) or a turn), reapers do
 /// not wait for them, even with [`Full::Block`].
 ///
+/// But a task must not block its thread in a wait for a timer of an engine that hands over to the
+/// pool, such as a [sleep](crate::future) by a `block_on`: what ends the wait runs on the pool as
+/// well. While each of its threads waits like that, nothing does.
+///
 /// # Use with other timers
 ///
 /// [`submit`](Pool::submit) hands one payload over, for timers that have their own callback.

@@ -265,6 +265,38 @@ fn a_task_that_may_sleep_may_go_on_with_it_when_its_shard_was_taken_over() {
     engine.stop().unwrap();
 }
 
+/// The first task waits for the answer of the callback, which the watcher makes. If that waited for
+/// a timer of the shard, and the next task as well, nobody would be left.
+#[test]
+fn a_callback_of_the_watchers_awaits_no_timer() {
+    let (place, (sender, results)) = (Arc::new(Mutex::new(None::<Engine>)), mpsc::channel());
+    let of_callbacks = place.clone();
+    let answer = move |what: &str| {
+        let sleep = of_callbacks.lock().unwrap().as_ref().map(|engine| engine.sleep(MS));
+        if let Some(mut sleep) = sleep {
+            // (The test may be over.)
+            let _ = sender.send((what.to_owned(), block_on(sleep.wait())));
+        }
+    };
+    let tell = answer.clone();
+    let builder =
+        builder(1).on_stuck(move |_| tell("told")).on_thread_start(move || answer("begun"));
+    let engine = builder.build().unwrap();
+    *place.lock().unwrap() = Some(engine.clone());
+    let (task, release, begun) = stuck();
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    let mut told = BTreeSet::new();
+    while told.len() < 2 {
+        let (what, result) = results.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(result, Err(SleepError::Circular), "{what}");
+        told.insert(what);
+    }
+    place.lock().unwrap().take();
+    drop(release);
+    engine.stop().unwrap();
+}
+
 #[test]
 fn without_takeovers_the_tasks_of_a_shard_do_not_overlap() {
     let engine = Engine::builder().shards(1).takeover(None).build().unwrap();

@@ -188,3 +188,29 @@ fn a_turn_that_a_stop_cuts_short_tells_what_it_had_fired() {
     assert_eq!(stopped.recv().unwrap().join().unwrap(), 3);
     assert_eq!(engine.stats().fired, 1);
 }
+
+/// Turns wait for each other and take over from each other, and the stop finds payloads in hand.
+#[test]
+fn what_turns_left_in_hand_is_counted_once() {
+    for seed in 0..scaled(400) {
+        let clock = ManualClock::new();
+        let take_a_while = |_: u64| (0..5).for_each(|_| thread::yield_now());
+        let builder = Builder::new().shards(1).manual_clock(&clock);
+        let engine = builder.build_each(take_a_while).unwrap();
+        (0..12).for_each(|number| engine.schedule_detached(MS, number).unwrap());
+        clock.advance(MS);
+        let turners = [true, true, false].map(|waits| {
+            let engine = engine.clone();
+            let turn = move || match waits {
+                true => engine.turn(0).is_ok(),
+                false => engine.take_over(0).is_ok(),
+            };
+            thread::spawn(move || while turn() {})
+        });
+        (0..seed % 40).for_each(|_| thread::yield_now());
+        let returned = engine.stop().unwrap().len() as u64;
+        turners.into_iter().for_each(|turner| turner.join().unwrap());
+        let stats = engine.stats();
+        assert_eq!((stats.returned, stats.fired, stats.pending), (returned, 12 - returned, 0));
+    }
+}
