@@ -26,7 +26,7 @@ CLOCK, GEOMETRY = "core/src/time/clock.rs", "wheel/src/geometry.rs"
 CACHE, FREE_LIST, SHARED = "core/src/memory/cache.rs", "core/src/memory/free_list.rs", "core/src/memory/shared.rs"
 LANES, PREFETCH, DEPOT = "core/src/inbox/lanes.rs", "core/src/sync/cache.rs", "core/src/memory/depot.rs"
 EAGER, OS, SCALE = "core/src/shard/eager.rs", "core/src/os/linux.rs", "core/src/time/scale.rs"
-OWN, BUCKET = "core/src/inbox/own.rs", "core/src/shard/bucket.rs"
+BUCKET = "core/src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
 W2, W2_TWO, W5 = "-w fire-all -t 1", "-w fire-all -t 2", "-w reset -t 1"
@@ -99,7 +99,7 @@ ABLATIONS = {
     "four lists of the owner's": (
         [W2],
         [
-            (OWN, [("OWN_LANES: usize = if IS_CHECKED { 1 } else { 16 }", "OWN_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 }")]),
+            (LANES, [("OWN_LANES: usize = if IS_CHECKED { 1 } else { 16 }", "OWN_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 }")]),
             (BUCKET, [("size_of::<Bucket<[usize; 4]>>() == 256", "size_of::<Bucket<[usize; 4]>>() <= 256")]),
         ],
     ),

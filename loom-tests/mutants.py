@@ -33,22 +33,22 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
+SYNC = "core/src/sync/mod.rs"
 STACK, LANES = "core/src/inbox/stack.rs", "core/src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "core/src/shard/mod.rs", "core/src/shard/bucket.rs", "core/src/shard/owner.rs"
 FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "core/src/shard/close.rs"
 HANDS, PARKED = "core/src/shard/hands.rs", "core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
 SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counters.rs"
-LIMIT = "core/src/memory/limit.rs"
 SWEPT = "core/src/shard/swept.rs"
 SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
-OWN, WHEEL = "core/src/inbox/own.rs", "core/src/wheel/mod.rs"
+WHEEL = "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
 HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
 QUEUE = "core/src/dispatch/queue.rs"
 BLOCK = "core/src/entry/block.rs"
-PULSE, GATE, GENERATIONS = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs", "core/src/protocol/generations.rs"
+PULSE, GATE = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs"
 WATCH = "core/src/reaper/watch.rs"
 TWIN, CLOSABLE = "core/src/protocol/twin.rs", "core/src/protocol/closable.rs"
 STOPS = "core/src/protocol/stops.rs"
@@ -596,7 +596,7 @@ MUTANTS = {
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
-        "hand", [(OWN, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+        "hand", [(LANES, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
         "freed", [(HAND, [NO_FENCE])]),
@@ -688,7 +688,7 @@ MUTANTS = {
                   ("                Ok(_) => return !head.is_null(),",
                    "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
     "an own list is emptied Relaxed": (
-        "hand", [(OWN, [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+        "hand", [(LANES, [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
         "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
@@ -712,9 +712,9 @@ MUTANTS = {
     "a take that was in vain acquires nothing": (
         "hand", [(STACK, [("ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
     "an own list's link is written Relaxed": (
-        "hand", [(OWN, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+        "hand", [(LANES, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "the first of an own list gives way Relaxed": (
-        "hand", [(OWN, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
+        "hand", [(LANES, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
     "the first in a hand gives way Relaxed": (
         "hand", [(HAND, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
     "what a hand is for is written Relaxed": (
@@ -776,29 +776,20 @@ MUTANTS = {
     ),
     "the table of segments is not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
     "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap = ArmedHeap::default();\n", "        self.wheel.close();\n        owner.heap = ArmedHeap::default();\n")])]),
-    "a segment is made by load and store": (
+    "what is made is published by load and store": (
         "stop",
-        [(WHEEL, [("        let done = segment.compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let other = segment.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            segment.store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+        [(SYNC, [("    if place.compare_exchange(::std::ptr::null_mut(), to, order, Ordering::Acquire).is_err() {",
+                  "    let is_first = place.load(Ordering::Acquire).is_null();\n    if is_first {\n        place.store(to, Ordering::Release);\n    }\n    if !is_first {")])],
     ),
-    "a segment is published without Release": (
+    "a segment or a table is published without Release": (
         "stop",
-        [(WHEEL, [("            made.cast::<B>(),\n            Ordering::AcqRel,", "            made.cast::<B>(),\n            Ordering::Acquire,")])],
+        [(SYNC, [("(made.cast::<T>(), Ordering::AcqRel)", "(made.cast::<T>(), Ordering::Acquire)")])],
     ),
     "only the first segment of a level is closed": (
         "stop", [(WHEEL, [("            for segment in self.table(at).unwrap_or_default() {", "            for segment in self.table(at).unwrap_or_default().iter().take(1) {")])],
     ),
     "a walk leaves a level's further segments out": (
         "stop", [(WHEEL, [("(begin..table.len() as u32).filter_map(", "(begin..table.len() as u32).take(1).filter_map(")])],
-    ),
-    "a table is made by load and store": (
-        "stop",
-        [(WHEEL, [("        let done = self.levels[usize::from(level) - 1].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let there = &self.levels[usize::from(level) - 1];\n        let other = there.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            there.store(made.cast::<AtomicPtr<B>>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
-    ),
-    "a table is published without Release": (
-        "stop",
-        [(WHEEL, [("            made.cast::<AtomicPtr<B>>(),\n            Ordering::AcqRel,", "            made.cast::<AtomicPtr<B>>(),\n            Ordering::Acquire,")])],
     ),
     "a level that is not in use is not closed": (
         "stop",
@@ -929,7 +920,7 @@ MUTANTS = {
     # Crowds
     "the limit is looked at before it is counted": (
         "crowd",
-        [(LIMIT, [(
+        [(SHARED, [(
             "        self.pending\n"
             "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
             "                (n < self.most).then_some(n + 1)\n"
@@ -1319,13 +1310,13 @@ MUTANTS = {
         "keyed", [(GATE, [("        self.word.store(MAKING, Ordering::Relaxed);\n", "        self.word.store(OVER, Ordering::Relaxed);\n")])],
     ),
     "a ticket that came before it counted is not noted": (
-        "keyed", [(GENERATIONS, [("            self.early = self.early.max(generation);\n", "")])],
+        "keyed", [(GATE, [("            self.early = self.early.max(generation);\n", "")])],
     ),
     "a ticket counts although a later one does": (
-        "keyed", [(GENERATIONS, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
+        "keyed", [(GATE, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
     ),
     "any ticket is due": (
-        "keyed", [(GENERATIONS, [("        generation == self.current\n", "        generation >= self.current\n")])],
+        "keyed", [(GATE, [("        generation == self.current\n", "        generation >= self.current\n")])],
     ),
     # COUNTERS
     "a set of counters is handed back without Release": (
@@ -1343,8 +1334,7 @@ MUTANTS = {
             "        let word = self.free.load(Ordering::Acquire);\n        self.free.store(pop(word)?, Ordering::Release);\n")])],
     ),
     "a segment of all_counters is published without Release": (
-        "counters", [(ALL_COUNTERS, [("            Ordering::AcqRel,\n            Ordering::Acquire,\n        );\n        if done.is_err()",
-                              "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        if done.is_err()")])],
+        "counters", [(SYNC, [("(made.cast::<T>(), Ordering::AcqRel)", "(made.cast::<T>(), Ordering::Acquire)")])],
     ),
     # SWEEP
     "the bell is rung before a sweep is asked for": (

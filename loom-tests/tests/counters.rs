@@ -39,7 +39,7 @@ fn threads_that_come_and_go_count_all() {
             })
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(all_counters.scheduled(), 4);
+        assert_eq!(all_counters.sums().scheduled(), 4);
         let of_one = AllCounters::new();
         of_one.claim();
         assert_eq!(all_counters.len(), of_one.len(), "one segment is enough");
@@ -71,6 +71,6 @@ fn three_at_a_time_have_three() {
         held.extend(threads.map(|thread| thread.join().unwrap()));
         assert!(are_distinct(&held));
         held.iter().for_each(|counters| counters.add(Count::Filed, 1));
-        assert_eq!(all_counters.scheduled(), 3);
+        assert_eq!(all_counters.sums().scheduled(), 3);
     });
 }

@@ -90,7 +90,7 @@ def start_ns(tick_ns, at):
     return ite(either(at == NEVER, at * tick_ns > U64), lambda: NONE, lambda: fits(at * tick_ns))
 
 
-# core/src/time/grid.rs, capi/src/driving.rs
+# core/src/time/scale.rs, capi/src/driving.rs
 
 
 def next_on_grid(last_ns, period_ns, earliest_ns):

@@ -6,8 +6,9 @@ use std::{iter, mem};
 
 use crossbeam_channel::TrySendError;
 
-use crate::sync::{Arc, Counter, Ordering, add_one};
+use crate::sync::{Arc, Counter, add_one};
 
+use super::monitor::counts;
 use super::senders::AnySender;
 use super::{Batch, ChannelSender, Due, Handler, Monitor};
 
@@ -63,13 +64,6 @@ pub struct DueChannel<T>(Channel<Due<T>>);
 
 /// Counts a payload there if the attempt to send it panics.
 struct IfItPanics<'a>(&'a Counter);
-
-#[derive(Default)]
-struct Counts {
-    sent: Counter,
-    dropped: Counter,
-    disconnected: Counter,
-}
 
 /// Counts of the payloads that a [`Channel`] sent or dropped.
 ///
@@ -156,8 +150,7 @@ impl<T> Channel<T> {
 impl<T: Send + 'static> Channel<T> {
     /// Returns a view of the counts, which does not keep the channel open.
     pub fn monitor(&self) -> Monitor<ChannelStats> {
-        let counts = self.counts.clone();
-        Monitor::new(move || counts.read())
+        self.counts.monitor()
     }
 }
 
@@ -195,14 +188,4 @@ impl Drop for IfItPanics<'_> {
     }
 }
 
-impl Counts {
-    fn read(&self) -> ChannelStats {
-        // ORDER: Relaxed - as in `add_one`.
-        let read = |count: &Counter| count.load(Ordering::Relaxed);
-        ChannelStats {
-            sent: read(&self.sent),
-            dropped: read(&self.dropped),
-            disconnected: read(&self.disconnected),
-        }
-    }
-}
+counts! { ChannelStats { sent, dropped, disconnected } }

@@ -22,6 +22,31 @@ pub struct Monitor<S> {
     read: Arc<dyn Fn() -> S + Send + Sync>,
 }
 
+/// Defines the counters of a dispatcher, and how a monitor reads them as its stats: one by one,
+/// while others count.
+macro_rules! counts {
+    ($Stats:ident { $($count:ident),+ }) => {
+        #[derive(Default)]
+        struct Counts {
+            $($count: $crate::sync::Counter,)+
+        }
+
+        impl Counts {
+            fn read(&self) -> $Stats {
+                // ORDER: Relaxed - as in `add_one`.
+                $Stats { $($count: self.$count.load($crate::sync::Ordering::Relaxed),)+ }
+            }
+
+            fn monitor(self: &Arc<Self>) -> Monitor<$Stats> {
+                let counts = self.clone();
+                Monitor::new(move || counts.read())
+            }
+        }
+    };
+}
+
+pub(super) use counts;
+
 // === impl Monitor ===
 
 impl<S> Monitor<S> {

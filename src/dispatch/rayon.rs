@@ -6,8 +6,9 @@
 
 use rayon_core::ThreadPool;
 
-use crate::sync::{Arc, Counter, Ordering, add_one};
+use crate::sync::{Arc, add_one};
 
+use super::monitor::counts;
 use super::{Batch, Handler, Monitor, Task, contained};
 
 /// A handler that runs each due payload as a task of its own on a pool of rayon's threads, for
@@ -49,13 +50,6 @@ pub struct OnRayon<T = Task> {
 enum RunsOn {
     Global,
     Own(Arc<ThreadPool>),
-}
-
-#[derive(Default)]
-struct Counts {
-    spawned: Counter,
-    finished: Counter,
-    panicked: Counter,
 }
 
 /// Counts of the payloads that were handed to a pool of rayon's.
@@ -138,8 +132,7 @@ impl<T: Send + 'static> OnRayon<T> {
 
     /// Returns a view of the counts, which stays readable after the handler was given away.
     pub fn monitor(&self) -> Monitor<RayonStats> {
-        let counts = self.counts.clone();
-        Monitor::new(move || counts.read())
+        self.counts.monitor()
     }
 }
 
@@ -171,16 +164,4 @@ impl RunsOn {
     }
 }
 
-// === impl Counts ===
-
-impl Counts {
-    fn read(&self) -> RayonStats {
-        // ORDER: Relaxed - as in `add_one`.
-        let read = |count: &Counter| count.load(Ordering::Relaxed);
-        RayonStats {
-            spawned: read(&self.spawned),
-            finished: read(&self.finished),
-            panicked: read(&self.panicked),
-        }
-    }
-}
+counts! { RayonStats { spawned, finished, panicked } }

@@ -6,8 +6,9 @@ use std::future::Future;
 
 use tokio::runtime::Handle;
 
-use crate::sync::{Arc, Counter, Ordering, add_one, thread};
+use crate::sync::{Arc, add_one, thread};
 
+use super::monitor::counts;
 use super::{Batch, Handler, Monitor, Task};
 
 /// A handler that runs each due payload as a task of its own on a tokio runtime, for
@@ -39,14 +40,6 @@ use super::{Batch, Handler, Monitor, Task};
 pub struct OnTokio<T = Task> {
     launch: Box<dyn Fn(T, Job) + Send + Sync>,
     counts: Arc<Counts>,
-}
-
-#[derive(Default)]
-struct Counts {
-    spawned: Counter,
-    finished: Counter,
-    panicked: Counter,
-    dropped: Counter,
 }
 
 /// Counts of the payloads that were handed to a runtime.
@@ -159,8 +152,7 @@ impl<T: Send + 'static> OnTokio<T> {
 
     /// Returns a view of the counts, which stays readable after the handler was given away.
     pub fn monitor(&self) -> Monitor<RuntimeStats> {
-        let counts = self.counts.clone();
-        Monitor::new(move || counts.read())
+        self.counts.monitor()
     }
 }
 
@@ -188,17 +180,4 @@ impl Drop for Job {
     }
 }
 
-// === impl Counts ===
-
-impl Counts {
-    fn read(&self) -> RuntimeStats {
-        // ORDER: Relaxed - as in `add_one`.
-        let read = |count: &Counter| count.load(Ordering::Relaxed);
-        RuntimeStats {
-            spawned: read(&self.spawned),
-            finished: read(&self.finished),
-            panicked: read(&self.panicked),
-            dropped: read(&self.dropped),
-        }
-    }
-}
+counts! { RuntimeStats { spawned, finished, panicked, dropped } }

@@ -187,22 +187,8 @@ impl<T: Send + 'static> Drivable for Core<T> {
 
 // === impl Engine: driven together with others ===
 
-impl<T: Send + 'static> Driven for Engine<T> {}
-
-impl<T: Send + 'static> Drivable for Engine<T> {
-    fn clock(&self) -> &Clock {
-        Engine::clock(self)
-    }
-
-    fn may_turn(&self) -> Result<(), TurnError> {
-        Core::may_turn(self.core())
-    }
-
-    fn settle(&self) -> Result<usize, TurnError> {
-        Drivable::settle(&**self.core())
-    }
-
-    fn next_opening_ns(&self) -> Result<Option<u64>, TurnError> {
-        self.core().next_opening_ns()
+impl<T: Send + 'static> Driven for Engine<T> {
+    fn drivable(&self) -> &dyn Drivable {
+        &**self.core()
     }
 }

@@ -11,7 +11,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Address;
 use super::ear::Waits;
 #[cfg(unix)]
 use crate::os::Interest;
@@ -63,11 +62,14 @@ impl Listener {
         Ok(Listener::Unix(listener, file))
     }
 
-    pub(super) fn address(&self) -> io::Result<Address> {
+    pub(super) fn address(&self) -> io::Result<(String, Option<SocketAddr>)> {
         match self {
-            Listener::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+            Listener::Tcp(listener) => {
+                let address = listener.local_addr()?;
+                Ok((format!("http://{address}/"), Some(address)))
+            }
             #[cfg(unix)]
-            Listener::Unix(_, file) => Ok(Address::Unix(file.path.clone())),
+            Listener::Unix(_, file) => Ok((file.path.display().to_string(), None)),
         }
     }
 

@@ -95,7 +95,9 @@ use server::Server;
 /// ```
 #[must_use = "dropping it ends the serving"]
 pub struct Inspector {
-    address: Address,
+    /// A URL, or a path.
+    address: String,
+    local_addr: Option<SocketAddr>,
     /// The thread, and what ends it.
     running: Option<(Bell, JoinHandle<()>)>,
     engine: Arc<dyn Window>,
@@ -103,14 +105,6 @@ pub struct Inspector {
     samples_callers: bool,
     /// The process that has the thread.
     process: Process,
-}
-
-/// Where an inspector serves.
-#[derive(Clone, Debug)]
-enum Address {
-    Tcp(SocketAddr),
-    #[cfg(unix)]
-    Unix(std::path::PathBuf),
 }
 
 // === impl Engine ===
@@ -144,7 +138,7 @@ impl<T: Send + 'static> Engine<T> {
         if self.is_inherited() {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
-        let address = listener.address()?;
+        let (address, local_addr) = listener.address()?;
         let (bell, ear) = ear::pair()?;
         let engine = self.window();
         let server = Server::new(listener, ear, engine.clone(), self.name());
@@ -153,7 +147,7 @@ impl<T: Send + 'static> Engine<T> {
         let thread = thread::Builder::new().name(name).spawn(move || server.run())?;
         let running = Some((bell, thread));
         let process = Process::current();
-        Ok(Inspector { address, running, engine, samples_callers: false, process })
+        Ok(Inspector { address, local_addr, running, engine, samples_callers: false, process })
     }
 }
 
@@ -192,11 +186,7 @@ impl Inspector {
 
     /// Returns the address that it serves at. `None`: a Unix socket.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        match self.address {
-            Address::Tcp(address) => Some(address),
-            #[cfg(unix)]
-            Address::Unix(_) => None,
-        }
+        self.local_addr
     }
 }
 
@@ -222,11 +212,7 @@ impl Drop for Inspector {
 
 impl fmt::Display for Inspector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.address {
-            Address::Tcp(address) => write!(f, "http://{address}/"),
-            #[cfg(unix)]
-            Address::Unix(path) => write!(f, "{}", path.display()),
-        }
+        f.write_str(&self.address)
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
 
 use serde::Serialize;
-use serde::ser::{SerializeStruct, Serializer};
+use serde_json::{Value, json};
 
 use super::request::{Request, parse};
 use crate::engine::{EVERY, Noted, Window};
@@ -28,23 +27,6 @@ struct Reply {
     body: Vec<u8>,
     /// What else its head says.
     also: String,
-}
-
-/// One line of the histogram.
-struct Late {
-    at_most: Duration,
-    timers: u64,
-}
-
-/// The callers that schedule timers.
-struct Callers(Noted);
-
-/// One of them.
-struct Caller {
-    file: &'static str,
-    line: u32,
-    column: u32,
-    samples: u64,
 }
 
 const PAGE: &str = include_str!("page.html");
@@ -92,10 +74,12 @@ impl Clerk {
             "/snapshot.json" => engine.snapshot().map(|it| Reply::json(&it)),
             "/overdue.json" => engine.overdue().map(|it| Reply::json(&it)),
             "/lateness.json" => engine.latenesses().map(|all| {
-                let lines = all.into_iter().map(|(at_most, timers)| Late { at_most, timers });
-                Reply::json(&lines.collect::<Vec<_>>())
+                let line = |(at_most, timers)| {
+                    json!({ "at_most_ns": saturating_ns(at_most), "timers": timers })
+                };
+                Reply::json(&Vec::from_iter(all.into_iter().map(line)))
             }),
-            "/callers.json" => engine.callers().map(|it| Reply::json(&Callers(it))),
+            "/callers.json" => engine.callers().map(|it| Reply::json(&told(it))),
             _ => return Reply::text("404 Not Found", "there is no such page"),
         };
         self.is_over = found.is_none();
@@ -149,41 +133,15 @@ impl Reply {
     }
 }
 
-impl Serialize for Late {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Late", 2)?;
-        fields.serialize_field("at_most_ns", &saturating_ns(self.at_most))?;
-        fields.serialize_field("timers", &self.timers)?;
-        fields.end()
+/// The callers that schedule timers, those with the most samples first.
+fn told(noted: Noted) -> Value {
+    let mut samples = Vec::from_iter(noted.samples);
+    samples.sort_by_key(|&(_, samples)| Reverse(samples));
+    let mut callers = Vec::new();
+    for ((file, line, column), samples) in samples {
+        callers.push(json!({ "file": file, "line": line, "column": column, "samples": samples }));
     }
-}
-
-impl Serialize for Callers {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Callers(noted) = self;
-        let each = noted.samples.iter();
-        let mut callers: Vec<_> = each
-            .map(|(&(file, line, column), &samples)| Caller { file, line, column, samples })
-            .collect();
-        callers.sort_by_key(|caller| Reverse(caller.samples));
-        let mut fields = serializer.serialize_struct("Callers", 4)?;
-        fields.serialize_field("sampled", &noted.goes_on)?;
-        fields.serialize_field("every", &EVERY)?;
-        fields.serialize_field("callers", &callers)?;
-        fields.serialize_field("others", &noted.others)?;
-        fields.end()
-    }
-}
-
-impl Serialize for Caller {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Caller", 4)?;
-        fields.serialize_field("file", self.file)?;
-        fields.serialize_field("line", &self.line)?;
-        fields.serialize_field("column", &self.column)?;
-        fields.serialize_field("samples", &self.samples)?;
-        fields.end()
-    }
+    json!({ "sampled": noted.goes_on, "every": EVERY, "callers": callers, "others": noted.others })
 }
 
 /// A name as it may stand in the text of a page.

@@ -20,7 +20,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::dispatch::Panics;
 use crate::engine::{Cancel, Engine, When};
 use crate::error::Refused;
-use crate::protocol::generations::Armed;
+use crate::protocol::gate::Armed;
 use crate::protocol::twin::Twin;
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, CountShard, ShardedCount, spread};

@@ -9,7 +9,7 @@
 use std::mem::{self, needs_drop};
 
 use crate::dispatch::Panics;
-use crate::protocol::generations::Armed;
+use crate::protocol::gate::Armed;
 use crate::protocol::twin::Twin;
 
 use super::node::{KeyHash, MainNode, SharedNode, Timer, Waits};

@@ -35,11 +35,9 @@
 //!
 //! [`WallTimers::by_hand`] makes timers whose wall clock is set by hand.
 
-// `table` is the map, under its lock; `keeper` sleeps until the first timer is due, and hands over;
-// `timer` is the caller's handle.
+// `table` is the map, under its lock; `keeper` sleeps until the first timer is due, and hands over.
 mod keeper;
 mod table;
-mod timer;
 
 use std::io;
 use std::time::SystemTime;
@@ -51,7 +49,6 @@ use crate::sync::{Arc, QuietMutex};
 
 use keeper::{Keeper, Thread};
 use table::{Item, Repeat};
-pub use timer::WallTimer;
 
 /// The wall-clock timers of an engine: see the [module](crate::wall).
 ///
@@ -65,6 +62,16 @@ pub use timer::WallTimer;
 pub struct WallTimers {
     keeper: Arc<Keeper>,
     thread: QuietMutex<Option<Thread>>,
+}
+
+/// A timer by the wall clock: cancel it, move it or look at it. Created by
+/// [`WallTimers`].
+///
+/// Clones refer to the same timer. If all are dropped, the timer stays.
+#[derive(Clone)]
+pub struct WallTimer {
+    keeper: Arc<Keeper>,
+    number: u64,
 }
 
 // === impl WallTimers ===
@@ -235,6 +242,54 @@ impl Drop for WallTimers {
 }
 
 debug! { impl[] WallTimers[] { len = |this| this.len() } }
+
+// === impl WallTimer ===
+
+impl WallTimer {
+    /// Cancels the timer. Returns `true` if its task will not run (again): it was dropped here, or,
+    /// if a task that repeats is running, will be dropped after the run. Returns `false` if the
+    /// timer was over: cancelled before, stopped, or its only run had begun.
+    ///
+    /// # Panics
+    /// Propagates a panic of the task's drop. The timer is cancelled all the same.
+    pub fn cancel(&self) -> bool {
+        // The lock is released before the task is dropped.
+        let cancelled = self.keeper.table().end(self.number);
+        cancelled.map(drop).is_some()
+    }
+
+    /// Moves the timer to `time`, also if it is due and its task has not begun. Of a task that
+    /// repeats this moves the next run. Returns `false` if the task runs, or the timer is over.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// # use tickless::wall::WallTimers;
+    /// # use tickless::{Engine, ManualClock};
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// # let (now, hour) = (SystemTime::UNIX_EPOCH, Duration::from_secs(3600));
+    /// # let timers = WallTimers::by_hand(&engine, now);
+    /// let certificate = timers.schedule(now + hour, || println!("it expires"))?;
+    /// assert!(certificate.reset(now + 24 * hour), "it was renewed");
+    /// assert_eq!(timers.set_now(now + 2 * hour), 0);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn reset(&self, time: SystemTime) -> bool {
+        self.keeper.reset(self.number, time)
+    }
+
+    /// Returns when the timer is due, or `None` if it is due already or over.
+    pub fn deadline(&self) -> Option<SystemTime> {
+        self.keeper.table().time_of(self.number)
+    }
+
+    /// Whether the timer is over: its only run has begun, it has no further runs, it was cancelled
+    /// or returned by a stop.
+    pub fn is_over(&self) -> bool {
+        self.keeper.table().is_over(self.number)
+    }
+}
+
+debug! { impl[] WallTimer[] { deadline = |this| this.deadline() } }
 
 /// Why a repeating task was not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -205,13 +205,8 @@ impl VTable {
     }
 
     const fn of_value<R: Runs>() -> VTable {
-        VTable {
-            // SAFETY: the caller's data is an `R`, which is consumed.
-            run: |data| unsafe { data.cast::<R>().read().run() },
-            drop: VTable::drop_of::<R>(),
-            ordinary: if R::IS_EXEMPT { Some(const { &VTable::ordinary::<R>() }) } else { None },
-            is_own: R::IS_OWN,
-        }
+        let ordinary = if R::IS_EXEMPT { Some(const { &VTable::ordinary::<R>() }) } else { None };
+        VTable { ordinary, ..VTable::ordinary::<R>() }
     }
 
     const fn ordinary<R: Runs>() -> VTable {

@@ -1,15 +1,25 @@
-//! Eight lists in a cache line: a bucket's inbox.
+//! The lists of a bucket: eight in a cache line, on which anyone pushes, and those of the taker.
 //!
 //! A chain of cold nodes costs one memory latency per node, because the address of the next is
 //! in the last. Eight chains side by side let the walker wait for eight of them at once, at the
 //! price of nothing: the heads share the cache line that a push needs anyway.
+//!
+//! A reaper re-files entries for itself: it both pushes and takes them. So the lists for these need
+//! no CAS. A CAS is most of the cost of a push, and would keep the processor from going ahead to
+//! the next node while it waits for this one.
+//!
+//! *Owner*: anyone pushes on [`Lanes`]; one role takes, and pushes on [`OwnLanes`]; anyone reads,
+//! under a guard.
+//!
+//! *Orderings*: BUCKET-READ; those of [`Lanes`] are in `stack.rs`.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_read,hand,shard}.rs`.
 
 use std::array;
-
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
-use crate::sync::IS_CHECKED;
+use crate::sync::{AtomicPtr, IS_CHECKED, Ordering};
 
 use super::{Closed, Stack};
 
@@ -20,6 +30,16 @@ pub const LANES: usize = if IS_CHECKED { 2 } else { 8 };
 #[repr(align(64))]
 pub struct Lanes<N> {
     lanes: [Stack<N>; LANES],
+}
+
+/// Lists of the taker per bucket. Twice as many as the shared ones: most entries of a bucket that
+/// opens were re-filed into it, and more chains hide more of the memory's latency.
+pub const OWN_LANES: usize = if IS_CHECKED { 1 } else { 16 };
+
+/// A bucket's lists of the entries that its owner filed.
+#[repr(align(64))]
+pub struct OwnLanes<N> {
+    heads: [AtomicPtr<N>; OWN_LANES],
 }
 
 // === impl Lanes ===
@@ -74,3 +94,77 @@ impl<N: Linked> Default for Lanes<N> {
 }
 
 debug! { impl[N] Lanes[N] {} }
+
+// === impl OwnLanes ===
+
+impl<N: Linked> OwnLanes<N> {
+    /// Empty lists.
+    pub fn new() -> OwnLanes<N> {
+        OwnLanes { heads: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
+    }
+
+    /// Pushes `node` on lane `lane`, modulo their number; see [`Lanes::push`].
+    ///
+    /// # Safety
+    /// The caller is the role that takes, holds the node alone (its link is written), and the node
+    /// stays allocated until it is taken.
+    #[inline]
+    pub unsafe fn push(&self, node: NonNull<N>, lane: usize) {
+        let head = &self.heads[lane % self.heads.len()];
+        // SAFETY: the caller holds the node, so it is allocated.
+        let next = unsafe { node.as_ref() }.next();
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the head
+        // below - pairs with the reader's Acquire of the link and of the head: a reader that gets
+        // to a node sees it as it was pushed.
+        next.store(head.load(Ordering::Relaxed), Ordering::Release);
+        head.store(node.as_ptr(), Ordering::Release);
+    }
+
+    /// Takes everything: calls `show` with each lane's first node, which shows it where readers
+    /// look next. Only the role that pushes may call this.
+    #[inline]
+    pub(super) fn take(&self, mut show: impl FnMut(*mut N)) {
+        for head in &self.heads {
+            // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+            let first = head.load(Ordering::Relaxed);
+            if !first.is_null() {
+                show(first);
+                // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the head: a
+                // reader that finds the lane empty finds the node that was shown.
+                head.store(ptr::null_mut(), Ordering::Release);
+            }
+        }
+    }
+
+    /// Takes `node` out of a lane if it is the first one; `next` comes after it. Only the role that
+    /// pushes may call this.
+    pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
+        let head = &self.heads[lane];
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
+        // reader's Acquire of the head: the reader sees the next node as it was pushed.
+        let is_first = head.load(Ordering::Relaxed) == node;
+        if is_first {
+            head.store(next, Ordering::Release);
+        }
+        is_first
+    }
+
+    /// The first node of a lane, for a reader under a guard.
+    pub fn first(&self, lane: usize) -> *mut N {
+        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
+        self.heads[lane].load(Ordering::Acquire)
+    }
+
+    /// Each lane's first node, for a reader under a guard.
+    pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
+        (0..self.heads.len()).map(|lane| self.first(lane))
+    }
+}
+
+impl<N: Linked> Default for OwnLanes<N> {
+    fn default() -> OwnLanes<N> {
+        OwnLanes::new()
+    }
+}
+
+debug! { impl[N] OwnLanes[N] {} }

@@ -1,15 +1,13 @@
 //! The inbox: lists that many threads push on and one takes as a whole.
 //!
-//! `stack` is one list; `lanes` is eight of them in a cache line, on which producers push. `own`
-//! has the lists on which the taker files entries for itself. `hand` has the nodes that the taker
-//! took: it goes through them without waiting for memory, and readers find them there.
+//! `stack` is one list; `lanes` is eight of them in a cache line, on which producers push, and the
+//! lists on which the taker files entries for itself. `hand` has the nodes that the taker took: it
+//! goes through them without waiting for memory, and readers find them there.
 
 mod hand;
 mod lanes;
-mod own;
 mod stack;
 
 pub use hand::{At, CHAINS, Hand};
-pub use lanes::{LANES, Lanes};
-pub use own::{OWN_LANES, OwnLanes};
+pub use lanes::{LANES, Lanes, OWN_LANES, OwnLanes};
 pub use stack::{Closed, Stack, next_of};

@@ -18,9 +18,9 @@
 
 use std::ptr;
 
-use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering, publish_slice};
 
-use super::counters::{COUNTS, Count, Counters};
+use super::counters::{COUNTS, Count, Counters, PASSES};
 
 /// Sets in the first segment; each further segment has twice as many as the one before.
 const FIRST: usize = if IS_CHECKED { 2 } else { 8 };
@@ -172,19 +172,7 @@ impl AllCounters {
             next: AtomicU32::new(0),
         };
         let numbers = first_of(index)..first_of(index + 1);
-        let made = Box::into_raw(numbers.map(place).collect::<Box<[CounterSet]>>());
-        // ORDER(COUNTERS): AcqRel - Release publishes the sets; Acquire: if another thread was
-        // faster, its sets are visible to us.
-        let done = self.segments[index].compare_exchange(
-            ptr::null_mut(),
-            made.cast::<CounterSet>(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if done.is_err() {
-            // SAFETY: it came from `into_raw` and nobody else has seen it.
-            drop(unsafe { Box::from_raw(made) });
-        }
+        publish_slice(&self.segments[index], numbers.map(place).collect());
         self.segment(index).expect("one was just published")
     }
 
@@ -211,9 +199,9 @@ impl AllCounters {
     /// read before both, so that no more of them are subtracted than were counted.
     pub fn sums(&self) -> Sums {
         let mut sums = [0_u64; COUNTS];
-        for pass in 0..3 {
+        for pass in PASSES {
             for counters in self.iter() {
-                for count in Count::ALL.into_iter().filter(|count| count.pass() == pass) {
+                for &count in pass {
                     let sum = &mut sums[count as usize];
                     *sum = sum.wrapping_add(counters.get(count));
                 }
@@ -225,11 +213,6 @@ impl AllCounters {
     /// As [`Sums::pending`].
     pub fn pending(&self) -> u64 {
         self.sums().pending()
-    }
-
-    /// As [`Sums::scheduled`].
-    pub fn scheduled(&self) -> u64 {
-        self.sums().scheduled()
     }
 
     /// As [`Sums::dead`].
@@ -350,7 +333,7 @@ mod tests {
         let third = all_counters.claim();
         assert!(Arc::ptr_eq(&first, &third));
         third.add(Count::Seated, 2);
-        assert_eq!(all_counters.scheduled(), 5);
+        assert_eq!(all_counters.sums().scheduled(), 5);
         assert_eq!(all_counters.pending(), 4);
         let sums = all_counters.sums();
         assert_eq!((sums.scheduled(), sums.pending(), sums.get(Count::Cancelled)), (5, 4, 1));

@@ -50,37 +50,21 @@ pub enum Count {
 
 pub(super) const COUNTS: usize = Count::Unended as usize + 1;
 
-impl Count {
-    /// All of them, in their order.
-    pub(super) const ALL: [Count; COUNTS] = [
-        Count::Filed,
-        Count::Seated,
-        Count::Cancelled,
-        Count::Reset,
-        Count::Fired,
-        Count::Returned,
-        Count::Dead,
-        Count::Buried,
-        Count::Cascaded,
-        Count::Panicked,
-        Count::WokeUp,
-        Count::Slow,
-        Count::Saturated,
-        Count::TakenOver,
-        Count::Rearmed,
-        Count::Unended,
-    ];
+/// The counts in the order in which a reader reads them: what corrects other counts first, and what
+/// counts beginnings, which have other counts for the end, last.
+pub(super) const PASSES: [&[Count]; 3] = {
+    use Count::*;
+    [
+        &[Rearmed],
+        &[
+            Cancelled, Reset, Fired, Returned, Buried, Cascaded, Panicked, WokeUp, Slow, Saturated,
+            TakenOver, Unended,
+        ],
+        &[Filed, Seated, Dead],
+    ]
+};
 
-    /// When a reader reads it: what corrects other counts first, and what counts beginnings, which
-    /// have other counts for the end, last.
-    pub(super) fn pass(self) -> u32 {
-        match self {
-            Count::Rearmed => 0,
-            Count::Filed | Count::Seated | Count::Dead => 2,
-            _ => 1,
-        }
-    }
-}
+const _: () = assert!(PASSES[0].len() + PASSES[1].len() + PASSES[2].len() == COUNTS, "each once");
 
 /// One writer's counters.
 #[derive(Debug)]

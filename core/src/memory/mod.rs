@@ -5,8 +5,8 @@
 //!   has a depot that takes its surplus and supplies it. `blocks` has the memory that is in none.
 //! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for
 //!   decisions: how many timers live, and how many entries are dead.
-//! - `limit` counts the timers that are pending, if there may be only so many.
-//! - [`Shared`] has all of this for one engine. Here, a shard is only a number.
+//! - [`Shared`] has all of this for one engine, and counts the timers that are pending, if only so
+//!   many may be. Here, a shard is only a number.
 
 mod all_counters;
 pub mod balance;
@@ -15,7 +15,6 @@ mod cache;
 mod counters;
 pub mod depot;
 mod free_list;
-mod limit;
 mod shared;
 mod slots;
 

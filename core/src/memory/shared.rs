@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicBool, AtomicU64, IS_CHECKED, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
 use crate::time::Tick;
 
 use super::all_counters::AllCounters;
@@ -13,7 +13,6 @@ use super::blocks::Blocks;
 use super::cache::{SEATS, Seat};
 use super::depot::{Depots, Magazine, Room};
 use super::free_list::MAGAZINE;
-use super::limit::Limit;
 
 /// Magazines of seats for which the depot of a shard has room: as many as this if few timers live,
 /// and never more than that. In between, there is a seat for so many living timers. Threads cancel
@@ -71,6 +70,18 @@ pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
 }
 
 debug! { impl[T] Memory[T] {} }
+
+/// How many timers may be pending, and which of them count.
+///
+/// *Invariant*: a timer that was admitted and counted is discharged once, by who ends it. Both look
+/// at the same payload, or know of what kind it is, so they agree whether it counts.
+struct Limit<T> {
+    most: u64,
+    /// How many are, of those that count.
+    pending: CachePadded<AtomicU64>,
+    /// Whether a timer with this payload does not count.
+    is_exempt: fn(&T) -> bool,
+}
 
 // === impl Shared ===
 
@@ -277,6 +288,44 @@ impl<T> Drop for Shared<T> {
 }
 
 debug! { impl[T] Shared[T] { engine } }
+
+// === impl Limit ===
+
+impl<T> Limit<T> {
+    fn new(most: u64) -> Limit<T> {
+        Limit { most, pending: CachePadded::default(), is_exempt: |_| false }
+    }
+
+    /// From now on, does not count payloads for which `is_exempt` returns `true`. Before the first
+    /// use.
+    fn exempt(&mut self, is_exempt: fn(&T) -> bool) {
+        self.is_exempt = is_exempt;
+    }
+
+    fn counts(&self, payload: &T) -> bool {
+        !(self.is_exempt)(payload)
+    }
+
+    /// Makes room for a timer that counts, if there is any.
+    #[inline]
+    fn admit(&self) -> bool {
+        // ORDER: Relaxed - only a number; the update is atomic, so the limit is never exceeded, and
+        // only pending timers cause a refusal.
+        self.pending
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                (n < self.most).then_some(n + 1)
+            })
+            .is_ok()
+    }
+
+    /// Releases the room of `n` timers that counted.
+    #[inline]
+    fn discharge(&self, n: u64) {
+        // ORDER: Relaxed - as in `admit`.
+        let before = self.pending.fetch_sub(n, Ordering::Relaxed);
+        debug_assert!(before >= n, "{n} of {before} were discharged");
+    }
+}
 
 /// For unit tests, which use everything that they build on it with no other.
 #[cfg(all(test, not(any(loom, shuttle))))]

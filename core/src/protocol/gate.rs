@@ -25,6 +25,12 @@
 //! So no thread waits for another here, and each pass of the maker's loop is caused by a timer that
 //! the engine has handed over in the meantime.
 //!
+//! A timer that is moved to an earlier time, or that the engine has taken out already, is scheduled
+//! anew: it gets another ticket, and the one before no longer counts. As with the first one, the
+//! engine gets the new ticket before it is recorded under the key, so the ticket may come before it
+//! counts. `Generations` notes that, and the mover issues another. They belong to the thread that
+//! holds the lock of the key; tickets are numbered from zero.
+//!
 //! *Orderings*: KEYED. `Relaxed` throughout: `open` and `arrive` run under the lock of the key, so
 //! one of them is first, and neither needs an atomic update. The lock publishes the data. `shut`
 //! runs while the engine does not have the timer, so nobody arrives. An `end` may meet an arrival
@@ -51,6 +57,28 @@ const OVER: u32 = 3;
 /// Whether a timer may be looked for under its key.
 pub struct Gate {
     word: AtomicU32,
+}
+
+/// The tickets of one timer.
+#[derive(Debug, Default)]
+pub struct Generations {
+    /// The ticket that counts.
+    current: u64,
+    /// The last ticket that was issued.
+    issued: u64,
+    /// The last ticket that came before it counted.
+    early: u64,
+}
+
+/// The result of arming a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armed {
+    /// The ticket counts.
+    Counts,
+    /// A later ticket counts.
+    Superseded,
+    /// The ticket, or a later one, has come already: another has to be issued.
+    Early,
 }
 
 // === impl Gate ===
@@ -117,3 +145,36 @@ impl Default for Gate {
 }
 
 debug! { impl[] Gate[] { is_over = |this| this.is_over() } }
+
+// === impl Generations ===
+
+impl Generations {
+    /// Whether a ticket that has come is the one that counts. Notes a ticket that will count later.
+    #[inline]
+    pub fn is_due(&mut self, generation: u64) -> bool {
+        if generation > self.current {
+            self.early = self.early.max(generation);
+        }
+        generation == self.current
+    }
+
+    /// The number of another ticket, which does not count yet.
+    #[inline]
+    pub fn issue(&mut self) -> u64 {
+        self.issued += 1;
+        self.issued
+    }
+
+    /// Makes a ticket count that has been scheduled.
+    pub fn arm(&mut self, generation: u64) -> Armed {
+        debug_assert!(generation <= self.issued, "a ticket was issued");
+        if generation < self.current {
+            Armed::Superseded
+        } else if generation <= self.early {
+            Armed::Early
+        } else {
+            self.current = generation;
+            Armed::Counts
+        }
+    }
+}

@@ -4,8 +4,8 @@
 //! - [`hold`]: which thread may touch an operation of the purgatory or a thing that repeats, and
 //!   how it ended (HOLD); [`ends`] has the ways to end.
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
-//! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the thread
-//!   that finds it due (KEYED).
+//! - [`gate`]: between the thread that schedules a keyed timer and the thread that finds it due
+//!   (KEYED).
 //! - [`latch`]: between the thread that ends something and those that wait for that (LATCH).
 //! - [`revocable`]: between the thread that begins a task and the one that cancels it (REVOKE).
 //! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
@@ -17,7 +17,6 @@ pub mod asymmetric;
 pub mod closable;
 pub mod ends;
 pub mod gate;
-pub mod generations;
 pub mod hold;
 pub mod latch;
 pub mod pulse;

@@ -6,7 +6,7 @@
 //! further.
 //!
 //! *Tested by*: `tests/races/engine/slow_tasks.rs`, `tests/suite/engine/saturation.rs`,
-//! `tests/alone/tracing.rs`.
+//! `tests/alone/tracing.rs`, `tests/races/engine/panics.rs`, `tests/races/engine/faults.rs`.
 
 use std::any::Any;
 use std::time::Duration;
@@ -14,11 +14,7 @@ use std::time::Duration;
 use crate::dispatch::{OnSlowTask, SlowRule, SlowTask, Stopwatch, contained};
 use crate::sync::{Arc, Counter, Ordering};
 
-use super::panics::{OnPanic, TaskPanic};
-use super::{Latenesses, OnStuck, StuckTask, tracing_events};
-
-/// Stands for the start of the saturation while the shard is not saturated.
-const NEVER_NS: u64 = u64::MAX;
+use super::{Latenesses, NEVER_NS, OnStuck, StuckTask, tracing_events};
 
 /// The settings that the observers of an engine share.
 #[derive(Clone)]
@@ -44,6 +40,33 @@ pub struct Observer {
     slow: Option<SlowRule>,
     saturated_since_ns: Counter,
 }
+
+/// The panic of a payload, as passed to the callback of
+/// [`Builder::on_panic`][on].
+///
+/// ```
+/// use tickless::{Engine, TaskPanic};
+///
+/// let report = |panic: &TaskPanic<'_>| {
+///     eprintln!("shard {}: {}", panic.shard, panic.message().unwrap_or("no message"));
+/// };
+/// let engine = Engine::builder().on_panic(report).build()?;
+/// # drop(engine);
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+///
+/// [on]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.on_panic
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct TaskPanic<'a> {
+    /// The shard whose reaper caught it.
+    pub shard: usize,
+    /// The value of the panic, as [`std::panic::catch_unwind`] returns it.
+    pub payload: &'a (dyn Any + Send),
+}
+
+/// A callback for panics.
+pub type OnPanic = Arc<dyn Fn(&TaskPanic<'_>) + Send + Sync>;
 
 // === impl Observation ===
 
@@ -187,3 +210,15 @@ fn wrapped(name: &Arc<str>, tell: &OnSlowTask) -> OnSlowTask {
         contained(|| tell(slow));
     })
 }
+
+// === impl TaskPanic ===
+
+impl<'a> TaskPanic<'a> {
+    /// The message of the panic, or `None` if its value is not a string.
+    pub fn message(&self) -> Option<&'a str> {
+        let text = self.payload.downcast_ref::<&'static str>().copied();
+        text.or_else(|| self.payload.downcast_ref::<String>().map(String::as_str))
+    }
+}
+
+debug! { impl[] TaskPanic['_] { shard = |this| this.shard, message = |this| this.message() } }

@@ -17,8 +17,7 @@ use crate::dispatch::SlowTask;
 #[cfg(feature = "tracing")]
 use crate::dispatch::contained;
 
-use super::panics::TaskPanic;
-use super::{Observer, StuckTask};
+use super::{Observer, StuckTask, TaskPanic};
 
 /// A value of the subscriber's, if making it did not panic. Its drop calls the subscriber.
 #[cfg(feature = "tracing")]

@@ -41,17 +41,6 @@ const _: () = assert!(Tick::NEVER.get() < NONE && NONE < FILED, "a time leaves r
 // === impl Bucket ===
 
 impl<T> Bucket<T> {
-    /// An empty bucket that was never armed.
-    pub fn new() -> Bucket<T> {
-        Bucket {
-            lanes: Lanes::new(),
-            expiration: AtomicU64::new(NONE),
-            queued: AtomicU64::new(NONE),
-            own: OwnLanes::new(),
-            life: Life::begin(),
-        }
-    }
-
     /// Owner only: takes everything that is filed here into a hand that was just begun.
     #[inline]
     pub(super) fn take_into(&self, hand: &Hand<Entry<T>>) -> At {
@@ -188,6 +177,19 @@ impl<T> Bucket<T> {
     fn set_word(&self, word: u64) {
         // ORDER: Relaxed - as in `word`.
         self.queued.store(word, Ordering::Relaxed);
+    }
+}
+
+impl<T> Default for Bucket<T> {
+    /// An empty bucket that was never armed.
+    fn default() -> Bucket<T> {
+        Bucket {
+            lanes: Lanes::new(),
+            expiration: AtomicU64::new(NONE),
+            queued: AtomicU64::new(NONE),
+            own: OwnLanes::new(),
+            life: Life::begin(),
+        }
     }
 }
 

@@ -100,7 +100,7 @@ impl<T> Shard<T> {
         let hands = Hands::new();
         Shard {
             index,
-            wheel: Wheel::new(geometry, |_, _| Bucket::new()),
+            wheel: Wheel::new(geometry, |_, _| Bucket::default()),
             clock: CachePadded::new(AtomicU64::new(now.get())),
             notices: CachePadded::new(Stack::new()),
             doorbell: doorbell.into(),

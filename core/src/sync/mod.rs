@@ -51,6 +51,19 @@ pub fn add_one(counter: &Counter) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Publishes what was `made` in a place that is null until then. If another thread was faster, this
+/// drops it: the place has the other's.
+pub fn publish_slice<T>(place: &AtomicPtr<T>, made: Box<[T]>) {
+    let made = Box::into_raw(made);
+    // ORDER: AcqRel - Release publishes what was made, for those who load the place with Acquire;
+    // Acquire: if another thread was faster, what it made is visible to us.
+    let (to, order) = (made.cast::<T>(), Ordering::AcqRel);
+    if place.compare_exchange(::std::ptr::null_mut(), to, order, Ordering::Acquire).is_err() {
+        // SAFETY: it came from `into_raw` and nobody else has seen it.
+        drop(unsafe { Box::from_raw(made) });
+    }
+}
+
 /// A fence for the compiler alone.
 pub use ::std::sync::atomic::compiler_fence;
 
@@ -83,7 +96,9 @@ mod cell;
 #[cfg(not(loom))]
 pub use cell::{Life, UnsafeCell, deallocate, free, free_slice};
 
+// It lies beside what it is for.
 #[cfg(coherence)]
+#[path = "../../../proofs/coherence/primitives.rs"]
 pub mod coherence;
 #[cfg(coherence)]
 pub use coherence::{

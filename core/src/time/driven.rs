@@ -18,7 +18,10 @@ use super::{Clock, ManualClock, saturating_ns};
 /// The trait is sealed.
 ///
 /// [`Engine`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html
-pub trait Driven: Drivable {}
+pub trait Driven {
+    #[doc(hidden)]
+    fn drivable(&self) -> &dyn Drivable;
+}
 
 /// What is needed to move an engine's time.
 #[doc(hidden)]
@@ -83,22 +86,23 @@ impl ManualClock {
         by: Duration,
         engines: &[&dyn Driven],
     ) -> Result<usize, TurnError> {
-        for engine in engines {
+        let engines = Vec::from_iter(engines.iter().map(|engine| engine.drivable()));
+        for engine in &engines {
             match engine.clock().as_manual() {
                 None => return Err(TurnError::NotManual),
                 Some(clock) if !clock.is_same(self) => return Err(TurnError::OtherClock),
                 Some(_) => engine.may_turn()?,
             }
         }
-        advance_to(self, self.elapsed_ns().saturating_add(saturating_ns(by)), engines)
+        advance_to(self, self.elapsed_ns().saturating_add(saturating_ns(by)), &engines)
     }
 }
 
 /// Moves `clock`, which these engines have, to `target_ns`.
-pub fn advance_to<D: Drivable + ?Sized>(
+pub fn advance_to(
     clock: &ManualClock,
     target_ns: u64,
-    engines: &[&D],
+    engines: &[&dyn Drivable],
 ) -> Result<usize, TurnError> {
     let mut fired = settle(engines)?;
     loop {
@@ -115,7 +119,7 @@ pub fn advance_to<D: Drivable + ?Sized>(
 }
 
 /// Runs turns of all these engines until none has work left.
-fn settle<D: Drivable + ?Sized>(engines: &[&D]) -> Result<usize, TurnError> {
+fn settle(engines: &[&dyn Drivable]) -> Result<usize, TurnError> {
     let mut all_fired = 0;
     loop {
         let mut fired = 0;

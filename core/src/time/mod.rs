@@ -3,16 +3,14 @@
 mod clock;
 mod cycles;
 mod driven;
-mod grid;
 mod scale;
 pub mod thread_clock;
 
 pub use clock::{Clock, ManualClock};
 pub use driven::{Drivable, Driven, advance_to};
-pub use grid::{left_of_period, next_on_grid};
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;
-pub use scale::{Scale, saturating_ns};
+pub use scale::{Scale, left_of_period, next_on_grid, saturating_ns};
 pub use thread_clock::{Moment, ThreadClock};
 #[doc(inline)]
 pub use tickless_wheel::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place, Tick};

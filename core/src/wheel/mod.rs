@@ -17,7 +17,7 @@
 use std::ptr;
 
 use crate::entry::after_readers;
-use crate::sync::{AtomicPtr, IS_CHECKED, Ordering, free_slice};
+use crate::sync::{AtomicPtr, IS_CHECKED, Ordering, free_slice, publish_slice};
 use crate::time::{Geometry, Place};
 
 /// Buckets in a segment; fewer in the last of a level. By default a level is one segment.
@@ -186,18 +186,7 @@ impl<B> Wheel<B> {
     #[inline(never)]
     fn make_table(&self, level: u8) -> Option<&Table<B>> {
         let segments = (0..self.per_level).map(|_| AtomicPtr::new(ptr::null_mut()));
-        let made = Box::into_raw(segments.collect::<Box<Table<B>>>());
-        // ORDER(STOP): AcqRel - as in `make_segment`.
-        let done = self.levels[usize::from(level) - 1].compare_exchange(
-            ptr::null_mut(),
-            made.cast::<AtomicPtr<B>>(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if done.is_err() {
-            // SAFETY: it came from `into_raw` and nobody else has seen it.
-            drop(unsafe { Box::from_raw(made) });
-        }
+        publish_slice(&self.levels[usize::from(level) - 1], segments.collect());
         self.table(level)
     }
 
@@ -209,19 +198,7 @@ impl<B> Wheel<B> {
         let segment = &table.ok_or(NoBucket)?[at as usize];
         let slots = at * SEGMENT..at * SEGMENT + len_of(self.geometry.slots(), at) as u32;
         let make = |slot| (self.make)(place.level, slot);
-        let made = Box::into_raw(slots.map(make).collect::<Box<[B]>>());
-        // ORDER(STOP): AcqRel - Release publishes the buckets; Acquire: if another thread was
-        // faster, its buckets are visible to us.
-        let done = segment.compare_exchange(
-            ptr::null_mut(),
-            made.cast::<B>(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if done.is_err() {
-            // SAFETY: it came from `into_raw` and nobody else has seen it.
-            drop(unsafe { Box::from_raw(made) });
-        }
+        publish_slice(segment, slots.map(make).collect());
         self.get(place).ok_or(NoBucket)
     }
 

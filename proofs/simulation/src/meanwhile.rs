@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tickless_core::sync::coherence::{self, Observer};
+use tickless_core::sync::coherence::{self, AccessObserver};
 
 /// More accesses than any call makes.
 pub(crate) const MOST: usize = 100_000;
@@ -65,7 +65,7 @@ thread_local! {
 
 struct Stop;
 
-impl Observer for Stop {
+impl AccessObserver for Stop {
     fn access(&self, _: usize, _: usize, _: bool, site: &'static Location<'static>) {
         // Not in the destructors of the thread.
         let _ = ARRANGED.try_with(|arranged| {

@@ -7,7 +7,6 @@
 mod builder;
 mod core;
 mod error;
-#[doc(hidden)]
 use std::mem;
 
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};

@@ -68,7 +68,7 @@ use super::Stats;
 pub struct Metrics {
     stats: Monitor<Stats>,
     /// One for each shard.
-    observers: Vec<Watched>,
+    observers: Arc<[Observer]>,
     /// With the greatest value so far: what heartbeats do may lower a count for a moment.
     counters: [(Counter, u64); COUNTERS.len()],
     gauges: [Gauge; GAUGES.len()],
@@ -95,10 +95,7 @@ pub struct MetricsPublisher {
 }
 
 type ReadCounter = fn(&Stats) -> u64;
-type ReadGauge = fn(&Stats, &[Watched]) -> f64;
-
-/// The observer of a shard: one of those that a core has.
-struct Watched(Arc<[Observer]>, usize);
+type ReadGauge = fn(&Stats, &[Observer]) -> f64;
 
 /// Each counter's name, its description, and how to read it.
 const COUNTERS: [(&str, &str, ReadCounter); 12] = [
@@ -141,8 +138,8 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 impl Metrics {
     /// Describes and registers an engine's metrics with the installed recorder, or with the calling
     /// thread's own. Without a recorder, nothing is ever published.
-    fn of(stats: Monitor<Stats>, observers: Vec<Watched>) -> Metrics {
-        let engine = observers[0].get().name().to_string();
+    fn of(stats: Monitor<Stats>, observers: Arc<[Observer]>) -> Metrics {
+        let engine = observers[0].name().to_string();
         let counters = COUNTERS.map(|(name, text, _)| {
             ::metrics::describe_counter!(name, Unit::Count, text);
             (::metrics::counter!(name, "engine" => engine.clone()), 0)
@@ -181,8 +178,8 @@ impl Metrics {
         for (gauge, (_, _, read)) in self.gauges.iter().zip(GAUGES) {
             gauge.set(read(&stats, observers));
         }
-        for ((histogram, seen), observer) in self.lateness.iter_mut().zip(observers) {
-            observer.get().lateness().tell_new(seen, |late, count| {
+        for ((histogram, seen), observer) in self.lateness.iter_mut().zip(&**observers) {
+            observer.lateness().tell_new(seen, |late, count| {
                 histogram.record_many(late, count as usize);
             });
         }
@@ -209,15 +206,7 @@ impl Metrics {
     }
 }
 
-debug! { impl[] Metrics[] { engine = |this| this.observers[0].get().name() } }
-
-// === impl Watched ===
-
-impl Watched {
-    fn get(&self) -> &Observer {
-        &self.0[self.1]
-    }
-}
+debug! { impl[] Metrics[] { engine = |this| this.observers[0].name() } }
 
 // === impl MetricsPublisher ===
 
@@ -246,8 +235,7 @@ impl<T: Send + 'static> Engine<T> {
     /// installed now. Make one and keep it: if there are several, each records every lateness.
     pub fn metrics(&self) -> Metrics {
         let core = self.core().clone();
-        let all = &core.observers;
-        let observers = (0..all.len()).map(|i| Watched(all.clone(), i)).collect();
+        let observers = core.observers.clone();
         Metrics::of(Monitor::new(move || Stats::of(&core)), observers)
     }
 }

@@ -7,8 +7,7 @@
 //!
 //! *Tested by*: here, `tests/races/engine/inside.rs`, `tests/alone/freed_early.rs`.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 use std::mem;
 use std::ptr::NonNull;
 
@@ -26,24 +25,18 @@ pub(super) struct Kept(NonNull<dyn AnyCache>);
 
 /// All caches of a thread, by engine number.
 pub(super) struct Caches {
-    kept: HashMap<u32, Kept, BuildHasherDefault<ByNumber>>,
+    kept: BTreeMap<u32, Kept>,
     /// The number of stops when the thread last looked.
     stops: u64,
     /// An engine that had stopped by then, but was in use.
     left_over: Option<u32>,
 }
 
-/// A hasher for engine numbers. They are given out in turn, so a multiplication is as good as any
-/// hash.
-#[derive(Default)]
-struct ByNumber(u64);
-
 // === impl Caches ===
 
 impl Caches {
     pub(super) const fn new() -> Caches {
-        let kept = HashMap::with_hasher(BuildHasherDefault::new());
-        Caches { kept, stops: 0, left_over: None }
+        Caches { kept: BTreeMap::new(), stops: 0, left_over: None }
     }
 
     /// Returns the thread's cache of engine `number`.
@@ -71,23 +64,6 @@ impl Caches {
             over.extend(self.kept.remove_entry(&number));
         }
         over
-    }
-}
-
-// === impl ByNumber ===
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        // The golden ratio: the high bits, which tell slots apart, then depend on all other bits.
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
 

@@ -25,7 +25,6 @@
 //! `tests/suite/delay_queue/ends.rs`, `tests/races/delay_queue.rs`.
 
 mod alarm;
-mod expired;
 mod polling;
 
 use std::task::Waker;
@@ -38,7 +37,7 @@ use crate::local::{Geometry, Wheel};
 use crate::time::{Clock, Scale, Tick};
 
 use alarm::Alarm;
-pub use expired::Expired;
+pub use polling::Expired;
 
 /// A queue whose items come out when their deadlines have passed, in the order of these (see
 /// [below](Self#order)).

@@ -196,13 +196,16 @@ fn an_engine_built_on_tokio_needs_no_other_word() {
         });
         let _pending = engine.schedule(HOUR, || ()).unwrap();
         let tasks = || runtime.metrics().num_alive_tasks();
-        assert_eq!(tasks(), 1);
-        drop(engine);
-        runtime.block_on(async {
-            while tasks() > 0 {
+        // A task may have given its answer, and still be counted.
+        let few = |most| async move {
+            while tasks() > most {
                 tokio::task::yield_now().await;
             }
-        });
+        };
+        runtime.block_on(few(1));
+        assert_eq!(tasks(), 1, "the one that serves the engine");
+        drop(engine);
+        runtime.block_on(few(0));
     }
 }
 
