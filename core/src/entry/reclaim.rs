@@ -44,12 +44,11 @@
 //! entry's retirement, as a head is.
 //!
 //! For an entry P that a sweep cut out of a list, and for one that was a notice, the fence is that
-//! of the free list to which it went (`memory/free_list.rs`): no other thread gets it before the
-//! magazine that has it leaves, and the thread that cuts or reads it pushes none of its own. A
-//! reader that stands on P has read the link that the cut overwrites, or a head that the owner's
-//! take of the notices overwrites, before that: so its pin's fence precedes that of the free list,
-//! as above. (No model has this: it takes a third thread. `loom-tests/tests/freed.rs` has the
-//! argument for what is taken.)
+//! of the outbox to which it went (`memory/free_list.rs`): no thread gets it before the magazine
+//! that has it leaves. A reader that stands on P has read the link that the cut overwrites, or a
+//! head that the owner's take of the notices overwrites, before that: so its pin's fence precedes
+//! that of the outbox, as above. (No model has this: it takes a third thread.
+//! `loom-tests/tests/freed.rs` has the argument for what is taken.)
 //!
 //! The fences add no cost per entry. A producer has one for each magazine that it gives away.
 //!

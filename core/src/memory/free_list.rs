@@ -1,8 +1,10 @@
-//! A thread's free list: up to two magazines of memory that nobody else holds.
+//! A thread's free list: up to two magazines of memory that nobody else holds. And the outbox of a
+//! shard's owner or of a sweep, who free entries and need none: each entry that waits there keeps
+//! its block, so it is one magazine.
 //!
-//! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot of the
-//! shard in which the thread schedules, or of which it is the owner: what fires there is for those
-//! who schedule there. If no depot has room, it goes back to its blocks, a magazine at a time.
+//! *Owner*: one thread, or a shard's owner. What is too much goes to the depot of the shard in
+//! which the thread schedules, or of which it is the owner: what fires there is for those who
+//! schedule there. If no depot has room, it goes back to its blocks, a magazine at a time.
 
 use std::mem;
 use std::ptr::NonNull;
@@ -27,6 +29,13 @@ pub(crate) struct FreeList<T> {
     open: Magazine<Memory<T>>,
     /// Full or empty.
     spare: Magazine<Memory<T>>,
+    /// The shard whose depot comes first.
+    home: u32,
+}
+
+/// Free entries on the way to those who schedule.
+pub(crate) struct Outbox<T> {
+    magazine: Magazine<Memory<T>>,
     /// The shard whose depot comes first.
     home: u32,
 }
@@ -83,13 +92,6 @@ impl<T> FreeList<T> {
         give_away(shared, self.home, &mut self.spare);
     }
 
-    /// Gives everything away, the empty magazines too.
-    pub(crate) fn end(mut self, shared: &Shared<T>) {
-        self.clear(shared);
-        let FreeList { open, spare, home } = self;
-        [open, spare].into_iter().for_each(|empty| shared.memory.keep_empty(home, empty));
-    }
-
     #[cold]
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
@@ -113,6 +115,45 @@ impl<T> FreeList<T> {
             give_away(shared, self.home, &mut self.spare);
         }
         mem::swap(&mut self.open, &mut self.spare);
+    }
+}
+
+// === impl Outbox ===
+
+impl<T> Outbox<T> {
+    /// An empty outbox for shard `home`.
+    pub(crate) fn new(shared: &Shared<T>, home: u32) -> Outbox<T> {
+        Outbox { magazine: shared.memory.magazine(home), home }
+    }
+
+    /// Adds a free entry.
+    ///
+    /// # Safety
+    /// As [`FreeList::put`].
+    #[inline]
+    pub(crate) unsafe fn put(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
+        self.magazine.push(Memory(entry));
+        if self.magazine.len() == MAGAZINE {
+            self.clear(shared);
+        }
+    }
+
+    /// Gives everything to the depot or back to the blocks.
+    #[cold]
+    pub(crate) fn clear(&mut self, shared: &Shared<T>) {
+        give_away(shared, self.home, &mut self.magazine);
+    }
+
+    /// Gives everything away, the empty magazine too.
+    pub(crate) fn end(mut self, shared: &Shared<T>) {
+        self.clear(shared);
+        shared.memory.keep_empty(self.home, self.magazine);
+    }
+
+    /// The entry that was added last, for tests that use it again.
+    #[cfg(test)]
+    pub(crate) fn take_back(&mut self) -> Option<NonNull<Entry<T>>> {
+        self.magazine.pop().map(|Memory(entry)| entry)
     }
 }
 

@@ -25,7 +25,7 @@ pub use blocks::Blocks;
 pub use cache::SEATS;
 pub(crate) use cache::{Cache, Seat};
 pub use counters::{Count, Counters};
-pub(crate) use free_list::FreeList;
+pub(crate) use free_list::Outbox;
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use shared::alone;
 pub(crate) use shared::release_one;

@@ -223,7 +223,7 @@ mod tests {
         let entry = Entry::allocate(0);
         plant(shard, entry);
         let verdict = check(&parts, now);
-        shard.owner().lock().unwrap().free_list.clear(shared);
+        shard.owner().lock().unwrap().outbox.clear(shared);
         for (_, _, bucket) in shard.wheel().existing() {
             bucket.close_into(&Hand::wide());
         }

@@ -69,7 +69,7 @@ impl<T> Shard<T> {
         owner.held = 0;
         owner.heap = ArmedHeap::default();
         self.publish_first(Tick::NEVER);
-        owner.free_list.clear(shared);
+        owner.outbox.clear(shared);
         owner.counters.add(Count::Returned, returned.len() as u64);
         shared.discharge_all(returned.iter());
         self.publish(owner, shared);
@@ -120,7 +120,7 @@ impl<T> Shard<T> {
             // SAFETY: closing made the whole chain ours.
             next = next_of(unsafe { notice.as_ref() });
             // SAFETY: it was taken out of the list, and has no payload.
-            unsafe { owner.free_list.put(shared, notice) };
+            unsafe { owner.outbox.put(shared, notice) };
         }
     }
 

@@ -340,7 +340,7 @@ impl<T> Owner<T> {
         self.due.is_some() || !self.parked.is_empty()
     }
 
-    /// Adds a fired payload to the batch and, if no handle is left, its entry to the free list.
+    /// Adds a fired payload to the batch and, if no handle is left, its entry to the outbox.
     ///
     /// # Safety
     /// `taken` came out of this entry, which the owner held by its list bit.
@@ -355,13 +355,13 @@ impl<T> Owner<T> {
         self.batch.push((deadline, taken.payload));
         if taken.mine {
             // SAFETY: no handle is left, so it is held here alone, and the payload is out.
-            unsafe { self.free_list.put(shared, entry) };
+            unsafe { self.outbox.put(shared, entry) };
         } else {
             self.held += 1;
         }
     }
 
-    /// Adds the memory of a dead entry to the free list.
+    /// Adds the memory of a dead entry to the outbox.
     ///
     /// # Safety
     /// The caller alone holds it, and gives it up.
@@ -369,6 +369,6 @@ impl<T> Owner<T> {
     pub(super) unsafe fn bury(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         self.counters.add(Count::Buried, 1);
         // SAFETY: passed on to the caller; a dead entry has no payload.
-        unsafe { self.free_list.put(shared, entry) };
+        unsafe { self.outbox.put(shared, entry) };
     }
 }

@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use crate::dispatch::Payloads;
 use crate::entry::{Entry, Filed};
 use crate::inbox::{At, Hand, next_of};
-use crate::memory::{Count, Counters, FreeList, Shared};
+use crate::memory::{Count, Counters, Outbox, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
@@ -41,7 +41,7 @@ pub struct Owner<T> {
     /// No further bucket is to be cascaded eagerly before this time, unless coarse buckets have
     /// come or gone.
     pub(super) cascades_from: Tick,
-    pub(super) free_list: FreeList<T>,
+    pub(super) outbox: Outbox<T>,
     pub(super) counters: Arc<Counters>,
     /// Payloads that are due and not yet handed over.
     pub(super) batch: Payloads<T>,
@@ -87,7 +87,7 @@ impl<T> Owner<T> {
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
             cascades_from: Tick::ZERO,
             closed: false,
-            free_list: FreeList::new(shared, index),
+            outbox: Outbox::new(shared, index),
             counters: shared.all_counters.claim(),
             batch: Payloads::new(),
             held: 0,
@@ -231,7 +231,7 @@ impl<T> Shard<T> {
             let place = self.announced_by(this);
             next = next_of(this);
             // SAFETY: it was taken out of the list, and has no payload.
-            unsafe { owner.free_list.put(shared, notice) };
+            unsafe { owner.outbox.put(shared, notice) };
             let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
             if place.expiration <= self.clock() {
                 reached(Event::NoticeStale);

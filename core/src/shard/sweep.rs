@@ -30,7 +30,7 @@ use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase, Word, read};
 use crate::inbox::{CHAINS, Hand};
-use crate::memory::{Count, Counters, FreeList, SEATS, Shared};
+use crate::memory::{Count, Counters, Outbox, SEATS, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, Ordering, fence, prefetch};
 use crate::time::{Place, Tick};
@@ -64,7 +64,7 @@ pub(super) struct Sweep<T> {
 
 /// Who sweeps, and where the memory of dead entries goes.
 struct Sweeper<'a, T> {
-    free_list: &'a mut FreeList<T>,
+    outbox: &'a mut Outbox<T>,
     counters: &'a Counters,
     is_owner: bool,
 }
@@ -128,12 +128,12 @@ impl<T> Shard<T> {
         // The owner may open what is being swept, and let go of entries there.
         let reader = read();
         let counters = shared.all_counters.claim();
-        let mut free_list = FreeList::new(shared, self.index);
-        let sweeper = Sweeper { free_list: &mut free_list, counters: &counters, is_owner: false };
+        let mut outbox = Outbox::new(shared, self.index);
+        let sweeper = Sweeper { outbox: &mut outbox, counters: &counters, is_owner: false };
         if self.sweep_on(&mut sweep, shared, sweeper, HELP) {
             reached(Event::SweepHelped);
         }
-        free_list.end(shared);
+        outbox.end(shared);
         shared.end_counting(&counters, self.index);
         drop(sweep);
         drop(reader);
@@ -166,8 +166,8 @@ impl<T> Shard<T> {
             reached(Event::SweepBusy);
             return false;
         };
-        let Owner { free_list, counters, .. } = owner;
-        self.sweep_on(&mut sweep, shared, Sweeper { free_list, counters, is_owner: true }, visits)
+        let Owner { outbox, counters, .. } = owner;
+        self.sweep_on(&mut sweep, shared, Sweeper { outbox, counters, is_owner: true }, visits)
     }
 
     /// The same with the sweep's lock. The caller is the owner, or a reader.
@@ -309,7 +309,7 @@ impl<T> Shard<T> {
             // shards is right.)
             sweeper.counters.add(Count::Buried, 1);
             // SAFETY: no list and nobody else has it; a dead entry has no payload.
-            unsafe { sweeper.free_list.put(shared, entry) };
+            unsafe { sweeper.outbox.put(shared, entry) };
         } else {
             reached(Event::SweepPassed);
         }

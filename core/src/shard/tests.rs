@@ -48,6 +48,21 @@ fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
     assert!(!bench.shard.has_notices(), "that of level 2 is, since the first was re-filed");
 }
 
+/// Each keeps a block: with two magazines of them, an owner that has freed nothing else kept half a
+/// megabyte.
+#[test]
+fn notices_that_were_read_are_passed_on_as_soon_as_they_fill_a_magazine() {
+    let Bench { shard, shared, .. } = &bench::<()>(Geometry::default(), Bell::None);
+    let place = shard.place(shared, Tick::new(5), Tick::ZERO);
+    for read in 1..=3 * 64 {
+        let bucket = shard.wheel.bucket(place).unwrap();
+        // SAFETY: the memory is new, so it is held here alone.
+        assert!(!unsafe { shard.announce(bucket, Entry::allocate(0), place) }.unwrap());
+        shard.read_notices(&mut shard.owner.lock().unwrap(), shared);
+        assert_eq!(shared.memory.magazines(), read / 64, "after {read}");
+    }
+}
+
 #[test]
 fn a_scan_follows_no_more_links_than_it_may() {
     let mut bench = bench(Geometry::default(), Bell::None);

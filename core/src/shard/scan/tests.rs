@@ -119,7 +119,7 @@ fn begins_again(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
         with_owner(&bench, |owner, shared| {
             bench.shard.ask_for_sweep();
             while bench.shard.sweep_some(owner, shared, usize::MAX) {}
-            let again = owner.free_list.get(shared);
+            let again = owner.outbox.take_back().unwrap();
             assert_eq!(again, entry, "it was swept");
             reuse(&bench, again, place);
         });
