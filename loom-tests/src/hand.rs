@@ -39,6 +39,14 @@ impl Hand {
         Hand { world: world.clone(), producer: Producer::new(&world.shared, 0) }
     }
 
+    /// A hand for a thread that has scheduled before: it has memory for a timer and a notice, so
+    /// that a model is not about where that comes from.
+    pub fn provided(world: &Arc<World>) -> Hand {
+        let mut hand = Hand::new(world);
+        hand.producer.provide(&world.shared);
+        hand
+    }
+
     /// The world that it reaches into.
     pub fn world(&self) -> &Arc<World> {
         &self.world

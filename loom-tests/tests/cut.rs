@@ -70,7 +70,7 @@ fn a_bucket_opens_while_an_entry_is_cut_out_of_it() {
 /// The same; it is the owner that comes in between.
 #[test]
 fn an_entry_is_cut_out_of_a_bucket_while_that_opens() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [_one, _two, hand], before, ids } = littered(2, [1, 0], None);
         let owner = world.clone();
         let owner = thread::spawn(move || _ = owner.turn(1));
@@ -274,7 +274,7 @@ fn a_round_opens_while_an_entry_is_cut_out_of_it() {
 /// The same; it is the owner that comes in between.
 #[test]
 fn an_entry_is_cut_out_of_a_round_while_that_opens() {
-    check(2, || {
+    check(1, || {
         let Littered { world, hands: [_one, _two, hand], before, ids } =
             littered(2, [3, 2], Some(1));
         let owner = world.clone();

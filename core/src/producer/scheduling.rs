@@ -72,6 +72,14 @@ impl<T> Producer<T> {
         Producer { cache: Cache::new(shared, home), lane: 0, chores: Chores::default() }
     }
 
+    /// Keeps memory for two entries at hand, as a thread has that has scheduled before. For models.
+    pub fn provide(&mut self, shared: &Shared<T>) {
+        for entry in [(); 2].map(|()| self.cache.free_list.get(shared)) {
+            // SAFETY: it was just taken, and has no payload.
+            unsafe { self.cache.free_list.put(shared, entry) };
+        }
+    }
+
     /// Schedules `payload` for `deadline`; `now` is the caller's clock. Returns the entry, and
     /// whether work was deferred: none if the timer got a seat.
     ///
