@@ -18,6 +18,10 @@
 //! in the end, it may miss what comes after it in the list.) In a round at hand it is led away
 //! unnoticed; so a sweep that cuts there makes it go on to another pass.
 //!
+//! One gap is open. Between the load of a link and the first look at the entry to which it leads, a
+//! sweep may cut that entry out, and it may be filed again, or be a notice, for the same bucket: its
+//! word then agrees with itself at both looks, and the reader follows another list from there.
+//!
 //! *Orderings*: BUCKET-READ.
 //!
 //! *Tested by*: `tests/races/engine/scan.rs`, `loom-tests/tests/bucket_read.rs`,

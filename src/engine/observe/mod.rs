@@ -67,7 +67,7 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Returns what the engine has counted so far, and what is [overdue](Engine::overdue). Waits
     /// for no lock. O(threads that use the engine at a time + shards): about 1 us, plus 0.1 us for
-    /// each thread; once per millisecond, as much as `overdue` for shards that are behind.
+    /// each thread; and as much as `overdue` for shards that are behind.
     pub fn stats(&self) -> Stats {
         Stats::of(self.core())
     }
@@ -81,12 +81,11 @@ impl<T: Send + 'static> Engine<T> {
     /// it was told to, is not stuck. [`Builder::on_stuck`](crate::Builder::on_stuck) is called for
     /// each stuck task, with the exceptions named there.
     ///
-    /// A timer that is being moved at that moment may be missed, and so may a shard whose reaper
-    /// works on without a pause. In an engine with threads of its own, each shard is looked into
-    /// once per millisecond at most, and the result is that of the last look.
+    /// A timer that is being moved at that moment may be missed, and so may one that a reaper is
+    /// about to fire.
     ///
-    /// O(shards). For a shard that is behind, a look takes O(armed buckets) more, goes through 4096
-    /// timers at most, and keeps the reaper waiting meanwhile: some tens of microseconds.
+    /// O(shards). For a shard that is behind, a look takes O(buckets that should have opened) more,
+    /// and goes through 16,384 timers at most. No reaper waits for it.
     pub fn overdue(&self) -> Overdue {
         Overdue::of(self.core())
     }
@@ -96,9 +95,11 @@ impl<T: Send + 'static> Engine<T> {
     /// bucket. `Display` prints a table.
     ///
     /// The snapshot is weakly consistent. A timer that is pending throughout and is not reset
-    /// meanwhile is in it once. A timer that is scheduled, ends or is reset meanwhile may be in it,
-    /// not in it, or in it twice. One that a reaper has collected is not in it, though
-    /// [`len`](Engine::len) counts it until it is handed over.
+    /// meanwhile is in it once; with one rare exception: if a cancelled timer is swept out of the
+    /// same bucket and its memory serves another timer of that bucket just while the snapshot comes
+    /// to it, what was filed behind it may be missed. A timer that is scheduled, ends or is reset
+    /// meanwhile may be in it, not in it, or in it twice. One that a reaper has collected is not in
+    /// it, though [`len`](Engine::len) counts it until it is handed over.
     ///
     /// ```
     /// # use std::time::Duration;
