@@ -19,7 +19,7 @@
 //! unnoticed; so a sweep that cuts there makes it go on to another pass.
 //!
 //! One gap is open. Between the load of a link and the first look at the entry to which it leads, a
-//! sweep may cut that entry out, and it may be filed again, or be a notice, for the same bucket: its
+//! sweep may cut that entry out, and it may be filed again for the same bucket, or announce it. Its
 //! word then agrees with itself at both looks, and the reader follows another list from there.
 //!
 //! *Orderings*: BUCKET-READ.
