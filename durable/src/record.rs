@@ -52,8 +52,8 @@ pub struct DeadLetter {
 // === impl Record ===
 
 impl Record {
-    /// A new timer.
-    pub(crate) fn new(position: Position, key: Option<Key>, payload: Arc<[u8]>) -> Record {
+    /// A new timer: no handler has had it.
+    pub fn new(position: Position, key: Option<Key>, payload: Arc<[u8]>) -> Record {
         let first_due_ms = position.due_ms;
         Record { position, first_due_ms, attempt: 1, crashes: 0, tried: false, key, payload }
     }

@@ -156,15 +156,7 @@ fn fill(path: &Path, open: Open) -> Vec<String> {
     let payloads: Vec<String> = (0..3000).map(|n| format!("payload {n}.")).collect();
     let record = |(number, payload): (u64, &String)| {
         let position = Position { due_ms: 10_000 + number, number };
-        Op::Put(Arc::new(Record {
-            position,
-            first_due_ms: position.due_ms,
-            attempt: 1,
-            crashes: 0,
-            tried: false,
-            key: None,
-            payload: payload.as_bytes().into(),
-        }))
+        Op::Put(Arc::new(Record::new(position, None, payload.as_bytes().into())))
     };
     let batch: Vec<Op> = (1000..).zip(&payloads).map(record).collect();
     open(path).commit(&batch).unwrap();

@@ -22,15 +22,7 @@ const BATCHES: u64 = 6;
 fn record(number: u64) -> Record {
     let position = Position { due_ms: number * 7919 % 1000, number };
     let key = number.is_multiple_of(3).then(|| number.to_be_bytes().into());
-    Record {
-        position,
-        first_due_ms: position.due_ms,
-        attempt: 1,
-        crashes: 0,
-        tried: false,
-        key,
-        payload: vec![number as u8; 300].into(),
-    }
+    Record::new(position, key, vec![number as u8; 300].into())
 }
 
 /// The batch with this number, from 1 on: some timers come, and some of the last ones go.

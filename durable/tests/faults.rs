@@ -16,15 +16,8 @@ use tickless_durable::{
 
 fn record(number: u64) -> Record {
     let position = Position { due_ms: 1000 + number / 3, number };
-    Record {
-        position,
-        first_due_ms: position.due_ms,
-        attempt: 1,
-        crashes: 0,
-        tried: false,
-        key: number.is_multiple_of(4).then(|| format!("key {number}").into_bytes().into()),
-        payload: vec![number as u8; 100].into(),
-    }
+    let key = number.is_multiple_of(4).then(|| format!("key {number}").into_bytes().into());
+    Record::new(position, key, vec![number as u8; 100].into())
 }
 
 fn put_all(store: &mut impl Store, records: &[Record]) {

@@ -116,15 +116,7 @@ impl StorageBackend for Backend {
 
 fn record(number: u64) -> Record {
     let position = Position { due_ms: number * 7919 % 1000, number };
-    Record {
-        position,
-        first_due_ms: position.due_ms,
-        attempt: 1,
-        crashes: 0,
-        tried: false,
-        key: None,
-        payload: vec![number as u8; 60].into(),
-    }
+    Record::new(position, None, vec![number as u8; 60].into())
 }
 
 /// A batch: some timers come, some of the first ones go.

@@ -239,7 +239,8 @@ fn a_shard_is_stopped_while_an_entry_is_cut() {
     });
 }
 
-/// What the shard gives up then goes to the allocator, but for what the helper stands on.
+/// What the shard gives up then goes to the allocator, except for the entry on which the helper
+/// stands.
 #[test]
 fn a_shard_is_stopped_while_a_helper_stands_in_a_list() {
     check(1, || {

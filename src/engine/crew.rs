@@ -229,7 +229,7 @@ impl<T: Send + 'static> Member<T> {
         if let Some(on_start) = &crew.settings.on_start {
             contained(|| on_start());
         }
-        // Before a doorbell or a call may need it: the thread answers neither yet.
+        // The thread answers no doorbell and no call before this is set.
         crew.core.threads[self.number].set(thread::current()).expect("a thread is made once");
         if let Some((report, Duty::Lead(group))) = report.zip(first) {
             let outcome = crew.pin(group);

@@ -227,7 +227,7 @@ fn a_log_stays_as_long_as_its_timers_ask_for() {
 }
 
 /// What is still there of the log's beginning is at its end before the beginning goes. The holder
-/// dies after each message of such a batch, and whoever comes next has all of it.
+/// dies after each message of such a batch, and the next holder has all of it.
 #[test]
 fn a_holder_that_dies_while_it_shortens_its_log_loses_nothing() {
     let Some(place) = on_one() else { return };
