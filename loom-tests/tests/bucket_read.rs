@@ -319,3 +319,39 @@ fn what_is_pushed_while_the_head_of_a_list_is_unlinked_is_not_lost() {
         assert!(ids.into_iter().flatten().all(loom_tests::has_run));
     });
 }
+
+/// The dead entry in the middle of a list is unlinked, and its memory serves a timer on another
+/// list of the bucket. The reader has the link to it, and has not looked at it yet.
+#[test]
+fn a_reader_is_not_led_to_another_list_by_what_is_unlinked_and_filed_again() {
+    check(2, || {
+        let world = World::with(wheel(4, 2), Bell::None, 1);
+        // On one lane, each by a hand that begins.
+        let mut hands = [(); 3].map(|()| Hand::new(&world));
+        let [first, dead, last] = [0, 1, 2].map(|i: usize| hands[i].schedule(9, 0).unwrap());
+        // Seats that fill the depot, and open too late for others.
+        let mut other = Hand::new(&world);
+        let seats = [(); 4].map(|()| other.schedule(13, 0));
+        seats.into_iter().for_each(|timer| _ = other.cancel(timer));
+        // The third notice, so that the dead entry fills the owner's second magazine.
+        other.schedule_detached(5, 0);
+        other.clear();
+        world.turn_until_idle(0);
+        let unlinked = NonNull::from(dead.entry());
+        hands[1].cancel(dead);
+        hands[1].clear();
+        // The memory in the depot.
+        (0..2).for_each(|_| _ = other.schedule_detached(13, 0));
+        world.shard.ask_for_sweep();
+        let reader = read_in_thread(&world);
+        world.turn_until_idle(0);
+        let again = other.schedule(10, 0).unwrap();
+        // (On threads of the system there is more memory, and room for more seats.)
+        assert!(!IS_CHECKED || NonNull::from(again.entry()) == unlinked, "it was swept");
+        let found = reader.join().unwrap();
+        assert_eq!(due_at(&found, 9), 2, "{found:?}");
+        other.detach(again);
+        hands[0].detach(first);
+        hands[2].detach(last);
+    });
+}
