@@ -343,7 +343,8 @@ fn a_reader_is_not_led_to_another_list_by_what_is_unlinked_and_filed_again() {
         // The memory in the depot.
         (0..2).for_each(|_| _ = other.schedule_detached(13, 0));
         world.shard.ask_for_sweep();
-        let reader = read_in_thread(&world);
+        let read = world.clone();
+        let reader = thread::spawn(move || read.scan(32));
         world.turn_until_idle(0);
         let again = other.schedule(10, 0).unwrap();
         // (On threads of the system there is more memory, and room for more seats.)

@@ -192,11 +192,13 @@ impl<T> Entry<T> {
     #[inline]
     pub unsafe fn arm(&self, deadline: Tick, place: Place, shard: u32, held: bool) {
         self.set_filed(place);
-        // ORDER(BUCKET-PUSH): Relaxed, also for the word below - published by the push.
+        // ORDER(BUCKET-PUSH): Relaxed, also for the load below - published by the push.
         self.shard.store(shard as u16, Ordering::Relaxed);
         let before = Word(self.word.load(Ordering::Relaxed));
         debug_assert!(!before.in_list() && before.phase() != Phase::Pending, "{before:?}");
-        self.word.store(before.pending(deadline, held).0, Ordering::Relaxed);
+        // ORDER(BUCKET-READ): Release - a reader that finds the new version finds the lists from
+        // which the entry was taken without it.
+        self.word.store(before.pending(deadline, held).0, Ordering::Release);
     }
 
     /// Turns free memory into a notice of `place`, about to be posted: it has no timer. The version
@@ -260,11 +262,11 @@ impl<T> Entry<T> {
     /// Marks an entry as free memory. Its payload is gone, and nobody else holds it.
     #[inline]
     pub(super) fn set_free(&self) {
-        // ORDER: Relaxed - the sole holder writes it; a concurrent reader sees an old phase at
-        // worst, and readers promise nothing about entries that change under them.
+        // ORDER(BUCKET-READ): Relaxed - the sole holder writes it. Release - a reader that finds it
+        // in no list finds the list from which it was taken without it.
         let word = Word(self.word.load(Ordering::Relaxed));
         let free = word.with_phase(Phase::Vacant).unlisted().unheld();
-        self.word.store(free.0, Ordering::Relaxed);
+        self.word.store(free.0, Ordering::Release);
     }
 }
 

@@ -208,7 +208,7 @@ impl<T> Shard<T> {
 
     /// Reads a list of a bucket down to the entry `known`, if that is still there, and otherwise to
     /// its end. Calls `f` for each entry, with its timer, if that is pending. Returns `true` if it
-    /// was led away and has begun again: it may have seen a timer twice.
+    /// has begun again: it may have seen a timer twice.
     fn read_list(
         &self,
         _reader: &Reader,
@@ -218,33 +218,46 @@ impl<T> Shard<T> {
         mut known: Option<Mark<T>>,
         mut f: impl FnMut(*const Entry<T>, Word, Option<Pending>),
     ) -> bool {
-        let mut next = bucket.first(list);
         let mut has_begun_again = false;
-        while let Some(entry) = NonNull::new(next).filter(|_| *left > 0) {
-            *left -= 1;
-            let mut found = None;
-            let word = self.see(Some(of), entry, |at| found = Some(at));
-            // SAFETY: it was reached from a bucket under the reader's guard, so it is not given
-            // back to the allocator before the guard is gone.
-            let this = unsafe { entry.as_ref() };
-            if let Some(word) = word {
-                let is_known = known.is_some_and(|(at, then)| {
-                    ptr::eq(at, entry.as_ptr()) && then.is_as_filed(word)
-                });
-                if is_known {
+        // The entry that leads to the next one, and the last one that no sweep takes out. `None`:
+        // the head.
+        let [mut before, mut living] = [None; 2];
+        let mut next = bucket.first(list);
+        while *left > 0 && !(next.is_null() && before.is_none()) {
+            let (mut found, mut is_elsewhere) = (None, false);
+            let entry = NonNull::new(next).map(|entry| {
+                *left -= 1;
+                let word = self.see(Some(of), entry, |at| found = Some(at));
+                is_elsewhere = word.is_none();
+                // SAFETY: it was reached from a bucket under the reader's guard, so it is not
+                // given back to the allocator before the guard is gone.
+                (entry.as_ptr().cast_const(), word, link_of(unsafe { entry.as_ref() }))
+            });
+            // SAFETY: as above.
+            if !is_elsewhere && unsafe { leads_to(bucket, list, before, next) } {
+                let Some((entry, Some(word), link)) = entry else { break };
+                let is_known = |(at, then): Mark<T>| ptr::eq(at, entry) && then.is_as_filed(word);
+                if known.is_some_and(is_known) {
                     break;
                 }
-                f(entry.as_ptr(), word, found);
-                // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
-                // `Stack::push`: the node behind it is visible; and if it was written for another
-                // timer, so is that timer's version, below.
-                next = this.next().load(Ordering::Acquire);
-                if this.word().is_as_filed(word) {
-                    continue;
+                f(entry, word, found);
+                (before, next) = (Some((entry, word)), link);
+                if word.phase() == Phase::Pending || word.is_held() {
+                    living = before;
                 }
+                continue;
             }
             reached(Event::ScanLedAway);
-            (next, known, has_begun_again) = (bucket.first(list), None, true);
+            *left -= u64::from(next.is_null());
+            // SAFETY: as above.
+            let is_there = |mark: &Mark<T>| unsafe { is_in_list(*mark) };
+            if is_elsewhere || !living.as_ref().is_some_and(is_there) {
+                has_begun_again |= living.is_some();
+                (living, known) = (None, None);
+            }
+            before = living;
+            // SAFETY: as above.
+            next = before.map_or_else(|| bucket.first(list), |(at, _)| link_of(unsafe { &*at }));
         }
         has_begun_again
     }
@@ -270,6 +283,40 @@ impl<T> Shard<T> {
         }
         Some(word)
     }
+}
+
+/// The entry behind this one, for a reader.
+fn link_of<T>(entry: &Entry<T>) -> *mut Entry<T> {
+    // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in `Stack::push`: the entry
+    // behind it is visible; and if it was written for another timer, so is all that was done before
+    // that was filed. Acquire also orders it before the loads that come next.
+    entry.next().load(Ordering::Acquire)
+}
+
+/// Whether `before` is in the list that it was in when its word was read, and leads to `next`
+/// there. `None`: the head of the list.
+///
+/// # Safety
+/// The entry was reached under a guard that is still there.
+unsafe fn leads_to<T>(
+    bucket: &Bucket<T>,
+    list: usize,
+    before: Option<Mark<T>>,
+    next: *mut Entry<T>,
+) -> bool {
+    let Some(mark) = before else { return bucket.first(list) == next };
+    // SAFETY: passed on to the caller.
+    link_of(unsafe { &*mark.0 }) == next && unsafe { is_in_list(mark) }
+}
+
+/// Whether a list reaches the entry as it was filed when its word was read.
+///
+/// # Safety
+/// As for `leads_to`.
+unsafe fn is_in_list<T>((entry, then): Mark<T>) -> bool {
+    // SAFETY: passed on to the caller.
+    let now = unsafe { &*entry }.word();
+    now.in_list() && now.is_as_filed(then)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -5,6 +5,7 @@ use super::*;
 use crate::bench::Bench;
 use crate::doorbell::Bell;
 use crate::entry::read;
+use crate::inbox::LANES;
 use crate::memory::Shared;
 use crate::shard::Owner;
 use crate::time::{Geometry, Place};
@@ -73,10 +74,10 @@ fn a_further_pass_reads_a_hand_that_was_filled_since_and_no_other() {
     with_owner(&bench, |owner, _| owner.batch().clear());
 }
 
-/// The entry serves a timer of another bucket before the reader follows its link.
+/// The entry serves a timer of another bucket before the reader has followed its link.
 #[test]
-fn a_reader_that_is_led_away_begins_with_the_list_again() {
-    begins_again(|bench, again, _| {
+fn a_reader_that_is_led_away_goes_on_from_the_last_living_entry() {
+    goes_on(|bench, again, _| {
         let far = bench.shard.place(&bench.shared, Tick::new(9_000), Tick::ZERO);
         // SAFETY: it is ours, and goes to a bucket of its own.
         unsafe {
@@ -87,27 +88,101 @@ fn a_reader_that_is_led_away_begins_with_the_list_again() {
     });
 }
 
-/// The entry is a notice of the same bucket before the reader follows its link.
+/// The entry is a notice of the same bucket before the reader has followed its link.
 #[test]
-fn a_reader_that_is_led_to_the_notices_begins_with_the_list_again() {
-    begins_again(|bench, again, place| {
+fn a_reader_that_is_led_to_the_notices_goes_on_from_the_last_living_entry() {
+    goes_on(|bench, again, place| {
         let bucket = bench.shard.wheel().bucket(place).unwrap();
         // SAFETY: it is ours, and free memory.
         assert!(!unsafe { bench.shard.announce(bucket, again, place) }.unwrap());
     });
 }
 
-fn begins_again(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
+fn goes_on(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
+    let (mut bench, mut is_first) = (bench(), true);
+    let ([last, middle, first], place, list) = three_on_a_list(&mut bench);
+    let bench = &bench;
+    let (seen, has_begun_again) = read_with(bench, place, list, |at| {
+        if at == middle && is_first {
+            is_first = false;
+            with_owner(bench, |owner, shared| {
+                bury(bench, owner, shared, &[middle]);
+                let again = owner.outbox.take_back().unwrap();
+                assert_eq!(again, middle, "it was swept");
+                reuse(bench, again, place);
+            });
+        }
+    });
+    assert!(!has_begun_again);
+    assert_eq!(seen, [first, middle, last]);
+}
+
+/// The living entry that the reader remembers dies too.
+#[test]
+fn a_reader_that_has_no_living_entry_to_go_on_from_begins_with_the_list_again() {
+    let (mut bench, mut is_first) = (bench(), true);
+    let ([last, middle, first], place, list) = three_on_a_list(&mut bench);
+    let bench = &bench;
+    let (seen, has_begun_again) = read_with(bench, place, list, |at| {
+        if at == middle && is_first {
+            is_first = false;
+            with_owner(bench, |owner, shared| bury(bench, owner, shared, &[first, middle]));
+        }
+    });
+    assert!(has_begun_again);
+    assert_eq!(seen, [first, middle, last]);
+}
+
+/// Every second timer of a list dies, and each is swept while the reader stands on it. The reader
+/// takes one step more for each, and never begins again.
+#[test]
+fn a_reader_beside_a_sweep_takes_a_step_more_for_each_entry_that_is_cut_out() {
     let mut bench = bench();
-    // On one list: what was filed last is first.
-    let lanes = crate::inbox::LANES;
     let entries: Vec<_> =
-        (0..3 * lanes).map(|_| bench.schedule([30, 0], 0, true)).step_by(lanes).collect();
-    let [last, middle, first] = entries[..] else { panic!("{entries:?}") };
-    let place = bench.shard.place(&bench.shared, Tick::new(30), Tick::ZERO);
+        (0..40 * LANES).map(|_| bench.schedule([30, 0], 0, true)).step_by(LANES).collect();
+    let (bench, place) = (&bench, bench.shard.place(&bench.shared, Tick::new(30), Tick::ZERO));
+    let list = list_of(bench, place, entries[39]);
+    let (mut dying, mut steps) = (entries.iter().copied().skip(1).step_by(2).rev(), 1000);
+    // The first is left, because it is cut out at the head.
+    let mut dies = dying.nth(1);
     let bucket = bench.shard.wheel().bucket(place).unwrap();
-    let list = (0..CHAINS).find(|&list| bucket.first(list) == first.as_ptr()).unwrap();
-    let sweep_and_reuse = |entry: NonNull<Entry<u32>>| {
+    let mut found = 0;
+    let note = |at: *const Entry<u32>, _, timer: Option<Pending>| {
+        found += usize::from(timer.is_some());
+        if dies.is_some_and(|dies| ptr::eq(dies.as_ptr(), at)) {
+            with_owner(bench, |owner, shared| bury(bench, owner, shared, &[dies.unwrap()]));
+            dies = dying.next();
+        }
+    };
+    let of = place_of(place.level, place.slot);
+    assert!(!bench.shard.read_list(&read(), (bucket, list), of, &mut steps, None, note));
+    assert_eq!((dies, found), (None, 40));
+    assert_eq!(1000 - steps, 40 + 19, "one for each entry, and for each cut but no more");
+}
+
+/// Three timers of one list, in the order in which they were filed; the last one is first there.
+fn three_on_a_list(bench: &mut Model) -> ([NonNull<Entry<u32>>; 3], Place, usize) {
+    let entries: Vec<_> =
+        (0..3 * LANES).map(|_| bench.schedule([30, 0], 0, true)).step_by(LANES).collect();
+    let entries: [_; 3] = entries.try_into().unwrap();
+    let place = bench.shard.place(&bench.shared, Tick::new(30), Tick::ZERO);
+    (entries, place, list_of(bench, place, entries[2]))
+}
+
+/// The list of which this is the first entry.
+fn list_of(bench: &Model, place: Place, first: NonNull<Entry<u32>>) -> usize {
+    let bucket = bench.shard.wheel().bucket(place).unwrap();
+    (0..CHAINS).find(|&list| bucket.first(list) == first.as_ptr()).unwrap()
+}
+
+/// Cancels these timers, and sweeps them out of their lists.
+fn bury(
+    bench: &Model,
+    owner: &mut Owner<u32>,
+    shared: &Shared<u32>,
+    entries: &[NonNull<Entry<u32>>],
+) {
+    for entry in entries {
         // SAFETY: it is filed, and the test has its handle.
         let this = unsafe { entry.as_ref() };
         // SAFETY: as above; nobody uses the handle again.
@@ -116,23 +191,27 @@ fn begins_again(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
             assert!(!this.let_go());
         }
         bench.shared.leave_dead(0, 1);
-        with_owner(&bench, |owner, shared| {
-            bench.shard.ask_for_sweep();
-            while bench.shard.sweep_some(owner, shared, usize::MAX) {}
-            let again = owner.outbox.take_back().unwrap();
-            assert_eq!(again, entry, "it was swept");
-            reuse(&bench, again, place);
-        });
-    };
+    }
+    bench.shard.ask_for_sweep();
+    while bench.shard.sweep_some(owner, shared, usize::MAX) {}
+}
+
+/// Reads a list, and calls `f` with each entry. Returns the entries, and whether the reader has
+/// begun again.
+fn read_with(
+    bench: &Model,
+    place: Place,
+    list: usize,
+    mut f: impl FnMut(NonNull<Entry<u32>>),
+) -> (Vec<NonNull<Entry<u32>>>, bool) {
+    let bucket = bench.shard.wheel().bucket(place).unwrap();
     let (mut seen, mut left) = (Vec::new(), 99);
     let note = |entry: *const Entry<u32>, _, _| {
-        if entry == middle.as_ptr().cast_const() && !seen.contains(&entry) {
-            sweep_and_reuse(middle);
-        }
+        let entry = NonNull::new(entry.cast_mut()).unwrap();
+        f(entry);
         seen.push(entry);
     };
     let of = place_of(place.level, place.slot);
-    assert!(bench.shard.read_list(&read(), (bucket, list), of, &mut left, None, note));
-    let expected = [first, middle, first, last].map(|entry| entry.as_ptr().cast_const());
-    assert_eq!(seen, expected);
+    let again = bench.shard.read_list(&read(), (bucket, list), of, &mut left, None, note);
+    (seen, again)
 }
