@@ -583,7 +583,13 @@ MUTANTS = {
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
     ),
     "the reader's link is read Relaxed": (
-        "bucket_read", [(SCAN, [("this.next().load(Ordering::Acquire)", "this.next().load(Ordering::Relaxed)")])]),
+        "bucket_read", [(SCAN, [("entry.next().load(Ordering::Acquire)", "entry.next().load(Ordering::Relaxed)")])]),
+    "a reader does not look again at the link that led it there": (
+        "bucket_read",
+        [(SCAN, [("link_of(unsafe { &*mark.0 }) == next && unsafe { is_in_list(mark) }", "unsafe { is_in_list(mark) }")])],
+    ),
+    "a reader does not look again at the head": (
+        "bucket_read", [(SCAN, [("return bucket.first(list) == next };", "return true };")])]),
     "the reader's link is read Relaxed in a hand": (
         "bucket_read", [(HAND, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (

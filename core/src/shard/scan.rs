@@ -12,15 +12,22 @@
 //! was pushed since, and of the hands those that were filled since. Duplicates are found by their
 //! address.
 //!
-//! An entry that was swept out of a list may serve another timer while the reader stands on it, and
-//! lead the reader away. Then its word has another version, and the reader begins with the list
-//! again. (Where a reader stands still while that entry is reused 64 times, for the same deadline
-//! in the end, it may miss what comes after it in the list.) In a round at hand it is led away
-//! unnoticed; so a sweep that cuts there makes it go on to another pass.
+//! A sweep may cut an entry out of a list at any time, and its memory may then serve another timer,
+//! or announce a bucket. So a reader of a list looks at an entry, at its place and at the link
+//! behind it, and only then whether the way that led it there is as before: the entry before it is
+//! still in the list, by its list bit and its version, and leads to this one; or the head does. If
+//! what was read belongs to a later use of the entry, its pusher's Release brings along the cut.
+//! That has changed the link of the entry before, or that entry was cut out earlier itself, and
+//! its list bit was cleared then, before the next cut. (If a flush opened the list meanwhile, what
+//! comes behind is in a hand, and is found there.) The version has 6 bits: where a reader stands
+//! still while an entry is used 64 times, it may miss what comes after that in the list.
 //!
-//! One gap is open. Between the load of a link and the first look at the entry to which it leads, a
-//! sweep may cut that entry out, and it may be filed again for the same bucket, or announce it. Its
-//! word then agrees with itself at both looks, and the reader follows another list from there.
+//! A reader that finds the way changed goes on from the last entry of the list that no sweep could
+//! cut out, because it had a timer or was kept. If that is gone too, it begins with the list again.
+//! Each such step counts: a cut costs a reader one, and so does a push on the list between its two
+//! looks at the head. A producer would have to push between all of them to use up its steps. In a
+//! round at hand a reader is led away unnoticed; so a sweep that cuts there makes it go on to
+//! another pass.
 //!
 //! *Orderings*: BUCKET-READ.
 //!

@@ -16,8 +16,8 @@
 //! its own without a CAS. Of the others it shows the first entry to readers before it takes the
 //! list (`Stack::take`): were the entry freed in between, a reader that comes later would find it.
 //!
-//! *Invariant*: a reader that stands on an entry that a sweep has unlinked, and that serves the
-//! next timer already, finds that its word has changed, and begins with the list again (`scan`).
+//! *Invariant*: the list lets go of an entry that was cut out before the sweep cuts out the next
+//! one, so a reader finds by the entry before it that what it stands on was cut out (`scan`).
 //!
 //! *Orderings*: CUT, SWEEP, BUCKET-READ, SEAT, RELEASE.
 //!

@@ -38,7 +38,7 @@ events! {
     LetGoLost: "the CAS that lets go of a handle or a seat failed",
     LimitReached: "a timer was refused because of the limit",
     // What a thread keeps.
-    ScanLedAway: "a reader of a list was led away, and began with it again",
+    ScanLedAway: "a reader of a list was led away, and went back",
     SeatInCrowd: "a seat was let go because it is in a crowd",
     SeatSearched: "a seat was searched among the others, because the last one opens too late",
     SeatsSwapped: "a thread went on with the seats of its outbox",

@@ -95,11 +95,9 @@ impl<T: Send + 'static> Engine<T> {
     /// bucket. `Display` prints a table.
     ///
     /// The snapshot is weakly consistent. A timer that is pending throughout and is not reset
-    /// meanwhile is in it once; with one rare exception: if a cancelled timer is swept out of the
-    /// same bucket and its memory serves another timer of that bucket just while the snapshot comes
-    /// to it, what was filed behind it may be missed. A timer that is scheduled, ends or is reset
-    /// meanwhile may be in it, not in it, or in it twice. One that a reaper has collected is not in
-    /// it, though [`len`](Engine::len) counts it until it is handed over.
+    /// meanwhile is in it once. A timer that is scheduled, ends or is reset meanwhile may be in it,
+    /// not in it, or in it twice. One that a reaper has collected is not in it, though
+    /// [`len`](Engine::len) counts it until it is handed over.
     ///
     /// ```
     /// # use std::time::Duration;
