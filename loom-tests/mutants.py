@@ -191,8 +191,9 @@ MUTANTS = {
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
         [(OWNER, [(
-            "            if !owner.note(bucket, place) {\n",
-            "            if bucket.is_armed_for(place.expiration) && !owner.note(bucket, place) {\n",
+            "            if !owner.heap.add(place) {\n",
+            "            let bucket = self.wheel.bucket(place).expect(\"it exists\");\n"
+            "            if bucket.is_armed_for(place.expiration) && !owner.heap.add(place) {\n",
         )])],
     ),
     "expiration published Relaxed, fence in ring_before left out": (
@@ -212,15 +213,16 @@ MUTANTS = {
         "bucket_arm", [(SHARD, [(ANNOUNCE, ""), (POST, POST + ANNOUNCE)])]),
     "a flush takes the slot's later round for its own": (
         "bucket_arm",
-        [(FLUSH, [("until.is_some_and(|until| deadline <= until)", "until.is_some_and(|until| deadline <= until || filed.level == 1)")])],
+        [(FLUSH, [("            if filed.expiration > place.expiration {", "            if filed.expiration > place.expiration && filed.level != 1 {"),
+                  ("            Phase::Fired if deadline > place.expiration => None,\n", "            Phase::Fired if deadline > place.expiration && place.level != 1 => None,\n")])],
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(OWNER, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
+        [(OWNER, [("            if !owner.heap.add(place) {\n", "            let is_there = owner.heap.iter().any(|other| (other.level, other.slot) == (place.level, place.slot));\n            if is_there || !owner.heap.add(place) {\n")])],
     ),
     "a cascade arms a bucket and leaves it off the armed heap": (
         "bucket_arm",
-        [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
+        [(OWNER, [("        if owner.heap.add(place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
     "an owner takes its own lists of a bucket where it has filed nothing": (
@@ -708,9 +710,9 @@ MUTANTS = {
     "a chain moves to the front of where readers come from": (
         "hand", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
     "what moves to another hand is not shown meanwhile": (
-        "bucket_read", [(FLUSH, [("        let gone = || hand.set_moved();\n        hand.set_moving(entry.as_ptr());\n", "        let gone = || hand.set_moved();\n")])]),
+        "bucket_read", [(FLUSH, [("        hand.set_moving(entry.as_ptr());\n        // SAFETY: the hand showed it.\n", "        // SAFETY: the hand showed it.\n")])]),
     "an entry moves no more before it is there": (
-        "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
+        "bucket_read", [(FLUSH, [("        // SAFETY: the owner holds it, and it is filed there.\n", "        hand.set_moved();\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "a place is written Relaxed": (
@@ -805,10 +807,10 @@ MUTANTS = {
     ),
     "a vacancy keeps its list bit": (
         "stop",
-        [(CLOSE, [("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
+        [(CLOSE, [("            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n",
                    "            if it.1.phase() != Phase::Vacant || !it.1.is_held() {\n"
                    "                // SAFETY: a mutant.\n"
-                   "                unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            }\n")])],
+                   "                unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            }\n")])],
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
@@ -1428,16 +1430,16 @@ MUTANTS = {
     # The whole shard
     "a link is read after a flush has settled the entry": (
         "shard",
-        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            let it",
-                   "            let it"),
-                  ("|| hand.set_moved()),\n                }\n            }\n",
-                   "|| hand.set_moved()),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
+        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            let (it",
+                   "            let (it"),
+                  ("Some(hand)),\n                }\n            }\n",
+                   "Some(hand)),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
     ),
     "a link is read after a stop has settled the entry": (
         "stop",
         [(CLOSE, [("            // SAFETY: the hand showed it.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n", ""),
-                  ("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
-                   "            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
+                  ("            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n",
+                   "            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
     ),
     "eager cascading takes the item off the armed heap": (
         "shard",

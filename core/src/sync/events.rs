@@ -52,7 +52,6 @@ events! {
     // Notices and the armed heap.
     NoticeStale: "a notice was read when its bucket was due already",
     NoticeForNothing: "a notice found its item on the armed heap already",
-    OtherRound: "a bucket was put on the armed heap for a further round",
     RefiledDue: "an entry was re-filed to a bucket that is due",
     // The flush.
     FlushPaused: "a turn ended in the middle of a bucket",
@@ -62,9 +61,6 @@ events! {
     SeatUnlinked: "a bucket opened under a seat that a thread keeps",
     HandleGone: "a handle was dropped while the payload was moved out",
     PutAside: "an entry of another round was put aside",
-    AsideDead: "it was dead",
-    AsideDue: "it was due all the same, after a reset",
-    AsideLost: "it changed meanwhile, so it was decided about again",
     RoundOpened: "a round that was put aside opened",
     CascadeOvertaken: "a flush began with the rest of an eager cascade",
     CascadeDue: "an eager cascade was due though its bucket was not armed for it",
