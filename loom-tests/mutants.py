@@ -45,7 +45,7 @@ SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
 WHEEL = "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
-HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
+HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/scheduling.rs"
 QUEUE = "core/src/dispatch/queue.rs"
 BLOCK = "core/src/entry/block.rs"
 PULSE, GATE = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs"
@@ -55,7 +55,7 @@ STOPS = "core/src/protocol/stops.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
-LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/ahead.rs"
+LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
 IN_HAND = "core/src/dispatch/in_hand.rs"
@@ -571,7 +571,7 @@ MUTANTS = {
     "a whole block that is taken off its list is left": (
         "block", [(BLOCK, [("Ordering::AcqRel) == all | LISTED", "Ordering::AcqRel) == 0")])]),
     "a block that is found whole stays in the list": (
-        "block", [("core/src/memory/blocks.rs", [("true => whole.push(block),", "true => { whole.push(block); unsafe { self.list.push(block) } }")])]),
+        "block", [("core/src/memory/blocks.rs", [("                unsafe { self.list.remove(block) };\n", "")])]),
     "the list is given up before what is free of its block is taken": (
         "block", [("core/src/memory/blocks.rs", [
             ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",
@@ -859,7 +859,7 @@ MUTANTS = {
     ),
     "a reset's refused payload is lost": (
         "stop",
-        [(PRODUCER, [("                Moved::Stranded(fresh)\n", "                Moved::Gone\n")])],
+        [(PRODUCER, [("                Moved::Stranded\n", "                Moved::Gone\n")])],
     ),
     "what is stranded still looks filed": (
         "stop",
@@ -942,7 +942,7 @@ MUTANTS = {
     ),
     "a cancel gives no room back": (
         "crowd",
-        [(PRODUCER, [("        shared.discharge_kind::<EXEMPT>();\n        self.keep(shared, Seat { entry, opens })\n",
+        [(PRODUCER, [("        shared.discharge(!EXEMPT);\n        self.keep(shared, Seat { entry, opens })\n",
                     "        self.keep(shared, Seat { entry, opens })\n")])],
     ),
     # HOLD

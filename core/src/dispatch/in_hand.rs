@@ -32,13 +32,11 @@ use crate::protocol::asymmetric;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, events};
 use crate::time::Tick;
 
-use super::progress::Progress;
-
 /// Due payloads with their deadlines, as the reaper collects them.
 #[doc(hidden)]
 pub type Payloads<T> = Vec<(Tick, T)>;
 
-pub(super) const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
+const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
 const OPEN_SHIFT: u32 = 16;
 const CLOSED: u64 = 1 << 32;
 /// One hand-over. (The number returns after 2^31 of them, during one look of a watcher.)
@@ -84,6 +82,10 @@ struct Waiting<T> {
 /// Another thread has taken the shard over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenOver;
+
+/// How far a hand-over had come when it was looked at: its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress(u64);
 
 // SAFETY: a payload that is moved out of a line is moved by one thread, which the word decides, and
 // payloads may be sent. Nothing else of a line is changed while others may read it.
@@ -385,5 +387,19 @@ impl<T> Waiting<T> {
     unsafe fn place(&self, at: usize) -> *const (Tick, T) {
         // SAFETY: as the caller promises.
         unsafe { self.payloads.as_ptr().add(at) }
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    /// Whether the hand-over has claimed at most one payload: that one has run since the beginning.
+    pub fn is_at_first(self) -> bool {
+        self.0 & CLAIMED <= 1
+    }
+
+    /// The same for each look at one payload: the first one has run since before it was claimed.
+    pub fn payload(self) -> Progress {
+        Progress(self.0 | u64::from(self.0 & CLAIMED == 0))
     }
 }

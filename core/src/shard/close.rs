@@ -65,8 +65,6 @@ impl<T> Shard<T> {
             // SAFETY: closing made the whole bucket the owner's.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
-        // The others have not fired.
-        owner.held = 0;
         owner.heap = ArmedHeap::default();
         self.publish_first(Tick::NEVER);
         owner.outbox.clear(shared);
