@@ -9,8 +9,16 @@
 //!
 //! A handler claims payloads one by one, as many as are *open* to it: it stores how many it has
 //! claimed, and then looks whether anybody takes over. While a payload runs, another thread may
-//! *take over*: it says so, and then looks how many are claimed. If that is still what it has seen
-//! before, it has the rest, and the handler gets no more when it comes back.
+//! *take over*: it says so, and then looks how many are claimed. There are three ways:
+//!
+//! - *Nobody takes over.* The reaper opens the line, the handler claims, and the reaper closes the
+//!   line. What was not claimed is in hand as before.
+//! - *The taker finds the word as it has seen it before*: the same payload still runs. It has the
+//!   rest. When the handler comes back, its next claim finds that somebody takes over, waits for
+//!   the taker's lock, and is taken back: the handler gets no more, and the reaper has lost its
+//!   shard.
+//! - *The taker finds another word*: the handler has gone on. The taker withdraws. A claim that has
+//!   found the taker waits for the lock, and holds.
 //!
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
 //! over through the [`Line`]; one at a time tries to.
@@ -22,9 +30,8 @@
 //! (`protocol/asymmetric.rs`): the holder's side is light, because a locked instruction for each
 //! payload would make each wait for the stores of the one before. Holder: store the word, light
 //! fence, look whether anybody takes over. Taker: say so, heavy fence, look at the word. So the
-//! taker sees a claim, or the claimer sees the taker. In the second case, the claimer waits for the
-//! taker's lock, under which it is decided who has which payload. The word is stored with Release,
-//! and the taker loads it with Acquire: it sees the payloads.
+//! taker sees a claim, or the claimer sees the taker. The word is stored with Release, and the
+//! taker loads it with Acquire: it sees the payloads.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 

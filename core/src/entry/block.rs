@@ -368,7 +368,7 @@ impl<T> BlockList<T> {
     /// # Safety
     /// The block is on this list.
     pub unsafe fn remove(&mut self, block: Block<T>) {
-        // SAFETY: a block that is listed stays until it is off its list, and its index is the list's.
+        // SAFETY: a block that is listed stays until it is off its list; its index is the list's.
         let index = unsafe { block.header.as_ref() }.index.with(|index| unsafe { *index });
         self.blocks.swap_remove(index);
         if index < self.blocks.len() {

@@ -158,13 +158,13 @@ impl<T> Producer<T> {
         self.keep(shared, Seat { entry, opens })
     }
 
-    /// Moves the timer of a handle to `deadline`. If it moves to another entry, `keep` gets that one
-    /// before the timer can fire there.
+    /// Moves the timer of a handle to `deadline`. If it moves to another entry, `keep` gets that
+    /// one before the timer can fire there.
     ///
     /// # Safety
     /// The caller has the handle of `entry`, which belongs to the engine of `shared`. After
-    /// `Elsewhere` and `Stranded` it is the handle of the other entry. `keep` stores the pointer and
-    /// does no more, and does not panic.
+    /// `Elsewhere` and `Stranded` it is the handle of the other entry. `keep` stores the pointer
+    /// and does no more, and does not panic.
     #[inline]
     pub unsafe fn reset(
         &mut self,

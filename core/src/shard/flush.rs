@@ -223,9 +223,9 @@ impl<T> Shard<T> {
 
     /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer, or re-files
     /// it as seen from `place`. `end`: a timer that is due by then fires, each one is stopped, or
-    /// none ends. The entry is shown as moving in the hand `moving`, if there is one, until the list
-    /// lets go of it, or it was pushed to its new bucket. (An entry that is not shown as moving is
-    /// re-filed only if it was reset just now.)
+    /// none ends. The entry is shown as moving in the hand `moving`, if there is one, until the
+    /// list lets go of it, or it was pushed to its new bucket. (An entry that is not shown as moving
+    /// is re-filed only if it was reset just now.)
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
@@ -280,8 +280,8 @@ impl<T> Shard<T> {
     }
 
     /// Passes an entry of another round of the slot, and puts it aside until that round opens,
-    /// whatever becomes of it until then. That needs no CAS, because its place is unchanged. Returns
-    /// the owner's new position in the hand.
+    /// whatever becomes of it until then. That needs no CAS, because its place is unchanged.
+    /// Returns the owner's new position in the hand.
     ///
     /// # Safety
     /// The owner holds the entry by its list bit, and the hand shows it; it is filed at `filed`.
