@@ -191,9 +191,8 @@ MUTANTS = {
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
         [(OWNER, [(
-            "            if !owner.heap.add(place) {\n",
-            "            let bucket = self.wheel.bucket(place).expect(\"it exists\");\n"
-            "            if bucket.is_armed_for(place.expiration) && !owner.heap.add(place) {\n",
+            "            if !owner.note(bucket, place) {\n",
+            "            if bucket.is_armed_for(place.expiration) && !owner.note(bucket, place) {\n",
         )])],
     ),
     "expiration published Relaxed, fence in ring_before left out": (
@@ -218,11 +217,11 @@ MUTANTS = {
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(OWNER, [("            if !owner.heap.add(place) {\n", "            let is_there = owner.heap.iter().any(|other| (other.level, other.slot) == (place.level, place.slot));\n            if is_there || !owner.heap.add(place) {\n")])],
+        [(OWNER, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
     ),
     "a cascade arms a bucket and leaves it off the armed heap": (
         "bucket_arm",
-        [(OWNER, [("        if owner.heap.add(place) && self.clock() < place.expiration {",
+        [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
     "an owner takes its own lists of a bucket where it has filed nothing": (

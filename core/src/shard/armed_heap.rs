@@ -1,68 +1,80 @@
-//! The armed heap: what opens when. Only the shard's owner uses it, once for the armed buckets and
-//! once for the rounds at hand (`rounds`), whose hands it keeps.
+//! The armed heap: when each armed bucket opens. Only the shard's owner uses it.
 //!
-//! One ordered map per level, because eager cascading needs the next bucket *of a level*. A bucket
-//! may be on it for several expirations at once (rounds of its ring).
+//! One min-heap per level, because eager cascading needs the next bucket *of a level*. A bucket may
+//! be on it for several expirations at once (rounds of its ring).
 //!
 //! A turn asks several times when the first bucket opens, and mostly nothing has changed since the
 //! last turn. So the first one is remembered, and so is whether coarse buckets came or went.
 //!
-//! *Invariants*: `first` is the first of all levels. An item is never judged by the expiration that
-//! its bucket publishes. No pair of bucket and expiration is on it twice, so its size is bounded by
-//! the rounds for which buckets are armed.
+//! *Invariants*: `first` is the first of the heaps. An item is never judged by the expiration that
+//! its bucket publishes. Only a duplicate of the same bucket and expiration is left out, and it
+//! always is: no pair is on the heap twice, so its size is bounded by the rounds for which buckets
+//! are armed. A bucket remembers one of its rounds, the armed heap the others.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BinaryHeap, HashSet};
 use std::mem;
 
 use crate::time::{Place, Tick};
 
-/// Buckets or rounds by expiration, each with a value.
-#[derive(Debug)]
-pub struct ArmedHeap<V = ()> {
-    /// By expiration and slot, for as many levels as were ever needed.
-    levels: Vec<BTreeMap<(Tick, u32), V>>,
+/// Armed buckets by expiration.
+#[derive(Debug, Default)]
+pub struct ArmedHeap {
+    /// As many levels as were ever needed.
+    levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
+    /// A bit for each level that has a bucket on it; that of the first level is the lowest.
+    used: u64,
     /// See [`ArmedHeap::first`].
     first: Option<Place>,
     /// See [`ArmedHeap::take_change`].
     has_changed: bool,
-}
-
-/// What comes first: of several at the same time, one of the highest level, so that its entries
-/// join those of the others.
-fn order(place: Place) -> (Tick, Reverse<u8>) {
-    (place.expiration, Reverse(place.level))
+    /// The rounds on it that their bucket does not remember. (The set keeps its capacity.)
+    others: HashSet<Place>,
+    /// Everything on it, to find duplicates. It grows at the same time in each run, which tests
+    /// that count allocations rely on: so its hashes are not random.
+    #[cfg(debug_assertions)]
+    all: HashSet<Place, std::hash::BuildHasherDefault<std::hash::DefaultHasher>>,
 }
 
 // === impl ArmedHeap ===
 
 impl ArmedHeap {
-    /// Adds a bucket that opens at the place's expiration. Returns `false` if the pair is on the
-    /// heap already. O(log n) in the level's rounds.
-    pub fn add(&mut self, place: Place) -> bool {
-        let mut is_new = false;
-        self.value_of(place, || is_new = true);
-        is_new
+    /// Whether no bucket is on it for a round that the bucket does not remember.
+    #[inline]
+    pub(super) fn has_no_others(&self) -> bool {
+        self.others.is_empty()
     }
-}
 
-impl<V> ArmedHeap<V> {
-    /// The value of a place. If it is not on the heap, adds it with a value from `make`.
-    pub(super) fn value_of(&mut self, place: Place, make: impl FnOnce() -> V) -> &mut V {
+    /// Whether this pair is on it, though the bucket does not remember it.
+    pub(super) fn has_other(&self, place: Place) -> bool {
+        self.others.contains(&place)
+    }
+
+    /// As [`ArmedHeap::add`], for a bucket that remembers another round. Leaves out a duplicate.
+    pub(super) fn add_other(&mut self, place: Place) {
+        if self.others.insert(place) {
+            self.add(place);
+        }
+    }
+
+    /// Adds a bucket that opens at the place's expiration; the pair is not on the heap yet. O(log
+    /// n) in the level's rounds.
+    pub fn add(&mut self, place: Place) {
+        #[cfg(debug_assertions)]
+        assert!(self.all.insert(place), "{place:?} is on the armed heap already");
         let level = usize::from(place.level);
         if self.levels.len() < level {
-            self.levels.resize_with(level, BTreeMap::new);
+            self.levels.resize_with(level, BinaryHeap::new);
         }
-        match self.levels[level - 1].entry((place.expiration, place.slot)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place_of_value) => {
-                self.has_changed |= level > 1;
-                if self.first.is_none_or(|first| order(place) < order(first)) {
-                    self.first = Some(place);
-                }
-                place_of_value.insert(make())
-            }
+        self.levels[level - 1].push(Reverse((place.expiration, place.slot)));
+        self.used |= 1 << (level - 1);
+        self.has_changed |= level > 1;
+        let is_first = |first: Place| {
+            let order = |place: Place| (place.expiration, Reverse(place.level));
+            order(place) < order(first)
+        };
+        if self.first.is_none_or(is_first) {
+            self.first = Some(place);
         }
     }
 
@@ -87,46 +99,56 @@ impl<V> ArmedHeap<V> {
     /// The bucket of `level` that opens next.
     #[inline]
     pub fn first_of(&self, level: u8) -> Option<Place> {
-        let (&(expiration, slot), _) =
-            self.levels.get(usize::from(level) - 1)?.first_key_value()?;
+        let Reverse((expiration, slot)) = *self.levels.get(usize::from(level) - 1)?.peek()?;
         Some(Place { level, slot, expiration })
     }
 
-    /// The bucket that opens next.
+    /// The bucket that opens next; of several at the same time, one of the highest level, so
+    /// that its entries join those of the others.
     #[inline]
     pub fn first(&self) -> Option<Place> {
         self.first
     }
 
-    /// Removes a place, if it is on the heap. Returns its value.
-    pub fn remove(&mut self, place: Place) -> Option<V> {
-        let level = self.levels.get_mut(usize::from(place.level) - 1)?;
-        let value = level.remove(&(place.expiration, place.slot))?;
-        self.has_changed |= place.level > 1;
-        if self.first == Some(place) {
-            let firsts = (1..=self.levels()).filter_map(|level| self.first_of(level));
-            self.first = firsts.min_by_key(|&place| order(place));
+    /// Removes the first bucket, which is `first`.
+    pub fn remove(&mut self, first: Place) {
+        debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
+        #[cfg(debug_assertions)]
+        assert!(self.all.remove(&first), "{first:?} is not on the armed heap");
+        let heap = &mut self.levels[usize::from(first.level) - 1];
+        heap.pop();
+        if heap.is_empty() {
+            self.used &= !(1 << (first.level - 1));
         }
-        Some(value)
+        self.has_changed |= first.level > 1;
+        self.first = self.find_first();
+    }
+
+    fn find_first(&self) -> Option<Place> {
+        let (mut first, mut used) = (None::<Place>, self.used);
+        while used != 0 {
+            let at = used.trailing_zeros();
+            used &= used - 1;
+            let next = self.levels[at as usize].peek();
+            let Reverse((expiration, slot)) = *next.expect("a used level has a bucket");
+            if first.is_none_or(|first| expiration <= first.expiration) {
+                first = Some(Place { level: at as u8 + 1, slot, expiration });
+            }
+        }
+        first
+    }
+
+    /// Forgets a removed round that the bucket itself did not remember.
+    pub(super) fn forget_other(&mut self, place: Place) {
+        let was_there = self.others.remove(&place);
+        debug_assert!(was_there, "{place:?} is remembered by its bucket or here");
     }
 
     /// Everything on the armed heap, in no order.
-    pub(super) fn items(&self) -> impl Iterator<Item = (Place, &V)> {
-        self.levels.iter().zip(1..).flat_map(|(items, level)| {
-            let place = move |(expiration, slot)| Place { level, slot, expiration };
-            items.iter().map(move |(&key, value)| (place(key), value))
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        self.levels.iter().zip(1..).flat_map(|(heap, level)| {
+            heap.iter().map(move |&Reverse((expiration, slot))| Place { level, slot, expiration })
         })
-    }
-
-    /// The places on it, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = Place> {
-        self.items().map(|(place, _)| place)
-    }
-}
-
-impl<V> Default for ArmedHeap<V> {
-    fn default() -> ArmedHeap<V> {
-        ArmedHeap { levels: Vec::new(), first: None, has_changed: false }
     }
 }
 
@@ -169,8 +191,8 @@ mod tests {
             let is_new = |new: Place| heap.iter().all(|place| place != new);
             let new = Some(place(level, 0, random >> 33 & 0xff)).filter(|&new| is_new(new));
             match (comes, new, heap.first_of(level)) {
-                (true, Some(new), _) => assert!(heap.add(new)),
-                (_, _, Some(first)) => assert!(heap.remove(first).is_some()),
+                (true, Some(new), _) => heap.add(new),
+                (_, _, Some(first)) => heap.remove(first),
                 _ => {}
             }
             let first = heap.iter().min_by_key(|place| (place.expiration, Reverse(place.level)));
@@ -192,14 +214,25 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_on_the_armed_heap_once_and_a_bucket_for_each_of_its_rounds() {
+    fn a_round_that_the_bucket_does_not_remember_is_on_the_armed_heap_once() {
         let mut heap = ArmedHeap::default();
-        for (expiration, is_new) in [(5, true), (69, true), (133, true), (69, false), (5, false)] {
-            assert_eq!(heap.add(place(1, 5, expiration)), is_new);
+        heap.add(place(1, 5, 5));
+        for other in [place(1, 5, 69), place(1, 5, 133), place(1, 5, 69)] {
+            heap.add_other(other);
         }
+        assert!(heap.has_other(place(1, 5, 69)) && !heap.has_other(place(1, 5, 5)));
         let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut heap, 99)).collect();
         assert_eq!(order, [place(1, 5, 5), place(1, 5, 69)]);
-        assert_eq!((heap.remove(place(1, 5, 69)), heap.remove(place(1, 5, 133))), (None, Some(())));
-        assert_eq!(heap.first(), None);
+        heap.forget_other(place(1, 5, 69));
+        assert!(!heap.has_other(place(1, 5, 69)) && !heap.has_no_others());
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "is on the armed heap already")]
+    fn an_opening_that_is_noted_twice_is_found() {
+        let mut heap = ArmedHeap::default();
+        heap.add(place(1, 5, 5));
+        heap.add(place(1, 5, 5));
     }
 }

@@ -1,7 +1,7 @@
 //! A bucket: an inbox of entries, and what it was last armed for.
 //!
 //! *Owner*: any thread pushes and arms. Only the shard's owner takes, files on lists of its own,
-//! and uses `own_for`.
+//! and uses `queued`.
 //!
 //! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
 
@@ -19,9 +19,8 @@ pub struct Bucket<T> {
     /// Entries that producers filed.
     pub lanes: Lanes<Entry<T>>,
     expiration: AtomicU64,
-    /// For the owner: the round for which it filed here last, or [`NONE`] if it has filed nothing
-    /// since it took everything. Then taking does not touch the two cache lines of its lists.
-    own_for: AtomicU64,
+    /// For the owner: a round of the bucket that is on the armed heap, and [`FILED`].
+    queued: AtomicU64,
     /// Entries that the owner filed.
     pub(super) own: OwnLanes<Entry<T>>,
     life: Life,
@@ -33,7 +32,11 @@ const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 256, "a bucket is four 
 /// No expiration: [`Tick`]s are smaller.
 const NONE: u64 = u64::MAX >> 1;
 
-const _: () = assert!(Tick::NEVER.get() < NONE, "no time is taken for none");
+/// In the word `queued`: the owner has filed entries here. If it has not, taking everything does
+/// not touch the two cache lines of its lists.
+const FILED: u64 = 1 << 63;
+
+const _: () = assert!(Tick::NEVER.get() < NONE && NONE < FILED, "a time leaves room for the mark");
 
 // === impl Bucket ===
 
@@ -44,7 +47,7 @@ impl<T> Bucket<T> {
         if !self.has_own() {
             return hand.take_shared(&self.lanes);
         }
-        self.set_own_for(NONE);
+        self.set_word(self.word() & !FILED);
         hand.take(&self.lanes, &self.own)
     }
 
@@ -59,15 +62,15 @@ impl<T> Bucket<T> {
         unsafe { self.own.push(entry, lane) };
     }
 
-    /// Owner only: remembers that it files entries here, and for which round.
-    pub(super) fn begin_own(&self, expiration: Tick) {
-        self.set_own_for(expiration.get());
+    /// Owner only: remembers that it files entries here.
+    pub(super) fn begin_own(&self) {
+        self.set_word(self.word() | FILED);
     }
 
     /// Owner only: whether it may have filed entries here that were not taken.
     #[inline]
     fn has_own(&self) -> bool {
-        self.own_for() != NONE
+        self.word() & FILED != 0
     }
 
     /// Owner only, for checks: whether it remembers that it has filed what is here.
@@ -75,10 +78,10 @@ impl<T> Bucket<T> {
         self.has_own() || self.own.firsts().all(|first| first.is_null())
     }
 
-    /// Owner only: whether it filed here last, and for this round.
+    /// Owner only: whether it may have filed entries here, and the bucket remembers this round.
     #[inline]
     pub(super) fn has_own_for(&self, expiration: Tick) -> bool {
-        self.own_for() == expiration.get()
+        self.word() == expiration.get() | FILED
     }
 
     /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
@@ -144,16 +147,36 @@ impl<T> Bucket<T> {
         self.expiration.store(expiration.get(), Ordering::Release);
     }
 
+    /// Owner only: whether this is the round that the bucket remembers, of its rounds on the armed
+    /// heap.
     #[inline]
-    fn own_for(&self) -> u64 {
+    pub(super) fn is_queued_for(&self, expiration: Tick) -> bool {
+        self.word() & !FILED == expiration.get()
+    }
+
+    /// Owner only: whether the bucket remembers a round.
+    #[inline]
+    pub(super) fn is_queued(&self) -> bool {
+        self.word() & !FILED != NONE
+    }
+
+    /// Owner only: remembers this round, or none.
+    #[inline]
+    pub(super) fn set_queued(&self, expiration: Option<Tick>) {
+        self.set_word(expiration.map_or(NONE, Tick::get) | self.word() & FILED);
+    }
+
+    /// Owner only: the word `queued`.
+    #[inline]
+    fn word(&self) -> u64 {
         // ORDER: Relaxed - only the owner reads and writes it, under its lock; also below.
-        self.own_for.load(Ordering::Relaxed)
+        self.queued.load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn set_own_for(&self, expiration: u64) {
-        // ORDER: Relaxed - as in `own_for`.
-        self.own_for.store(expiration, Ordering::Relaxed);
+    fn set_word(&self, word: u64) {
+        // ORDER: Relaxed - as in `word`.
+        self.queued.store(word, Ordering::Relaxed);
     }
 }
 
@@ -163,7 +186,7 @@ impl<T> Default for Bucket<T> {
         Bucket {
             lanes: Lanes::new(),
             expiration: AtomicU64::new(NONE),
-            own_for: AtomicU64::new(NONE),
+            queued: AtomicU64::new(NONE),
             own: OwnLanes::new(),
             life: Life::begin(),
         }

@@ -12,7 +12,7 @@ use crate::memory::Shared;
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
-use super::{ArmedHeap, Owner, Shard};
+use super::{Owner, Shard};
 
 macro_rules! ensure {
     ($holds:expr, $($what:tt)+) => {
@@ -84,14 +84,17 @@ impl<T> Shard<T> {
     ) -> Result<Counted, Violation> {
         let now = now.max(self.clock());
         self.read_notices(owner, shared);
-        let heap: HashSet<Place> = owner.heap.iter().collect();
-        for &place in &heap {
+        let mut heap = HashSet::new();
+        for place in owner.heap.iter() {
+            ensure!(heap.insert(place), "{place:?} is on the heap more than once");
             ensure!(self.wheel.get(place).is_some(), "{place:?}: no such bucket");
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);
             ensure!(aligned == place, "{place:?} on the heap is not a bucket: {aligned:?}");
         }
-        owner.heap.check()?;
-        owner.rounds.opens.check()?;
+        for heap in [&owner.heap, &owner.rounds.opens] {
+            let first = heap.iter().min_by_key(|place| (place.expiration, Reverse(place.level)));
+            ensure!(heap.first() == first, "{:?} comes first, not {first:?}", heap.first());
+        }
         ensure!(self.knows_cascades(owner, now), "a bucket is to be cascaded before that is known");
         let mut counted = Counted::default();
         let mut seen = HashSet::new();
@@ -100,9 +103,7 @@ impl<T> Shard<T> {
             // SAFETY: an entry that the owner has taken out and not decided about is there.
             self.check_entry(unsafe { entry.as_ref() }, now, &mut counted)?;
         }
-        let rounds = owner.rounds.opens.items();
-        let rest = rounds.flat_map(|(place, hand)| hand.rest().map(move |entry| (place, entry)));
-        for (place, entry) in rest {
+        for (place, entry) in owner.rounds.rest() {
             ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
             // SAFETY: as above.
             let entry = unsafe { entry.as_ref() };
@@ -153,14 +154,6 @@ impl<T> Shard<T> {
             && filed.expiration > now;
         ensure!(!late, "{entry:?} is filed after it is due");
         Ok(place)
-    }
-}
-
-impl<V> ArmedHeap<V> {
-    fn check(&self) -> Result<(), Violation> {
-        let first = self.iter().min_by_key(|place| (place.expiration, Reverse(place.level)));
-        ensure!(self.first() == first, "{:?} comes first, not {first:?}", self.first());
-        Ok(())
     }
 }
 

@@ -44,7 +44,7 @@ impl<T> Shard<T> {
                 return !owner.parked.is_empty() && self.go_on(owner, now);
             };
             let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
-            owner.heap.remove(place);
+            owner.cross_off(bucket, place);
             owner.due = Some(self.open_bucket(owner, shared, bucket, place, Bucket::take_into));
         }
         if let Some(open) = &mut owner.due {
@@ -80,7 +80,7 @@ impl<T> Shard<T> {
         shared: &Shared<T>,
         place: Place,
     ) -> Option<Open<T>> {
-        let hand = owner.rounds.opens.remove(place)?;
+        let hand = owner.rounds.take(place)?;
         let at = hand.open();
         // ORDER(CUT): SeqCst - pairs with the fence in `Swept::enter`: the sweep finds the round
         // open, or the owner finds the sweep in it.
@@ -224,8 +224,8 @@ impl<T> Shard<T> {
     /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer, or re-files
     /// it as seen from `place`. `end`: a timer that is due by then fires, each one is stopped, or
     /// none ends. The entry is shown as moving in the hand `moving`, if there is one, until the
-    /// list lets go of it, or it was pushed to its new bucket. (An entry that is not shown as moving
-    /// is re-filed only if it was reset just now.)
+    /// list lets go of it, or it was pushed to its new bucket. (An entry that is not shown as
+    /// moving is re-filed only if it was reset just now.)
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.

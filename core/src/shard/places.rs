@@ -51,8 +51,10 @@ impl<T> Shard<T> {
     fn places<'a>(&'a self, owner: &'a Owner<T>) -> impl Iterator<Item = (Tick, Among<'a, T>)> {
         let armed = self.unread().chain(owner.heap.iter());
         let armed = armed.map(|place| (place.expiration, Among::Bucket(place)));
-        let rounds = owner.rounds.opens.items();
-        let rounds = rounds.map(|(place, hand)| (place.expiration, Among::Hand(&**hand)));
+        let rounds = owner.rounds.places().filter_map(|place| {
+            let hand = owner.rounds.at(place)?;
+            Some((place.expiration, Among::Hand(&**hand)))
+        });
         let open = owner.due.iter().chain(owner.parked.iter()).map(|open: &Open<T>| {
             (open.began.unwrap_or(open.place.expiration), Among::Hand(&*open.hand))
         });

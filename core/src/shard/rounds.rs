@@ -14,6 +14,7 @@
 //! *Tested by*: `tests/suite/engine/late_turns.rs`, `tests/suite/engine/rounds.rs`,
 //! `shard/rounds/tests.rs`.
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
@@ -24,12 +25,13 @@ use crate::time::Place;
 use super::ArmedHeap;
 use super::hands::Hands;
 
-/// Entries by the opening of the bucket that they are filed in.
+/// Entries by the opening of the bucket that they are filed in. (All collections keep their
+/// capacity: eager cascading constantly files rounds of level 1 that are put aside.)
 pub(super) struct Rounds<T> {
-    /// The hand of each round.
-    pub(super) opens: ArmedHeap<Arc<Hand<Entry<T>>>>,
-    /// Empty hands. (It keeps its capacity: eager cascading constantly files rounds of level 1 that
-    /// are put aside.)
+    /// When each round opens.
+    pub(super) opens: ArmedHeap,
+    hands: HashMap<Place, Arc<Hand<Entry<T>>>>,
+    /// Empty hands.
     idle: Vec<Arc<Hand<Entry<T>>>>,
     /// Which chain is next.
     lane: usize,
@@ -39,7 +41,7 @@ pub(super) struct Rounds<T> {
 
 impl<T> Rounds<T> {
     pub(super) fn new() -> Rounds<T> {
-        Rounds { opens: ArmedHeap::default(), idle: Vec::new(), lane: 0 }
+        Rounds { opens: ArmedHeap::default(), hands: HashMap::new(), idle: Vec::new(), lane: 0 }
     }
 
     /// Puts an entry aside that is filed at `place`. O(log n) in the rounds put aside.
@@ -47,12 +49,14 @@ impl<T> Rounds<T> {
     /// # Safety
     /// The owner holds the entry by its list bit, and gives it up.
     pub(super) unsafe fn add(&mut self, hands: &Hands<T>, place: Place, entry: NonNull<Entry<T>>) {
-        let idle = &mut self.idle;
-        let hand = self.opens.value_of(place, || {
+        let (opens, idle) = (&mut self.opens, &mut self.idle);
+        let begin = || {
+            opens.add(place);
             let hand = idle.pop().unwrap_or_else(|| hands.add());
             hand.begin(place_of(place.level, place.slot));
             hand
-        });
+        };
+        let hand = self.hands.entry(place).or_insert_with(begin);
         self.lane = self.lane.wrapping_add(1);
         // SAFETY: passed on to the caller.
         unsafe { hand.give(entry, self.lane) };
@@ -61,12 +65,36 @@ impl<T> Rounds<T> {
     /// Whether no round waits here.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.opens.first().is_none()
+        self.hands.is_empty()
+    }
+
+    /// Takes out the round of `place` if that is the first of its level.
+    pub(super) fn take(&mut self, place: Place) -> Option<Arc<Hand<Entry<T>>>> {
+        if self.opens.first_of(place.level) != Some(place) {
+            return None;
+        }
+        self.opens.remove(place);
+        self.hands.remove(&place)
     }
 
     /// Takes back an empty hand.
     pub(super) fn put_away(&mut self, hand: Arc<Hand<Entry<T>>>) {
         self.idle.push(hand);
+    }
+
+    /// The round of `place`, if it waits here.
+    pub(super) fn at(&self, place: Place) -> Option<&Arc<Hand<Entry<T>>>> {
+        self.hands.get(&place)
+    }
+
+    /// The rounds that wait here, in no order.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.hands.keys().copied()
+    }
+
+    /// The entries that wait here and their places, for checks.
+    pub(super) fn rest(&self) -> impl Iterator<Item = (Place, NonNull<Entry<T>>)> + '_ {
+        self.hands.iter().flat_map(|(&place, hand)| hand.rest().map(move |entry| (place, entry)))
     }
 }
 

@@ -76,12 +76,13 @@ fn rounds_come_in_order_of_time_and_from_above_when_equal() {
         // SAFETY: it is held here alone.
         unsafe { rounds.add(&hands, place, entry) };
     }
-    assert_eq!(rounds.opens.items().map(|(_, hand)| hand.rest().count()).sum::<usize>(), 4);
-    assert_eq!(rounds.opens.iter().count(), 3);
-    assert!(rounds.opens.iter().all(|place| places.contains(&place)));
+    assert_eq!(rounds.rest().count(), 4);
+    assert_eq!(rounds.places().count(), 3);
+    assert!(rounds.places().all(|place| places.contains(&place) && rounds.at(place).is_some()));
+    assert!(rounds.take(places[0]).is_none(), "it is not the first");
     let mut order = Vec::new();
     while let Some(first) = rounds.opens.first() {
-        let hand = rounds.opens.remove(first).expect("it is there");
+        let hand = rounds.take(first).expect("it is the first");
         order.push((first, hand.rest().count()));
         let mut at = hand.open();
         while let Some(entry) = hand.peek(&at) {
