@@ -208,14 +208,14 @@ impl Pair {
         let Some((number, mut entry)) = self.pick(pick) else { return };
         let producer = &mut self.producers[usize::from(producer)];
         // SAFETY: the handle is ours; if the timer moved to another entry, so does the handle.
-        match unsafe { producer.reset(&self.shared, &self.shard, entry, deadline, || now) } {
-            Moved::Here => self.moved(number, deadline, now),
-            Moved::To { entry: other, .. } => {
-                entry = other;
-                self.moved(number, deadline, now);
-            }
+        let moved = unsafe {
+            let (before, keep) = (entry, |other| entry = other);
+            producer.reset(&self.shared, &self.shard, before, deadline, || now, keep)
+        };
+        match moved {
+            Moved::Here | Moved::Elsewhere(_) => self.moved(number, deadline, now),
             Moved::Gone => assert!(!self.pending.contains_key(&number), "{number} is not gone"),
-            Moved::Stranded(_) => panic!("the shard is open"),
+            Moved::Stranded => panic!("the shard is open"),
         }
         self.handles.push((number, entry));
     }

@@ -45,7 +45,7 @@ SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
 WHEEL = "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
-HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/exchange.rs"
+HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/scheduling.rs"
 QUEUE = "core/src/dispatch/queue.rs"
 BLOCK = "core/src/entry/block.rs"
 PULSE, GATE = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs"
@@ -55,7 +55,7 @@ STOPS = "core/src/protocol/stops.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
-LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/ahead.rs"
+LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
 IN_HAND = "core/src/dispatch/in_hand.rs"
@@ -212,7 +212,8 @@ MUTANTS = {
         "bucket_arm", [(SHARD, [(ANNOUNCE, ""), (POST, POST + ANNOUNCE)])]),
     "a flush takes the slot's later round for its own": (
         "bucket_arm",
-        [(FLUSH, [("until.is_some_and(|until| deadline <= until)", "until.is_some_and(|until| deadline <= until || filed.level == 1)")])],
+        [(FLUSH, [("            if filed.expiration > place.expiration {", "            if filed.expiration > place.expiration && filed.level != 1 {"),
+                  ("            Phase::Fired if deadline > place.expiration => None,\n", "            Phase::Fired if deadline > place.expiration && place.level != 1 => None,\n")])],
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
@@ -569,7 +570,7 @@ MUTANTS = {
     "a whole block that is taken off its list is left": (
         "block", [(BLOCK, [("Ordering::AcqRel) == all | LISTED", "Ordering::AcqRel) == 0")])]),
     "a block that is found whole stays in the list": (
-        "block", [("core/src/memory/blocks.rs", [("true => whole.push(block),", "true => { whole.push(block); unsafe { self.list.push(block) } }")])]),
+        "block", [("core/src/memory/blocks.rs", [("                unsafe { self.list.remove(block) };\n", "")])]),
     "the list is given up before what is free of its block is taken": (
         "block", [("core/src/memory/blocks.rs", [
             ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",
@@ -714,9 +715,9 @@ MUTANTS = {
     "a chain moves to the front of where readers come from": (
         "hand", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
     "what moves to another hand is not shown meanwhile": (
-        "bucket_read", [(FLUSH, [("        let gone = || hand.set_moved();\n        hand.set_moving(entry.as_ptr());\n", "        let gone = || hand.set_moved();\n")])]),
+        "bucket_read", [(FLUSH, [("        hand.set_moving(entry.as_ptr());\n        // SAFETY: the hand showed it.\n", "        // SAFETY: the hand showed it.\n")])]),
     "an entry moves no more before it is there": (
-        "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
+        "bucket_read", [(FLUSH, [("        // SAFETY: the owner holds it, and it is filed there.\n", "        hand.set_moved();\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "a place is written Relaxed": (
@@ -811,10 +812,10 @@ MUTANTS = {
     ),
     "a vacancy keeps its list bit": (
         "stop",
-        [(CLOSE, [("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
+        [(CLOSE, [("            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n",
                    "            if it.1.phase() != Phase::Vacant || !it.1.is_held() {\n"
                    "                // SAFETY: a mutant.\n"
-                   "                unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            }\n")])],
+                   "                unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            }\n")])],
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
@@ -863,7 +864,7 @@ MUTANTS = {
     ),
     "a reset's refused payload is lost": (
         "stop",
-        [(PRODUCER, [("                Moved::Stranded(fresh)\n", "                Moved::Gone\n")])],
+        [(PRODUCER, [("                Moved::Stranded\n", "                Moved::Gone\n")])],
     ),
     "what is stranded still looks filed": (
         "stop",
@@ -946,7 +947,7 @@ MUTANTS = {
     ),
     "a cancel gives no room back": (
         "crowd",
-        [(PRODUCER, [("        shared.discharge_kind::<EXEMPT>();\n        self.keep(shared, Seat { entry, opens })\n",
+        [(PRODUCER, [("        shared.discharge(!EXEMPT);\n        self.keep(shared, Seat { entry, opens })\n",
                     "        self.keep(shared, Seat { entry, opens })\n")])],
     ),
     # HOLD
@@ -1434,16 +1435,16 @@ MUTANTS = {
     # The whole shard
     "a link is read after a flush has settled the entry": (
         "shard",
-        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            let it",
-                   "            let it"),
-                  ("|| hand.set_moved()),\n                }\n            }\n",
-                   "|| hand.set_moved()),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
+        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            let (it",
+                   "            let (it"),
+                  ("Some(hand)),\n                }\n            }\n",
+                   "Some(hand)),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
     ),
     "a link is read after a stop has settled the entry": (
         "stop",
         [(CLOSE, [("            // SAFETY: the hand showed it.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n", ""),
-                  ("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
-                   "            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
+                  ("            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n",
+                   "            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
     ),
     "eager cascading takes the item off the armed heap": (
         "shard",

@@ -88,22 +88,17 @@ impl Hand {
         // Before it is, so that a thread that sees it run knows; a reset that fails is undone.
         let from = book.moved(*id, to);
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
-        match unsafe { self.producer.reset(shared, shard, *entry, to, || Tick::new(now)) } {
+        let moved = unsafe {
+            let (before, keep) = (*entry, |moved| *entry = moved);
+            self.producer.reset(shared, shard, before, to, || Tick::new(now), keep)
+        };
+        match moved {
             Moved::Here => {}
-            Moved::To { entry: other, deferred } => {
-                *entry = other;
-                self.finish(deferred);
-            }
-            Moved::Gone => {
-                book.moved(*id, from);
-                return false;
-            }
-            Moved::Stranded(other) => {
-                *entry = other;
-                return false;
-            }
+            Moved::Elsewhere(deferred) => self.finish(deferred),
+            Moved::Gone => _ = book.moved(*id, from),
+            Moved::Stranded => {}
         }
-        true
+        !matches!(moved, Moved::Gone | Moved::Stranded)
     }
 
     /// Gives the timer another payload, due at the same time. `true`: that one waits now, in place
@@ -172,11 +167,14 @@ impl Hand {
     pub fn reset_keeping(&mut self, timer: &mut Timer, to: u64, now: u64, keep: impl FnOnce()) {
         let (World { shared, shard, book, .. }, to) = (&*self.world, Tick::new(to));
         book.moved(timer.id, to);
-        let (now, keep) = (|| Tick::new(now), |_: NonNull<_>| keep());
-        // SAFETY: a `Timer` is the handle, and nothing is done with the entry in `keep`.
-        let moved = unsafe { self.producer.reset_with(shared, shard, timer.entry, to, now, keep) };
-        let Moved::To { entry, deferred } = moved else { panic!("{moved:?}") };
-        timer.entry = entry;
+        let (now, before) = (|| Tick::new(now), timer.entry);
+        let keep = |moved| {
+            timer.entry = moved;
+            keep();
+        };
+        // SAFETY: a `Timer` is the handle, and `keep` does nothing else with the entry.
+        let moved = unsafe { self.producer.reset(shared, shard, before, to, now, keep) };
+        let Moved::Elsewhere(deferred) = moved else { panic!("{moved:?}") };
         self.finish(deferred);
     }
 

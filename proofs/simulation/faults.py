@@ -29,7 +29,7 @@ FAULTS = {
         "if !bucket.is_armed_for(place.expiration) {"),
     "a round is put aside for its deadline, and not for its bucket": (
         "core/src/shard/flush.rs", "let place = self.wheel.geometry().place_on(filed.expiration, filed.level);",
-        "let place = self.wheel.geometry().place_on(deadline, filed.level);"),
+        "let place = self.wheel.geometry().place_on(unsafe { entry.as_ref() }.word().deadline(), filed.level);"),
     "a seat is taken although its bucket opens a tick later": (
         "core/src/memory/cache.rs", "Some(last) if last.opens <= deadline && ",
         "Some(last) if last.opens <= deadline.saturating_add(1) && "),

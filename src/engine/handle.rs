@@ -227,13 +227,13 @@ impl<T: Send + 'static> Handle<T> {
         let keep = |entry| keep(Handle::new(entry));
         // SAFETY: this is the handle, and each outcome is handled below; as for `keep`, passed on
         // to the caller.
-        match unsafe { producer.reset_with(&core.shared, shard, this.entry, deadline, now, keep) } {
+        match unsafe { producer.reset(&core.shared, shard, this.entry, deadline, now, keep) } {
             Moved::Here => Ok(()),
-            Moved::To { deferred, .. } => {
+            Moved::Elsewhere(deferred) => {
                 cache.give_back(deferred);
                 Ok(())
             }
-            Moved::Stranded(_) => Err(ResetError::Stopped),
+            Moved::Stranded => Err(ResetError::Stopped),
             Moved::Gone => Err(this.refusal()),
         }
     }

@@ -9,8 +9,16 @@
 //!
 //! A handler claims payloads one by one, as many as are *open* to it: it stores how many it has
 //! claimed, and then looks whether anybody takes over. While a payload runs, another thread may
-//! *take over*: it says so, and then looks how many are claimed. If that is still what it has seen
-//! before, it has the rest, and the handler gets no more when it comes back.
+//! *take over*: it says so, and then looks how many are claimed. There are three ways:
+//!
+//! - *Nobody takes over.* The reaper opens the line, the handler claims, and the reaper closes the
+//!   line. What was not claimed is in hand as before.
+//! - *The taker finds the word as it has seen it before*: the same payload still runs. It has the
+//!   rest. When the handler comes back, its next claim finds that somebody takes over, waits for
+//!   the taker's lock, and is taken back: the handler gets no more, and the reaper has lost its
+//!   shard.
+//! - *The taker finds another word*: the handler has gone on. The taker withdraws. A claim that has
+//!   found the taker waits for the lock, and holds.
 //!
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
 //! over through the [`Line`]; one at a time tries to.
@@ -22,9 +30,8 @@
 //! (`protocol/asymmetric.rs`): the holder's side is light, because a locked instruction for each
 //! payload would make each wait for the stores of the one before. Holder: store the word, light
 //! fence, look whether anybody takes over. Taker: say so, heavy fence, look at the word. So the
-//! taker sees a claim, or the claimer sees the taker. In the second case, the claimer waits for the
-//! taker's lock, under which it is decided who has which payload. The word is stored with Release,
-//! and the taker loads it with Acquire: it sees the payloads.
+//! taker sees a claim, or the claimer sees the taker. The word is stored with Release, and the
+//! taker loads it with Acquire: it sees the payloads.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
@@ -32,13 +39,11 @@ use crate::protocol::asymmetric;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, events};
 use crate::time::Tick;
 
-use super::progress::Progress;
-
 /// Due payloads with their deadlines, as the reaper collects them.
 #[doc(hidden)]
 pub type Payloads<T> = Vec<(Tick, T)>;
 
-pub(super) const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
+const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
 const OPEN_SHIFT: u32 = 16;
 const CLOSED: u64 = 1 << 32;
 /// One hand-over. (The number returns after 2^31 of them, during one look of a watcher.)
@@ -84,6 +89,10 @@ struct Waiting<T> {
 /// Another thread has taken the shard over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenOver;
+
+/// How far a hand-over had come when it was looked at: its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress(u64);
 
 // SAFETY: a payload that is moved out of a line is moved by one thread, which the word decides, and
 // payloads may be sent. Nothing else of a line is changed while others may read it.
@@ -385,5 +394,19 @@ impl<T> Waiting<T> {
     unsafe fn place(&self, at: usize) -> *const (Tick, T) {
         // SAFETY: as the caller promises.
         unsafe { self.payloads.as_ptr().add(at) }
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    /// Whether the hand-over has claimed at most one payload: that one has run since the beginning.
+    pub fn is_at_first(self) -> bool {
+        self.0 & CLAIMED <= 1
+    }
+
+    /// The same for each look at one payload: the first one has run since before it was claimed.
+    pub fn payload(self) -> Progress {
+        Progress(self.0 | u64::from(self.0 & CLAIMED == 0))
     }
 }

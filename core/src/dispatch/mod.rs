@@ -7,16 +7,14 @@ mod batch;
 mod handler;
 mod in_hand;
 mod panics;
-mod progress;
 pub mod queue;
 mod slow;
 mod task;
 
 pub use batch::{Batch, Due};
 pub use handler::{Handler, Inline, IntoPayload};
-pub use in_hand::{InHand, Line, Payloads, TakenOver};
+pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
 pub use panics::{Panics, contained, contained_or, drop_each};
-pub use progress::Progress;
 pub use slow::{OnSlowTask, SlowRule, SlowTask};
 pub(crate) use slow::{Sample, Stopwatch};
 pub use task::{Runs, Task, ordinary};

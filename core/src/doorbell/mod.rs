@@ -1,14 +1,20 @@
 //! The doorbell: how a producer wakes a reaper that sleeps too long, and only then.
 //!
 //! The reaper publishes the time at which it will wake by itself. A producer rings only if its
-//! timer is due before that. Of several such producers each rings, until the reaper is awake: if
-//! one rang for all, their timers would wait for that one thread.
+//! timer is due before that. Each such producer rings until the reaper is awake: if one rang for
+//! all, their timers would wait for that one thread.
 //!
-//! A thread and an alarm are rung wherever the producer stands. A *hook* is the caller's own code:
-//! it must not run while the thread cache is lent, so a later `call_hook` calls it.
+//! What a ring does depends on who serves the shard ([`Bell`]):
+//! - *a thread* of the engine is unparked, and one that sleeps by an *alarm* is woken through that.
+//!   Both are allowed wherever the producer stands;
+//! - a *hook* is the caller's own code, for engines that their caller drives. It must not run while
+//!   the thread cache is lent. So a ring only says that there is a hook, and the producer calls it
+//!   later, by `call_hook`;
+//! - *none*: the caller asks when to come back.
 //!
-//! A doorbell may have several shards, and their reaper sleeps until the first of them needs it.
-//! Who posts something says in which shard, so that a reaper which was rung need not look at all.
+//! A doorbell may have several shards, and their reaper sleeps until the first of them needs it. A
+//! producer also *asks* for a turn of the shard in which it has posted something, so that a reaper
+//! which was rung need not look at all of them.
 //!
 //! *Owner*: the reaper calls `answer`, `publish`, `retract` and `sleep`; any thread asks and rings.
 //!

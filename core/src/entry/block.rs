@@ -23,10 +23,6 @@ use std::ptr::NonNull;
 use crate::sync::{self, AtomicU64, Life, Ordering, UnsafeCell, prefetch};
 
 use super::Entry;
-pub use list::BlockList;
-use list::Links;
-
-mod list;
 
 /// Bytes that a block has at most, unless that is too few for one entry. A page: one entry holds
 /// that much memory back wherever it lies.
@@ -47,12 +43,18 @@ pub struct Block<T> {
 struct Header {
     /// Which entries were given back, and whether the block is listed.
     free: AtomicU64,
-    /// The blocks before and after it in the list.
-    links: UnsafeCell<Links>,
+    /// Its index in the list, while it is listed.
+    index: UnsafeCell<usize>,
     capacity: u8,
     /// The entry that comes next after the header.
     at: u8,
     life: Life,
+}
+
+/// Blocks that are listed, which its owner has: one thread at a time. Each may leave from where it
+/// is.
+pub struct BlockList<T> {
+    blocks: Vec<Block<T>>,
 }
 
 /// Where an entry lies in its block: its number there, and that of the entry after the header.
@@ -75,7 +77,7 @@ pub enum Given {
     Whole,
 }
 
-// SAFETY: a block is atomic or never changes, except the link, which is the list's owner's.
+// SAFETY: a block is atomic or never changes, except the index, which is the list's owner's.
 unsafe impl<T: Send> Send for Block<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Block<T> {}
@@ -123,7 +125,7 @@ impl<T> Block<T> {
         };
         let header = Header {
             free: AtomicU64::new(0),
-            links: UnsafeCell::new(Links::default()),
+            index: UnsafeCell::new(0),
             capacity: capacity as u8,
             at: at as u8,
             life: Life::begin(),
@@ -328,6 +330,62 @@ impl<T> Entry<T> {
 }
 
 debug! { impl[T] Block[T] { header = |this| this.header } }
+
+// === impl BlockList ===
+
+impl<T> BlockList<T> {
+    /// A list of nothing.
+    pub const fn empty() -> BlockList<T> {
+        BlockList { blocks: Vec::new() }
+    }
+
+    /// How many blocks there are.
+    pub fn count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The block at this index.
+    pub fn at(&self, index: usize) -> Block<T> {
+        self.blocks[index]
+    }
+
+    /// Adds a block at the end.
+    ///
+    /// # Safety
+    /// The block is listed, and on no list.
+    pub unsafe fn push(&mut self, block: Block<T>) {
+        self.blocks.push(block);
+        self.place(self.blocks.len() - 1);
+    }
+
+    /// Takes the last block off the list.
+    pub fn pop(&mut self) -> Option<Block<T>> {
+        self.blocks.pop()
+    }
+
+    /// Takes a block off the list. The last one takes its place.
+    ///
+    /// # Safety
+    /// The block is on this list.
+    pub unsafe fn remove(&mut self, block: Block<T>) {
+        // SAFETY: a block that is listed stays until it is off its list; its index is the list's.
+        let index = unsafe { block.header.as_ref() }.index.with(|index| unsafe { *index });
+        self.blocks.swap_remove(index);
+        if index < self.blocks.len() {
+            self.place(index);
+        }
+    }
+
+    /// Tells the block at this index where it is.
+    fn place(&self, at: usize) {
+        // SAFETY: as in `remove`.
+        let header = unsafe { self.blocks[at].header.as_ref() };
+        // SAFETY: as in `remove`.
+        header.index.with_mut(|index| unsafe { *index = at });
+    }
+}
+
+debug! { impl[T] BlockList[T] { count = |this| this.count() } }
 
 // === impl Header ===
 

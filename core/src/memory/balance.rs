@@ -1,46 +1,60 @@
 //! How many timers live and how many entries are dead: the figures for decisions. They are read in
 //! O(1), however many threads there are or ever were.
 //!
-//! Each writer counts on its own counters and publishes the changes here now and then. A thread
-//! publishes after each 64 timers that it filed, when it ends, and with each magazine of seats that
-//! it fetches or gives away; with those only 1024 changes, or what would be a sixteenth of all
-//! living timers if each writer had as much, because threads that cancel in bursts all write here.
-//! A shard's owner publishes before each batch that it hands over, and at the end of each turn.
+//! Each writer counts on counters of its own, and publishes the changes here now and then:
+//! - a thread, after each 64 timers that it filed, and when it ends;
+//! - a thread, with each magazine of seats that it fetches or gives away, if it has 1024 changes,
+//!   or as many as would be a sixteenth of all living timers if each writer had them. (Threads that
+//!   cancel in bursts all write here.)
+//! - a shard's owner, before each batch that it hands over, and at the end of each turn.
 //!
 //! *Owner*: any thread.
 //!
-//! *Invariants*, for these figures against the true numbers while no thread is inside a call:
-//! - `living` is too low by at most 128, and too high by at most 64, for each thread that uses the
-//!   engine now. (Between two publications, a thread's timers grow by those that it files in an
-//!   entry of their own or moves to one, up to 64, and by the seats that its cache loses, up to 64.
-//!   They shrink by the seats that the cache gains, up to 64. A thread that ends publishes the
-//!   rest, so past threads add nothing.) It is also too high by up to 256 for each shard whose
-//!   owner is about to hand a batch over; and too low or too high by up to a sixteenth of what
-//!   lived when the threads last looked, and by 1024 for each of them at most.
-//! - `dead` is not too low, except by the magazine that a thread is letting go of right now. It is
-//!   too high by the entries that owners have buried in turns that are not over.
+//! # How far off the figures are
 //!
-//! There may be `M = max(living, 4096)` dead entries; sweeping begins at half of that. A sweep
-//! visits living entries, dead entries and kept seats: at most about `3 M` entries, 1024 for each
-//! of the `S` shards and 1024 more, and the caches (while threads cancel, the depots of a shard and
-//! of all have at most one seat for each living timer, and so many more).
-//! A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
-//! entries itself (`shard/sweep.rs`), eight for each seat. So a sweep ends before another
-//! `3/8 M + 128 (S + 1)` entries are dead, whatever the owner does meanwhile. (If another thread
-//! sweeps that shard at that moment, that thread visits.) So there are at most `M + 128 (S + 1)`
-//! dead entries, plus 64 for each thread (the seats in its cache), 256 for each shard that hands a
-//! batch over, and 24 for each bucket: until the shard's owner sweeps, or the bucket opens, the
-//! first of each of its lists stays. That is as long as no thread is held up while it sweeps;
-//! meanwhile only the owner frees dead entries of that shard, as it opens their buckets.
+//! *Invariants*, while no thread is inside a call. `living` differs from the true number by at most
+//! the sum of these:
+//! - for each thread that uses the engine now, 128 too low or 64 too high. Between two
+//!   publications, a thread's timers grow by those that it files in an entry of their own or moves
+//!   to one (64 at most), and by the seats that its cache loses (64). They shrink by the seats that
+//!   the cache gains (64). A thread that ends publishes the rest, so past threads add nothing;
+//! - for each shard whose owner is about to hand a batch over, 256 too high;
+//! - a sixteenth of what lived when the threads last looked, either way, and 1024 for each thread
+//!   at most.
 //!
-//! That is while about as many timers live as before. When they become fewer faster than sweeps
-//! end, `M` is the largest that it was when the sweep under way began, or the one before that, and
-//! at most `M + 342 (S + 1)` are dead, whatever lives now. (The seats that were let go in a sweep
-//! are dead when the next one begins, though they are more than half of what `M` is then.) Millions
-//! that are cancelled at once are dead until the owner has swept once, or until the threads have
-//! let go of so many more seats that two sweeps were paid for by eight visits each: about three
-//! quarters of `M`. These sums take the sweeps of all shards for one. Threads help in the shard
-//! with the most dead, so they may sweep one twice before another one has its turn.
+//! `dead` is too low by no more than the magazine that a thread is letting go of right now. It is
+//! too high by the entries that owners have buried in turns that are not over.
+//!
+//! # How many entries are dead
+//!
+//! Let `M` be the larger of `living` and 4096, and `S` the number of shards. Sweeping begins when
+//! more than `M / 2` entries are dead.
+//! 1. A sweep visits living entries, dead entries and kept seats: at most about `3 M` entries, 1024
+//!    for each shard and 1024 more, and the caches. (While threads cancel, the depots of a shard
+//!    and of all have at most one seat for each living timer, and 1024 for each shard and 1024
+//!    more.)
+//! 2. A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
+//!    entries itself (`shard/sweep.rs`): eight for each seat. If another thread sweeps that shard
+//!    at that moment, that thread visits.
+//! 3. So a sweep ends before another `3/8 M + 128 (S + 1)` entries are dead, whatever the owner
+//!    does.
+//! 4. So at most `M + 128 (S + 1)` entries are dead, plus 64 for each thread (the seats in its
+//!    cache) and 256 for each shard that hands a batch over. The first entry of each list stays as
+//!    well until the shard's owner sweeps or the bucket opens: 24 for each bucket.
+//!
+//! Three cases are worse:
+//! - *A thread is held up while it sweeps.* Until it goes on, only the owner frees dead entries of
+//!   that shard, as it opens their buckets.
+//! - *Timers become fewer faster than sweeps end.* Then `M` is the largest that it was when the
+//!   sweep under way began, or the one before that, and at most `M + 342 (S + 1)` entries are dead.
+//!   (The seats that were let go in a sweep are dead when the next one begins, though they are more
+//!   than half of what `M` is then.)
+//! - *Millions are cancelled at once.* They are dead until the owner has swept once, or until
+//!   threads have let go of so many more seats that two sweeps were paid for by eight visits each:
+//!   about three quarters of `M`.
+//!
+//! The sums take the sweeps of all shards for one. Threads help in the shard with the most dead, so
+//! they may sweep one twice before another one has its turn.
 //!
 //! *Tested by*: the unit tests below, `core/src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.

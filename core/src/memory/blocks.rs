@@ -49,7 +49,7 @@ pub struct Blocks<T> {
 /// Blocks of which half or more is free.
 struct Listed<T> {
     list: BlockList<T>,
-    /// Blocks at the end of the list that are to be looked at.
+    /// Blocks at the beginning of the list that are to be looked at.
     unseen: usize,
 }
 
@@ -241,11 +241,11 @@ fn free<T>(whole: Vec<Block<T>>) {
 // === impl Listed ===
 
 impl<T> Listed<T> {
-    /// Takes the first block off the list.
+    /// Takes the last block off the list.
     fn pop(&mut self) -> Option<Block<T>> {
-        let first = self.list.pop();
+        let last = self.list.pop();
         self.unseen = self.unseen.min(self.list.count());
-        first
+        last
     }
 
     /// Takes a block off the list.
@@ -262,13 +262,13 @@ impl<T> Listed<T> {
     /// `whole`. Returns `true` if there are more.
     fn look_through(&mut self, whole: &mut Vec<Block<T>>) -> bool {
         for _ in 0..self.unseen.min(LOOKS) {
-            let Some(block) = self.list.pop_last() else { break };
             self.unseen -= 1;
-            // SAFETY: it was listed until now, and the list is this thread's.
-            match unsafe { block.is_whole() } {
-                true => whole.push(block),
-                // SAFETY: it stays listed, and was just taken off the list.
-                false => unsafe { self.list.push(block) },
+            let block = self.list.at(self.unseen);
+            // SAFETY: it is listed, and the list is this thread's.
+            if unsafe { block.is_whole() } {
+                // SAFETY: it is on this list.
+                unsafe { self.list.remove(block) };
+                whole.push(block);
             }
         }
         self.unseen > 0

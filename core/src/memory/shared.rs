@@ -241,12 +241,6 @@ impl<T> Shared<T> {
         is_admitted
     }
 
-    /// Releases the room of one such timer that has ended.
-    #[inline]
-    pub(crate) fn discharge_kind<const EXEMPT: bool>(&self) {
-        self.discharge(!EXEMPT);
-    }
-
     /// Whether there is a limit that counts a timer with this payload.
     #[inline]
     pub(crate) fn counts(&self, payload: &T) -> bool {

@@ -47,21 +47,17 @@ pub struct Producer<T> {
 }
 
 /// The outcome of a reset to another time.
-#[derive(Debug)]
-pub enum Moved<T> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
     /// Due at the new time, in the same entry.
     Here,
-    /// Due at the new time, in another entry. The old one left a seat, as after a cancel.
-    To {
-        /// The entry that the timer is in now.
-        entry: NonNull<Entry<T>>,
-        /// Whether work was deferred.
-        deferred: Deferred,
-    },
+    /// Due at the new time, in another entry; and whether work was deferred. The old entry left a
+    /// seat, as after a cancel.
+    Elsewhere(Deferred),
     /// It fired, or the engine stopped.
     Gone,
     /// The engine stopped halfway: the timer is stranded in another entry, with its payload.
-    Stranded(NonNull<Entry<T>>),
+    Stranded,
 }
 
 // === impl Producer ===
@@ -158,15 +154,17 @@ impl<T> Producer<T> {
         opens: Tick,
     ) -> Deferred {
         self.cache.counters.add(Count::Cancelled, 1);
-        shared.discharge_kind::<EXEMPT>();
+        shared.discharge(!EXEMPT);
         self.keep(shared, Seat { entry, opens })
     }
 
-    /// Moves the timer of a handle to `deadline`.
+    /// Moves the timer of a handle to `deadline`. If it moves to another entry, `keep` gets that
+    /// one before the timer can fire there.
     ///
     /// # Safety
-    /// The caller has the handle of `entry`, which belongs to the engine of `shared`. After `To`
-    /// and `Stranded` it is the handle of the other entry.
+    /// The caller has the handle of `entry`, which belongs to the engine of `shared`. After
+    /// `Elsewhere` and `Stranded` it is the handle of the other entry. `keep` stores the pointer
+    /// and does no more, and does not panic.
     #[inline]
     pub unsafe fn reset(
         &mut self,
@@ -175,26 +173,8 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
-    ) -> Moved<T> {
-        // SAFETY: passed on to the caller; nothing is kept.
-        unsafe { self.reset_with(shared, shard, entry, deadline, now, |_| ()) }
-    }
-
-    /// As [`reset`](Producer::reset). If the timer moves to another entry, `keep` gets that one
-    /// before the timer can fire there.
-    ///
-    /// # Safety
-    /// As for `reset`; `keep` stores the pointer and does no more, and does not panic.
-    #[inline]
-    pub unsafe fn reset_with(
-        &mut self,
-        shared: &Shared<T>,
-        shard: &Shard<T>,
-        entry: NonNull<Entry<T>>,
-        deadline: Tick,
-        now: impl FnOnce() -> Tick,
         keep: impl FnOnce(NonNull<Entry<T>>),
-    ) -> Moved<T> {
+    ) -> Moved {
         // SAFETY: the caller has the handle.
         match unsafe { entry.as_ref().reset(deadline, |opens| shared.is_crowded(opens)) } {
             Reset::Moved => {
@@ -204,6 +184,38 @@ impl<T> Producer<T> {
             Reset::Gone => Moved::Gone,
             // SAFETY: the caller has the handle.
             Reset::Elsewhere => unsafe { self.refile(shared, shard, entry, deadline, now, keep) },
+        }
+    }
+
+    /// Files an entry again that was unlinked during an exchange. Returns whether work was
+    /// deferred, or `None` if the engine has stopped: the timer is stranded then. Counts and limit
+    /// stay as they are, because there is one timer throughout.
+    ///
+    /// # Safety
+    /// The caller has the handle. [`Entry::exchange`] has returned `Unlinked` with this deadline,
+    /// and the entry belongs to the engine of `shared`.
+    #[cold]
+    pub unsafe fn file_again(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        entry: NonNull<Entry<T>>,
+        deadline: Tick,
+        now: Tick,
+    ) -> Option<Deferred> {
+        reached(Event::ExchangeUnlinked);
+        // This thread alone may keep the engine: see `shard/close.rs`.
+        let _reader = read();
+        // SAFETY: it was unlinked, so this thread holds it alone, with a payload in it.
+        let counts = shared.counts(unsafe { entry.as_ref().payload() });
+        // SAFETY: it was unlinked, so this thread holds it alone, with a payload in it.
+        match unsafe { self.push(shared, shard, deadline, now, entry, true) } {
+            Ok(deferred) => Some(deferred),
+            Err(Closed) => {
+                // SAFETY: it was refused, so it is still ours alone, and armed as held.
+                unsafe { self.strand(shared, entry, counts) };
+                None
+            }
         }
     }
 
@@ -369,7 +381,7 @@ impl<T> Producer<T> {
     /// Resets to a time before the bucket opens, or in a crowd: moves the payload to another entry.
     ///
     /// # Safety
-    /// As `reset_with`.
+    /// As `reset`.
     #[cold]
     unsafe fn refile(
         &mut self,
@@ -379,7 +391,7 @@ impl<T> Producer<T> {
         deadline: Tick,
         now: impl FnOnce() -> Tick,
         keep: impl FnOnce(NonNull<Entry<T>>),
-    ) -> Moved<T> {
+    ) -> Moved {
         // SAFETY: the caller has the handle.
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
             reached(Event::RefiledLate);
@@ -405,12 +417,12 @@ impl<T> Producer<T> {
             Ok(deferred) => {
                 reached(Event::Refiled);
                 self.cache.counters.add(Count::Reset, 1);
-                Moved::To { entry: fresh, deferred: deferred.or(sweep) }
+                Moved::Elsewhere(deferred.or(sweep))
             }
             Err(Closed) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
                 unsafe { self.strand(shared, fresh, counts) };
-                Moved::Stranded(fresh)
+                Moved::Stranded
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The reaper: what makes timers fire. Read `turn` first; `handover` gives due payloads to the
 //! handler, and `panics` describes their panics. Each shard has an `observer`, which records both
-//! and emits `tracing_events`. For most rings, a task of a runtime only looks `ahead`.
+//! and emits `tracing_events`.
 //!
 //! Around turns is *serving*, which the README here tells as a story. `server` is the loop of a
 //! thread, and `spin` decides how that waits. `ending` and `role` decide which thread may run
@@ -8,7 +8,6 @@
 //! that has the `lead`; `watch` says when somebody looks whether a task takes too long, and `stuck`
 //! which do.
 
-mod ahead;
 mod ending;
 mod group;
 mod handover;

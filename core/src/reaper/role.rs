@@ -100,7 +100,7 @@ impl<T> RoleWord<T> {
     /// How far the hand-over of the present holder has come. `None`: the holder does not hand over,
     /// or there is none.
     pub(super) fn progress(&self) -> Option<Progress> {
-        self.lock().progress()
+        self.lock().line.progress()
     }
 
     /// Looks at the holder; a task may take as long as `after_ns`, by `clock`.
@@ -112,7 +112,7 @@ impl<T> RoleWord<T> {
     /// `None`: another thread looks.
     pub(super) fn try_look(&self, clock: &Clock, after_ns: u64) -> Option<(Found, Option<u64>)> {
         let mut look = self.look.try_lock().ok()?;
-        Some((look.at(clock, after_ns), look.waiting_since_ns()))
+        Some((look.at(clock, after_ns), look.line.waiting_since_ns()))
     }
 
     /// Takes the role from its holder, if that one has not come any further than `progress`, and
@@ -120,7 +120,7 @@ impl<T> RoleWord<T> {
     /// hand.
     pub(super) fn take_over(&self, progress: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
         let mut look = self.lock();
-        let Some(in_hand) = look.take_over(progress, lost) else {
+        let Some(in_hand) = look.line.take_over(progress, lost) else {
             reached(Event::TakeOverLate);
             return None;
         };

@@ -54,7 +54,7 @@ pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 /// What is seen of the thread that holds a role, from look to look.
 pub(super) struct Look<T> {
     /// The other end of what it has in hand.
-    line: Arc<Line<T>>,
+    pub(super) line: Arc<Line<T>>,
     seen: Option<Progress>,
     /// Since when it is there.
     since_ns: u64,
@@ -106,21 +106,6 @@ impl<T> Look<T> {
     /// A new holder, which has this in hand.
     pub(super) fn of(in_hand: &InHand<T>) -> Look<T> {
         Look { line: in_hand.line().clone(), seen: None, since_ns: 0, patient_ns: None }
-    }
-
-    /// How far the hand-over under way has come. `None`: none is under way.
-    pub(super) fn progress(&self) -> Option<Progress> {
-        self.line.progress()
-    }
-
-    /// Since when payloads in hand wait at least, if any do.
-    pub(super) fn waiting_since_ns(&self) -> Option<u64> {
-        self.line.waiting_since_ns()
-    }
-
-    /// Takes over what the holder has in hand: see [`Line::take_over`].
-    pub(super) fn take_over(&self, seen: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
-        self.line.take_over(seen, lost)
     }
 
     /// Looks at the holder. A task may take as long as `after_ns`, by `clock`. One that waits for

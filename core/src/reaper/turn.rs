@@ -17,7 +17,7 @@
 //! or take the role over (TAKEOVER). They may sweep in it at any time (CUT). A turn that has lost
 //! the role touches nothing of the shard any more.
 //!
-//! *Orderings*: BUCKET-ARM, through the shard's steps.
+//! *Orderings*: BUCKET-ARM, through the shard's steps; DOORBELL, in `look_ahead`.
 
 use crate::dispatch::{Handler, InHand};
 use crate::entry;
@@ -181,6 +181,33 @@ impl<'a, T> TurnContext<'a, T> {
     pub(super) fn is_stopping(&self) -> bool {
         // ORDER(STOP): Acquire - pairs with the swap that raises the flag.
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Reads the notices, and publishes when the shard needs its next turn. The report is `busy` if
+    /// a notice came meanwhile. Returns `None`, and publishes nothing, if there is something to do:
+    /// the shard needs a turn.
+    ///
+    /// This is what a task that serves a shard does for a ring: most rings tell of a timer that is
+    /// due before the others, and not yet. Unlike a turn it leaves the time before in place until
+    /// it publishes (DOORBELL): a producer that reads that one rings, or has posted its notice
+    /// before the fence of `publish`.
+    #[inline]
+    pub fn look_ahead(&self, in_hand: &InHand<T>) -> Option<Report> {
+        let mut owner = self.lock();
+        let has_left = !in_hand.payloads().is_empty() || owner.is_closed();
+        // A thread that helps to sweep may have begun.
+        if has_left || self.shard.sweep_some(&mut owner, self.shared, 0) {
+            return None;
+        }
+        self.shard.read_notices(&mut owner, self.shared);
+        if self.shard.is_due(&owner, self.shard.clock()) {
+            return None;
+        }
+        let next = self.shard.next_wake(&owner, self.shared, owner.next_opening());
+        drop(owner);
+        self.shard.doorbell().publish(next);
+        let busy = self.shard.has_notices();
+        Some(Report { fired: 0, busy, collects: false, next, taken_over: false })
     }
 
     /// The shard's own lock.

@@ -65,8 +65,6 @@ impl<T> Shard<T> {
             // SAFETY: closing made the whole bucket the owner's.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
-        // The others have not fired.
-        owner.held = 0;
         owner.heap = ArmedHeap::default();
         self.publish_first(Tick::NEVER);
         owner.outbox.clear(shared);
@@ -93,9 +91,8 @@ impl<T> Shard<T> {
             let it = (entry, unsafe { entry.as_ref() }.word());
             // SAFETY: the hand showed it.
             unsafe { open.hand.pass(&mut open.at, entry) };
-            let end = |_| Some(Phase::Stopped);
             // SAFETY: the hand held it by its list bit, and the word was read from it.
-            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };
+            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };
         }
         owner.put_away(open);
         returned.append(&mut taken_out(owner));

@@ -16,7 +16,7 @@
 
 use std::ptr::NonNull;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Phase};
 use crate::memory::Shared;
 use crate::sync::IS_CHECKED;
 use crate::sync::events::{Event, reached};
@@ -181,25 +181,21 @@ impl<T> Shard<T> {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
         let filed = this.filed();
-        if filed.expiration != open.place.expiration {
+        let (hand, place) = (&*open.hand, open.place);
+        if filed.expiration != place.expiration {
             reached(Event::CascadeAside);
             // SAFETY: passed on to the caller.
-            let hand = (&*open.hand, open.at);
-            // SAFETY: passed on to the caller.
-            open.at = unsafe { self.put_aside(owner, shared, hand, entry, filed, None) };
+            open.at = unsafe { self.put_aside(owner, (hand, open.at), entry, filed) };
             return;
         }
-        let hand = &*open.hand;
         hand.set_moving(entry.as_ptr());
         // SAFETY: the hand showed it.
         unsafe { hand.pass(&mut open.at, entry) };
-        let (it, place) = ((entry, this.word()), open.place);
-        let never = |deadline| {
-            debug_assert!(deadline >= place.expiration, "filed after it is due");
-            None
-        };
+        let it = (entry, this.word());
+        let is_early = it.1.phase() == Phase::Vacant || it.1.deadline() >= place.expiration;
+        debug_assert!(is_early, "filed after it is due");
         // SAFETY: the owner holds it, and the word was read from it.
-        unsafe { self.settle(owner, shared, it, place, never, || hand.set_moved()) };
+        unsafe { self.settle(owner, shared, it, place, None, Some(hand)) };
     }
 }
 

@@ -100,7 +100,7 @@ impl<T> Shard<T> {
         let it = (entry, unsafe { entry.as_ref() }.word());
         // SAFETY: as above, and the word was read from it. A thread that sweeps keeps it, or has
         // let go: it is vacant.
-        unsafe { self.settle(owner, shared, it, at, |_| None, || ()) };
+        unsafe { self.settle(owner, shared, it, at, None, None) };
     }
 
     /// Takes the eager cascade if it came out of `armed`, the first due bucket; otherwise takes the
@@ -196,9 +196,8 @@ impl<T> Shard<T> {
             let this = unsafe { entry.as_ref() };
             let filed = this.filed();
             if filed.expiration > place.expiration {
-                let until = Some(place.expiration);
                 // SAFETY: the hand showed it, and the owner holds it.
-                at = unsafe { self.put_aside(owner, shared, (hand, at), entry, filed, until) };
+                at = unsafe { self.put_aside(owner, (hand, at), entry, filed) };
                 continue;
             }
             let word = this.word();
@@ -208,13 +207,13 @@ impl<T> Shard<T> {
             }
             // SAFETY: the hand showed it.
             unsafe { hand.pass(&mut at, entry) };
-            let it = (entry, word);
-            let end = |deadline| (deadline <= place.expiration).then_some(Phase::Fired);
+            let (it, fires) = ((entry, word), Some(Phase::Fired));
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
+                // (Twice, so that a timer that fires does not pay for what moves.)
                 match is_due {
-                    true => self.settle(owner, shared, it, place, end, || ()),
-                    false => self.settle(owner, shared, it, place, end, || hand.set_moved()),
+                    true => self.settle(owner, shared, it, place, fires, None),
+                    false => self.settle(owner, shared, it, place, fires, Some(hand)),
                 }
             }
         }
@@ -222,10 +221,11 @@ impl<T> Shard<T> {
         most - left
     }
 
-    /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer in the phase
-    /// that `end` has for the deadline, or re-files it as seen from `place`. Calls `moved` before
-    /// the list lets go of the entry, or after the entry was pushed to its new bucket. (An entry
-    /// that is not shown as moving is re-filed only if it was reset just now.)
+    /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer, or re-files
+    /// it as seen from `place`. `end`: a timer that is due by then fires, each one is stopped, or
+    /// none ends. The entry is shown as moving in the hand `moving`, if there is one, until the
+    /// list lets go of it, or it was pushed to its new bucket. (An entry that is not shown as
+    /// moving is re-filed only if it was reset just now.)
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
@@ -236,9 +236,14 @@ impl<T> Shard<T> {
         shared: &Shared<T>,
         (entry, mut word): (NonNull<Entry<T>>, Word),
         place: Place,
-        end: impl Fn(Tick) -> Option<Phase>,
-        moved: impl Fn() + Copy,
+        end: Option<Phase>,
+        moving: Option<&Hand<Entry<T>>>,
     ) {
+        let moved = || moving.into_iter().for_each(Hand::set_moved);
+        let ends = |deadline| match end? {
+            Phase::Fired if deadline > place.expiration => None,
+            end => Some(end),
+        };
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
         loop {
@@ -252,7 +257,7 @@ impl<T> Shard<T> {
                     Some(false) => return reached(Event::SeatUnlinked),
                     None => reached(Event::UnlinkLost),
                 }
-            } else if let Some(end) = end(deadline) {
+            } else if let Some(end) = ends(deadline) {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
                 if let Some(taken) = unsafe { this.end(word, end, moved) } {
                     // SAFETY: it was taken out of this entry.
@@ -274,10 +279,9 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Passes an entry of another round of the slot, and puts it aside until that round opens. If
-    /// the entry is dead it is buried instead, and if it is due by `until` it fires. Putting it
-    /// aside needs no CAS, because its place is unchanged. Returns the owner's new position in the
-    /// hand.
+    /// Passes an entry of another round of the slot, and puts it aside until that round opens,
+    /// whatever becomes of it until then. That needs no CAS, because its place is unchanged.
+    /// Returns the owner's new position in the hand.
     ///
     /// # Safety
     /// The owner holds the entry by its list bit, and the hand shows it; it is filed at `filed`.
@@ -285,49 +289,19 @@ impl<T> Shard<T> {
     pub(super) unsafe fn put_aside(
         &self,
         owner: &mut Owner<T>,
-        shared: &Shared<T>,
         (hand, mut at): (&Hand<Entry<T>>, At),
         entry: NonNull<Entry<T>>,
         filed: Filed,
-        until: Option<Tick>,
     ) -> At {
-        // SAFETY: the owner holds it.
-        let this = unsafe { entry.as_ref() };
-        let gone = || hand.set_moved();
+        reached(Event::PutAside);
+        let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
         hand.set_moving(entry.as_ptr());
         // SAFETY: the hand showed it.
         unsafe { hand.pass(&mut at, entry) };
-        loop {
-            let word = this.word();
-            let is_dead = word.phase() == Phase::Vacant && !word.is_held();
-            // (A thread that sweeps may keep it just now.)
-            // SAFETY: the owner holds it; `word` is vacant.
-            if is_dead && unsafe { this.unlink(word) }.is_some() {
-                reached(Event::AsideDead);
-                gone();
-                // SAFETY: the list has let go of it, and nobody kept it.
-                unsafe { owner.bury(shared, entry) };
-                return at;
-            }
-            let deadline = word.deadline();
-            let is_due = until.is_some_and(|until| deadline <= until);
-            if word.phase() == Phase::Vacant || !is_due {
-                reached(Event::PutAside);
-                let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
-                // SAFETY: the owner holds it, and it is filed there.
-                unsafe { owner.rounds.add(&self.hands, place, entry) };
-                gone();
-                return at;
-            }
-            // SAFETY: the owner holds it; `word` is pending.
-            if let Some(taken) = unsafe { this.end(word, Phase::Fired, gone) } {
-                reached(Event::AsideDue);
-                // SAFETY: it was just taken out of this entry.
-                unsafe { owner.collect(shared, entry, deadline, taken) };
-                return at;
-            }
-            reached(Event::AsideLost);
-        }
+        // SAFETY: the owner holds it, and it is filed there.
+        unsafe { owner.rounds.add(&self.hands, place, entry) };
+        hand.set_moved();
+        at
     }
 }
 

@@ -36,7 +36,13 @@ impl<T> Shard<T> {
             if opens > earliest {
                 break;
             }
-            earliest = self.deadlines(owner, &among).flatten().fold(earliest, Tick::min);
+            for entry in self.entries(owner, &among) {
+                // SAFETY: it is filed, and the owner's lock is held: only the owner unlinks.
+                let word = unsafe { entry.as_ref() }.word();
+                if word.phase() == Phase::Pending {
+                    earliest = earliest.min(word.deadline());
+                }
+            }
         }
         earliest
     }
@@ -57,20 +63,15 @@ impl<T> Shard<T> {
         armed.chain(rounds).chain(open).chain(eager)
     }
 
-    /// An item for each entry of a place: when its timer is due, or `None` if it is not pending.
-    fn deadlines<'a>(
+    /// The entries of a place.
+    fn entries<'a>(
         &'a self,
         _owner: &'a Owner<T>,
         among: &Among<'a, T>,
-    ) -> Box<dyn Iterator<Item = Option<Tick>> + 'a> {
-        let deadline = |entry: NonNull<Entry<T>>| {
-            // SAFETY: it is filed, and the owner's lock is held: only the owner unlinks.
-            let word = unsafe { entry.as_ref() }.word();
-            (word.phase() == Phase::Pending).then(|| word.deadline())
-        };
+    ) -> Box<dyn Iterator<Item = NonNull<Entry<T>>> + 'a> {
         match *among {
-            Among::Bucket(place) => Box::new(self.filed_at(place).map(deadline)),
-            Among::Hand(hand) => Box::new(hand.rest().map(deadline)),
+            Among::Bucket(place) => Box::new(self.filed_at(place)),
+            Among::Hand(hand) => Box::new(hand.rest()),
         }
     }
 

@@ -315,18 +315,21 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let far = Tick::new(1_000_000);
     let now = || Tick::ZERO;
     let filed = producer.schedule::<false, false>(&shared, &shard, far, now, fates.token(0), true);
-    let (entry, deferred) = filed.unwrap();
+    let (mut entry, deferred) = filed.unwrap();
     assert!(deferred.is_nothing(), "there is no hook");
     assert!(shard.has_notices(), "no turn has read the first one's");
     // SAFETY: this is the handle of the entry, and after `Stranded` of the other.
-    let moved = unsafe { producer.reset(&shared, &shard, entry, Tick::new(5), close) };
+    let moved = unsafe {
+        let (before, keep) = (entry, |other| entry = other);
+        producer.reset(&shared, &shard, before, Tick::new(5), close, keep)
+    };
     assert!(!shard.has_notices(), "closing reads them too");
-    let Moved::Stranded(entry) = moved else { panic!("it moved after all") };
+    assert_eq!(moved, Moved::Stranded);
     // It is the handle's now, and can't be moved any more, wherever to.
     for to in [far, Tick::ZERO, Tick::NEVER] {
         // SAFETY: this is the handle of the entry.
-        let moved = unsafe { producer.reset(&shared, &shard, entry, to, now) };
-        assert!(matches!(moved, Moved::Gone));
+        let moved = unsafe { producer.reset(&shared, &shard, entry, to, now, |_| ()) };
+        assert_eq!(moved, Moved::Gone);
     }
     assert_eq!((fates.of(0), shared.all_counters.pending()), ((0, 0), 0));
     let producers = (&mut producer, &shared, slice::from_ref(&shard));

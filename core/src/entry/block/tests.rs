@@ -70,16 +70,19 @@ fn a_block_is_listed_when_half_of_it_is_free_and_not_twice() {
 }
 
 #[test]
-fn blocks_leave_a_list_from_both_ends_and_from_the_middle() {
+fn blocks_leave_a_list_from_its_end_and_from_where_they_are() {
     let blocks: Vec<_> = (0..5).map(|_| Block::<()>::allocate(0, 1, 0)).collect();
     let mut list = BlockList::empty();
     // SAFETY: nobody else has the blocks, and each is on no list.
     blocks.iter().for_each(|&block| unsafe { list.push(block) });
     // SAFETY: it is on the list.
     unsafe { list.remove(blocks[2]) };
-    assert!(list.pop() == Some(blocks[4]) && list.pop_last() == Some(blocks[0]));
-    assert!(list.count() == 2 && list.pop_last() == Some(blocks[1]));
-    assert!(list.pop() == Some(blocks[3]) && list.pop().is_none() && list.count() == 0);
+    assert!(list.pop() == Some(blocks[3]) && list.at(2) == blocks[4] && list.count() == 3);
+    // SAFETY: as above; it was moved to the place of the other.
+    unsafe { list.remove(blocks[4]) };
+    // SAFETY: as above.
+    unsafe { list.remove(blocks[0]) };
+    assert!(list.pop() == Some(blocks[1]) && list.pop().is_none() && list.count() == 0);
     // SAFETY: nobody else has them.
     blocks.into_iter().for_each(|block| unsafe { block.free() });
 }

@@ -61,11 +61,6 @@ const TESTS: &[Test] = &[
         races::holders_in_a_turn,
         &["EndLost", "RefileLost", "HandleGone"],
     ),
-    (
-        "races::holders_of_another_round_in_a_turn",
-        races::holders_of_another_round_in_a_turn,
-        &["AsideLost"],
-    ),
     ("races::a_seat_taken_in_a_turn", races::a_seat_taken_in_a_turn, &["UnlinkLost"]),
     ("races::a_turn_in_a_poll", races::a_turn_in_a_poll, &["ExchangeUnlinked"]),
     ("races::a_turn_in_a_snapshot", races::a_turn_in_a_snapshot, &["ScanAgain"]),

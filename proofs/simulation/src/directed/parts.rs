@@ -33,7 +33,7 @@ fn shared() -> Shared<u32> {
 /// closed just then. The timer stays with its handle, and a turn finds the shard closed.
 pub(super) fn a_shard_is_closed_in_a_reset() {
     let mut bench = bench();
-    let entry = bench.schedule([50_000, 0], 7, true);
+    let mut entry = bench.schedule([50_000, 0], 7, true);
     let Bench { shard, producer, shared, around } = &mut bench;
     let close = || {
         let mut owner = shard.owner().lock().expect("nothing panics here");
@@ -41,8 +41,11 @@ pub(super) fn a_shard_is_closed_in_a_reset() {
         Tick::ZERO
     };
     // SAFETY: the handle is ours.
-    let moved = unsafe { producer.reset(shared, shard, entry, Tick::new(5), close) };
-    let Moved::Stranded(entry) = moved else { panic!("the shard was closed: {moved:?}") };
+    let moved = unsafe {
+        let (before, keep) = (entry, |other| entry = other);
+        producer.reset(shared, shard, before, Tick::new(5), close, keep)
+    };
+    assert_eq!(moved, Moved::Stranded, "the shard was closed");
     let lent = (&mut *producer, &*shared, slice::from_ref(&*shard));
     // SAFETY: the handle is given up here.
     assert_eq!(unsafe { producer::take::<_, _, false>(entry, lent) }, Some(7));

@@ -142,23 +142,6 @@ pub(super) fn holders_in_a_turn() {
     }
 }
 
-/// The timer was overdue when it was scheduled, so it is filed for the present. Its slot is that of
-/// a timer that was due before, and the reaper has not had a turn since.
-pub(super) fn holders_of_another_round_in_a_turn() {
-    for late in 2..12 {
-        let with_round = || {
-            let scene = Scene::with_timer(1);
-            let overdue = scene.engine.now();
-            scene.clock.advance(NS * late);
-            let next = scene.engine.schedule(overdue, 2).expect("there is no limit");
-            *scene.handle.lock().expect("nothing panics here") = Some(next);
-            scene
-        };
-        race(with_round, Scene::turn, Scene::cancel);
-        race(with_round, Scene::turn, |scene| scene.reset(40));
-    }
-}
-
 /// The thread that had cancelled a timer has ended, and another one takes the seat.
 pub(super) fn a_seat_taken_in_a_turn() {
     let with_seat = || {
