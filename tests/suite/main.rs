@@ -17,6 +17,7 @@ mod delay_queue {
 mod dispatch {
     mod dropped;
     mod rayon;
+    mod runtimes;
     mod senders;
     mod tokio;
 }
