@@ -64,10 +64,6 @@ mod keyed {
     mod keys;
     mod panics;
 }
-mod netty {
-    mod calls;
-    mod faults;
-}
 mod observe {
     mod callers;
     mod inspector;

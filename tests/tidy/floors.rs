@@ -45,7 +45,6 @@ const HOUSE: &House = &[
     ("periodic", 8, From::Below),
     ("keyed", 8, From::Below),
     ("purgatory", 8, From::Below),
-    ("netty", 8, From::Below),
     ("scope", 8, From::Below),
     ("test", 8, From::Below),
     ("wall", 8, From::Below),

@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use support::hold::hold;
 use support::planned::{panic_as_planned, quietly};
 use tickless::local::Geometry;
-use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
 use tickless::{ManualClock, Tick};
+use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
 
 const CASES: u64 = 300;
 
