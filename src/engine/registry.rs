@@ -1,7 +1,7 @@
 //! Finds things by their engine's number: for a handle on a thread that has not used its engine
-//! yet. Reading takes no lock; entries come and go by replacing the whole table. Beside that, what a
-//! process knows of all its engines: how many there were, which of them are another process's, and
-//! how many have stopped.
+//! yet. Reading takes no lock; entries come and go by replacing the whole table. Beside that, what
+//! a process knows of all its engines: how many there were, which of them are another process's,
+//! and how many have stopped.
 //!
 //! *Owner*: any thread, at any time.
 

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents that there have to be.
-const DOCUMENTS: [&str; 13] = [
+const DOCUMENTS: [&str; 14] = [
     "ARCHITECTURE.md",
     "tests/README.md",
     "README.md",
@@ -18,6 +18,7 @@ const DOCUMENTS: [&str; 13] = [
     "core/src/memory/README.md",
     "core/src/reaper/README.md",
     "core/src/shard/README.md",
+    "netty/README.md",
     "wheel/README.md",
 ];
 
@@ -78,14 +79,16 @@ fn missing(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Folders of tests, and the manifests that name their programs.
-const TESTED: [&str; 4] = ["tests/", "wheel/tests/", "demo/tests/", "loom-tests/tests/"];
-const MANIFESTS: [&str; 7] = [
+const TESTED: [&str; 5] =
+    ["tests/", "wheel/tests/", "demo/tests/", "netty/tests/", "loom-tests/tests/"];
+const MANIFESTS: [&str; 8] = [
     "Cargo.toml",
     "tests/races/Cargo.toml",
     "tests/clients/Cargo.toml",
     "tests/support/Cargo.toml",
     "wheel/Cargo.toml",
     "demo/Cargo.toml",
+    "netty/Cargo.toml",
     "loom-tests/Cargo.toml",
 ];
 
