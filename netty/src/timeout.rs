@@ -38,7 +38,8 @@
 //! *Orderings*: no memory is published through the timeout's word, so it is no handshake and has no
 //! model.
 //!
-//! *Tested by*: `tests/calls.rs`, `tests/faults.rs`, `tests/races.rs`, `tests/oracle.rs`.
+//! *Tested by*: `netty/tests/calls.rs`, `netty/tests/faults.rs`, `netty/tests/races.rs`,
+//! `netty/tests/oracle.rs`.
 
 use std::cell::UnsafeCell;
 use std::fmt;

@@ -5,7 +5,7 @@
 //!
 //! *Owner*: the caller. The carrier is shared with the timeout.
 //!
-//! *Tested by*: `tests/waits.rs`.
+//! *Tested by*: `netty/tests/waits.rs`.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
