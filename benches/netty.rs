@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::Engine;
-use tickless::netty::{HashedWheelTimer, IntoTask, Timeout, TimerTask};
+use tickless_netty::{HashedWheelTimer, IntoTask, Timeout, TimerTask};
 
 use delays::Delays;
 use threads::{on_threads, producers};

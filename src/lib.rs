@@ -46,7 +46,6 @@ pub mod inspect;
 #[cfg_attr(docsrs, doc(cfg(feature = "keyed")))]
 pub mod keyed;
 pub mod local;
-pub mod netty;
 pub mod periodic;
 pub mod purgatory;
 pub mod scope;

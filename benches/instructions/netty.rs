@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::ManualClock;
-use tickless::netty::{HashedWheelTimer, IntoTask, Timeout, TimerTask};
+use tickless_netty::{HashedWheelTimer, IntoTask, Timeout, TimerTask};
 
 use crate::OPERATIONS;
 use crate::stage::{ROUNDS, Range, delays};

@@ -59,7 +59,7 @@ FAULTS = {
         "src/scope/mod.rs", "        for handle in self.slots.drain() {\n            contained(|| _ = handle.cancel());",
         "        for handle in self.slots.drain().skip(1) {\n            contained(|| _ = handle.cancel());"),
     "a timeout of the hashed wheel is cancelled after it has run": (
-        "src/netty/timeout.rs", "        decided.is_ok()\n", "        decided.is_ok() || end == End::Cancelled as u32\n"),
+        "netty/src/timeout.rs", "        decided.is_ok()\n", "        decided.is_ok() || end == Outcome::Cancelled as u32\n"),
     "a sweep takes the seat of a thread for dead": (
         "core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();",
         "let is_dead = word.phase() == Phase::Vacant && word.in_list();"),

@@ -61,7 +61,6 @@ pub(crate) use observe::Window;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
-pub(crate) use registry::Registry;
 pub use stopping::Stopped;
 pub use waitable::Waitable;
 pub use when::When;

@@ -1,7 +1,7 @@
 //! Finds things by their engine's number: for a handle on a thread that has not used its engine
-//! yet, and for references that would otherwise contend on a shared count. Reading takes no lock;
-//! entries come and go by replacing the whole table. Beside that, what a process knows of all its
-//! engines: how many there were, which of them are another process's, and how many have stopped.
+//! yet. Reading takes no lock; entries come and go by replacing the whole table. Beside that, what
+//! a process knows of all its engines: how many there were, which of them are another process's,
+//! and how many have stopped.
 //!
 //! *Owner*: any thread, at any time.
 
@@ -14,7 +14,7 @@ use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
 /// Finds things of one kind by number. It keeps none of them alive. A registry lives for ever, in a
 /// `static`, and its table is never freed.
-pub(crate) struct Registry {
+pub(super) struct Registry {
     table: Published<Table>,
 }
 
@@ -59,14 +59,14 @@ pub(super) fn inherit() {
 
 impl Registry {
     /// Makes an empty registry.
-    pub(crate) const fn empty() -> Registry {
+    pub(super) const fn empty() -> Registry {
         // SAFETY: a table holds numbers and weak references, and dropping those frees at most the
         // memory of things that were dropped before.
         Registry { table: unsafe { Published::empty() } }
     }
 
     /// Enters a thing under a number that nothing here has yet. O(n).
-    pub(crate) fn enter<T: Any + Send + Sync>(&self, number: u32, thing: &Arc<T>) {
+    pub(super) fn enter<T: Any + Send + Sync>(&self, number: u32, thing: &Arc<T>) {
         let thing: Arc<dyn Any + Send + Sync> = thing.clone();
         let thing = Arc::downgrade(&thing);
         self.table.update(|table| {
@@ -77,7 +77,7 @@ impl Registry {
     }
 
     /// Removes a thing. O(n).
-    pub(crate) fn leave(&self, number: u32) {
+    pub(super) fn leave(&self, number: u32) {
         self.table.update(|table| {
             let mut table = table.cloned().unwrap_or_default();
             table.remove(&number);
@@ -89,7 +89,7 @@ impl Registry {
     ///
     /// # Panics
     /// The thing is not a `T`.
-    pub(crate) fn find<T: Any + Send + Sync>(&self, number: u32) -> Option<Arc<T>> {
+    pub(super) fn find<T: Any + Send + Sync>(&self, number: u32) -> Option<Arc<T>> {
         let thing = self.table.with(|table| table?.get(&number)?.upgrade())?;
         Some(thing.downcast().expect("a number belongs to one thing"))
     }

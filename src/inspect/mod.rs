@@ -160,10 +160,9 @@ impl Inspector {
     /// that asked for this.
     ///
     /// The place is that of the call of [`Engine::schedule`] and the other methods that schedule
-    /// with [`Engine`], [`Scope`](crate::Scope) and
-    /// [`HashedWheelTimer`](crate::netty::HashedWheelTimer). Timers of other modules, sleeps among
-    /// them, are noted as places in this crate. A timer that is moved by a reset is not noted
-    /// again.
+    /// with [`Engine`] and [`Scope`](crate::Scope), and of `new_timeout` of the crate
+    /// `tickless-netty`. Timers of other modules, sleeps among them, are noted as places in this
+    /// crate. A timer that is moved by a reset is not noted again.
     ///
     /// ```
     /// use std::time::Duration;

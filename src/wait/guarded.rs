@@ -85,16 +85,6 @@ impl<V: Send + 'static> Guarded<V> {
     }
 }
 
-impl Guarded<()> {
-    /// As [`run`](Guarded::run), for a guard that others can reach. Only the first call calls `f`.
-    pub(crate) fn run_shared(&self, f: impl FnOnce()) {
-        if let Some(shared) = self.0.as_ref().filter(|shared| shared.begin().is_some()) {
-            let _ending = Ending(shared);
-            working_on(shared.latch(), f);
-        }
-    }
-}
-
 impl<V: Send + 'static> Drop for Guarded<V> {
     #[inline]
     fn drop(&mut self) {

@@ -5,7 +5,6 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 use tickless::local::Geometry;
-use tickless::netty::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
 use tickless::{
     Batch, CancelOnDrop, Engine, Handle, ManualClock, SlowTask, Snapshot, Stats, Task, Tick,
 };
@@ -29,11 +28,6 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Stats>();
     is_send_and_sync::<SlowTask>();
-    is_send_and_sync::<HashedWheelTimer>();
-    is_send_and_sync::<Timeout>();
-    is_send_and_sync::<Expired>();
-    is_send_and_sync::<Rejected>();
-    is_send_and_sync::<dyn TimerTask>();
     is_send_and_sync::<Task>();
     is_send::<Batch<'static, Unshared>>();
     is_unpin::<Handle<Unshared>>();
@@ -48,8 +42,6 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
 fn handles_and_timeouts_are_one_word_and_clones_of_engines_and_timers_too() {
     assert_eq!(size_of::<Handle>(), size_of::<usize>());
     assert_eq!(size_of::<Engine>(), size_of::<usize>());
-    assert_eq!(size_of::<Option<Timeout>>(), size_of::<usize>());
-    assert_eq!(size_of::<HashedWheelTimer>(), size_of::<usize>());
 }
 
 fn assert_prints(value: &dyn Debug, name: &str) {
@@ -77,23 +69,4 @@ fn what_users_hold_can_be_told_apart_in_a_log() {
     typed.schedule_detached(Duration::ZERO, 7).unwrap();
     assert_eq!(typed.turn(0).unwrap().fired, 1);
     assert_eq!(typed.stats().panicked, 0, "it was looked at");
-}
-
-#[test]
-fn what_users_of_the_hashed_wheel_hold_can_be_told_apart_in_a_log() {
-    let builder = HashedWheelTimer::builder().max_pending_timeouts(1);
-    assert_prints(&builder, "Builder { ");
-    let look = |expired: Expired| assert_prints(&expired, "Expired");
-    let clock = ManualClock::new();
-    let timer = builder.manual_clock(&clock).dispatcher(look).build().unwrap();
-    assert_prints(&timer, "HashedWheelTimer { worker_state: Init, pending_timeouts: 0");
-    let nothing = |_: &Timeout| ();
-    let timeout = timer.new_timeout(nothing, Duration::ZERO).unwrap();
-    assert_prints(&timeout, "Timeout(Waiting)");
-    let refused = |timer: &HashedWheelTimer| timer.new_timeout(nothing, Duration::ZERO);
-    assert_prints(&refused(&timer).unwrap_err(), "Refused { reason: Full");
-    assert_eq!((timer.advance(Duration::ZERO), timer.stats().panicked), (Ok(1), 0));
-    timer.stop().unwrap();
-    assert_prints(&refused(&timer).unwrap_err(), "Refused { reason: Stopped");
-    assert_prints(&timer, "HashedWheelTimer { worker_state: Shutdown, pending_timeouts: 0");
 }

@@ -12,7 +12,6 @@ use tickless::dispatch::{
     Full, Pool, PoolBuilder, PoolError, ShutdownError, SubmitError, SubmitReason,
 };
 use tickless::future::{Elapsed, SleepError};
-use tickless::netty::{self, HashedWheelTimer, Rejected, Timeout};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, StartError, StartReason};
 use tickless::purgatory::{Operation, Purgatory, WatchError, WatchReason};
 use tickless::{
@@ -90,8 +89,6 @@ fn errors_may_be_sent_and_shared_whatever_their_payload_is() {
     is_error::<SubmitError<Unshared>>();
     is_error::<SleepError>();
     is_error::<Elapsed>();
-    is_error::<Rejected>();
-    is_error::<netty::StartError>();
     is_error::<StartError<Unshared>>();
     is_error::<WatchError<Op>>();
     {
@@ -206,28 +203,6 @@ fn an_operation_that_was_not_let_in_comes_back_at_the_other_end() {
         assert_eq!(error.reason(), WatchReason::Stopped);
         assert_eq!(error.into_payload().0.get(), 7);
     }
-}
-
-#[test]
-fn a_timeout_that_was_rejected_comes_back_at_the_other_end() {
-    let (old, clock) = (HashedWheelTimer::new().unwrap(), ManualClock::new());
-    let new = HashedWheelTimer::builder().manual_clock(&clock).build().unwrap();
-    old.stop().unwrap();
-    let runs = Arc::new(AtomicU32::new(0));
-    let late = || {
-        let runs = runs.clone();
-        let run = move |_: &Timeout| {
-            runs.fetch_add(1, Ordering::Relaxed);
-        };
-        old.new_timeout(run, HOUR)
-    };
-    for error in through_each(late) {
-        assert_eq!(error.reason(), ScheduleReason::Stopped);
-        new.new_timeout(error.into_payload(), HOUR).unwrap();
-    }
-    assert_eq!(new.advance(2 * HOUR), Ok(3));
-    assert_eq!(runs.load(Ordering::Relaxed), 3);
-    through_each(|| old.start());
 }
 
 #[test]

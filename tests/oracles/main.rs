@@ -22,7 +22,6 @@ mod engine;
 mod errors;
 mod golden_trace;
 mod keyed;
-mod netty;
 mod periodic;
 mod purgatory;
 mod scope;

@@ -40,10 +40,6 @@ mod keyed {
     mod foreign;
     mod races;
 }
-mod netty {
-    mod ends;
-    mod races;
-}
 mod periodic {
     mod ends;
     mod heartbeat;
@@ -65,7 +61,6 @@ mod ttl;
 mod wait {
     mod futures;
     mod keys;
-    mod netty;
     mod races;
     mod repeating;
     mod scopes;

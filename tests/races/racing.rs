@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use support::patience::PATIENCE;
-use support::random::Random;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -24,13 +23,6 @@ pub(crate) fn schedule(engine: &Engine, delay: Duration) -> (Handle, mpsc::Recei
 #[track_caller]
 pub(crate) fn assert_fires(fired: &mpsc::Receiver<()>) {
     fired.recv_timeout(PATIENCE).expect("a timer is stranded");
-}
-
-/// Lets a little time go by, which is another one each time.
-pub(crate) fn dawdle(random: &mut Random) {
-    for _ in 0..random.below(2000) {
-        std::hint::spin_loop();
-    }
 }
 
 /// An engine of one shard with ticks of 1 ms, and what its hook was told. What its handler is given

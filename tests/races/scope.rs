@@ -4,8 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::dawdle;
-use support::random::Random;
+use support::random::{Random, dawdle};
 use support::scaled;
 use support::token::{Fates, Token};
 use tickless::scope::Scope;

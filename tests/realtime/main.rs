@@ -22,7 +22,6 @@ mod fork;
 mod groups;
 mod idle;
 mod known_races;
-mod netty_faults;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod refused;
 mod stuck;

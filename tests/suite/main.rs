@@ -17,6 +17,7 @@ mod delay_queue {
 mod dispatch {
     mod dropped;
     mod rayon;
+    mod runtimes;
     mod senders;
     mod tokio;
 }
@@ -62,10 +63,6 @@ mod keyed {
     mod hook;
     mod keys;
     mod panics;
-}
-mod netty {
-    mod calls;
-    mod faults;
 }
 mod observe {
     mod callers;

@@ -45,7 +45,6 @@ const HOUSE: &House = &[
     ("periodic", 8, From::Below),
     ("keyed", 8, From::Below),
     ("purgatory", 8, From::Below),
-    ("netty", 8, From::Below),
     ("scope", 8, From::Below),
     ("test", 8, From::Below),
     ("wall", 8, From::Below),
@@ -209,7 +208,9 @@ pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
 /// enter one after a wait, and reports a race on all that the lock protects.
 pub(crate) fn unseen_locks(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
-    for source in files.iter().filter(|source| source.path.starts_with("tests/races/")) {
+    let is_raced =
+        |path: &str| path.starts_with("tests/races/") || path.starts_with("netty/tests/");
+    for source in files.iter().filter(|source| is_raced(&source.path)) {
         for named in paths(&source.code) {
             let lock = |name: &&str| begins(&named.parts, &["std", "sync", name]);
             if ["Mutex", "RwLock", "Condvar"].iter().any(lock) {

@@ -20,7 +20,7 @@ pub(crate) struct Source {
 }
 
 /// Folders with Rust files of ours.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "src",
     "core",
     "tests",
@@ -32,6 +32,7 @@ const FOLDERS: [&str; 12] = [
     "examples",
     "fuzz",
     "loom-tests",
+    "netty",
     "wheel",
 ];
 

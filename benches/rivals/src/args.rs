@@ -9,7 +9,7 @@ use clap::Parser;
 
 use crate::error::BenchError;
 use crate::kind::Workload;
-use crate::perf::{self, Extent, Part, Places};
+use crate::perf::{self, Effort, Extent, Part, Places};
 use crate::registry::{self, Entry};
 
 /// Measures tickless beside other timers, each workload written once for all.
@@ -173,9 +173,11 @@ impl Arguments {
         };
         Extent {
             parts,
-            runs: self.request.runs.unwrap_or(perf::RUNS),
-            scale: self.request.scale,
-            limit_s: self.request.limit_s,
+            effort: Effort {
+                runs: self.request.runs.unwrap_or(perf::RUNS),
+                scale: self.request.scale,
+                limit_s: self.request.limit_s,
+            },
         }
     }
 }
@@ -293,7 +295,8 @@ mod tests {
             _ => panic!("{line}: not measured"),
         };
         let (core, all) = (extent("--perf"), extent("--perf --all --runs 7 --scale 0.5"));
-        assert_eq!((core.runs, core.scale, all.runs, all.scale), (5, 1.0, 7, 0.5));
+        let of = |extent: &Extent| (extent.effort.runs, extent.effort.scale);
+        assert_eq!((of(&core), of(&all)), ((5, 1.0), (7, 0.5)));
         assert!(core.parts.len() < all.parts.len());
         let names: Vec<_> =
             extent("--perf --only reset,http-open").parts.iter().map(|part| part.name).collect();

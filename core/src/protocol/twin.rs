@@ -19,8 +19,7 @@
 //!
 //! *Orderings*: TWIN.
 //!
-//! *Tested by*: `loom-tests/tests/twin.rs`, `tests/races/netty/races.rs`,
-//! `tests/races/keyed/races.rs`.
+//! *Tested by*: `loom-tests/tests/twin.rs`, `tests/races/keyed/races.rs`.
 
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, forget};

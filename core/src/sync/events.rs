@@ -128,7 +128,6 @@ events! {
     KeySuperseded: "another reset of the key was faster",
     BeatInTime: "a heartbeat's timer found a later beat",
     TaskTaken: "a task was begun, dropped or taken back that another thread had",
-    TimeoutLate: "a timeout of a hashed wheel was decided already",
 }
 
 /// Counts that `event` was reached.

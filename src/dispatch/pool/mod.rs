@@ -79,15 +79,11 @@ use tickless_core::dispatch::queue::{Patience, Pushed, Source};
 /// [`submit`](Pool::submit) hands one payload over, for timers that have their own callback.
 ///
 /// ```
-/// use std::time::Duration;
 /// use tickless::dispatch::{Full, Pool};
-/// use tickless::netty::{Expired, HashedWheelTimer, Timeout};
 ///
-/// let pool = Pool::builder(Full::Block).build_typed(Expired::run)?;
-/// let timer = HashedWheelTimer::builder()
-///     .dispatcher(move |expired| drop(pool.submit(expired)))
-///     .build()?;
-/// timer.new_timeout(|_: &Timeout| println!("on the pool"), Duration::from_millis(100))?;
+/// let pool = Pool::<u64>::builder(Full::Block).build_typed(|number| println!("{number} is due"))?;
+/// // In the callback of the other timer:
+/// pool.submit(17)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Pool<T: Send + 'static = Task> {

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use support::child::in_a_child;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
-use tickless::netty::HashedWheelTimer;
 use tickless::{
     Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
     Task, TurnError,
@@ -102,9 +101,8 @@ fn the_last_clone_of_an_engine_is_dropped_in_silence() {
     on_pool.schedule_detached(HOUR, || ()).unwrap();
     let driven = Builder::new().driver(Driver::Caller).build_with_handler(drop_all).unwrap();
     driven.schedule_detached(HOUR, 7).unwrap();
-    let timer = HashedWheelTimer::new().unwrap();
     let unused = Pool::<Task>::builder(Full::Block).threads(2).build().unwrap();
-    let mut all = Some((on_pool, driven, timer, unused));
+    let mut all = Some((on_pool, driven, unused));
     in_a_child("dropping", || drop(all.take()));
     let (on_pool, driven, ..) = all.as_ref().unwrap();
     assert_works(on_pool);

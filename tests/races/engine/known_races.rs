@@ -7,11 +7,11 @@ use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::{assert_fires, dawdle, driven, drop_all, schedule, threaded};
+use crate::racing::{assert_fires, driven, drop_all, schedule, threaded};
 use support::account::{Book, run_all};
 use support::emptied::assert_empties;
 use support::patience::PATIENCE;
-use support::random::Random;
+use support::random::{Random, dawdle};
 use support::scaled;
 use support::until::wait_until;
 // One that ThreadSanitizer can follow.

@@ -9,10 +9,9 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::dawdle;
 use support::parking::block_on;
 use support::patience::PATIENCE;
-use support::random::Random;
+use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};

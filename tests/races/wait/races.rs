@@ -7,10 +7,9 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::dawdle;
 use support::awaited::wait_for_a_slow_task;
 use support::patience::PATIENCE;
-use support::random::Random;
+use support::random::{Random, dawdle};
 use support::scaled;
 use support::token::Fates;
 use support::watchdog::watched;

@@ -6,11 +6,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::{dawdle, threaded};
+use crate::racing::threaded;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use support::random::Random;
+use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
 use support::token::Fates;

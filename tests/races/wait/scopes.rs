@@ -6,11 +6,10 @@ use std::sync::mpsc::{self, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::dawdle;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use support::random::Random;
+use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
 use support::token::Fates;

@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;
-use tickless::netty::{Expired, HashedWheelTimer, Timeout};
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
 use tickless::purgatory::{Decision, Operation, Purgatory};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
@@ -211,14 +210,4 @@ fn a_key_is_free_where_its_task_is_dropped() {
         rig.advance(SECOND);
         assert!(timers.contains_key(&1) && !timers.contains_key(&2), "{}", rig.name);
     });
-}
-
-#[test]
-fn a_timeout_is_expired_where_its_dispatcher_drops_it() {
-    let clock = ManualClock::new();
-    let builder = HashedWheelTimer::builder().manual_clock(&clock);
-    let timer = builder.dispatcher(|expired: Expired| drop(expired)).build().unwrap();
-    let timeout = timer.new_timeout(|_: &Timeout| panic!("it was dropped"), SECOND).unwrap();
-    timer.advance(SECOND).unwrap();
-    assert!(timeout.is_expired() && !timeout.cancel());
 }

@@ -1,23 +1,19 @@
 //! A pool of rayon's: what is due runs there, and its panics go no further.
+
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::slow::Slow;
 use support::token::{Fates, Token};
+use tickless::Engine;
 use tickless::dispatch::{Monitor, OnRayon, RayonStats};
-use tickless::{Builder, Engine, Handler, ManualClock, Task};
 
-const MS: Duration = Duration::from_millis(1);
+use super::runtimes::{MS, assert_a_task_may_stop, assert_waits_for_no_task, by_hand};
 
 fn pool() -> Arc<ThreadPool> {
     Arc::new(ThreadPoolBuilder::new().num_threads(2).build().unwrap())
-}
-
-fn by_hand<T: Send + 'static>(handler: impl Handler<T> + 'static) -> Engine<T> {
-    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(handler).unwrap()
 }
 
 /// Waits until all that was spawned has run: so many finished, so many panicked.
@@ -59,23 +55,7 @@ fn closures_run_inside_the_pool() {
 fn a_slow_task_delays_no_timer_and_no_stop() {
     let handler = OnRayon::spawn(pool());
     let monitor = handler.monitor();
-    let engine: Engine = by_hand(handler);
-    let (slow, task) = Slow::task();
-    engine.schedule_detached(MS, task).unwrap();
-    let (sender, receiver) = mpsc::channel();
-    for n in 0..100 {
-        let sender = sender.clone();
-        engine.schedule_detached(MS * (1 + n), move || sender.send(n).unwrap()).unwrap();
-    }
-    assert_eq!(engine.advance(MS * 100), Ok(101));
-    slow.has_begun();
-    assert_eq!(engine.stats().lateness.max, Duration::ZERO);
-    for _ in 0..100 {
-        receiver.recv_timeout(PATIENCE).unwrap();
-    }
-    engine.stop().unwrap();
-    drop(engine);
-    slow.release();
+    assert_waits_for_no_task(handler);
     assert_eq!(settle(&monitor), (101, 0));
 }
 
@@ -125,14 +105,7 @@ fn what_was_handed_over_runs_though_engine_and_pool_are_gone() {
 fn a_task_on_the_pool_stops_the_engine() {
     // The only thread of the pool waits for the engine, which waits for none of its tasks.
     let one = Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
-    let engine = Engine::builder().shards(2).build_with_handler(OnRayon::spawn(one)).unwrap();
-    engine.schedule_detached(Duration::from_secs(3600), || ()).unwrap();
-    let ((sender, receiver), inner) = (mpsc::channel(), engine.clone());
-    let task = move || sender.send(inner.stop().map(|rest| rest.len())).unwrap();
-    engine.schedule_detached(MS, task).unwrap();
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(1)));
-    let late = engine.schedule_detached(MS, || ()).unwrap_err();
-    Task::run(late.into_payload());
+    assert_a_task_may_stop(OnRayon::spawn(one));
 }
 
 #[test]

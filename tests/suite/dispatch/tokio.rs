@@ -1,31 +1,25 @@
 //! A tokio runtime: what is due runs there, and what it does not run is dropped and counted.
+
 use std::sync::mpsc;
-use std::time::Duration;
 
 use support::awaited::wait_for_a_slow_task;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use support::slow::Slow;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Monitor, OnTokio, RuntimeStats};
-use tickless::{Builder, Engine, Handler, ManualClock, Task};
+use tickless::{Builder, Engine};
 use tokio::runtime::{self, Handle, Runtime};
 
-const MS: Duration = Duration::from_millis(1);
+use super::runtimes::{MS, assert_a_task_may_stop, assert_waits_for_no_task, by_hand};
 
 fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap()
 }
 
-fn by_hand<T: Send + 'static>(handler: impl Handler<T> + 'static) -> Engine<T> {
-    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(handler).unwrap()
-}
-
 /// An engine whose closures run on the runtime, driven by hand.
 fn closures(dispatcher: OnTokio) -> (Engine, Monitor<RuntimeStats>) {
     let monitor = dispatcher.monitor();
-    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    (builder.build_with_handler(dispatcher).unwrap(), monitor)
+    (by_hand(dispatcher), monitor)
 }
 
 /// Waits until nothing of what was spawned is left.
@@ -60,24 +54,12 @@ fn closures_run_inside_the_runtime_whichever_way_they_are_spawned() {
 }
 
 #[test]
-fn a_slow_task_delays_no_timer() {
+fn a_slow_task_delays_no_timer_and_no_stop() {
     for make in [OnTokio::spawn, OnTokio::spawn_blocking] {
         let runtime = runtime();
-        let (engine, monitor) = closures(make(runtime.handle().clone()));
-        let (slow, task) = Slow::task();
-        engine.schedule_detached(MS, task).unwrap();
-        let (sender, receiver) = mpsc::channel();
-        for n in 0..100 {
-            let sender = sender.clone();
-            engine.schedule_detached(MS * (1 + n), move || sender.send(n).unwrap()).unwrap();
-        }
-        assert_eq!(engine.advance(MS * 100), Ok(101));
-        slow.has_begun();
-        assert_eq!(engine.stats().lateness.max, Duration::ZERO);
-        for _ in 0..100 {
-            receiver.recv_timeout(PATIENCE).unwrap();
-        }
-        slow.release();
+        let dispatcher = make(runtime.handle().clone());
+        let monitor = dispatcher.monitor();
+        assert_waits_for_no_task(dispatcher);
         assert_eq!(settle(&monitor), (101, 0, 0));
     }
 }
@@ -183,15 +165,7 @@ fn blocking_tasks_that_come_after_the_runtimes_end_are_dropped_and_counted() {
 #[test]
 fn a_task_on_the_runtime_stops_the_engine() {
     let runtime = runtime();
-    let dispatcher = OnTokio::spawn_blocking(runtime.handle().clone());
-    let engine = Engine::builder().shards(2).build_with_handler(dispatcher).unwrap();
-    engine.schedule_detached(Duration::from_secs(3600), || ()).unwrap();
-    let ((sender, receiver), inner) = (mpsc::channel(), engine.clone());
-    let task = move || sender.send(inner.stop().map(|rest| rest.len())).unwrap();
-    engine.schedule_detached(MS, task).unwrap();
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(1)));
-    let late = engine.schedule_detached(MS, || ()).unwrap_err();
-    Task::run(late.into_payload());
+    assert_a_task_may_stop(OnTokio::spawn_blocking(runtime.handle().clone()));
 }
 
 #[test]

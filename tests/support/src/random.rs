@@ -16,3 +16,10 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % n
     }
 }
+
+/// Lets a little time go by, which is another one each time.
+pub fn dawdle(random: &mut Random) {
+    for _ in 0..random.below(2000) {
+        std::hint::spin_loop();
+    }
+}

@@ -1,10 +1,20 @@
 //! What is measured of a workload: everything with everything.
 
-use super::Extent;
 use crate::error::BenchError;
 use crate::kind::{Threads, Workload};
 use crate::plan::Plan;
 use crate::registry::{DEFAULT_TICK_US, Entry};
+
+/// How much is measured of a part.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    /// How often each contender is measured.
+    pub(crate) runs: usize,
+    /// Shrinks counts and lengths of time.
+    pub(crate) scale: f64,
+    /// Seconds after which a measurement is stopped.
+    pub(crate) limit_s: u64,
+}
 
 /// So many threads wait for one lock for most of their time.
 const CROWD: usize = 4;
@@ -74,7 +84,7 @@ impl Matrix {
     }
 
     /// Every measurement, contenders in turn. Those that cannot do the workload are left out.
-    pub(super) fn plans(&self, extent: &Extent) -> Result<Vec<Plan>, BenchError> {
+    pub(super) fn plans(&self, effort: &Effort) -> Result<Vec<Plan>, BenchError> {
         let workload = self.workload;
         let mut able = Vec::new();
         for name in self.contenders {
@@ -93,16 +103,16 @@ impl Matrix {
                     contender: entry.name.to_owned(),
                     workload,
                     threads,
-                    scale: extent.scale,
+                    scale: effort.scale,
                     tick_us: self.tick_us,
                     variant,
                     operations: self.operations,
-                    limit_s: extent.limit_s,
+                    limit_s: effort.limit_s,
                 });
                 let (once, often): (Vec<_>, Vec<_>) = turn
                     .partition(|plan| threads >= CROWD && self.once.contains(&&*plan.contender));
                 plans.extend(once);
-                plans.extend((0..extent.runs).flat_map(|_| often.clone()));
+                plans.extend((0..effort.runs).flat_map(|_| often.clone()));
             }
         }
         Ok(plans)
@@ -113,14 +123,14 @@ impl Matrix {
 mod tests {
     use super::*;
 
-    fn extent(runs: usize) -> Extent {
-        Extent { parts: Vec::new(), runs, scale: 0.5, limit_s: 9 }
+    fn effort(runs: usize) -> Effort {
+        Effort { runs, scale: 0.5, limit_s: 9 }
     }
 
     #[test]
     fn contenders_take_turns() {
         let matrix = Matrix::of(Workload::Reset, &["tickless", "tokio"]).on(&[1, 2]);
-        let plans = matrix.plans(&extent(2)).unwrap();
+        let plans = matrix.plans(&effort(2)).unwrap();
         let order: Vec<_> =
             plans.iter().map(|p| format!("{} {}", p.contender, p.threads)).collect();
         let one = ["tickless 1", "tokio 1", "tickless 1", "tokio 1"];
@@ -132,7 +142,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_lock_in_a_crowd_is_measured_once() {
         let matrix = Matrix::of(Workload::Reset, &["tickless", "tokio"]).on(&[1, CROWD]);
-        let plans = matrix.once(&["tokio"]).plans(&extent(3)).unwrap();
+        let plans = matrix.once(&["tokio"]).plans(&effort(3)).unwrap();
         let count = |contender: &str, threads| {
             let is_it = |plan: &&Plan| plan.contender == contender && plan.threads == threads;
             plans.iter().filter(is_it).count()

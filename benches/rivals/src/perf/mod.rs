@@ -16,6 +16,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
+pub(crate) use matrix::Effort;
 pub(crate) use parts::{ALL as PARTS, Part, RUNS};
 
 use crate::book::{Book, Kept};
@@ -39,12 +40,7 @@ pub(crate) struct Places {
 pub(crate) struct Extent {
     /// Which parts.
     pub(crate) parts: Vec<&'static Part>,
-    /// How often each contender is measured.
-    pub(crate) runs: usize,
-    /// Shrinks counts and lengths of time.
-    pub(crate) scale: f64,
-    /// Seconds after which a measurement is stopped.
-    pub(crate) limit_s: u64,
+    pub(crate) effort: Effort,
 }
 
 /// Measures parts, keeps each of them when it is done, and draws everything anew.
@@ -53,7 +49,7 @@ pub(crate) fn measure(extent: &Extent, places: &Places) -> Result<(), BenchError
     extent.parts.iter().try_for_each(|part| part.is_in_build())?;
     let (mut failures, begun) = (0, Instant::now());
     for part in &extent.parts {
-        let (runs, failed) = part.measure(extent)?;
+        let (runs, failed) = part.measure(&extent.effort)?;
         failures += failed;
         if !runs.is_empty() {
             book.put(Kept { name: part.name.to_owned(), host: Host::here(), runs });

@@ -5,8 +5,7 @@ use std::process::{Command, Stdio};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::Extent;
-use super::matrix::Matrix;
+use super::matrix::{Effort, Matrix};
 use crate::child;
 use crate::error::BenchError;
 use crate::host;
@@ -246,16 +245,16 @@ impl Part {
     }
 
     /// Measures it: all runs, and how many failed.
-    pub(super) fn measure(&self, extent: &Extent) -> Result<(Vec<Record>, usize), BenchError> {
+    pub(super) fn measure(&self, effort: &Effort) -> Result<(Vec<Record>, usize), BenchError> {
         match &self.load {
             Load::Here(matrix) => {
-                let plans = matrix.plans(extent)?;
+                let plans = matrix.plans(effort)?;
                 let _pin = matrix.is_pinned.then(Pin::to_first).transpose()?;
                 Ok(in_turn(self.name, &plans, child::measure_elsewhere))
             }
             Load::Outside(outside) => {
-                let turns = outside.turns(extent.runs);
-                Ok(in_turn(self.name, &turns, |turn| outside.measure(turn, extent)))
+                let turns = outside.turns(effort.runs);
+                Ok(in_turn(self.name, &turns, |turn| outside.measure(turn, effort)))
             }
         }
     }
@@ -325,7 +324,7 @@ impl Outside {
     fn measure(
         &self,
         &(workers, timers): &(usize, &str),
-        extent: &Extent,
+        effort: &Effort,
     ) -> Result<Record, BenchError> {
         let program = self.program;
         let what = format!("{program} with {timers} on {workers}");
@@ -338,7 +337,7 @@ impl Outside {
         let output = Command::new(path)
             .args(self.words)
             .args(["--workers", &workers.to_string(), "--timers", timers])
-            .args(["--scale", &extent.scale.to_string()])
+            .args(["--scale", &effort.scale.to_string()])
             .stdin(Stdio::null())
             .output()
             .map_err(|error| failed(error.to_string()))?;
@@ -383,11 +382,11 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
-        let extent = Extent { parts: Vec::new(), runs: 1, scale: 0.5, limit_s: 9 };
+        let effort = Effort { runs: 1, scale: 0.5, limit_s: 9 };
         for part in ALL {
             let count = match &part.load {
-                Load::Here(matrix) => matrix.plans(&extent).unwrap().len(),
-                Load::Outside(outside) => outside.turns(extent.runs).len(),
+                Load::Here(matrix) => matrix.plans(&effort).unwrap().len(),
+                Load::Outside(outside) => outside.turns(effort.runs).len(),
             };
             assert!(count > 1, "{}", part.name);
         }

@@ -7,6 +7,7 @@ use plotters::prelude::*;
 
 use super::ink;
 use crate::error::BenchError;
+use crate::sample::short;
 
 /// A figure with bars.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Bars {
             let half = 7.0 * rows / f64::from(ink::SIZE.1 - 100);
             chart.draw_series(boxes.iter().map(|&(value, top, _)| {
                 let at = (value + 0.005 * most, top + height / 2.0 - half);
-                Text::new(super::short(value), at, ink::font(12))
+                Text::new(short(value), at, ink::font(12))
             }))?;
         }
         for (row, (name, _)) in self.rows.iter().enumerate() {

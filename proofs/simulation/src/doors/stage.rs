@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use tickless::keyed::{KeyedTimers, TtlMap};
 use tickless::local::Geometry;
-use tickless::netty::{HashedWheelTimer, Timeout};
 use tickless::purgatory::{Delayed, Purgatory};
 use tickless::scope::{Key as ScopeKey, WaitableScope};
 use tickless::{Engine, Handle, ManualClock, ScheduleReason, Scope, Waitable};
+use tickless_netty::{HashedWheelTimer, Timeout};
 
 use super::case::{Case, Deed};
 use super::futures::{Queue, Ticking, Waiting};

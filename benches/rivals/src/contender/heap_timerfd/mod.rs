@@ -22,17 +22,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use self::alarm::Alarm;
-use self::worker::{Timer, Timers, Worker};
+use self::worker::{CANCELLED, PENDING, Timer, Timers, Worker, settle};
 use super::{Contender, Producer, Setup};
 use crate::drive::{Gate, Lane, Section};
 use crate::error::BenchError;
 
 /// How many timers the thread of the shared heap takes at a time.
 const BATCH: usize = 64;
-
-const PENDING: u8 = 0;
-const FIRED: u8 = 1;
-const CANCELLED: u8 = 2;
 
 thread_local! {
     /// The worker that this thread is, if it is one.
@@ -195,13 +191,9 @@ impl Shared {
     }
 }
 
-/// Decides what becomes of a pending timer, if nothing has become of it yet.
-fn settle(state: &AtomicU8, fate: u8) -> bool {
-    state.compare_exchange(PENDING, fate, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::worker::FIRED;
     use super::*;
 
     #[test]

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use super::alarm::Alarm;
-use super::{FIRED, PENDING, settle};
 use crate::heap::Entry;
 use crate::sink;
+
+pub(super) const PENDING: u8 = 0;
+pub(super) const FIRED: u8 = 1;
+pub(super) const CANCELLED: u8 = 2;
 
 /// Below so many timers, the cancelled may stay.
 const FEW: usize = 64;
@@ -103,4 +106,9 @@ impl Worker {
             self.alarm.wait();
         }
     }
+}
+
+/// Decides what becomes of a pending timer, if nothing has become of it yet.
+pub(super) fn settle(state: &AtomicU8, fate: u8) -> bool {
+    state.compare_exchange(PENDING, fate, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }

@@ -1,20 +1,19 @@
 //! The builder of a hashed wheel timer.
 
+use std::fmt;
 use std::time::Duration;
 
-use crate::dispatch::Batch;
-use crate::engine;
-use crate::error::BuildError;
-use crate::time::{Clock, MAX_SLOTS, ManualClock};
+use tickless::local::MAX_SLOTS;
+use tickless::{Batch, BuildError, Clock, ManualClock};
 
-use super::timeout::Pending;
-use super::{Expired, HashedWheelTimer};
+use crate::timeout::Pending;
+use crate::{Expired, HashedWheelTimer};
 
 /// Sets up a [`HashedWheelTimer`].
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::netty::HashedWheelTimer;
+/// use tickless_netty::HashedWheelTimer;
 ///
 /// let timer = HashedWheelTimer::builder()
 ///     .tick_duration(Duration::from_millis(30))
@@ -27,7 +26,7 @@ use super::{Expired, HashedWheelTimer};
 /// ```
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
-    engine: engine::Builder,
+    engine: tickless::Builder,
     dispatcher: Option<Dispatcher>,
 }
 
@@ -44,7 +43,7 @@ impl Builder {
     /// shard, no limit, the system's clock, and tasks that run on the timer's thread, one after
     /// another.
     pub fn new() -> Builder {
-        let engine = engine::Builder::new().shards(1).takeover(None).thread_name("hashed-wheel");
+        let engine = tickless::Builder::new().shards(1).takeover(None).thread_name("hashed-wheel");
         let builder = Builder { engine, dispatcher: None };
         builder.tick_duration(TICK).ticks_per_wheel(TICKS_PER_WHEEL)
     }
@@ -59,7 +58,7 @@ impl Builder {
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::ManualClock;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{HashedWheelTimer, Timeout};
     /// let timer = HashedWheelTimer::builder()
     ///     .tick_duration(Duration::from_millis(250))
     ///     .manual_clock(&ManualClock::new())
@@ -82,7 +81,7 @@ impl Builder {
     /// timeouts. A bucket takes 256 bytes.
     ///
     /// ```
-    /// # use tickless::netty::HashedWheelTimer;
+    /// # use tickless_netty::HashedWheelTimer;
     /// let timer = HashedWheelTimer::builder().ticks_per_wheel(1_000).build()?;
     /// assert!(HashedWheelTimer::builder().ticks_per_wheel(0).build().is_err());
     /// # Ok::<(), tickless::BuildError>(())
@@ -95,7 +94,7 @@ impl Builder {
         self
     }
 
-    /// The maximum number of waiting timeouts; more are [rejected](super::Rejected).
+    /// The maximum number of waiting timeouts; more are [rejected](crate::Rejected).
     /// Default: no limit. `build` refuses zero.
     ///
     /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.
@@ -104,7 +103,7 @@ impl Builder {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{HashedWheelTimer, Timeout};
     /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
     /// let minute = Duration::from_secs(60);
     /// timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
@@ -132,7 +131,7 @@ impl Builder {
     /// use std::sync::mpsc;
     /// use std::thread;
     /// use std::time::Duration;
-    /// use tickless::netty::{Expired, HashedWheelTimer, Timeout};
+    /// use tickless_netty::{Expired, HashedWheelTimer, Timeout};
     ///
     /// let (queue, work) = mpsc::channel::<Expired>();
     /// let worker = thread::spawn(move || work.into_iter().for_each(Expired::run));
@@ -169,8 +168,8 @@ impl Builder {
 
     /// Sets how long a task may keep the timer's thread. After that, another thread goes on with
     /// the other timeouts, and *two tasks may run at the same time*: see
-    /// [`takeover`](crate::Builder::takeover). Default: none, so that tasks run one after another,
-    /// as in Netty, and a slow task delays all others.
+    /// [`takeover`](tickless::Builder::takeover). Default: none, so that tasks run one after
+    /// another, as in Netty, and a slow task delays all others.
     pub fn takeover(mut self, after: impl Into<Option<Duration>>) -> Builder {
         self.engine = self.engine.takeover(after);
         self
@@ -181,7 +180,7 @@ impl Builder {
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::{Clock, ManualClock};
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{HashedWheelTimer, Timeout};
     /// // Two timers share a clock.
     /// let clock = Clock::manual(&ManualClock::new());
     /// let requests = HashedWheelTimer::builder().clock(clock.clone()).build()?;
@@ -202,7 +201,7 @@ impl Builder {
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::ManualClock;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{HashedWheelTimer, Timeout};
     /// let clock = ManualClock::new();
     /// let timer = HashedWheelTimer::builder().manual_clock(&clock).build()?;
     /// timer.new_timeout(|_: &Timeout| println!("tomorrow"), Duration::from_secs(86_400))?;
@@ -221,7 +220,7 @@ impl Builder {
     /// ```
     /// use std::time::Duration;
     /// use tickless::BuildError;
-    /// use tickless::netty::HashedWheelTimer;
+    /// use tickless_netty::HashedWheelTimer;
     ///
     /// let built = HashedWheelTimer::builder().tick_duration(Duration::ZERO).build();
     /// assert!(matches!(built, Err(BuildError::Tick { .. })));
@@ -248,7 +247,12 @@ impl Default for Builder {
     }
 }
 
-debug! { impl[] Builder[] {
-    engine = |this| this.engine,
-    has_dispatcher = |this| this.dispatcher.is_some(),
-} }
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_dispatcher = &self.dispatcher.is_some();
+        f.debug_struct("Builder")
+            .field("engine", &self.engine)
+            .field("has_dispatcher", has_dispatcher)
+            .finish()
+    }
+}

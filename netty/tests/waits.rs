@@ -5,18 +5,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::dawdle;
 use support::parking::block_on;
 use support::patience::PATIENCE;
-use support::random::Random;
+use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
 use support::token::Fates;
 use tickless::ManualClock;
 use tickless::dispatch::{Full, Pool};
-use tickless::netty::{Expired, HashedWheelTimer, IntoTask, Timeout, TimerTask, WaitableTimeout};
 use tickless::wait::{Ended, Stage, WaitError};
 use tickless_core::sync::Mutex;
+use tickless_netty::{Expired, HashedWheelTimer, IntoTask, Timeout, TimerTask, WaitableTimeout};
 
 const MS: Duration = Duration::from_millis(1);
 

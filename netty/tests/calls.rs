@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use tickless::netty::{HashedWheelTimer, IntoTask, StartError, Timeout, TimerTask, WorkerState};
 use tickless::{BuildError, GeometryError, ManualClock, ScheduleReason, StopError, TurnError};
 use tickless_core::sync::Mutex;
+use tickless_netty::{HashedWheelTimer, IntoTask, StartError, Timeout, TimerTask, WorkerState};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
+use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
 
 const CALLS: u64 = 500;
 const TRIES: u32 = 6;

@@ -1,14 +1,18 @@
 //! The timer: creates timeouts, starts, stops.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::dispatch::contained;
-use crate::engine::{Engine, Registry, Stats};
-use crate::error::{BuildError, StopError, TurnError};
-use crate::sync::{Arc, AtomicBool, Ordering};
+use arc_swap::ArcSwapOption;
+use tickless::{BuildError, Engine, Stats, StopError, TurnError};
 
-use super::timeout::Pending;
-use super::{Builder, IntoTask, Rejected, Timeout};
+use crate::timeout::Pending;
+use crate::{Builder, IntoTask, Rejected, Timeout};
 
 /// A timer with the API of Netty's and Dubbo's hashed wheel timer.
 ///
@@ -19,7 +23,7 @@ use super::{Builder, IntoTask, Rejected, Timeout};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::netty::{HashedWheelTimer, Timeout};
+/// use tickless_netty::{HashedWheelTimer, Timeout};
 ///
 /// let timer = HashedWheelTimer::new()?;
 /// timer.new_timeout(|_: &Timeout| println!("a minute later"), Duration::from_secs(60))?;
@@ -36,16 +40,22 @@ pub struct HashedWheelTimer {
 /// State shared by the clones of a timer.
 struct Door {
     engine: Engine<Pending>,
+    number: u32,
     is_started: AtomicBool,
 }
 
-/// All timers, by their engines' numbers.
-static TIMERS: Registry = Registry::empty();
+/// The timers by number, which may have ended. A timeout finds its timer here, so that making one
+/// writes to no reference count that all threads share. Reading takes no lock: a process that was
+/// forked from one with several threads could wait for a lock for ever.
+static TIMERS: ArcSwapOption<BTreeMap<u32, Weak<Door>>> = ArcSwapOption::const_empty();
+
+/// The number that was given out last.
+static LAST: AtomicU32 = AtomicU32::new(0);
 
 /// The state of a timer.
 ///
 /// ```
-/// use tickless::netty::{HashedWheelTimer, WorkerState};
+/// use tickless_netty::{HashedWheelTimer, WorkerState};
 ///
 /// let timer = HashedWheelTimer::new()?;
 /// assert_eq!(timer.worker_state(), WorkerState::Init);
@@ -68,7 +78,7 @@ pub enum WorkerState {
 /// The error of starting a timer.
 ///
 /// ```
-/// use tickless::netty::{HashedWheelTimer, StartError};
+/// use tickless_netty::{HashedWheelTimer, StartError};
 ///
 /// let timer = HashedWheelTimer::new()?;
 /// timer.stop()?;
@@ -99,26 +109,34 @@ impl HashedWheelTimer {
     }
 
     pub(super) fn on(engine: Engine<Pending>) -> HashedWheelTimer {
-        let door = Arc::new(Door { engine, is_started: AtomicBool::new(false) });
-        TIMERS.enter(door.engine.number(), &door);
+        // ORDER: Relaxed - the number publishes nothing else. (An engine is not built after 2^32.)
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let door = Arc::new(Door { engine, number, is_started: AtomicBool::new(false) });
+        TIMERS.rcu(|timers| {
+            let mut timers = timers.as_deref().cloned().unwrap_or_default();
+            timers.retain(|_, door| door.strong_count() > 0);
+            timers.insert(number, Arc::downgrade(&door));
+            Some(Arc::new(timers))
+        });
         HashedWheelTimer { door }
     }
 
     /// The timer with this number, if a clone of it still exists.
     pub(super) fn of_number(number: u32) -> Option<HashedWheelTimer> {
-        TIMERS.find(number).map(|door| HashedWheelTimer { door })
+        let door = TIMERS.load().as_ref()?.get(&number)?.upgrade()?;
+        Some(HashedWheelTimer { door })
     }
 
     /// Schedules `task` to run after `delay`: never earlier, and later by less than a tick, plus
     /// the time that the system needs to wake the timer's thread and that other tasks take. A delay
     /// of zero ends with the current tick. A delay too long to represent never ends.
     ///
-    /// The task is a closure (`|timeout: &Timeout| ..`), a [`TimerTask`](super::TimerTask), or
+    /// The task is a closure (`|timeout: &Timeout| ..`), a [`TimerTask`](crate::TimerTask), or
     /// either of them in an [`Arc`]. Never waits. O(1), however many timeouts wait. Allocates the
     /// timeout and, unless the task comes in an `Arc`, the task.
     ///
     /// Tasks that make a new timeout of the same delay each time they run, and once ran in the same
-    /// tick, stay together. [`Schedule::spread`](crate::periodic::Schedule::spread) keeps them
+    /// tick, stay together. [`Schedule::spread`](tickless::periodic::Schedule::spread) keeps them
     /// apart.
     ///
     /// # Errors
@@ -127,7 +145,7 @@ impl HashedWheelTimer {
     /// ```
     /// use std::time::Duration;
     /// use tickless::ManualClock;
-    /// use tickless::netty::{HashedWheelTimer, Timeout};
+    /// use tickless_netty::{HashedWheelTimer, Timeout};
     ///
     /// let clock = ManualClock::new();
     /// let timer = HashedWheelTimer::builder().manual_clock(&clock).build()?;
@@ -136,10 +154,10 @@ impl HashedWheelTimer {
     /// assert!(late.is_expired());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg_attr(feature = "inspect", track_caller)]
+    #[track_caller]
     pub fn new_timeout(&self, task: impl IntoTask, delay: Duration) -> Result<Timeout, Rejected> {
         self.door.begin();
-        let (timeout, pending) = Timeout::new(task.into_task(), self.door.engine.number());
+        let (timeout, pending) = Timeout::new(task.into_task(), self.door.number);
         match self.door.engine.schedule(delay, pending) {
             Ok(handle) => {
                 // SAFETY: this thread created the timeout, and only the engine has it as well.
@@ -179,7 +197,7 @@ impl HashedWheelTimer {
     }
 
     /// Stops the timer: no more timeouts are created, and the waiting ones are cancelled and
-    /// returned, without their [`cancelled`](super::TimerTask::cancelled) callbacks. Waits for the
+    /// returned, without their [`cancelled`](crate::TimerTask::cancelled) callbacks. Waits for the
     /// tasks that the timer's thread has taken out to run; after that, no task begins there. Does
     /// not wait for tasks that a dispatcher runs elsewhere.
     ///
@@ -191,7 +209,7 @@ impl HashedWheelTimer {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::netty::{HashedWheelTimer, Timeout};
+    /// use tickless_netty::{HashedWheelTimer, Timeout};
     ///
     /// let timer = HashedWheelTimer::new()?;
     /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(9))?;
@@ -219,7 +237,7 @@ impl HashedWheelTimer {
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::ManualClock;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{HashedWheelTimer, Timeout};
     /// let timer = HashedWheelTimer::builder().manual_clock(&ManualClock::new()).build()?;
     /// timer.new_timeout(|_: &Timeout| println!("a minute later"), Duration::from_secs(60))?;
     /// assert_eq!(timer.advance(Duration::from_secs(59))?, 0);
@@ -248,10 +266,21 @@ impl PartialEq for HashedWheelTimer {
 
 impl Eq for HashedWheelTimer {}
 
-debug! { impl[] HashedWheelTimer[] {
-    worker_state = |this| this.worker_state(),
-    pending_timeouts = |this| this.pending_timeouts(),
-} }
+impl fmt::Debug for HashedWheelTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashedWheelTimer")
+            .field("worker_state", &self.worker_state())
+            .field("pending_timeouts", &self.pending_timeouts())
+            .finish()
+    }
+}
+
+/// Calls `f`. A panic ends here, and its payload is leaked if dropping that panics as well.
+fn contained(f: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+        mem::forget(catch_unwind(AssertUnwindSafe(|| drop(panic))));
+    }
+}
 
 // === impl Door ===
 
@@ -266,14 +295,12 @@ impl Door {
     }
 }
 
-impl Drop for Door {
-    fn drop(&mut self) {
-        TIMERS.leave(self.engine.number());
-    }
-}
-
 // === impl StartError ===
 
-display! { StartError { Stopped => "a timer that has stopped cannot be started" } }
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a timer that has stopped cannot be started")
+    }
+}
 
 impl std::error::Error for StartError {}

@@ -4,7 +4,7 @@
 //! they say that they did it; all else must be as the list says after every step: what ran and
 //! when, what each cancel answered, who was told, how each timeout calls itself, and the count.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::histories::when;
@@ -14,8 +14,9 @@ use proptest::prelude::*;
 use support::hold::hold;
 use support::planned::{panic_as_planned, quietly};
 use tickless::local::Geometry;
-use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
 use tickless::{ManualClock, Tick};
+use tickless_core::sync::Mutex;
+use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
 
 const CASES: u64 = 300;
 

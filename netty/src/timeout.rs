@@ -1,6 +1,6 @@
 //! A timeout: the caller's handle, the engine's reference, and what a dispatcher gets.
 //!
-//! *Owner*: shared by reference count (`protocol/twin.rs`). While a timeout waits, the engine holds
+//! *Owner*: shared by reference count. While a timeout waits, the engine holds
 //! one reference as the payload ([`Pending`]). A timeout knows its timer by number, so a waiting
 //! timeout keeps no engine alive, and creating one touches no reference count that all threads
 //! share.
@@ -38,17 +38,17 @@
 //! *Orderings*: no memory is published through the timeout's word, so it is no handshake and has no
 //! model.
 //!
-//! *Tested by*: `tests/suite/netty/calls.rs`, `tests/suite/netty/faults.rs`,
-//! `tests/races/netty/races.rs`.
+//! *Tested by*: `netty/tests/calls.rs`, `netty/tests/faults.rs`, `netty/tests/races.rs`,
+//! `netty/tests/oracle.rs`.
 
+use std::cell::UnsafeCell;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::engine::Handle;
-use crate::protocol::twin::Twin;
-use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
+use tickless::Handle;
 
-use super::{HashedWheelTimer, TimerTask};
+use crate::{HashedWheelTimer, TimerTask};
 
 /// The caller's handle of a timeout: cancel or inspect it.
 ///
@@ -59,7 +59,7 @@ use super::{HashedWheelTimer, TimerTask};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::netty::{HashedWheelTimer, Timeout};
+/// use tickless_netty::{HashedWheelTimer, Timeout};
 ///
 /// let timer = HashedWheelTimer::new()?;
 /// let timeout = timer.new_timeout(|_: &Timeout| eprintln!("no answer"), Duration::from_secs(5))?;
@@ -70,18 +70,18 @@ use super::{HashedWheelTimer, TimerTask};
 /// ```
 #[derive(Clone)]
 pub struct Timeout {
-    inner: Twin<Inner>,
+    inner: Arc<Inner>,
 }
 
 /// A timeout that has expired and whose task has not run yet: see
-/// [`Builder::dispatcher`](super::Builder::dispatcher).
+/// [`Builder::dispatcher`](crate::Builder::dispatcher).
 ///
 /// Its task runs once or, if this is dropped instead, never; the timeout is expired either way.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickless::ManualClock;
-/// use tickless::netty::{Expired, HashedWheelTimer, Timeout};
+/// use tickless_netty::{Expired, HashedWheelTimer, Timeout};
 ///
 /// // Runs each task on the timer's thread, as without a dispatcher, and also logs it.
 /// let logging = |expired: Expired| {
@@ -122,7 +122,7 @@ enum Outcome {
 }
 
 /// The engine's reference to a timeout. Cancels the timeout if it is dropped undecided.
-pub(super) struct Pending(Option<Twin<Inner>>);
+pub(super) struct Pending(Option<Arc<Inner>>);
 
 // SAFETY: only the cell is not `Sync` by itself. It is written before any other thread can win the
 // timeout, and taken by the one thread that does (see the file's invariants).
@@ -134,8 +134,8 @@ impl Timeout {
     /// A waiting timeout, without a handle yet, and the reference for the engine.
     pub(super) fn new(task: Arc<dyn TimerTask>, timer: u32) -> (Timeout, Pending) {
         let (fate, handle) = (AtomicU32::new(WAITING), UnsafeCell::new(None));
-        let [inner, pending] = Twin::pair(Inner { fate, timer, handle, task });
-        (Timeout { inner }, Pending(Some(pending)))
+        let inner = Arc::new(Inner { fate, timer, handle, task });
+        (Timeout { inner: inner.clone() }, Pending(Some(inner)))
     }
 
     /// Stores the handle.
@@ -145,7 +145,7 @@ impl Timeout {
     pub(super) unsafe fn keep(&self, handle: Handle<Pending>) {
         // SAFETY: guaranteed by the caller: no thread that could win the timeout has it, and
         // nothing else accesses the cell.
-        self.inner.handle.with_mut(|cell| unsafe { *cell = Some(handle) });
+        unsafe { *self.inner.handle.get() = Some(handle) };
     }
 
     /// The task. The timeout keeps it, even after it ran or was cancelled.
@@ -161,7 +161,7 @@ impl Timeout {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{HashedWheelTimer, Timeout};
     /// let timer = HashedWheelTimer::new()?;
     /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?;
     /// assert_eq!(timeout.timer().as_ref(), Some(&timer));
@@ -200,7 +200,7 @@ impl Timeout {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{HashedWheelTimer, Timeout};
     /// let timer = HashedWheelTimer::new()?;
     /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?;
     /// assert_eq!(timer.pending_timeouts(), 1);
@@ -214,7 +214,7 @@ impl Timeout {
             return false;
         }
         // SAFETY: this thread won, and no other takes the handle (see the file's invariants).
-        let handle = self.inner.handle.with_mut(|cell| unsafe { (*cell).take() });
+        let handle = unsafe { (*self.inner.handle.get()).take() };
         if let Some(handle) = handle {
             // If this is too late, the receiver of the timeout finds it cancelled. Until then, the
             // engine counts it.
@@ -227,7 +227,7 @@ impl Timeout {
 
 impl PartialEq for Timeout {
     fn eq(&self, other: &Timeout) -> bool {
-        Twin::ptr_eq(&self.inner, &other.inner)
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
@@ -250,9 +250,6 @@ impl Inner {
         let (waiting, end) = (WAITING, end as u32);
         // ORDER: AcqRel - a thread that reads the end also sees what the decider did before.
         let decided = self.fate.compare_exchange(waiting, end, Ordering::AcqRel, Ordering::Acquire);
-        if decided.is_err() {
-            reached(Event::TimeoutLate);
-        }
         decided.is_ok()
     }
 
@@ -278,7 +275,7 @@ impl Expired {
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::ManualClock;
-    /// # use tickless::netty::{Expired, HashedWheelTimer, Timeout};
+    /// # use tickless_netty::{Expired, HashedWheelTimer, Timeout};
     /// # use std::sync::mpsc;
     /// let (queue, work) = mpsc::channel::<Expired>();
     /// let timer = HashedWheelTimer::builder()
@@ -301,7 +298,11 @@ impl Expired {
     }
 }
 
-debug! { impl[] Expired[] {} }
+impl fmt::Debug for Expired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expired").finish_non_exhaustive()
+    }
+}
 
 // === impl Pending ===
 

@@ -7,12 +7,12 @@ use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use support::planned::{panic_as_planned, quietly};
-use tickless::ManualClock;
-use tickless::netty::{Builder, Expired, HashedWheelTimer, Timeout, TimerTask, WorkerState};
-// One that ThreadSanitizer can follow.
 use support::patience::PATIENCE;
+use support::planned::{panic_as_planned, quietly};
 use support::token::{Fates, Token};
+use tickless::ManualClock;
+use tickless_netty::{Builder, Expired, HashedWheelTimer, Timeout, TimerTask, WorkerState};
+// One that ThreadSanitizer can follow.
 use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);

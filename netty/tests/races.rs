@@ -10,10 +10,10 @@ use std::time::Duration;
 use support::random::Random;
 use support::scaled;
 use support::threads::on_threads;
-use tickless::netty::{HashedWheelTimer, Timeout, TimerTask};
-// One that ThreadSanitizer can follow.
 use support::token::{Fates, Token};
 use support::until::wait_until;
+use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
+// One that ThreadSanitizer can follow.
 use tickless_core::sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);

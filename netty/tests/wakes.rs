@@ -1,11 +1,13 @@
 //! The fault of the hashed wheel's ancestors that shows in real time only: they wake up at each
-//! tick. `tests/suite/netty/faults.rs` has the others.
+//! tick. `faults.rs` has the others.
+//!
+//! It runs alone, and only when it is named: `cargo test -p tickless-netty --test wakes`.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use support::patience::PATIENCE;
-use tickless::netty::{HashedWheelTimer, Timeout};
+use tickless_netty::{HashedWheelTimer, Timeout};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,5 +1,5 @@
 //! The hashed wheel without the faults that its ancestors' users reported: one test for each. (That
-//! it does not wake up at each tick is in `tests/realtime/netty_faults.rs`.)
+//! it does not wake up at each tick is in `wakes.rs`.)
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,7 +10,7 @@ use support::patience::PATIENCE;
 use support::scaled;
 use support::token::Fates;
 use tickless::ManualClock;
-use tickless::netty::{Builder, Expired, HashedWheelTimer, Timeout};
+use tickless_netty::{Builder, Expired, HashedWheelTimer, Timeout};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

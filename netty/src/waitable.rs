@@ -1,25 +1,25 @@
 //! A timeout whose task can be waited for.
 //!
 //! The task is carried by another, which lets it run at most once, and not after a cancel: see
-//! `crate::wait`. So timeouts that do not use this are what they were.
+//! `tickless::wait`. So timeouts that do not use this are what they were.
 //!
 //! *Owner*: the caller. The carrier is shared with the timeout.
 //!
-//! *Tested by*: `tests/races/wait/netty.rs`.
+//! *Tested by*: `netty/tests/waits.rs`.
 
 use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::sync::Arc;
-use crate::wait::{Cancelled, Ended, Guarded, Stage, WaitError, Waiter, pair};
+use tickless::wait::{Cancelled, Ended, Guarded, Stage, WaitError, Waiter, pair};
 
-use super::{HashedWheelTimer, IntoTask, Rejected, Timeout, TimerTask};
+use crate::{HashedWheelTimer, IntoTask, Rejected, Timeout, TimerTask};
 
-/// A timeout whose task can be waited for: see [`wait`](crate::wait). It is a [`Timeout`] as well.
+/// A timeout whose task can be waited for: see [`tickless::wait`]. It is a [`Timeout`] as well.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::netty::{HashedWheelTimer, Timeout};
+/// use tickless_netty::{HashedWheelTimer, Timeout};
 /// use tickless::wait::Ended;
 ///
 /// let timer = HashedWheelTimer::new()?;
@@ -38,7 +38,8 @@ pub struct WaitableTimeout {
 /// Carries a task, and lets it run for one timeout.
 struct Carrier {
     task: Arc<dyn TimerTask>,
-    guard: Guarded<()>,
+    /// Until the task begins, which happens once.
+    guard: Mutex<Option<Guarded<()>>>,
 }
 
 // === impl HashedWheelTimer ===
@@ -55,7 +56,7 @@ impl HashedWheelTimer {
         delay: Duration,
     ) -> Result<WaitableTimeout, Rejected> {
         let (guard, waiter) = pair(());
-        let carrier = Carrier { task: task.into_task(), guard };
+        let carrier = Carrier { task: task.into_task(), guard: Mutex::new(Some(guard)) };
         Ok(WaitableTimeout { timeout: self.new_timeout(carrier, delay)?, waiter })
     }
 }
@@ -124,7 +125,10 @@ impl Deref for WaitableTimeout {
 
 impl TimerTask for Carrier {
     fn run(&self, timeout: &Timeout) {
-        self.guard.run_shared(|| self.task.run(timeout));
+        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(guard) = guard {
+            guard.run(|()| self.task.run(timeout));
+        }
     }
 
     fn cancelled(&self, timeout: &Timeout) {
