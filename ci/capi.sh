@@ -162,7 +162,7 @@ for gone in __LP64__ __linux__; do
     refused "tickless is for 64-bit Linux" gcc "${flags[@]}" "-U$gone" -fsyntax-only -x c - <<<"#include <tickless.h>"
 done
 # A result that tells whether there is a timer cannot be dropped by accident.
-refused unused-result gcc "${c[@]}" -fsyntax-only -x c - <<<'#include <tickless.h>
+refused unused-result gcc "${c[@]}" -c -o /dev/null -x c - <<<'#include <tickless.h>
     void f(tickless_engine *engine) { tickless_schedule(engine, 1, 0, 0, 0, 0); }'
 
 # The same by CMake: the README's project, with the shared library and the static one.
