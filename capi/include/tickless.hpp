@@ -355,23 +355,23 @@ public:
     /// Schedules `callback` as engine::schedule does. Throws TICKLESS_E_HANDLE if the scope was ended
     /// or moved from.
     template <class F> key schedule(const when &when, F &&callback) {
-        key key{};
-        schedule_into(key, when, std::forward<F>(callback));
-        return key;
+        key made{};
+        schedule_into(made, when, std::forward<F>(callback));
+        return made;
     }
 
-    /// As schedule, for a callback that uses the key: `key` is written before the callback can run, and
+    /// As schedule, for a callback that uses the key: `made` is written before the callback can run, and
     /// not touched after that.
-    template <class F> void schedule_into(key &key, const when &when, F &&callback);
+    template <class F> void schedule_into(key &made, const when &when, F &&callback);
 
     /// Cancels a timer. Returns whether its callback will never run; false also if the key is of no
     /// timer or the scope was ended. Never waits for a callback, does not throw.
-    bool cancel(key key) noexcept { return tickless_scope_cancel(&scope_, key) == 1; }
+    bool cancel(key which) noexcept { return tickless_scope_cancel(&scope_, which) == 1; }
 
     /// Moves a timer. Returns false if it has fired, was cancelled, or its engine was stopped. Throws
     /// only if the scope was ended.
-    bool reset(key key, const when &when) {
-        int code = tickless_scope_reset_when(&scope_, key, &when.get());
+    bool reset(key which, const when &when) {
+        int code = tickless_scope_reset_when(&scope_, which, &when.get());
         return code != TICKLESS_E_TOO_LATE && code != TICKLESS_E_STOPPED && check(code) == 0;
     }
 
@@ -405,7 +405,7 @@ private:
 /// Timers that are due together: see options::on_batches.
 class batch {
 public:
-    explicit batch(tickless_batch *batch) noexcept : batch_(batch) {}
+    explicit batch(tickless_batch *due) noexcept : batch_(due) {}
 
     /// Runs the next timer. Returns false if none is left.
     bool run() { return check(tickless_batch_run(batch_)) == 1; }
@@ -740,9 +740,9 @@ private:
 
 inline scope::scope(const engine &engine) { check(tickless_scope_init(engine.get(), &scope_)); }
 
-template <class F> void scope::schedule_into(key &key, const when &when, F &&callback) {
+template <class F> void scope::schedule_into(key &made, const when &when, F &&callback) {
     engine::pass(std::forward<F>(callback), [&](tickless_fn run, void *user_data, tickless_fn drop_fn) {
-        return tickless_scope_schedule_when(&scope_, &when.get(), run, user_data, drop_fn, &key);
+        return tickless_scope_schedule_when(&scope_, &when.get(), run, user_data, drop_fn, &made);
     });
 }
 

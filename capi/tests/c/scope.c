@@ -1,8 +1,5 @@
 /* Scopes: the timers of a connection end together, whichever thread or callback ends them, and what
  * they carry is released once. The argument is the number of rounds of the races. */
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "check.h"
 
 static long rounds = 10000;
@@ -407,29 +404,6 @@ static void a_connection_is_freed_when_its_scope_has_ended(void) {
     OK(tickless_engine_free(engine));
 }
 
-static void a_child_process_can_end_its_copy_of_a_scope(void) {
-    tickless_engine *engine = threaded_engine();
-    struct count released = COUNT_INIT;
-    tickless_scope scope;
-    pid_t child;
-    int status;
-    OK(tickless_scope_init(engine, &scope));
-    OK(tickless_scope_schedule(&scope, HOUR, count_nothing, &released, count_one, NULL));
-    child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        RETURNS(TICKLESS_E_STOPPED,
-                tickless_scope_schedule(&scope, HOUR, count_nothing, &released, count_one, NULL));
-        OK(tickless_scope_end(&scope, TICKLESS_NEVER));
-        CHECK(count_now(&released) == 2);
-        _exit(0);
-    }
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
-    CHECK(count_now(&released) == 0);
-    OK(tickless_scope_end(&scope, TICKLESS_NEVER));
-    OK(tickless_engine_free(engine));
-}
-
 int main(int argc, char **argv) {
     if (argc > 1) {
         rounds = atol(argv[1]);
@@ -443,6 +417,5 @@ int main(int argc, char **argv) {
     RUN(a_release_may_use_the_scope_that_it_comes_from);
     RUN(what_threads_schedule_in_one_scope_is_released_once);
     RUN(a_connection_is_freed_when_its_scope_has_ended);
-    RUN(a_child_process_can_end_its_copy_of_a_scope);
     return 0;
 }
