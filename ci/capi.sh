@@ -90,6 +90,7 @@ for compiler in "${c_compilers[@]}"; do
         "$compiler" "${c[@]}" "$source" "${linked[@]}" -o "$program"
         case $name in
         race | published | contended) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
+        scope) run "$name, $compiler" "$program" "$((${RACES:-10000} / 10))" ;;
         unload | copies) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
         *) run "$name, $compiler" "$program" ;;
         esac
@@ -141,6 +142,10 @@ for compile in "cc example.c " "c++ -std=c++17 example.cpp "; do
         sh -euc "if command -v cargo || command -v rustc; then exit 1; fi; $line; ./example"
 done
 
+readme "c batch" >"$out/readme/batch.c"
+gcc "${c[@]}" "$out/readme/batch.c" "${libs[@]}" -o "$out/batch"
+run "the README's batch" "$out/batch"
+
 # The wheel needs no library, and no other header of ours.
 for compile in "cc -std=c99 -D_POSIX_C_SOURCE=200809L wheel.c" "c++ -std=c++17 wheel.cpp"; do
     mkdir -p "$out/alone"
@@ -152,6 +157,13 @@ done
 for header in tickless_wheel.hpp tickless.hpp; do
     refused "needs C++17" g++ -std=c++14 "${flags[@]}" -fsyntax-only -x c++ - <<<"#include <$header>"
 done
+
+for gone in __LP64__ __linux__; do
+    refused "tickless is for 64-bit Linux" gcc "${flags[@]}" "-U$gone" -fsyntax-only -x c - <<<"#include <tickless.h>"
+done
+# A result that tells whether there is a timer cannot be dropped by accident.
+refused unused-result gcc "${c[@]}" -c -o /dev/null -x c - <<<'#include <tickless.h>
+    void f(tickless_engine *engine) { tickless_schedule(engine, 1, 0, 0, 0, 0); }'
 
 # The same by CMake: the README's project, with the shared library and the static one.
 for target in tickless static; do
@@ -203,11 +215,13 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process misuse race published contended restart repeating wheel; do
+for name in timers calls threads driven process misuse race published contended restart repeating batch wheel; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
-for name in wrapper wheel; do
+gcc "${c[@]}" "${asan[@]}" capi/tests/c/scope.c "${archive[@]}" -o "$out/scope.asan"
+run "scope, AddressSanitizer" "$out/scope.asan" "$((RACES / 10))"
+for name in wrapper scope wheel; do
     g++ "${cpp[@]}" "${asan[@]}" "capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
     run "$name.cpp, AddressSanitizer" "$out/$name.asan"
 done
@@ -247,15 +261,15 @@ need_command llvm-symbolizer llvm
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 instrumented thread wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
 run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
-for name in threads driven race published contended repeating; do
+for name in threads driven race published contended repeating scope batch; do
     instrumented thread "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, ThreadSanitizer" "$out/$name.tsan" "$((RACES / 100))"
 done
-for name in threads race published contended restart repeating; do
+for name in threads race published contended restart repeating scope batch; do
     instrumented address "$name" clang "capi/tests/c/$name.c" "${c[@]}"
     run "$name, AddressSanitizer in the library too" "$out/$name.asan" "$((RACES / 10))"
 done
-for name in inside coroutine; do
+for name in inside coroutine scope; do
     instrumented address "$name" clang++ "capi/tests/cpp/$name.cpp" "${cpp[@]}" -std=c++20
     run "$name, AddressSanitizer in the library too" "$out/$name.asan"
 done
@@ -282,10 +296,12 @@ for tool in memcheck helgrind; do
 done
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven misuse restart repeating wheel; do
+for name in calls driven misuse restart repeating batch wheel; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
-run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "$((RACES / 1000))"
+for name in race scope; do
+    run "$name, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/$name.gcc" "$((RACES / 1000))"
+done
 
 # Statically, from a copy without the shared library, in a folder whose name has a space (which
 # pkg-config escapes): with the C library as a shared one, in a program that loads nothing, and in one

@@ -5,10 +5,10 @@
  * tickless_last_error() has a text for the last failure on the calling thread. No call ever unwinds
  * into C.
  *
- * THREADS. Any thread may make any call, unless it is said at the call. A `tickless_engine` may be
- * used by many threads at a time. A `tickless_timer` may be used by one thread at a time. No call
- * may be made in a signal handler: write to a descriptor there, and call from the thread that reads
- * it. No thread may be cancelled (pthread_cancel) inside a call. Calls may change errno, also if they
+ * THREADS. Any thread may make any call, unless it is said at the call. Several threads may use an
+ * engine, a timer or a scope at the same time: its description says what that means. No call may be
+ * made in a signal handler: write to a descriptor there, and call from the thread that reads it. No
+ * thread may be cancelled (pthread_cancel) inside a call. Calls may change errno, also if they
  * succeed.
  *
  * CALLBACKS. They run on a thread of the engine, or in tickless_turn and tickless_advance if the
@@ -67,7 +67,7 @@
 #define TICKLESS_E_NULL -1
 
 /**
- * The engine was freed, or the timer was ended before or never scheduled.
+ * The engine was freed; or the timer or scope was ended before, or never scheduled or made.
  */
 #define TICKLESS_E_HANDLE -2
 
@@ -229,6 +229,12 @@
 #define TICKLESS_FIXED_DELAY 4
 
 /**
+ * Timers of a shard that are due together, in the order of their deadlines' ticks. It is there
+ * while the function runs that is called with it.
+ */
+typedef struct tickless_batch tickless_batch;
+
+/**
  * An engine. It is made by tickless_engine_new and freed by tickless_engine_free.
  */
 typedef struct tickless_engine tickless_engine;
@@ -288,6 +294,12 @@ typedef struct tickless_stuck_info {
  * Is called with the context that was given, and a callback that is stuck.
  */
 typedef void (*tickless_stuck_fn)(void *context, const struct tickless_stuck_info *stuck);
+
+/**
+ * Is called with the context that was given, and timers that are due together. Those that it does
+ * not run are run when it has returned.
+ */
+typedef void (*tickless_batch_fn)(void *context, struct tickless_batch *batch);
 
 /**
  * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
@@ -377,6 +389,17 @@ typedef struct tickless_options {
      * What `on_stuck` is called with. It must be there until the engine is freed.
      */
     void *on_stuck_data;
+    /**
+     * Is called with `on_batch_data` for timers of a shard that are due together, and runs them,
+     * by tickless_batch_run: to take a lock once for all of them, or to send what their callbacks
+     * have collected. It is bound by the rules for callbacks. Default (NULL): they are run one by
+     * one.
+     */
+    tickless_batch_fn on_batch;
+    /**
+     * What `on_batch` is called with. It must be there until the engine is freed.
+     */
+    void *on_batch_data;
 } tickless_options;
 
 /**
@@ -546,9 +569,50 @@ typedef struct tickless_when {
     uint64_t flags;
 } tickless_when;
 
+/**
+ * The timers of one connection or request, in memory of the caller's. tickless_scope_init fills
+ * it, and tickless_scope_end ends it, with all its timers.
+ *
+ * Several threads may use a scope at the same time; each waits for the call before it, which takes
+ * no longer than that call outside of a scope. The callbacks of its timers may use it, and end it.
+ * The rules for moving it are those of a tickless_timer. If all is zero, it is no scope, and so it
+ * is after it was ended: calls return TICKLESS_E_HANDLE.
+ *
+ * A scope without timers has allocated nothing. Each timer costs an allocation, as one with
+ * TICKLESS_WAITABLE does. Timers that have fired need not be ended: they leave the scope.
+ */
+typedef struct tickless_scope {
+    /**
+     * Not for the caller.
+     */
+    uint64_t private_words[8];
+} tickless_scope;
+
+/**
+ * Names a timer in its scope, and no later one: a key of a timer that has fired or was cancelled
+ * finds nothing. All zero is the key of no timer.
+ */
+typedef struct tickless_scope_key {
+    /**
+     * Not for the caller.
+     */
+    uint64_t private_words[2];
+} tickless_scope_key;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Runs the next timer of a batch: calls its callback, and releases its user data. Returns 1, also
+ * if the timer was cancelled at the last moment. Returns 0 if none is left: all have run, the
+ * engine stops, or the function has taken so long that another thread runs the rest.
+ *
+ * Errors: TICKLESS_E_NULL.
+ *
+ * Threads: the one that is called with the batch. In callbacks: those of the batch.
+ */
+int tickless_batch_run(struct tickless_batch *batch);
 
 /**
  * Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
@@ -897,6 +961,123 @@ int tickless_timer_restart_when(const struct tickless_engine *engine,
                                 tickless_fn run,
                                 void *user_data,
                                 tickless_fn drop_fn);
+
+/**
+ * Makes a scope without timers in `*scope`, over whatever is there. It has to be ended, by
+ * tickless_scope_end. It does not keep the engine: when that is stopped or freed, its timers end
+ * as all others, and scheduling in it fails.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+TICKLESS_MUST_USE
+int tickless_scope_init(const struct tickless_engine *engine,
+                        struct tickless_scope *scope);
+
+/**
+ * Schedules a timer in a scope, as tickless_schedule does outside of one. Stores its key in `*key`
+ * before the timer can fire, and zeroes if this fails; `key` is NULL if the timer only ends with
+ * the others.
+ *
+ * Errors, after which `user_data` was released: TICKLESS_E_NULL (of scope and run);
+ * TICKLESS_E_HANDLE, also while another thread ends the scope; TICKLESS_E_FULL;
+ * TICKLESS_E_STOPPED, the engine was stopped or freed; TICKLESS_E_FORKED, when the process was
+ * forked, another thread was using the scope.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+TICKLESS_MUST_USE
+int tickless_scope_schedule(struct tickless_scope *scope,
+                            uint64_t delay_ns,
+                            tickless_fn run,
+                            void *user_data,
+                            tickless_fn drop_fn,
+                            struct tickless_scope_key *key);
+
+/**
+ * As tickless_scope_schedule, for a time that is a deadline or has a slack. The flag
+ * TICKLESS_WAITABLE makes no difference.
+ *
+ * Errors: as tickless_scope_schedule, and TICKLESS_E_ARGUMENT, a flag is not known.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+TICKLESS_MUST_USE
+int tickless_scope_schedule_when(struct tickless_scope *scope,
+                                 const struct tickless_when *when,
+                                 tickless_fn run,
+                                 void *user_data,
+                                 tickless_fn drop_fn,
+                                 struct tickless_scope_key *key);
+
+/**
+ * Cancels a timer of a scope. Returns 1 if its callback will never run: its user data was
+ * released, on this thread. Returns 0 if it is too late, or the key is of no timer. A timer can be
+ * cancelled until its callback begins. Never waits for a callback.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_scope_cancel(struct tickless_scope *scope, struct tickless_scope_key key);
+
+/**
+ * Moves a timer of a scope that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER:
+ * never), and at no other time. Its key stays the same.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED; TICKLESS_E_TOO_LATE, it has
+ * fired, was cancelled, or the key is of no timer; TICKLESS_E_STOPPED.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_scope_reset(struct tickless_scope *scope,
+                         struct tickless_scope_key key,
+                         uint64_t delay_ns);
+
+/**
+ * As tickless_scope_reset, for a time that is a deadline or has a slack. The flag
+ * TICKLESS_WAITABLE makes no difference.
+ *
+ * Errors: as tickless_scope_reset, and TICKLESS_E_ARGUMENT.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_scope_reset_when(struct tickless_scope *scope,
+                              struct tickless_scope_key key,
+                              const struct tickless_when *when);
+
+/**
+ * Cancels all timers of a scope whose callbacks have not begun, and returns how many: their user
+ * data was released, on this thread. The scope can be used again. Never waits for a callback: one
+ * that runs goes on.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_scope_cancel_all(struct tickless_scope *scope);
+
+/**
+ * Ends a scope: cancels its timers, and waits until the callbacks that run have returned and their
+ * user data was released, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Then nothing
+ * of the scope runs any more, and what its callbacks use can be freed.
+ *
+ * In a callback of the scope, this waits for all others but that one. Then nothing but that
+ * callback uses the scope's timers, and its own user data is released when it has returned.
+ *
+ * From the call on, the scope is no scope to other calls. It may lie in the memory that a
+ * `drop_fn` of its timers frees, if the call succeeds, which does not touch it then.
+ *
+ * Errors, after which the timers are cancelled, and the scope is still there and can be ended
+ * again: TICKLESS_E_TIMED_OUT, a callback still runs; TICKLESS_E_CIRCULAR, a callback waits for
+ * one that makes this call, as it does if two callbacks of a scope end it; TICKLESS_E_FORKED, a
+ * callback runs in the parent process. And TICKLESS_E_NULL, and TICKLESS_E_HANDLE: it was ended
+ * before, or another thread is ending it, in which case callbacks may still run.
+ *
+ * Threads: any. In callbacks: yes.
+ */
+int tickless_scope_end(struct tickless_scope *scope, uint64_t limit_ns);
 
 /**
  * Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by

@@ -72,6 +72,8 @@ inline void end_wait() noexcept {}
 #endif
 } // namespace tsan
 
+class engine;
+
 /// What a call failed with.
 class error : public std::runtime_error {
 public:
@@ -321,6 +323,97 @@ private:
     }
 };
 
+/// Timers of a connection or request that end before their scope does: the destructor cancels them, or
+/// waits until their callbacks have returned. So the callbacks may use what was declared before it.
+/// Declare it last, as a scoped_timer. Movable, not copyable: not while another thread uses it.
+///
+/// Several threads may use a scope at the same time, and its callbacks may use it and destroy it: all
+/// others have ended then. Two callbacks that both run must not both destroy it, nor may one that one
+/// of its callbacks waits for: std::terminate.
+class scope {
+public:
+    /// Names a timer in its scope. It may be copied; a default one is that of no timer.
+    using key = tickless_scope_key;
+
+    /// A scope without timers, on an engine that may end before it.
+    explicit scope(const engine &engine);
+    scope(const scope &) = delete;
+    scope &operator=(const scope &) = delete;
+
+    scope(scope &&other) noexcept : scope_(std::exchange(other.scope_, tickless_scope{})) {}
+
+    scope &operator=(scope &&other) noexcept {
+        if (this != &other) {
+            destroy();
+            scope_ = std::exchange(other.scope_, tickless_scope{});
+        }
+        return *this;
+    }
+
+    ~scope() { destroy(); }
+
+    /// Schedules `callback` as engine::schedule does. Throws TICKLESS_E_HANDLE if the scope was ended
+    /// or moved from.
+    template <class F> key schedule(const when &when, F &&callback) {
+        key made{};
+        schedule_into(made, when, std::forward<F>(callback));
+        return made;
+    }
+
+    /// As schedule, for a callback that uses the key: `made` is written before the callback can run, and
+    /// not touched after that.
+    template <class F> void schedule_into(key &made, const when &when, F &&callback);
+
+    /// Cancels a timer. Returns whether its callback will never run; false also if the key is of no
+    /// timer or the scope was ended. Never waits for a callback, does not throw.
+    bool cancel(key which) noexcept { return tickless_scope_cancel(&scope_, which) == 1; }
+
+    /// Moves a timer. Returns false if it has fired, was cancelled, or its engine was stopped. Throws
+    /// only if the scope was ended.
+    bool reset(key which, const when &when) {
+        int code = tickless_scope_reset_when(&scope_, which, &when.get());
+        return code != TICKLESS_E_TOO_LATE && code != TICKLESS_E_STOPPED && check(code) == 0;
+    }
+
+    /// Cancels all timers whose callbacks have not begun, and returns how many. Never waits for a
+    /// callback.
+    int cancel_all() { return check(tickless_scope_cancel_all(&scope_)); }
+
+    /// As the destructor, but throws where that ends the process. In a callback of the scope, waits for
+    /// the others. Does nothing if the scope was ended.
+    void end() {
+        int code = tickless_scope_end(&scope_, TICKLESS_NEVER);
+        tsan::end_wait();
+        if (code != TICKLESS_E_HANDLE) {
+            check(code);
+        }
+    }
+
+private:
+    /// In a child process, a callback that runs in the parent is none of its business.
+    void destroy() noexcept {
+        int code = tickless_scope_end(&scope_, TICKLESS_NEVER);
+        tsan::end_wait();
+        if (code != TICKLESS_OK && code != TICKLESS_E_HANDLE && code != TICKLESS_E_FORKED) {
+            terminate_because("a scope cannot be destroyed here", code);
+        }
+    }
+
+    tickless_scope scope_{};
+};
+
+/// Timers that are due together: see options::on_batches.
+class batch {
+public:
+    explicit batch(tickless_batch *due) noexcept : batch_(due) {}
+
+    /// Runs the next timer. Returns false if none is left.
+    bool run() { return check(tickless_batch_run(batch_)) == 1; }
+
+private:
+    tickless_batch *batch_;
+};
+
 #if defined(__cpp_impl_coroutine)
 
 /// What a coroutine awaits: co_await engine.sleep(5s). It goes on where callbacks run: on a thread of
@@ -403,6 +496,17 @@ private:
 /// Options, all of them the defaults: set the fields of tickless_options.
 struct options : tickless_options {
     options() noexcept : tickless_options{} { size = sizeof(tickless_options); }
+
+    /// Lets `handler` run the timers that are due together: it is called with a tickless::batch, on
+    /// several threads at a time if there are several shards. What it leaves is run after it. It must
+    /// not throw, and must be there until the engine is destroyed.
+    template <class H> void on_batches(H &handler) noexcept {
+        static_assert(std::is_invocable_v<H &, batch>, "it is called with a tickless::batch");
+        on_batch = [](void *data, tickless_batch *due) noexcept {
+            (*static_cast<H *>(data))(batch(due));
+        };
+        on_batch_data = const_cast<void *>(static_cast<const void *>(std::addressof(handler)));
+    }
 };
 
 /// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks. In one of
@@ -556,6 +660,8 @@ public:
     tickless_engine *get() const noexcept { return engine_.get(); }
 
 private:
+    friend class tickless::scope;
+
     struct end {
         void operator()(tickless_engine *engine) const noexcept {
             int code = tickless_engine_free(engine);
@@ -574,19 +680,24 @@ private:
 
     template <class F>
     void schedule(const tickless_when &when, F &&callback, tickless_timer *timer) {
+        pass(std::forward<F>(callback), [&](tickless_fn run, void *user_data, tickless_fn drop_fn) {
+            return tickless_schedule_when(get(), &when, run, user_data, drop_fn, timer);
+        });
+    }
+
+    /// Passes a callback to a call, as C has it.
+    template <class F, class Call> static void pass(F &&callback, Call &&call) {
         using callback_type = std::decay_t<F>;
         static_assert(std::is_invocable_v<callback_type &>, "a callback takes no arguments");
         if constexpr (is_stored_inside<callback_type>) {
             callback_type copy(std::forward<F>(callback));
             void *word = nullptr;
             std::memcpy(&word, &copy, sizeof copy);
-            check(tickless_schedule_when(get(), &when, &run_word<callback_type>, word, nullptr,
-                                         timer));
+            check(call(&run_word<callback_type>, word, nullptr));
         } else {
             auto *owned = new callback_type(std::forward<F>(callback));
             tsan::release(owned);
-            check(tickless_schedule_when(get(), &when, &run_owned<callback_type>, owned,
-                                         &destroy<callback_type>, timer));
+            check(call(&run_owned<callback_type>, owned, &destroy<callback_type>));
         }
     }
 
@@ -626,6 +737,14 @@ private:
 
     std::unique_ptr<tickless_engine, end> engine_;
 };
+
+inline scope::scope(const engine &engine) { check(tickless_scope_init(engine.get(), &scope_)); }
+
+template <class F> void scope::schedule_into(key &made, const when &when, F &&callback) {
+    engine::pass(std::forward<F>(callback), [&](tickless_fn run, void *user_data, tickless_fn drop_fn) {
+        return tickless_scope_schedule_when(&scope_, &when.get(), run, user_data, drop_fn, &made);
+    });
+}
 
 } // namespace tickless
 

@@ -67,7 +67,7 @@ pub unsafe extern "C" fn tickless_engine_new(
         // SAFETY: it points to a pointer, as the header asks.
         unsafe { engine.write(std::ptr::null_mut()) };
         // SAFETY: they are options, as the header asks.
-        let Settings { mut builder, clock, driven_shards, system_clock } =
+        let Settings { mut builder, clock, driven_shards, system_clock, on_batch } =
             unsafe { Settings::read(options) }?;
         let bells = driven_shards.map(|shards| bells(shards, system_clock)).transpose()?;
         if let Some(bells) = bells.as_ref().map(Arc::downgrade) {
@@ -79,7 +79,11 @@ pub unsafe extern "C" fn tickless_engine_new(
                 }
             });
         }
-        let built = builder.build_each(Payload::fire).map_err(build_failure)?;
+        let built = match on_batch {
+            None => builder.build_each(Payload::fire),
+            Some(hook) => builder.build_typed(move |batch| hook.pass(batch)),
+        };
+        let built = built.map_err(build_failure)?;
         let inner = Inner { engine: built, bells, clock, gave_up: AtomicBool::new(false) };
         // SAFETY: as above.
         unsafe { engine.write(shell::fill(inner)) };

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub const TICKLESS_OK: c_int = 0;
 /// An argument is NULL that must not be.
 pub const TICKLESS_E_NULL: c_int = -1;
-/// The engine was freed, or the timer was ended before or never scheduled.
+/// The engine was freed; or the timer or scope was ended before, or never scheduled or made.
 pub const TICKLESS_E_HANDLE: c_int = -2;
 /// An argument, an option or the size of a struct is out of its range.
 pub const TICKLESS_E_ARGUMENT: c_int = -3;
@@ -82,7 +82,7 @@ thread_local! {
 pub extern "C" fn tickless_strerror(code: c_int) -> *const c_char {
     let text = match code {
         TICKLESS_E_NULL => c"an argument is NULL",
-        TICKLESS_E_HANDLE => c"the engine was freed, or the timer is not one",
+        TICKLESS_E_HANDLE => c"the engine was freed, or the timer or scope is not one",
         TICKLESS_E_ARGUMENT => c"an argument is out of its range",
         TICKLESS_E_FULL => c"as many timers as allowed are pending",
         TICKLESS_E_STOPPED => c"the engine was stopped",

@@ -15,6 +15,9 @@
 //! one at the same time. A copy of a timer is not known. A call that schedules fills the memory
 //! before the timer can fire, and a call that moves one has written it by then.
 //!
+//! *Scopes.* A `tickless_scope` is memory of the caller's, too: a mark as a timer's, and Rust's
+//! scope. One thread at a time is in it, without foreign code; the others wait.
+//!
 //! *Engines.* A `tickless_engine` is a *shell* (`shell`) that is never freed but used again, and
 //! its address carries a few bits of a generation. So the use of an engine that was freed is an
 //! error, until 64 more engines have used the same shell.
@@ -32,6 +35,7 @@ compile_error!(
     have no padding there"
 );
 
+mod batch;
 mod bells;
 mod driving;
 mod engine;
@@ -39,6 +43,7 @@ mod failure;
 mod observe;
 mod options;
 mod schedule;
+mod scope;
 mod shell;
 mod sized;
 mod task;
@@ -47,12 +52,14 @@ mod timer;
 mod users;
 mod when;
 
+pub use batch::*;
 pub use driving::*;
 pub use engine::*;
 pub use failure::*;
 pub use observe::*;
 pub use options::*;
 pub use schedule::*;
+pub use scope::*;
 pub use shell::TicklessEngine;
 pub use task::TicklessFn;
 pub use time::TICKLESS_NEVER;

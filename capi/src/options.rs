@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tickless::{Builder, Clock, Driver, ManualClock, StuckTask};
 
+use crate::batch::{RunBatch, TicklessBatchFn};
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
 use crate::sized::{self, HasSize};
 use crate::task::{Run, TicklessFn};
@@ -81,6 +82,13 @@ pub struct TicklessOptions {
     pub on_stuck: TicklessStuckFn,
     /// What `on_stuck` is called with. It must be there until the engine is freed.
     pub on_stuck_data: *mut c_void,
+    /// Is called with `on_batch_data` for timers of a shard that are due together, and runs them,
+    /// by tickless_batch_run: to take a lock once for all of them, or to send what their callbacks
+    /// have collected. It is bound by the rules for callbacks. Default (NULL): they are run one by
+    /// one.
+    pub on_batch: TicklessBatchFn,
+    /// What `on_batch` is called with. It must be there until the engine is freed.
+    pub on_batch_data: *mut c_void,
 }
 
 /// A callback that keeps its shard for too long. Later versions may have more fields.
@@ -101,13 +109,13 @@ pub struct TicklessStuck {
 pub type TicklessStuckFn =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, stuck: *const TicklessStuck)>;
 
-// SAFETY: it is `repr(C)`, 10 words and 8 halves of words, and zero is a number, a pointer, and no
+// SAFETY: it is `repr(C)`, 12 words and 8 halves of words, and zero is a number, a pointer, and no
 // function.
 unsafe impl HasSize for TicklessOptions {
-    const FIRST_SIZE: usize = offset_of!(TicklessOptions, on_stuck_data) + size_of::<usize>();
+    const FIRST_SIZE: usize = offset_of!(TicklessOptions, on_batch_data) + size_of::<usize>();
 }
 
-const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4 + 5 * 8);
+const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4 + 7 * 8);
 
 /// Settings that have been read.
 pub(crate) struct Settings {
@@ -118,12 +126,13 @@ pub(crate) struct Settings {
     pub(crate) driven_shards: Option<usize>,
     /// The system's clock that goes as the engine's does; `None` if that is moved by hand.
     pub(crate) system_clock: Option<libc::clockid_t>,
+    pub(crate) on_batch: Option<Hook<RunBatch>>,
 }
 
 /// A function that threads of the engine call, and what they pass to it.
-struct Hook<F> {
-    call: F,
-    data: *mut c_void,
+pub(crate) struct Hook<F> {
+    pub(crate) call: F,
+    pub(crate) data: *mut c_void,
 }
 
 // SAFETY: the address is passed to the function and not used otherwise. That it may be called on
@@ -230,6 +239,7 @@ impl TicklessOptions {
     /// Clock and driver.
     fn settings(&self, builder: Builder) -> Result<Settings, Failure> {
         let mut clock = None;
+        let on_batch = self.on_batch.map(|call| Hook { call, data: self.on_batch_data });
         let system_clock = match self.clock {
             TICKLESS_CLOCK_MANUAL => None,
             TICKLESS_CLOCK_BOOTTIME => Some(libc::CLOCK_BOOTTIME),
@@ -257,14 +267,20 @@ impl TicklessOptions {
                 0 => per_processor().min(Builder::MAX_SHARDS),
                 // The builder refuses it; no descriptor is opened before.
                 shards if shards > Builder::MAX_SHARDS => {
-                    return Ok(Settings { builder, clock, driven_shards: None, system_clock });
+                    return Ok(Settings {
+                        builder,
+                        clock,
+                        driven_shards: None,
+                        system_clock,
+                        on_batch,
+                    });
                 }
                 shards => shards,
             };
             builder = builder.driver(Driver::Caller).shards(shards);
             driven_shards = Some(shards);
         }
-        Ok(Settings { builder, clock, driven_shards, system_clock })
+        Ok(Settings { builder, clock, driven_shards, system_clock, on_batch })
     }
 }
 
@@ -289,6 +305,8 @@ impl Default for TicklessOptions {
             on_thread_start_data: ptr::null_mut(),
             on_stuck: None,
             on_stuck_data: ptr::null_mut(),
+            on_batch: None,
+            on_batch_data: ptr::null_mut(),
         }
     }
 }

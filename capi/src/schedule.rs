@@ -10,7 +10,7 @@ use crate::failure::{
     Failure, Outcome, TICKLESS_E_ARGUMENT, TICKLESS_E_FULL, TICKLESS_E_STOPPED, TICKLESS_OK, enter,
 };
 use crate::shell::{self, Inner, TicklessEngine};
-use crate::task::{Elsewhere, Payload, Task, TicklessFn, UserData};
+use crate::task::{Payload, Task, TicklessFn, UserData};
 use crate::time::{delay, duration};
 use crate::timer::{
     TicklessTimer, claim, put, put_repeating, put_waitable, withdraw, withdraw_repeating,
@@ -300,9 +300,7 @@ unsafe fn waitable(
         unsafe { put_waitable(timer, handle, waiter, bits) }
     };
     // SAFETY: the handle is stored and no more.
-    let scheduled = unsafe {
-        inner.engine.schedule_with(when, Payload::Elsewhere(Elsewhere::Waitable(guarded)), keep)
-    };
+    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::from(guarded), keep) };
     scheduled.map_err(|error| {
         if is_filled || begun.is_some() {
             // SAFETY: it was not filed.
@@ -341,7 +339,11 @@ unsafe fn checked<'a>(
 
 /// Makes the task, or releases the user data.
 #[inline]
-fn task(run: TicklessFn, user_data: *mut c_void, drop_fn: TicklessFn) -> Result<Task, Failure> {
+pub(crate) fn task(
+    run: TicklessFn,
+    user_data: *mut c_void,
+    drop_fn: TicklessFn,
+) -> Result<Task, Failure> {
     let user_data = UserData::new(user_data, drop_fn);
     match run {
         Some(run) => Ok(Task::new(run, user_data)),
@@ -353,7 +355,7 @@ fn task(run: TicklessFn, user_data: *mut c_void, drop_fn: TicklessFn) -> Result<
 /// the call's own message is left again.
 #[cold]
 #[inline(never)]
-fn release_after<D>(owned: D, failure: Failure) -> Failure {
+pub(crate) fn release_after<D>(owned: D, failure: Failure) -> Failure {
     let kept = failure.keep();
     drop(owned);
     kept.leave()
@@ -361,7 +363,7 @@ fn release_after<D>(owned: D, failure: Failure) -> Failure {
 
 /// The timer was refused, and its user data is released here.
 #[cold]
-fn refusal(error: ScheduleError<Payload>) -> Failure {
+pub(crate) fn refusal<T>(error: ScheduleError<T>) -> Failure {
     let code = if error.is_full() { TICKLESS_E_FULL } else { TICKLESS_E_STOPPED };
     let reason = error.reason();
     // This runs foreign code, which may fail in turn and leave a message.

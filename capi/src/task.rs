@@ -137,6 +137,12 @@ impl Payload {
     }
 }
 
+impl From<Guarded<Task>> for Payload {
+    fn from(guarded: Guarded<Task>) -> Payload {
+        Payload::Elsewhere(Elsewhere::Waitable(guarded))
+    }
+}
+
 impl From<Due> for Payload {
     fn from(due: Due) -> Payload {
         Payload::Elsewhere(Elsewhere::Repeating(due))

@@ -681,7 +681,7 @@ unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
 }
 
 #[cold]
-fn reset_failure(error: ResetError) -> Failure {
+pub(crate) fn reset_failure(error: ResetError) -> Failure {
     let code = match error {
         ResetError::TooLate => TICKLESS_E_TOO_LATE,
         _ => TICKLESS_E_STOPPED,
@@ -690,7 +690,7 @@ fn reset_failure(error: ResetError) -> Failure {
 }
 
 #[cold]
-fn wait_failure(error: WaitError) -> Failure {
+pub(crate) fn wait_failure(error: WaitError) -> Failure {
     let code = match error {
         WaitError::InsideTask => TICKLESS_E_INSIDE_TASK,
         WaitError::Circular => TICKLESS_E_CIRCULAR,

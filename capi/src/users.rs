@@ -1,4 +1,5 @@
-//! Threads that use a timer without ending it, as a reset does, and how others wait for them.
+//! Threads that use a timer without ending it, as a reset does, and how others wait for them. A
+//! scope is used in the same way, also to schedule and cancel in it.
 //!
 //! A timer may be moved by one thread while another ends it. Both want its handle, and its memory
 //! may be gone as soon as the timer can fire. So a thread that uses a timer leaves its own number
@@ -14,7 +15,7 @@
 //! Acquire sees it begun or over. It is ended with Release, and who waits for that loads Acquire:
 //! what was written during the use is there.
 //!
-//! *Tested by*: `tests/c/contended.c`, and the unit tests.
+//! *Tested by*: `tests/c/contended.c`, `tests/c/scope.c`, and the unit tests.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -143,13 +144,13 @@ pub(crate) fn wait_for(bits: u64) -> Result<(), Failure> {
 #[cold]
 fn wait(user: &'static User, count: u32) -> Result<(), Failure> {
     if MINE.get().is_some_and(|mine| mine.number == user.number) {
-        let why = format_args!("this thread is in the middle of another call for the timer");
+        let why = format_args!("this thread is in the middle of another call for it");
         return Err(Failure::new(TICKLESS_E_CIRCULAR, why));
     }
     let mut rounds = 0_u32;
     // ORDER: Relaxed - it was set before the child began.
     if user.now.load(Ordering::Relaxed) & ABANDONED != 0 {
-        let why = format_args!("the parent process was in the middle of a call for the timer");
+        let why = format_args!("the parent process was in the middle of a call for it");
         return Err(Failure::new(TICKLESS_E_FORKED, why));
     }
     // ORDER: Acquire - as in `wait_for`.

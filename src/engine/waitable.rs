@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{IntoPayload, Task};
 use crate::error::{ResetError, ScheduleError};
-use crate::wait::{
-    Cancelled, Carries, Ended, Guarded, Stage, WaitError, Waiter, deadline_in, pair,
-};
+use crate::wait::{Cancelled, Ended, Guarded, Stage, WaitError, Waiter, deadline_in, pair};
 
 use super::{Cancel, CancelOnDrop, Engine, EngineRef, Handle, State, When};
 
@@ -96,10 +94,10 @@ impl<T: Send + 'static> EngineRef<T> {
         value: V,
     ) -> Result<Waitable<V, T>, ScheduleError<V>>
     where
-        T: Carries<V>,
+        T: From<Guarded<V>>,
     {
         let (guarded, mut waiter) = pair(value);
-        match self.schedule_when(when, T::carrier(guarded)) {
+        match self.schedule_when(when, guarded.into()) {
             Ok(handle) => Ok(Waitable { handle: Some(handle), waiter }),
             Err(refused) => {
                 let value = waiter.take().expect("nobody else has had it");

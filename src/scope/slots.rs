@@ -71,25 +71,28 @@ impl<E: CallersEnd> Slots<E> {
     /// Takes in a timer's end. Amortised O(1).
     #[inline]
     pub(super) fn insert(&mut self, end: E) -> Key {
-        if self.free == NONE && self.slots.len() == self.slots.capacity() {
-            self.make_room();
-        }
-        let number = self.next_number;
+        let key = self.next_key();
         self.next_number += 1;
-        let taken = Slot::Taken { number, end };
-        let slot = self.free;
-        match self.slots.get_mut(slot) {
+        let taken = Slot::Taken { number: key.number, end };
+        match self.slots.get_mut(key.slot) {
             Some(place) => {
                 let Slot::Free { next } = *place else { unreachable!("a free slot is free") };
                 self.free = next;
                 *place = taken;
-                Key { number, slot }
             }
-            None => {
-                self.slots.push(taken);
-                Key { number, slot: self.slots.len() - 1 }
-            }
+            None => self.slots.push(taken),
         }
+        key
+    }
+
+    /// The key of the timer that is taken in next, for which there is room then.
+    #[inline]
+    pub(super) fn next_key(&mut self) -> Key {
+        if self.free == NONE && self.slots.len() == self.slots.capacity() {
+            self.make_room();
+        }
+        let slot = if self.free == NONE { self.slots.len() } else { self.free };
+        Key { number: self.next_number, slot }
     }
 
     /// Takes the end under `key` out.

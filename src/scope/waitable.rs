@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{IntoPayload, Panics, Task, contained};
 use crate::engine::{Engine, EngineRef, Waitable, When};
 use crate::error::{ResetError, ScheduleError};
-use crate::wait::{Carries, Guarded, Stage, WaitError, deadline_in};
+use crate::wait::{Guarded, Stage, WaitError, deadline_in};
 
 use super::slots::Slots;
 use super::{CallersEnd, Key};
@@ -63,14 +63,14 @@ pub struct WaitableScope<V: Send + 'static = Task, T: Send + 'static = Task> {
 impl Engine {
     /// Creates a scope without timers whose tasks can be waited for. Allocates nothing.
     pub fn waitable_scope(&self) -> WaitableScope {
-        WaitableScope { engine: EngineRef::new(self), slots: Slots::new() }
+        WaitableScope::with_engine(self)
     }
 }
 
 impl<V: Send + 'static> Engine<Guarded<V>> {
     /// Creates a scope without timers, for values whose use can be waited for. Allocates nothing.
     pub fn waitable_scope(&self) -> WaitableScope<V, Guarded<V>> {
-        WaitableScope { engine: EngineRef::new(self), slots: Slots::new() }
+        WaitableScope::with_engine(self)
     }
 }
 
@@ -103,10 +103,24 @@ impl<V: Send + 'static> WaitableScope<V, Guarded<V>> {
 }
 
 impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
+    /// As [`Engine::waitable_scope`], on an engine whose payloads may be others too.
+    #[doc(hidden)]
+    pub fn with_engine(engine: &Engine<T>) -> WaitableScope<V, T> {
+        WaitableScope { engine: EngineRef::new(engine), slots: Slots::new() }
+    }
+
+    /// The key that the next timer gets: it can be kept before that timer can fire.
+    #[doc(hidden)]
+    pub fn next_key(&mut self) -> Key {
+        self.slots.next_key()
+    }
+
+    /// As `schedule`, on an engine whose payloads may be others too.
+    #[doc(hidden)]
     #[cfg_attr(feature = "inspect", track_caller)]
-    fn insert(&mut self, when: When, value: V) -> Result<Key, ScheduleError<V>>
+    pub fn insert(&mut self, when: When, value: V) -> Result<Key, ScheduleError<V>>
     where
-        T: Carries<V>,
+        T: From<Guarded<V>>,
     {
         Ok(self.slots.insert(self.engine.schedule_waitable(when, value)?))
     }
@@ -179,6 +193,16 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
         cancelled
     }
 
+    /// Cancels all timers, and returns the tasks that will never run because of this, in no
+    /// particular order. A task that runs stays in the scope. Never waits. The scope can be used
+    /// again.
+    #[must_use = "`cancel_all` drops the tasks"]
+    pub fn take_all(&mut self) -> Vec<V> {
+        let taken = self.slots.iter_mut().filter_map(Waitable::take).collect();
+        self.slots.let_go();
+        taken
+    }
+
     /// Cancels all timers, and waits until the tasks that run have ended. When this returns `Ok`,
     /// no task of the scope runs any more, and what they captured is dropped. All that they did
     /// happens before the return. The scope can be used again.
@@ -189,7 +213,8 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
     /// # Errors
     /// A wait would not end: the caller is one of the tasks, or one of them waits for the caller
     /// (see [`WaitError`]). All timers are cancelled, and all other tasks have ended; those for
-    /// which it could not wait are still in the scope.
+    /// which it could not wait are still in the scope. After [`WaitError::InsideTask`], only the
+    /// caller's own task still runs.
     ///
     /// # Panics
     /// As [`cancel_all`](WaitableScope::cancel_all), after the wait.
@@ -238,7 +263,7 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
         async {
             let mut outcome = Ok(());
             for timer in self.slots.iter_mut() {
-                outcome = outcome.and(timer.cancelled().await.map(drop));
+                outcome = both(outcome, timer.cancelled().await.map(drop));
             }
             self.slots.let_go();
             outcome
@@ -268,7 +293,7 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
         let (_, panics) = self.call_off();
         let mut outcome = Ok(());
         for timer in self.slots.iter_mut() {
-            outcome = outcome.and(timer.cancel_wait_until(deadline).map(drop));
+            outcome = both(outcome, timer.cancel_wait_until(deadline).map(drop));
         }
         self.slots.let_go();
         panics.go_on();
@@ -277,6 +302,16 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
 
     fn living(&self, key: Key) -> Option<&Waitable<V, T>> {
         self.slots.get(key).filter(|timer| !timer.is_over())
+    }
+}
+
+/// The outcome of two waits. That the caller is one of the tasks tells least, so it is the outcome
+/// only if nothing else still runs.
+fn both(one: Result<(), WaitError>, other: Result<(), WaitError>) -> Result<(), WaitError> {
+    match one {
+        Ok(()) => other,
+        Err(WaitError::InsideTask) => other.and(one),
+        Err(_) => one,
     }
 }
 

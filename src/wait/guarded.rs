@@ -35,12 +35,6 @@ pub(super) type Shared<V> = Twin<Revocable<V, Bell>>;
 /// Tells that the use is over when it is dropped.
 struct Ending<'a, V>(&'a Revocable<V, Bell>);
 
-/// A payload that carries a guarded value through an engine.
-pub(crate) trait Carries<V: Send + 'static> {
-    /// The payload with `guarded`.
-    fn carrier(guarded: Guarded<V>) -> Self;
-}
-
 // === impl Guarded ===
 
 impl<V: Send + 'static> Guarded<V> {
@@ -98,15 +92,9 @@ impl<V: Send + 'static> Drop for Guarded<V> {
     }
 }
 
-impl Carries<Task> for Task {
-    fn carrier(guarded: Guarded<Task>) -> Task {
+impl From<Guarded<Task>> for Task {
+    fn from(guarded: Guarded<Task>) -> Task {
         Task::of(guarded)
-    }
-}
-
-impl<V: Send + 'static> Carries<V> for Guarded<V> {
-    fn carrier(guarded: Guarded<V>) -> Guarded<V> {
-        guarded
     }
 }
 

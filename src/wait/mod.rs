@@ -68,7 +68,6 @@ mod waiting;
 
 pub use cancelled::Cancelled;
 pub use error::WaitError;
-pub(crate) use guarded::Carries;
 pub use guarded::{Guarded, Running};
 pub use waiter::{Ended, Stage, Waiter};
 pub(crate) use waiting::{Bell, Ends, deadline_in, wait_for_end, working_on};
@@ -115,5 +114,5 @@ pub fn pair<V: Send + 'static>(value: V) -> (Guarded<V>, Waiter<V>) {
 /// ```
 pub fn task(task: impl IntoPayload<Task>) -> (Task, Waiter) {
     let (guarded, waiter) = pair(task.into_payload());
-    (Task::carrier(guarded), waiter)
+    (guarded.into(), waiter)
 }

@@ -192,9 +192,34 @@ static void a_child_ends_its_copy_of_a_timer_that_a_thread_of_its_parent_moves(v
     OK(tickless_engine_free(engine));
 }
 
+static void a_child_process_can_end_its_copy_of_a_scope(void) {
+    tickless_engine *engine;
+    struct count released = COUNT_INIT;
+    tickless_scope scope;
+    pid_t child;
+    int status;
+    OK(tickless_engine_new(NULL, &engine));
+    OK(tickless_scope_init(engine, &scope));
+    OK(tickless_scope_schedule(&scope, HOUR, count_nothing, &released, count_one, NULL));
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        RETURNS(TICKLESS_E_STOPPED,
+                tickless_scope_schedule(&scope, HOUR, count_nothing, &released, count_one, NULL));
+        OK(tickless_scope_end(&scope, TICKLESS_NEVER));
+        CHECK(count_now(&released) == 2);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(count_now(&released) == 0);
+    OK(tickless_scope_end(&scope, TICKLESS_NEVER));
+    OK(tickless_engine_free(engine));
+}
+
 int main(void) {
     RUN(a_child_lets_go_of_its_copies_and_has_engines_of_its_own);
     RUN(a_child_cannot_drive_the_engine_of_its_parent);
+    RUN(a_child_process_can_end_its_copy_of_a_scope);
 #ifdef __SANITIZE_ADDRESS__
     /* Its allocator's locks stay locked in a child of several threads, unlike the system's. */
     (void)children_of_a_busy_process_have_engines_of_their_own;

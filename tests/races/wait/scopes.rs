@@ -154,6 +154,50 @@ fn a_task_that_ends_its_own_scope_is_told_that_it_cannot_wait() {
 }
 
 #[test]
+fn a_task_that_ends_its_scope_is_told_of_another_that_still_runs() {
+    let engine = threaded().build().unwrap();
+    for own_is_first in [true, false] {
+        let (sender, receiver) = channel();
+        let scope = Arc::new(Mutex::new(engine.waitable_scope()));
+        let inside = Arc::downgrade(&scope);
+        let own = move || {
+            let scope = inside.upgrade().unwrap();
+            let mut scope = scope.lock().unwrap();
+            sender.send((scope.cancel_wait_within(MS), scope.len())).unwrap();
+        };
+        let (slow, task) = Slow::task();
+        let mut held = scope.lock().unwrap();
+        // In the order of their slots; the scope's lock keeps its own task waiting.
+        if own_is_first {
+            held.schedule(Duration::ZERO, own).unwrap();
+            held.schedule(Duration::ZERO, task).unwrap();
+        } else {
+            held.schedule(Duration::ZERO, task).unwrap();
+            held.schedule(Duration::ZERO, own).unwrap();
+        }
+        slow.has_begun();
+        drop(held);
+        let outcome = receiver.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(outcome, (Err(WaitError::TimedOut), 2));
+        slow.release();
+        assert_eq!(scope.lock().unwrap().cancel_wait(), Ok(()));
+    }
+}
+
+#[test]
+fn all_tasks_that_have_not_begun_are_taken_and_one_that_runs_stays() {
+    let engine = threaded().build().unwrap();
+    let (mut scope, slow, key) = with_slow(&engine);
+    let other = scope.schedule(HOUR, || ()).unwrap();
+    scope.schedule(HOUR, || ()).unwrap();
+    assert_eq!((scope.take_all().len(), engine.len()), (2, 0));
+    assert_eq!((scope.stage(key), scope.stage(other)), (Some(Stage::Running), None));
+    assert!(scope.take_all().is_empty());
+    slow.release();
+    assert_eq!(scope.cancel_wait(), Ok(()));
+}
+
+#[test]
 fn a_scope_that_is_dropped_cancels_and_does_not_wait() {
     let engine = threaded().build().unwrap();
     let (mut scope, slow, _) = with_slow(&engine);

@@ -1,0 +1,385 @@
+//! Scopes: the timers of one connection or request, which end together.
+//!
+//! The first word of the memory is its *mark*, as that of a timer: whether there is a scope, and
+//! which thread was the last to use it (`users`). A thread that finds such a use waits until it is
+//! over. So one thread at a time is in a scope. While it is, it calls no code of the user: tasks
+//! are taken out, and released after that.
+//!
+//! *Owner*: any thread. The call that makes a scope fills the memory, and is the only one until
+//! then.
+//!
+//! *Invariants*: a call that ends a scope moves the timers out of the memory and marks it before it
+//! cancels them, and does not touch it again, unless it fails. A key is stored before its timer can
+//! fire.
+//!
+//! *Tested by*: `tests/c/scope.c`, `tests/cpp/scope.cpp`.
+
+use std::ffi::{c_int, c_void};
+use std::mem::{self, MaybeUninit};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tickless::scope::{Key, WaitableScope};
+use tickless::wait::WaitError;
+
+use crate::failure::{Failure, TICKLESS_E_HANDLE, TICKLESS_OK, enter};
+use crate::schedule::{refusal, release_after, task};
+use crate::shell::{self, TicklessEngine};
+use crate::task::{Payload, Task, TicklessFn};
+use crate::time::duration;
+use crate::timer::{reset_failure, wait_failure};
+use crate::users::{USE_BITS, Use, wait_for};
+use crate::when::{TicklessWhen, when_of};
+
+/// The timers of one connection or request, in memory of the caller's. tickless_scope_init fills
+/// it, and tickless_scope_end ends it, with all its timers.
+///
+/// Several threads may use a scope at the same time; each waits for the call before it, which takes
+/// no longer than that call outside of a scope. The callbacks of its timers may use it, and end it.
+/// The rules for moving it are those of a tickless_timer. If all is zero, it is no scope, and so it
+/// is after it was ended: calls return TICKLESS_E_HANDLE.
+///
+/// A scope without timers has allocated nothing. Each timer costs an allocation, as one with
+/// TICKLESS_WAITABLE does. Timers that have fired need not be ended: they leave the scope.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TicklessScope {
+    /// Not for the caller.
+    pub private_words: [u64; 8],
+}
+
+/// Names a timer in its scope, and no later one: a key of a timer that has fired or was cancelled
+/// finds nothing. All zero is the key of no timer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TicklessScopeKey {
+    /// Not for the caller.
+    pub private_words: [u64; 2],
+}
+
+type Timers = WaitableScope<Task, Payload>;
+
+/// What is in a scope's memory.
+#[repr(C)]
+struct Armed {
+    mark: AtomicU64,
+    /// If the mark says so. It is used and moved by the thread whose use is in the mark.
+    timers: MaybeUninit<Timers>,
+}
+
+const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessScope>());
+const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessScope>());
+
+/// What a mark is without the bits of its last use.
+const KIND: u64 = u64::MAX << USE_BITS;
+const LIVE: u64 = 0x7463 << USE_BITS;
+const ENDED: u64 = 0x7422 << USE_BITS;
+
+/// Makes a scope without timers in `*scope`, over whatever is there. It has to be ended, by
+/// tickless_scope_end. It does not keep the engine: when that is stopped or freed, its timers end
+/// as all others, and scheduling in it fails.
+///
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+///
+/// Threads: any. In callbacks: yes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_init(
+    engine: *const TicklessEngine,
+    scope: *mut TicklessScope,
+) -> c_int {
+    enter(|| {
+        if scope.is_null() {
+            return Err(Failure::null("scope"));
+        }
+        // SAFETY: it is an engine, as the header asks.
+        let inner = unsafe { shell::inner(engine) }?;
+        let timers = WaitableScope::with_engine(&inner.engine);
+        let to = armed(scope);
+        // SAFETY: it points to memory for a scope, as the header asks.
+        unsafe { (&raw mut (*to).timers).write(MaybeUninit::new(timers)) };
+        // SAFETY: as above; the mark is aligned.
+        let mark = unsafe { AtomicU64::from_ptr((&raw mut (*to).mark).cast()) };
+        // ORDER: Release - pairs with the Acquire in `begin`: the timers are there.
+        mark.store(LIVE, Ordering::Release);
+        Ok(TICKLESS_OK)
+    })
+}
+
+/// Schedules a timer in a scope, as tickless_schedule does outside of one. Stores its key in `*key`
+/// before the timer can fire, and zeroes if this fails; `key` is NULL if the timer only ends with
+/// the others.
+///
+/// Errors, after which `user_data` was released: TICKLESS_E_NULL (of scope and run);
+/// TICKLESS_E_HANDLE, also while another thread ends the scope; TICKLESS_E_FULL;
+/// TICKLESS_E_STOPPED, the engine was stopped or freed; TICKLESS_E_FORKED, when the process was
+/// forked, another thread was using the scope.
+///
+/// Threads: any. In callbacks: yes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_schedule(
+    scope: *mut TicklessScope,
+    delay_ns: u64,
+    run: TicklessFn,
+    user_data: *mut c_void,
+    drop_fn: TicklessFn,
+    key: *mut TicklessScopeKey,
+) -> c_int {
+    let when = TicklessWhen { time_ns: delay_ns, slack_ns: 0, flags: 0 };
+    // SAFETY: passed on to the caller.
+    unsafe { tickless_scope_schedule_when(scope, &raw const when, run, user_data, drop_fn, key) }
+}
+
+/// As tickless_scope_schedule, for a time that is a deadline or has a slack. The flag
+/// TICKLESS_WAITABLE makes no difference.
+///
+/// Errors: as tickless_scope_schedule, and TICKLESS_E_ARGUMENT, a flag is not known.
+///
+/// Threads: any. In callbacks: yes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_schedule_when(
+    scope: *mut TicklessScope,
+    when: *const TicklessWhen,
+    run: TicklessFn,
+    user_data: *mut c_void,
+    drop_fn: TicklessFn,
+    key: *mut TicklessScopeKey,
+) -> c_int {
+    let keep = |words: [u64; 2]| {
+        if !key.is_null() {
+            // SAFETY: it points to a key, as the header asks.
+            unsafe { key.write(TicklessScopeKey { private_words: words }) };
+        }
+    };
+    enter(|| {
+        let task = task(run, user_data, drop_fn).inspect_err(|_| keep([0; 2]))?;
+        // SAFETY: they point to a time and a scope, as the header asks.
+        let held = unsafe { when_of(when).and_then(|timing| Ok((timing.when, hold(scope)?))) };
+        let (when, mut held) = match held {
+            Ok(held) => held,
+            Err(failure) => {
+                keep([0; 2]);
+                return Err(release_after(task, failure));
+            }
+        };
+        let timers = held.timers();
+        keep(words_of(timers.next_key()));
+        let Err(error) = timers.insert(when, task) else { return Ok(TICKLESS_OK) };
+        keep([0; 2]);
+        // This releases the user data.
+        drop(held);
+        Err(refusal(error))
+    })
+}
+
+/// Cancels a timer of a scope. Returns 1 if its callback will never run: its user data was
+/// released, on this thread. Returns 0 if it is too late, or the key is of no timer. A timer can be
+/// cancelled until its callback begins. Never waits for a callback.
+///
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED.
+///
+/// Threads: any. In callbacks: yes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_cancel(
+    scope: *mut TicklessScope,
+    key: TicklessScopeKey,
+) -> c_int {
+    enter(|| {
+        // SAFETY: it points to a scope, as the header asks.
+        let mut held = unsafe { hold(scope) }?;
+        let task = held.timers().take(key_of(key));
+        drop(held);
+        // The user data is released here, outside of the scope.
+        Ok(task.is_some().into())
+    })
+}
+
+/// Moves a timer of a scope that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER:
+/// never), and at no other time. Its key stays the same.
+///
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED; TICKLESS_E_TOO_LATE, it has
+/// fired, was cancelled, or the key is of no timer; TICKLESS_E_STOPPED.
+///
+/// Threads: any. In callbacks: yes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_reset(
+    scope: *mut TicklessScope,
+    key: TicklessScopeKey,
+    delay_ns: u64,
+) -> c_int {
+    let when = TicklessWhen { time_ns: delay_ns, slack_ns: 0, flags: 0 };
+    // SAFETY: passed on to the caller.
+    unsafe { tickless_scope_reset_when(scope, key, &raw const when) }
+}
+
+/// As tickless_scope_reset, for a time that is a deadline or has a slack. The flag
+/// TICKLESS_WAITABLE makes no difference.
+///
+/// Errors: as tickless_scope_reset, and TICKLESS_E_ARGUMENT.
+///
+/// Threads: any. In callbacks: yes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_reset_when(
+    scope: *mut TicklessScope,
+    key: TicklessScopeKey,
+    when: *const TicklessWhen,
+) -> c_int {
+    enter(|| {
+        // SAFETY: it points to a time, as the header asks.
+        let when = unsafe { when_of(when) }?.when;
+        // SAFETY: it points to a scope, as the header asks.
+        let mut held = unsafe { hold(scope) }?;
+        held.timers().reset(key_of(key), when).map_err(reset_failure)?;
+        Ok(TICKLESS_OK)
+    })
+}
+
+/// Cancels all timers of a scope whose callbacks have not begun, and returns how many: their user
+/// data was released, on this thread. The scope can be used again. Never waits for a callback: one
+/// that runs goes on.
+///
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED.
+///
+/// Threads: any. In callbacks: yes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_cancel_all(scope: *mut TicklessScope) -> c_int {
+    enter(|| {
+        // SAFETY: it points to a scope, as the header asks.
+        let mut held = unsafe { hold(scope) }?;
+        let tasks = held.timers().take_all();
+        drop(held);
+        Ok(c_int::try_from(tasks.len()).unwrap_or(c_int::MAX))
+    })
+}
+
+/// Ends a scope: cancels its timers, and waits until the callbacks that run have returned and their
+/// user data was released, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Then nothing
+/// of the scope runs any more, and what its callbacks use can be freed.
+///
+/// In a callback of the scope, this waits for all others but that one. Then nothing but that
+/// callback uses the scope's timers, and its own user data is released when it has returned.
+///
+/// From the call on, the scope is no scope to other calls. It may lie in the memory that a
+/// `drop_fn` of its timers frees, if the call succeeds, which does not touch it then.
+///
+/// Errors, after which the timers are cancelled, and the scope is still there and can be ended
+/// again: TICKLESS_E_TIMED_OUT, a callback still runs; TICKLESS_E_CIRCULAR, a callback waits for
+/// one that makes this call, as it does if two callbacks of a scope end it; TICKLESS_E_FORKED, a
+/// callback runs in the parent process. And TICKLESS_E_NULL, and TICKLESS_E_HANDLE: it was ended
+/// before, or another thread is ending it, in which case callbacks may still run.
+///
+/// Threads: any. In callbacks: yes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_scope_end(scope: *mut TicklessScope, limit_ns: u64) -> c_int {
+    enter(|| {
+        // SAFETY: it points to a scope, as the header asks.
+        let begun = unsafe { begin(scope, ENDED) }?;
+        let left = ENDED | begun.bits();
+        // SAFETY: the mark said that they are there, and this thread alone moves them out.
+        let mut timers = unsafe { (&raw const (*armed(scope)).timers).read().assume_init() };
+        drop(begun);
+        match timers.cancel_wait_within(duration(limit_ns)) {
+            // If it is inside of one of them, all others have ended.
+            Ok(()) | Err(WaitError::InsideTask) => Ok(TICKLESS_OK),
+            Err(error) => {
+                // SAFETY: the caller's memory is there, since the scope has not ended.
+                unsafe { put_back(scope, timers, left) };
+                Err(wait_failure(error))
+            }
+        }
+    })
+}
+
+/// A scope that this thread uses, and nobody else.
+struct Held {
+    armed: *mut Armed,
+    _begun: Use,
+}
+
+impl Held {
+    /// Code that is called with it must not be the user's.
+    fn timers(&mut self) -> &mut Timers {
+        // SAFETY: the mark said that they are there, and no other thread uses them in this use.
+        unsafe { (*self.armed).timers.assume_init_mut() }
+    }
+}
+
+/// Begins to use a scope.
+///
+/// # Safety
+/// As for `begin`.
+unsafe fn hold(scope: *mut TicklessScope) -> Result<Held, Failure> {
+    // SAFETY: passed on to the caller.
+    Ok(Held { _begun: unsafe { begin(scope, LIVE) }?, armed: armed(scope) })
+}
+
+/// Waits for earlier uses, and begins one that leaves a mark of this kind.
+///
+/// # Safety
+/// `scope` is NULL or points to memory for a scope.
+unsafe fn begin(scope: *mut TicklessScope, kind: u64) -> Result<Use, Failure> {
+    if scope.is_null() {
+        return Err(Failure::null("scope"));
+    }
+    // SAFETY: as the caller promises.
+    let place = unsafe { &(*armed(scope)).mark };
+    loop {
+        // ORDER: Acquire - pairs with the Release of the CAS below, and of the call that made it.
+        let mark = place.load(Ordering::Acquire);
+        if mark & KIND != LIVE {
+            return Err(no_scope(mark));
+        }
+        wait_for(mark)?;
+        let begun = Use::begin()?;
+        // ORDER: AcqRel - publishes that the use has begun, and sees what earlier ones have
+        // written, which `wait_for` found to be over. Relaxed - it looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        if place.compare_exchange(mark, kind | begun.bits(), to, failed).is_ok() {
+            return Ok(begun);
+        }
+    }
+}
+
+/// Puts timers back that were moved out when this mark was left, unless the memory is another scope
+/// by now.
+///
+/// # Safety
+/// `scope` points to memory for a scope.
+#[cold]
+unsafe fn put_back(scope: *mut TicklessScope, timers: Timers, left: u64) {
+    let Ok(begun) = Use::begin() else { return };
+    // SAFETY: as the caller promises.
+    let place = unsafe { &(*armed(scope)).mark };
+    // ORDER: AcqRel, Relaxed - as in `begin`.
+    let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+    if place.compare_exchange(left, LIVE | begun.bits(), to, failed).is_ok() {
+        // SAFETY: the memory is this thread's while it uses it.
+        unsafe { (&raw mut (*armed(scope)).timers).write(MaybeUninit::new(timers)) };
+    }
+}
+
+#[cold]
+fn no_scope(mark: u64) -> Failure {
+    let what = match mark & KIND {
+        ENDED => "the scope was ended before",
+        _ if mark == 0 => "the scope was not made",
+        _ => "this is not a scope",
+    };
+    Failure::new(TICKLESS_E_HANDLE, format_args!("{what}"))
+}
+
+fn armed(scope: *mut TicklessScope) -> *mut Armed {
+    scope.cast()
+}
+
+/// A key as C has it: so that zeroes are none, its bits are turned.
+fn words_of(key: Key) -> [u64; 2] {
+    // SAFETY: it is two numbers of that size.
+    unsafe { mem::transmute::<Key, [u64; 2]>(key) }.map(|word| !word)
+}
+
+fn key_of(key: TicklessScopeKey) -> Key {
+    // SAFETY: as above, and whatever numbers they are, they are a key.
+    unsafe { mem::transmute::<[u64; 2], Key>(key.private_words.map(|word| !word)) }
+}
