@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use tickless_durable::{Record, StoreErrorKind};
+use tickless_durable::{Record, StoreError, StoreErrorKind};
 
 use crate::Run;
 use crate::common::Open;
@@ -162,7 +162,7 @@ impl Files {
         }
         // After a kill, it has to be opened once.
         let path = directory.path().join("eio.store");
-        let all = read(self.open, &path).unwrap_or_else(|kind| panic!("{kind:?}"));
+        let all = read(self.open, &path).unwrap_or_else(|error| panic!("{error:?}"));
         let whole = fs::read(&path).unwrap();
         for way in 0..WAYS {
             for _ in 0..EACH {
@@ -182,10 +182,16 @@ impl Files {
                         let (found, all, name) = (found.len(), all.len(), self.run.name);
                         panic!("{name}: damage in way {way} is silent: {found} of {all}, {kept:?}");
                     }
-                    Err(StoreErrorKind::Corrupt) => {
-                        self.run.count("damaged copies that were refused")
+                    Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                        self.run.count("damaged copies that were refused");
                     }
-                    Err(other) => panic!("{}: not a word of damage: {other:?}", self.run.name),
+                    // No timer is left out, but a person is not told that it is the file.
+                    Err(error) => {
+                        let kept = self.run.directory.with_extension("refused");
+                        fs::write(&kept, &bytes).unwrap();
+                        println!("{}: way {way}, {kept:?}: {error:?}", self.run.name);
+                        self.run.count("damaged copies that were refused as something else");
+                    }
                 }
             }
         }
@@ -204,9 +210,8 @@ impl Files {
     }
 }
 
-fn read(open: Open, path: &Path) -> Result<Vec<Record>, StoreErrorKind> {
-    let mut store = open(path).map_err(|error| error.kind())?;
-    store.scan(None, usize::MAX).map_err(|error| error.kind())
+fn read(open: Open, path: &Path) -> Result<Vec<Record>, StoreError> {
+    open(path)?.scan(None, usize::MAX)
 }
 
 const PAGE: usize = 4096;

@@ -186,8 +186,10 @@ impl Pair {
     /// The other server serves, with what it has.
     fn take_over(&mut self) {
         self.servers.swap(0, 1);
-        self.servers[0].ask("SELECT pg_promote()");
-        self.servers[0].wait_until("SELECT NOT pg_is_in_recovery()");
+        // Asked again, because what it still reads from the other server can end a question.
+        self.servers[0].wait_until(
+            "SELECT NOT CASE WHEN pg_is_in_recovery() THEN pg_promote(false) ELSE false END",
+        );
         self.servers[0].ask("ALTER SYSTEM SET synchronous_standby_names = ''");
         self.servers[0].ask("SELECT pg_reload_conf()");
     }
