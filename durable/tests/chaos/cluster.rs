@@ -1,5 +1,5 @@
-//! Instances that share servers: they are killed and held up, the network of each fails in each way,
-//! and so do the servers.
+//! Instances that share servers: they are killed and held up, the network of each fails in each
+//! way, and so do the servers.
 
 use std::thread;
 use std::time::Duration;

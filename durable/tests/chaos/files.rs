@@ -218,8 +218,8 @@ const PAGE: usize = 4096;
 
 const WAYS: u64 = 5;
 
-/// The file with one damage: a bit, a sector that was never written, a page of another place, a page
-/// of an earlier time, or a part alone.
+/// The file with one damage: a bit, a sector that was never written, a page of another place, a
+/// page of an earlier time, or a part alone.
 fn damaged(way: u64, whole: &[u8], earlier: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let at = random.below(whole.len() as u64) as usize;

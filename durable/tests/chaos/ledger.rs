@@ -1,6 +1,7 @@
 //! What instances have said, and what has to hold of it.
 //!
-//! All of them append to one file, each saying with one write, so its lines are in an order that was:
+//! All of them append to one file, each saying with one write, so its lines are in an order that
+//! was:
 //!
 //! | line | who | when |
 //! |---|---|---|

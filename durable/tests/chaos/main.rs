@@ -1,9 +1,10 @@
-//! Everything that can go wrong, at random, at the same time, on each store; and a ledger of what was
-//! said, which is checked: nothing that was acknowledged is lost, nothing fires early, and no timer is
-//! repeated without a word.
+//! Everything that can go wrong, at random, at the same time, on each store; and a ledger of what
+//! was said, which is checked: nothing that was acknowledged is lost, nothing fires early, and no
+//! timer is repeated without a word.
 //!
-//! `DURABLE_KILLS` is how many processes are killed on each store, `DURABLE_SEED` decides which faults
-//! come when and where, and `DURABLE_STORES` names the stores. The last lines say what came to pass:
+//! `DURABLE_KILLS` is how many processes are killed on each store, `DURABLE_SEED` decides which
+//! faults come when and where, and `DURABLE_STORES` names the stores. The last lines say what came
+//! to pass:
 //!
 //! ```text
 //! DURABLE_KILLS=10000 cargo test --release -p tickless-durable --features sqlite,postgres,nats \

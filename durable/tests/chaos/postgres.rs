@@ -179,7 +179,8 @@ impl Pair {
         self.servers[0].ask("SELECT pg_reload_conf()");
         let state = if waits { "sync" } else { "async" };
         self.servers[0].wait_until(&format!(
-            "SELECT bool_and(sync_state = '{state}' AND state = 'streaming') FROM pg_stat_replication"
+            "SELECT bool_and(sync_state = '{state}' AND state = 'streaming')
+             FROM pg_stat_replication"
         ));
     }
 

@@ -1,7 +1,7 @@
 //! A process that schedules and cancels timers until it ends, or handles what is left.
 //!
-//! The process is this program again, with the test `child`. What it does it writes into the ledger.
-//! It tells its parent by a line that it works, and that nothing is left.
+//! The process is this program again, with the test `child`. What it does it writes into the
+//! ledger. It tells its parent by a line that it works, and that nothing is left.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
