@@ -7,10 +7,11 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod common;
+#[path = "common/eio.rs"]
+mod eio;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use common::Open;
@@ -58,17 +59,6 @@ fn child() {
     println!("\n@done {told:?}");
 }
 
-/// The library that fails calls.
-fn library(directory: &Path) -> PathBuf {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/eio.c");
-    let built = directory.join("eio.so");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut command = Command::new(compiler);
-    command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&built).arg(source).arg("-ldl");
-    assert!(command.status().expect("a compiler of C is there").success());
-    built
-}
-
 /// What the child has told last under this word; zero if nothing.
 fn told(out: &str, word: &str) -> u64 {
     let last = out.lines().filter_map(|line| line.strip_prefix(word)).next_back();
@@ -107,7 +97,7 @@ fn fails_at(call: u64, stays: bool, name: &str, open: Open, library: &Path) -> b
 #[test]
 fn a_disk_that_fails_at_any_call_takes_nothing_that_was_durable() {
     let directory = tempfile::tempdir().unwrap();
-    let library = library(directory.path());
+    let library = eio::library(directory.path());
     for (name, open) in common::stores() {
         for stays in [false, true] {
             let mut call = 0;

@@ -201,6 +201,24 @@ fn damage_anywhere_is_noticed_or_does_no_harm() {
     });
 }
 
+/// SQLite calls a format that it does not know an error of the statement, and not damage.
+#[test]
+#[cfg(feature = "sqlite")]
+fn a_file_of_sqlite_with_another_format_is_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let (open, path) = (common::store("sqlite"), directory.path().join("timers"));
+    let records = filled(open, &path);
+    drop(open(&path).unwrap());
+    let whole = fs::read(&path).unwrap();
+    // The number of the format of its tables, whose largest is 4.
+    for bit in 0..32 {
+        let mut damaged = whole.clone();
+        damaged[44 + bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, &damaged).unwrap();
+        assert_all_or_corrupt(open, &path, &records, &format!("bit {bit}"));
+    }
+}
+
 /// redb panics where damage of a file that it has open misleads it, also when it closes the file.
 #[test]
 #[cfg(unix)]

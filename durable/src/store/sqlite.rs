@@ -539,7 +539,11 @@ fn intact<T>((is_intact, position, found): Found<T>) -> Result<T, StoreError> {
 fn failed(error: rusqlite::Error) -> StoreError {
     let code = error.sqlite_error_code();
     let kind = match code {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
+        // "Unknown" is a statement that does not fit the file: its format is another, or its
+        // tables.
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
+            StoreErrorKind::Corrupt
+        }
         Some(ErrorCode::DiskFull) => StoreErrorKind::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
             StoreErrorKind::Denied

@@ -9,5 +9,7 @@ mod letters;
 mod limit;
 mod scene;
 mod server;
+#[path = "../common/nats.rs"]
+mod servers;
 mod share;
 mod store;

@@ -5,6 +5,8 @@ mod checks;
 mod faults;
 mod figures;
 mod history;
+#[path = "../common/initdb.rs"]
+mod initdb;
 mod instance;
 mod letters;
 #[path = "../common/limit.rs"]
@@ -14,6 +16,8 @@ mod network;
 mod operating;
 mod people;
 mod pooler;
+#[path = "../common/proxy.rs"]
+mod proxy;
 mod server;
 mod share;
 mod store;

@@ -1,11 +1,7 @@
 //! Instances whose network to the server stops or is cut: a proxy is between them, which they reach
 //! by TCP. What their handlers write down goes another way, so that it would be seen if they ran.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use tickless_durable::Cluster;
@@ -13,87 +9,15 @@ use tickless_durable::cluster::Firing;
 
 use crate::history::Recorder;
 use crate::instance::{Instance, Settings};
+use crate::proxy::{Mode, Proxy};
 use crate::server::{LOGIN, Place};
 use crate::until::wait_until;
 
 const LEASE: Duration = Duration::from_secs(3);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Passes,
-    /// Nothing comes through, and nobody is told.
-    Stalls,
-    /// Connections are ended, and new ones as well.
-    Cuts,
-}
-
-#[derive(Clone)]
-struct Proxy {
-    port: u16,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    mode: Mutex<Mode>,
-    changed: Condvar,
-    open: Mutex<Vec<TcpStream>>,
-}
-
-// === impl Proxy ===
-
-impl Proxy {
-    fn new(place: &Place) -> Proxy {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let shared = Arc::new(Shared {
-            mode: Mutex::new(Mode::Passes),
-            changed: Condvar::new(),
-            open: Mutex::default(),
-        });
-        let proxy = Proxy { port: listener.local_addr().unwrap().port(), shared };
-        let (theirs, socket) = (proxy.clone(), place.socket());
-        thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                if *theirs.shared.mode.lock().unwrap() == Mode::Cuts {
-                    continue;
-                }
-                let server = UnixStream::connect(&socket).unwrap();
-                theirs.shared.open.lock().unwrap().push(client.try_clone().unwrap());
-                let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                let (one, other) = (theirs.clone(), theirs.clone());
-                thread::spawn(move || {
-                    one.copy(client, &server);
-                    let _ = server.shutdown(Shutdown::Both);
-                });
-                thread::spawn(move || {
-                    other.copy(ends.1, &ends.0);
-                    let _ = ends.0.shutdown(Shutdown::Both);
-                });
-            }
-        });
-        proxy
-    }
-
-    fn copy(&self, mut from: impl Read, mut to: impl Write) {
-        let mut bytes = [0; 8192];
-        while let Ok(count @ 1..) = from.read(&mut bytes) {
-            let mode = self.shared.mode.lock().unwrap();
-            let stalls = |mode: &mut Mode| *mode == Mode::Stalls;
-            drop(self.shared.changed.wait_while(mode, stalls).unwrap());
-            if to.write_all(&bytes[..count]).is_err() {
-                break;
-            }
-        }
-    }
-
-    fn set(&self, mode: Mode) {
-        *self.shared.mode.lock().unwrap() = mode;
-        self.shared.changed.notify_all();
-        if mode == Mode::Cuts {
-            for stream in self.shared.open.lock().unwrap().drain(..) {
-                let _ = stream.shutdown(Shutdown::Both);
-            }
-        }
-    }
+fn proxy(place: &Place) -> Proxy {
+    let socket = place.socket();
+    Proxy::new(move || Ok(UnixStream::connect(&socket)?.into()))
 }
 
 fn starts_of(instance: &Instance) -> String {
@@ -105,7 +29,7 @@ fn loses_its_network(mode: Mode) {
     let Some(place) = Place::new() else { return };
     let mut recorder = Recorder::new(&place, 4);
     let settings = Settings { lease: LEASE, ..Settings::default() };
-    let proxy = Proxy::new(&place);
+    let proxy = self::proxy(&place);
     let through = Some(format!("host=127.0.0.1 port={} {LOGIN}", proxy.port));
     let mut far = Instance::start(&place, &Settings { through, ..settings.clone() });
     let mut near = Instance::start(&place, &settings);
@@ -132,6 +56,27 @@ fn an_instance_whose_network_stalls_loses_its_shards_and_gets_others_when_it_is_
     loses_its_network(Mode::Stalls);
 }
 
+/// What it asked for is done, and it does not know.
+#[test]
+fn an_instance_that_gets_no_replies_loses_its_shards_and_gets_others_when_it_is_back() {
+    loses_its_network(Mode::KeepsReplies);
+}
+
+#[test]
+fn an_instance_whose_network_is_slow_does_all_the_same() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 4);
+    let proxy = self::proxy(&place);
+    let through = Some(format!("host=127.0.0.1 port={} {LOGIN}", proxy.port));
+    let mut far =
+        Instance::start(&place, &Settings { lease: LEASE, through, ..Settings::default() });
+    recorder.wait_for_holders(1);
+    proxy.set(Mode::Delays(Duration::from_millis(20)));
+    far.schedule(50, 100, 400);
+    recorder.wait_for_the_end();
+    recorder.read().check();
+}
+
 #[test]
 fn an_instance_whose_network_is_cut_loses_its_shards_and_gets_others_when_it_is_back() {
     loses_its_network(Mode::Cuts);
@@ -142,7 +87,7 @@ fn an_instance_whose_network_is_cut_loses_its_shards_and_gets_others_when_it_is_
 fn an_instance_whose_server_never_replies_closes_its_shards_and_says_so() {
     let Some(place) = Place::new() else { return };
     let mut recorder = Recorder::new(&place, 4);
-    let proxy = Proxy::new(&place);
+    let proxy = self::proxy(&place);
     let through = format!("host=127.0.0.1 port={} {LOGIN}", proxy.port);
     let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
     let cluster: Cluster<String> =
