@@ -58,7 +58,7 @@ fn a_producer_that_relies_on_anothers_arming_is_covered_by_it() {
 fn two_producers_and_a_flush_lose_no_timer() {
     check(3, || {
         let world = World::new(wheel(2, 1));
-        let [one, two] = [Hand::new(&world), Hand::new(&world)];
+        let [one, two] = [(); 2].map(|()| Hand::provided(&world));
         let one = produce(one, 1, 0);
         let two = produce(two, 1, 0);
         world.turn(1);
@@ -72,7 +72,7 @@ fn two_producers_and_a_flush_lose_no_timer() {
 fn a_slot_may_hold_two_rounds() {
     check(3, || {
         let world = World::new(wheel(2, 1));
-        let [one, two] = [Hand::new(&world), Hand::new(&world)];
+        let [one, two] = [(); 2].map(|()| Hand::provided(&world));
         // Ticks 1 and 3 share a slot; the second producer's clock is ahead of the shard's.
         let one = produce(one, 1, 0);
         let two = produce(two, 3, 2);
@@ -107,7 +107,7 @@ fn a_late_publication_makes_nobody_rely_on_nothing() {
 fn three_producers_in_two_rounds() {
     check(1, || {
         let world = World::new(wheel(2, 1));
-        let [one, two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let [one, two, mut three] = [(); 3].map(|()| Hand::provided(&world));
         let one = produce(one, 1, 0);
         let two = produce(two, 3, 2);
         world.turn(1);
@@ -143,7 +143,7 @@ fn producers_may_rely_on_what_a_cascade_armed() {
 fn few_timers_that_are_filed_for_their_own_deadlines_fire_there() {
     check(2, || {
         let world = World::of_few(wheel(2, 3));
-        let [one, two] = [Hand::new(&world), Hand::new(&world)];
+        let [one, two] = [(); 2].map(|()| Hand::provided(&world));
         let one = produce(one, 3, 0);
         let two = produce(two, 5, 0);
         world.turn(3);
@@ -159,7 +159,7 @@ fn few_timers_that_are_filed_for_their_own_deadlines_fire_there() {
 fn two_producers_file_where_a_timer_is_cancelled_and_the_bucket_opens() {
     check(1, || {
         let world = World::new(wheel(2, 1));
-        let [one, two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let [one, two, mut three] = [(); 3].map(|()| Hand::provided(&world));
         let timer = three.schedule(1, 0).unwrap();
         let one = produce(one, 1, 0);
         let two = produce(two, 3, 2);

@@ -121,7 +121,7 @@ fn a_seat_passes_to_another_thread_through_the_depot() {
 fn two_threads_reuse_seats_in_one_bucket() {
     check(3, || {
         let world = World::new(wheel(4, 1));
-        let hands = [Hand::new(&world), Hand::new(&world)];
+        let hands = [(); 2].map(|()| Hand::provided(&world));
         let threads = hands.map(|mut hand| {
             let timer = hand.schedule(1, 0).unwrap();
             thread::spawn(move || {
@@ -146,7 +146,7 @@ fn two_threads_reuse_seats_in_one_bucket() {
 fn seats_are_taken_while_another_files_there_and_another_cancels() {
     check(2, || {
         let world = World::new(wheel(4, 1));
-        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::provided(&world));
         let [seat, timer] = [one.schedule(1, 0), three.schedule(1, 0)];
         assert!(one.cancel(seat));
         let one = thread::spawn(move || (one.schedule_detached(2, 0), one));
