@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::book::Book;
 use crate::error::BenchError;
 use crate::record::Record;
-use crate::sample::short;
 use bars::Bars;
 use curves::{Axis, Curve, Curves};
 use pick::{by_contender, median, thread_counts};
