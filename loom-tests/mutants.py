@@ -1542,6 +1542,9 @@ def is_caught(name):
 
 
 def main():
+    known = ("--list", "--fit", "--check", "--every", "--one-of")
+    if any(arg.startswith("-") and arg not in known for arg in sys.argv[1:]):
+        return print(__doc__)
     if "--list" in sys.argv:
         return print("\n".join(MUTANTS))
     if "--fit" in sys.argv:

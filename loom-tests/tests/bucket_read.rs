@@ -109,7 +109,7 @@ fn a_reader_may_find_what_was_not_there_when_it_came_and_is_re_filed() {
 #[test]
 fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
     check(1, || {
-        let world = World::new(wheel(2, 1));
+        let world = World::with(wheel(2, 1), Bell::None, 4);
         let [mut one, mut two] = [(); 2].map(|()| Hand::provided(&world));
         let timer = two.schedule(1, 0);
         let reader = read_in_thread(&world);

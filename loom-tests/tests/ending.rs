@@ -28,7 +28,7 @@ fn of_a_batch_in_hand_each_runs_or_comes_back() {
 
 #[test]
 fn two_stoppers_share_what_comes_back() {
-    check(3, || {
+    check(2, || {
         let world = World::with_due(2);
         let turner = on_thread(&world, |world| world.turn(1));
         let stopper = on_thread(&world, World::stop);

@@ -183,7 +183,7 @@ fn a_payload_that_a_reset_left_in_the_handle_goes_with_it() {
 
 #[test]
 fn a_turn_is_over_before_the_stop_or_does_not_begin() {
-    check(3, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         let mut hand = Hand::new(&world);
         let timer = hand.schedule(1, 0).unwrap();
@@ -244,7 +244,7 @@ fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
 
 #[test]
 fn two_producers_and_a_canceller_are_in_time_or_too_late() {
-    check(3, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
         let timer = three.schedule(1, 0);

@@ -210,7 +210,6 @@ impl<T> Shard<T> {
             let (it, fires) = ((entry, word), Some(Phase::Fired));
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
-                // (Twice, so that a timer that fires does not pay for what moves.)
                 match is_due {
                     true => self.settle(owner, shared, it, place, fires, None),
                     false => self.settle(owner, shared, it, place, fires, Some(hand)),
@@ -229,7 +228,8 @@ impl<T> Shard<T> {
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
-    #[inline]
+    // Each caller knows the phase and the hand, and pays for its own case alone.
+    #[inline(always)]
     pub(super) unsafe fn settle(
         &self,
         owner: &mut Owner<T>,
