@@ -618,7 +618,7 @@ MUTANTS = {
     "a stopper ends a role that somebody has": (
         "ending",
         [(ROLE, [("            if self.cas(TAKEN, ENDING).is_ok() {\n                return None;",
-                  "            if self.cas(TAKEN, ENDED).is_ok() {\n                return Some(Queue::new());")])],
+                  "            if self.cas(TAKEN, ENDED).is_ok() {\n                return Some(Vec::new());")])],
     ),
     "a role that nobody has is not ended": (
         "ending",

@@ -220,7 +220,7 @@ fn a_reader_finds_what_is_in_hand_though_what_it_stands_on_is_used_again() {
 /// A bucket holds two rounds; the first fires, and the second is put aside for its opening.
 #[test]
 fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
-    check(2, || {
+    check(1, || {
         let world = World::new(wheel(2, 1));
         // On one lane: what is put aside is behind what fires.
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];

@@ -40,7 +40,7 @@ fn two_stoppers_share_what_comes_back() {
 
 #[test]
 fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
-    check(3, || {
+    check(2, || {
         let world = World::with_due(1);
         let turners = [1, 1].map(|now| on_thread(&world, move |world| world.turn(now)));
         let returned = world.stop();
@@ -148,7 +148,7 @@ fn who_sees_that_it_stops_sees_what_the_stopper_did_before() {
 
 #[test]
 fn a_reaper_and_two_stoppers_end_together() {
-    check(2, || {
+    check(1, || {
         let world = World::served(wheel(2, 1));
         let mut hand = Hand::new(&world);
         let reaper = world.serve_in_thread(vec![]);

@@ -27,7 +27,7 @@ fn a_timer_is_returned_or_refused() {
 
 #[test]
 fn a_level_is_made_in_time_or_never() {
-    check(3, || {
+    check(2, || {
         let world = World::with(wheel(2, 2), Bell::None, 1);
         let hands = [Hand::new(&world), Hand::new(&world)];
         let producers =
@@ -225,7 +225,7 @@ fn what_a_turn_put_aside_is_returned() {
 
 #[test]
 fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
-    check(3, || {
+    check(2, || {
         let world = World::served(wheel(2, 1));
         let reaper = world.serve_in_thread(vec![]);
         let mut hand = Hand::new(&world);

@@ -101,8 +101,9 @@ pub fn park(_timeout: Option<std::time::Duration>) {
     thread::park();
 }
 
-/// Watches memory that is freed by hand. Reports a look at freed memory, a free while another
-/// thread may still look, a second free, and memory that is never freed.
+/// Watches memory that is freed by hand. Reports a look at memory by a thread that does not see it
+/// made, a look at freed memory, a free while another thread may still look, a second free, and
+/// memory that is never freed.
 #[derive(Debug)]
 pub struct Life {
     looks: UnsafeCell<()>,
@@ -117,7 +118,9 @@ unsafe impl Sync for Life {}
 impl Life {
     /// Starts with the memory.
     pub fn begin() -> Life {
-        Life { looks: UnsafeCell::new(()), track: RefCell::new(Some(loom::alloc::Track::new(()))) }
+        let looks = UnsafeCell::new(());
+        looks.with_mut(|_| ());
+        Life { looks, track: RefCell::new(Some(loom::alloc::Track::new(()))) }
     }
 
     /// Notes that the memory is looked at.
