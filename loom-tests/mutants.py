@@ -775,7 +775,7 @@ MUTANTS = {
             (CLOSE, [("        owner.heap = ArmedHeap::default();\n",
                       "        for (level, slot, bucket) in self.wheel.existing() {\n"
                       "            let place = Place { level, slot, expiration: Tick::ZERO };\n"
-                      "            let open = Self::open_bucket(owner, bucket, place, Bucket::take_into);\n"
+                      "            let open = self.open_bucket(owner, shared, bucket, place, Bucket::take_into);\n"
                       "            // SAFETY: a mutant.\n"
                       "            unsafe { self.settle_all(owner, shared, open, &mut returned) };\n"
                       "        }\n        owner.heap = ArmedHeap::default();\n")]),
