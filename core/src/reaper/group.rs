@@ -191,11 +191,13 @@ impl Group {
         self.stuck_threads.begin(self.server(index), self.shard(index), since_ns);
     }
 
-    /// Thread `number`, which was stuck, is back.
+    /// Thread `number`, which has lost a shard, is back. (If it lost it to a stop, it was not noted
+    /// as stuck.)
     pub(super) fn end_stuck(&self, number: usize) {
-        self.stuck_threads.end(number);
-        // ORDER: Relaxed - as in `begin_stuck`, which came before this.
-        self.stuck.fetch_sub(1, Ordering::Relaxed);
+        if self.stuck_threads.end(number) {
+            // ORDER: Relaxed - as in `begin_stuck`, which came before this.
+            self.stuck.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// How many threads are stuck.
@@ -221,5 +223,24 @@ impl Group {
         let takes_ns = self.takes_ns[index].load(Ordering::Relaxed);
         let least_ns = if self.stuck() > 0 { STUCK_NS } else { 0 };
         Some(takes_ns.max(least_ns)).filter(|&takes_ns| takes_ns > patience_ns)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::doorbell::Bell;
+
+    /// A stop takes a shard from a running task without a note of it.
+    #[test]
+    fn a_thread_that_lost_its_shard_to_a_stop_was_not_stuck() {
+        let threads = Arc::new(StuckThreads::of(2));
+        let group = Group::new(0, 0..1, Arc::new(Doorbell::new(Bell::None)), threads);
+        group.end_stuck(0);
+        assert_eq!(group.stuck(), 0);
+        group.begin_stuck(0, 5);
+        assert_eq!(group.stuck(), 1);
+        group.end_stuck(0);
+        assert_eq!(group.stuck(), 0);
     }
 }

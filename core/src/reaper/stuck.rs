@@ -164,10 +164,10 @@ impl StuckThreads {
         self.places[number].store(place, Ordering::Relaxed);
     }
 
-    /// Thread `number` is back.
-    pub fn end(&self, number: usize) {
+    /// Thread `number` is back. Returns whether it was noted as stuck.
+    pub fn end(&self, number: usize) -> bool {
         // ORDER: Relaxed - as in `begin`, which comes before this.
-        self.places[number].store(0, Ordering::Relaxed);
+        self.places[number].swap(0, Ordering::Relaxed) != 0
     }
 
     /// The stuck threads: the number of each, the shard that it has lost, and since when its task

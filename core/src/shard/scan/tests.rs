@@ -102,11 +102,12 @@ fn goes_on(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
     let (mut bench, mut is_first) = (bench(), true);
     let ([last, middle, first], place, list) = three_on_a_list(&mut bench);
     let bench = &bench;
+    kill(bench, middle);
     let (seen, has_begun_again) = read_with(bench, place, list, |at| {
         if at == middle && is_first {
             is_first = false;
             with_owner(bench, |owner, shared| {
-                bury(bench, owner, shared, &[middle]);
+                sweep(bench, owner, shared);
                 let again = owner.outbox.take_back().unwrap();
                 assert_eq!(again, middle, "it was swept");
                 reuse(bench, again, place);
@@ -126,38 +127,12 @@ fn a_reader_that_has_no_living_entry_to_go_on_from_begins_with_the_list_again() 
     let (seen, has_begun_again) = read_with(bench, place, list, |at| {
         if at == middle && is_first {
             is_first = false;
-            with_owner(bench, |owner, shared| bury(bench, owner, shared, &[first, middle]));
+            [first, middle].into_iter().for_each(|entry| kill(bench, entry));
+            with_owner(bench, |owner, shared| sweep(bench, owner, shared));
         }
     });
     assert!(has_begun_again);
     assert_eq!(seen, [first, middle, last]);
-}
-
-/// Every second timer of a list dies, and each is swept while the reader stands on it. The reader
-/// takes one step more for each, and never begins again.
-#[test]
-fn a_reader_beside_a_sweep_takes_a_step_more_for_each_entry_that_is_cut_out() {
-    let mut bench = bench();
-    let entries: Vec<_> =
-        (0..40 * LANES).map(|_| bench.schedule([30, 0], 0, true)).step_by(LANES).collect();
-    let (bench, place) = (&bench, bench.shard.place(&bench.shared, Tick::new(30), Tick::ZERO));
-    let list = list_of(bench, place, entries[39]);
-    let (mut dying, mut steps) = (entries.iter().copied().skip(1).step_by(2).rev(), 1000);
-    // The first is left, because it is cut out at the head.
-    let mut dies = dying.nth(1);
-    let bucket = bench.shard.wheel().bucket(place).unwrap();
-    let mut found = 0;
-    let note = |at: *const Entry<u32>, _, timer: Option<Pending>| {
-        found += usize::from(timer.is_some());
-        if dies.is_some_and(|dies| ptr::eq(dies.as_ptr(), at)) {
-            with_owner(bench, |owner, shared| bury(bench, owner, shared, &[dies.unwrap()]));
-            dies = dying.next();
-        }
-    };
-    let of = place_of(place.level, place.slot);
-    assert!(!bench.shard.read_list(&read(), (bucket, list), of, &mut steps, None, note));
-    assert_eq!((dies, found), (None, 40));
-    assert_eq!(1000 - steps, 40 + 19, "one for each entry, and for each cut but no more");
 }
 
 /// Three timers of one list, in the order in which they were filed; the last one is first there.
@@ -175,23 +150,20 @@ fn list_of(bench: &Model, place: Place, first: NonNull<Entry<u32>>) -> usize {
     (0..CHAINS).find(|&list| bucket.first(list) == first.as_ptr()).unwrap()
 }
 
-/// Cancels these timers, and sweeps them out of their lists.
-fn bury(
-    bench: &Model,
-    owner: &mut Owner<u32>,
-    shared: &Shared<u32>,
-    entries: &[NonNull<Entry<u32>>],
-) {
-    for entry in entries {
-        // SAFETY: it is filed, and the test has its handle.
-        let this = unsafe { entry.as_ref() };
-        // SAFETY: as above; nobody uses the handle again.
-        unsafe {
-            this.vacate().expect("it is pending");
-            assert!(!this.let_go());
-        }
-        bench.shared.leave_dead(0, 1);
+/// Cancels a timer, and leaves its seat to nobody.
+fn kill(bench: &Model, entry: NonNull<Entry<u32>>) {
+    // SAFETY: it is filed, and the test has its handle.
+    let this = unsafe { entry.as_ref() };
+    // SAFETY: as above; nobody uses the handle again.
+    unsafe {
+        this.vacate().expect("it is pending");
+        assert!(!this.let_go());
     }
+    bench.shared.leave_dead(0, 1);
+}
+
+/// Sweeps the dead out of their lists.
+fn sweep(bench: &Model, owner: &mut Owner<u32>, shared: &Shared<u32>) {
     bench.shard.ask_for_sweep();
     while bench.shard.sweep_some(owner, shared, usize::MAX) {}
 }
