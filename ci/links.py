@@ -7,8 +7,9 @@ import re
 import sys
 import urllib.parse
 
-# From a trait of `tracing`, which shows on each page of a type; and from a script of rustdoc's.
-FOREIGN = ("dispatcher#setting-the-default-subscriber", "static.files/${f}")
+# From traits that show on each page of a type, of `tracing` and (by a private module) of the core; and from
+# a script of rustdoc's.
+FOREIGN = ("dispatcher#setting-the-default-subscriber", "handler/trait.IntoPayload.html#tymethod.into_payload", "static.files/${f}")
 
 root = pathlib.Path(sys.argv[1]).resolve()
 crates = sys.argv[2:]

@@ -1,7 +1,8 @@
 //! A fork: a child drops its parent's timer in silence, and makes one of its own, whatever the
-//! parent's threads were doing. A program of its own, since it forks.
+//! parent's threads were doing. A program of its own, since it forks. (ThreadSanitizer permits no
+//! threads in a child.)
 
-#![cfg(unix)]
+#![cfg(all(unix, not(tsan)))]
 
 use std::sync::mpsc::channel;
 use std::time::Duration;

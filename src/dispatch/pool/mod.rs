@@ -81,7 +81,7 @@ use tickless_core::dispatch::queue::{Patience, Pushed, Source};
 /// ```
 /// use tickless::dispatch::{Full, Pool};
 ///
-/// let pool = Pool::<u64>::builder(Full::Block).build_typed(|number| println!("{number} is due"))?;
+/// let pool = Pool::builder(Full::Block).build_typed(|number: u64| println!("{number} is due"))?;
 /// // In the callback of the other timer:
 /// pool.submit(17)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
