@@ -167,9 +167,9 @@ impl Builder {
     }
 
     /// Sets how long a task may keep the timer's thread. After that, another thread goes on with
-    /// the other timeouts, and *two tasks may run at the same time*: see
-    /// [`takeover`](tickless::Builder::takeover). Default: none, so that tasks run one after
-    /// another, as in Netty, and a slow task delays all others.
+    /// the other timeouts, and *two tasks may run at the same time*: see `takeover` of the engine's
+    /// [builder](tickless::Builder). Default: none, so that tasks run one after another, as in
+    /// Netty, and a slow task delays all others.
     pub fn takeover(mut self, after: impl Into<Option<Duration>>) -> Builder {
         self.engine = self.engine.takeover(after);
         self

@@ -136,7 +136,7 @@ impl HashedWheelTimer {
     /// timeout and, unless the task comes in an `Arc`, the task.
     ///
     /// Tasks that make a new timeout of the same delay each time they run, and once ran in the same
-    /// tick, stay together. [`Schedule::spread`](tickless::periodic::Schedule::spread) keeps them
+    /// tick, stay together. `spread` of a [`Schedule`](tickless::periodic::Schedule) keeps them
     /// apart.
     ///
     /// # Errors
@@ -228,8 +228,8 @@ impl HashedWheelTimer {
     }
 
     /// Advances a manual clock and runs the tasks that become due on the way, in the order of their
-    /// ticks, on this thread: [`Engine::advance`]. Returns how many timeouts the engine handed
-    /// over. This includes timeouts that another task of the same tick cancelled.
+    /// ticks, on this thread: `advance` of the [`Engine`]. Returns how many timeouts the engine
+    /// handed over. This includes timeouts that another task of the same tick cancelled.
     ///
     /// # Errors
     /// The clock is not manual, the call comes from a task, or the timer has stopped.

@@ -84,7 +84,7 @@ impl WaitableTimeout {
     ///
     /// # Errors
     /// As [`cancel_wait`](WaitableTimeout::cancel_wait), or the task is still running:
-    /// [`WaitError::TimedOut`].
+    /// [`WaitError`]`::TimedOut`.
     ///
     /// # Panics
     /// As [`cancel_wait`](WaitableTimeout::cancel_wait).
