@@ -13,9 +13,9 @@ export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 
 tests=(--package race-tests --package loom-tests --package tickless-netty)
-[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-core --lib
+# (Programs alone: rustdoc knows nothing of the flags.)
+[ -z "${LONG:-}" ] && tests+=(--tests) || tests+=(--package tickless --package tickless-core --lib
     --test storms --test at_random --test bounded --test races --test all)
 [ $# = 0 ] || tests=("$@")
-# One test at a time: what two of them use first together stands behind a standard lock, which is not
-# seen through.
+# One test at a time: what two use first together stands behind a standard lock, which is not seen through.
 some_tests cargo test "${SANITIZED[@]}" "${tests[@]}" -- --test-threads=1
