@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -17,6 +17,13 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_000_000)
+}
+
+/// One test at a time: where a thread without a subscriber comes to an event for the first time,
+/// just while another one begins to listen, `tracing` may take it for one that nobody listens to.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A service whose handler fails where the payload says so, twice.
@@ -63,6 +70,7 @@ fn published(metrics: &mut Metrics, recorder: &DebuggingRecorder) -> BTreeMap<St
 
 #[test]
 fn what_a_service_counts_is_published() {
+    let _alone = alone();
     let (disk, recorder) = (Disk::default(), DebuggingRecorder::new());
     let mut service = service(&disk);
     let mut metrics = service.timers().metrics();
@@ -135,6 +143,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 #[test]
 fn attempts_failures_and_deaths_are_told_where_they_happen() {
+    let _alone = alone();
     let (disk, lines) = (Disk::default(), Lines::default());
     let subscriber = tracing_subscriber::registry().with(lines.clone());
     tracing::subscriber::with_default(subscriber, || {
