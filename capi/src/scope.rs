@@ -27,7 +27,7 @@ use crate::shell::{self, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn};
 use crate::time::duration;
 use crate::timer::{reset_failure, wait_failure};
-use crate::users::{USE_BITS, Use, wait_for};
+use crate::users::{KIND, USE_BITS, Use};
 use crate::when::{TicklessWhen, when_of};
 
 /// The timers of one connection or request, in memory of the caller's. tickless_scope_init fills
@@ -69,8 +69,6 @@ struct Armed {
 const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessScope>());
 const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessScope>());
 
-/// What a mark is without the bits of its last use.
-const KIND: u64 = u64::MAX << USE_BITS;
 const LIVE: u64 = 0x7463 << USE_BITS;
 const ENDED: u64 = 0x7422 << USE_BITS;
 
@@ -325,17 +323,12 @@ unsafe fn begin(scope: *mut TicklessScope, kind: u64) -> Result<Use, Failure> {
     // SAFETY: as the caller promises.
     let place = unsafe { &(*armed(scope)).mark };
     loop {
-        // ORDER: Acquire - pairs with the Release of the CAS below, and of the call that made it.
+        // ORDER: Acquire - pairs with the Release of `Use::begin_at`, and of the call that made it.
         let mark = place.load(Ordering::Acquire);
         if mark & KIND != LIVE {
             return Err(no_scope(mark));
         }
-        wait_for(mark)?;
-        let begun = Use::begin()?;
-        // ORDER: AcqRel - publishes that the use has begun, and sees what earlier ones have
-        // written, which `wait_for` found to be over. Relaxed - it looks again.
-        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        if place.compare_exchange(mark, kind | begun.bits(), to, failed).is_ok() {
+        if let Some(begun) = Use::begin_at(place, mark, kind)? {
             return Ok(begun);
         }
     }
@@ -348,12 +341,9 @@ unsafe fn begin(scope: *mut TicklessScope, kind: u64) -> Result<Use, Failure> {
 /// `scope` points to memory for a scope.
 #[cold]
 unsafe fn put_back(scope: *mut TicklessScope, timers: Timers, left: u64) {
-    let Ok(begun) = Use::begin() else { return };
     // SAFETY: as the caller promises.
     let place = unsafe { &(*armed(scope)).mark };
-    // ORDER: AcqRel, Relaxed - as in `begin`.
-    let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-    if place.compare_exchange(left, LIVE | begun.bits(), to, failed).is_ok() {
+    if let Ok(Some(_begun)) = Use::begin_at(place, left, LIVE) {
         // SAFETY: the memory is this thread's while it uses it.
         unsafe { (&raw mut (*armed(scope)).timers).write(MaybeUninit::new(timers)) };
     }

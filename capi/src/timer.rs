@@ -29,7 +29,7 @@ use crate::failure::{
 };
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
-use crate::users::{USE_BITS, Use, wait_for};
+use crate::users::{KIND, USE_BITS, Use, wait_for};
 use crate::when::{TicklessWhen, when_of};
 
 /// A state of a timer: it waits for its deadline.
@@ -91,8 +91,6 @@ union Rest {
 const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessTimer>());
 const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessTimer>());
 
-/// What a mark is without the bits of its last use.
-const KIND: u64 = u64::MAX << USE_BITS;
 const PLAIN: u64 = 0x746b << USE_BITS;
 const WAITABLE: u64 = 0x7477 << USE_BITS;
 const REPEATING: u64 = 0x7470 << USE_BITS;
@@ -463,13 +461,8 @@ pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Resu
                 Err(failure) => return Err(failure),
             },
             _ if mark == 0 || mark & KIND == ENDED => {
-                wait_for(mark)?;
-                let begun = Use::begin()?;
                 let kind = if is_waitable { WAITABLE } else { PLAIN };
-                // ORDER: AcqRel - comes after who ended it, and publishes that the use has begun.
-                // Relaxed - it looks again.
-                let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-                if place.compare_exchange(mark, kind | begun.bits(), to, failed).is_ok() {
+                if let Some(begun) = Use::begin_at(place, mark, kind)? {
                     return Ok(begun);
                 }
             }
@@ -491,12 +484,9 @@ unsafe fn put_back(
     kind: u64,
     left: u64,
 ) {
-    let Ok(begun) = Use::begin() else { return };
     // SAFETY: as the caller promises.
     let place = unsafe { &(*armed(timer)).mark };
-    // ORDER: AcqRel, Relaxed - as in `claim`.
-    let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-    if place.compare_exchange(left, kind | begun.bits(), to, failed).is_ok() {
+    if let Ok(Some(_begun)) = Use::begin_at(place, left, kind) {
         // SAFETY: the memory is this thread's while it uses it.
         handle.into_iter().for_each(|handle| unsafe { set_handle(timer, handle) });
         // SAFETY: as above.
@@ -627,18 +617,12 @@ unsafe fn borrow(timer: *mut TicklessTimer) -> Result<Borrowed, Failure> {
     // SAFETY: as the caller promises.
     let mut mark = unsafe { live_mark(timer) }?;
     loop {
-        wait_for(mark)?;
-        let begun = Use::begin()?;
         // SAFETY: the memory is a timer's.
         let place = unsafe { &(*armed(timer)).mark };
-        // ORDER: AcqRel - publishes that the use has begun, and sees what earlier ones have
-        // written. Relaxed - it looks again.
-        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        let used = mark & KIND | begun.bits();
-        if place.compare_exchange(mark, used, to, failed).is_ok() {
-            return Ok(Borrowed { armed: armed(timer), kind: mark & KIND, _begun: begun });
+        let kind = mark & KIND;
+        if let Some(begun) = Use::begin_at(place, mark, kind)? {
+            return Ok(Borrowed { armed: armed(timer), kind, _begun: begun });
         }
-        drop(begun);
         // SAFETY: as the caller promises.
         mark = unsafe { live_mark(timer) }?;
     }

@@ -28,6 +28,9 @@ use crate::failure::{Failure, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED, TICKLESS_E
 /// no use.
 pub(crate) const USE_BITS: u32 = NUMBER_BITS + COUNT_BITS;
 
+/// What a mark is without the bits of its last use.
+pub(crate) const KIND: u64 = u64::MAX << USE_BITS;
+
 const NUMBER_BITS: u32 = 20;
 const COUNT_BITS: u32 = 28;
 /// In a child process: a thread that does not exist there was in the middle of that use.
@@ -91,6 +94,26 @@ impl Use {
         user.last.store(count, Ordering::Relaxed);
         user.now.store(count, Ordering::Relaxed);
         Ok(Use { user, count, is_borrowed })
+    }
+
+    /// Waits until the last use of a mark is over, and begins one that leaves a mark of this kind
+    /// in its place. `None`: the mark has changed meanwhile.
+    ///
+    /// # Errors
+    /// As `wait_for`, or there is no place for the thread.
+    #[inline]
+    pub(crate) fn begin_at(
+        place: &AtomicU64,
+        mark: u64,
+        kind: u64,
+    ) -> Result<Option<Use>, Failure> {
+        wait_for(mark)?;
+        let begun = Use::begin()?;
+        // ORDER: AcqRel - publishes that the use has begun, and sees what earlier ones have
+        // written, which `wait_for` found to be over. Relaxed - the caller looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        let is_begun = place.compare_exchange(mark, kind | begun.bits(), to, failed).is_ok();
+        Ok(is_begun.then_some(begun))
     }
 
     /// The bits for the mark.
