@@ -2,6 +2,8 @@
 //! sync is there, in sectors of 512 bytes, and the rest is as it was. What a commit has returned
 //! for must be there, and a batch that was cut is there as a whole or not at all.
 
+#[path = "common/random.rs"]
+mod random;
 #[path = "common/scale.rs"]
 mod scale;
 
@@ -10,6 +12,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use proptest::prelude::*;
+use random::Random;
 use redb::StorageBackend;
 use tickless_durable::{Op, Position, Record, RedbOptions, Store};
 
@@ -35,29 +38,23 @@ impl Disk {
     }
 
     /// The machine starts again, with any part of what was not synced: `random` decides.
-    fn crash(&self, random: &mut u64) {
+    fn crash(&self, random: &mut Random) {
         let mut state = self.state();
         let State { synced, written, left } = &mut *state;
         *left = None;
         // The length is one of the two, or what the writes have reached.
-        if next(random).is_multiple_of(2) {
+        if random.below(2) == 0 {
             synced.resize(written.len(), 0);
         }
         let length = synced.len().min(written.len());
         for at in (0..length).step_by(SECTOR) {
             let sector = at..length.min(at + SECTOR);
-            if next(random).is_multiple_of(2) {
+            if random.below(2) == 0 {
                 synced[sector.clone()].copy_from_slice(&written[sector]);
             }
         }
         *written = synced.clone();
     }
-}
-
-fn next(random: &mut u64) -> u64 {
-    *random =
-        random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *random >> 33
 }
 
 impl State {
@@ -155,7 +152,7 @@ proptest! {
             1..8,
         ),
     ) {
-        let (disk, mut random) = (Disk::default(), seed);
+        let (disk, mut random) = (Disk::default(), Random(seed));
         let mut model = BTreeMap::new();
         let mut number = 1;
         for (batches, stops_after) in crashes {

@@ -11,7 +11,8 @@ use tickless_durable::{Record, StoreError, StoreErrorKind};
 use crate::Run;
 use crate::common::Open;
 use crate::ledger::Pen;
-use crate::worker::{Job, Random, Worker};
+use crate::random::Random;
+use crate::worker::{Job, Worker};
 
 /// What is done in a round; at its end, the process is killed.
 #[derive(Clone, Copy, Debug)]

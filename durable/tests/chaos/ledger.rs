@@ -169,8 +169,7 @@ impl Ledger {
 
     /// Its handler has not succeeded, and has to.
     fn is_missing(&self, number: u64, known: &Known) -> bool {
-        let succeeded = known.begun.iter().any(|begin| !fails(number, begin.attempt));
-        known.acked.is_some() && known.cancelling.is_none() && !succeeded
+        known.acked.is_some() && known.cancelling.is_none() && !has_succeeded(number, known)
     }
 
     fn is_undone(&self, known: &Known) -> bool {
@@ -208,8 +207,7 @@ impl Ledger {
         for (number, known) in &self.timers {
             sums.acked += usize::from(known.acked.is_some());
             sums.cancelled += usize::from(known.cancelled.is_some());
-            let succeeded = known.begun.iter().any(|begin| !fails(*number, begin.attempt));
-            sums.fired += usize::from(succeeded);
+            sums.fired += usize::from(has_succeeded(*number, known));
             let mut attempts: Vec<u32> = known.begun.iter().map(|begin| begin.attempt).collect();
             attempts.sort_unstable();
             let all = attempts.len();
@@ -219,6 +217,10 @@ impl Ledger {
         }
         sums
     }
+}
+
+fn has_succeeded(number: u64, known: &Known) -> bool {
+    known.begun.iter().any(|begin| !fails(number, begin.attempt))
 }
 
 /// Whether another attempt began before it. (An instance that was held up can be late to say so.)

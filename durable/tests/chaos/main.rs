@@ -34,6 +34,8 @@ mod postgres;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 #[path = "../common/proxy.rs"]
 mod proxy;
+#[path = "../common/random.rs"]
+mod random;
 #[cfg(feature = "nats")]
 #[path = "../common/nats.rs"]
 mod servers;
@@ -47,7 +49,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use ledger::Ledger;
-use worker::Random;
+use random::Random;
 
 /// One run on one store.
 struct Run {
@@ -98,20 +100,19 @@ impl Run {
         let (name, place) = (self.name, self.directory.display());
         let sums = ledger.sums();
         let count = |what: &str| complaints.iter().filter(|text| text.contains(what)).count();
+        let (lost, early) = (count("was lost"), count("was early"));
+        let unflagged = count("without a word");
         let faults: Vec<String> =
             self.faults.iter().map(|(fault, count)| format!("{count} {fault}")).collect();
         let said = format!(
-            "{name}: {} timers acked, {} cancelled, {} fired, {} of them repeated; {} lost, {} \
-             early, {} repeats without a word, {} other complaints; {} undone by copies of an \
-             earlier time; {}",
+            "{name}: {} timers acked, {} cancelled, {} fired, {} of them repeated; {lost} lost, \
+             {early} early, {unflagged} repeats without a word, {} other complaints; {} undone by \
+             copies of an earlier time; {}",
             sums.acked,
             sums.cancelled,
             sums.fired,
             sums.repeated,
-            count("was lost"),
-            count("was early"),
-            count("without a word"),
-            complaints.len() - count("was lost") - count("was early") - count("without a word"),
+            complaints.len() - lost - early - unflagged,
             sums.undone,
             faults.join(", "),
         );

@@ -15,6 +15,7 @@ use tickless_durable::{Backoff, Builder, Cancelled, Durable, Firing, Misfire};
 use crate::common;
 use crate::ledger::{Pen, fails, micros};
 use crate::limit::LIMIT;
+use crate::random::Random;
 
 /// Numbers of a process's timers begin at its own number times this.
 pub(crate) const RANGE: u64 = 1_000_000;
@@ -92,15 +93,9 @@ impl Drop for Worker {
 
 // === the process ===
 
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// A number below another.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
+/// The key of a timer: every third has one.
+fn key_of(number: u64) -> Option<String> {
+    number.is_multiple_of(3).then(|| format!("key {number}"))
 }
 
 /// A service or a cluster, as far as a process works with it.
@@ -127,10 +122,9 @@ impl Timers for Durable<String> {
     }
 
     fn schedule(&self, due: SystemTime, number: u64) -> Option<Self::Ticket> {
-        let text = number.to_string();
-        match number % 3 {
-            0 => self.schedule_keyed(format!("key {text}"), due, text).ok(),
-            _ => self.schedule(due, text).ok(),
+        match key_of(number) {
+            Some(key) => self.schedule_keyed(key, due, number.to_string()).ok(),
+            None => self.schedule(due, number.to_string()).ok(),
         }
     }
 
@@ -157,10 +151,9 @@ impl Timers for tickless_durable::Cluster<String> {
     }
 
     fn schedule(&self, due: SystemTime, number: u64) -> Option<Self::Ticket> {
-        let text = number.to_string();
-        match number % 3 {
-            0 => self.schedule_keyed(format!("key {text}"), due, text).ok(),
-            _ => self.schedule(due, text).ok(),
+        match key_of(number) {
+            Some(key) => self.schedule_keyed(key, due, number.to_string()).ok(),
+            None => self.schedule(due, number.to_string()).ok(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tickless_durable::cluster::{DeadLetter, Firing};
 use tickless_durable::{Backoff, Builder, Cancelled, Cluster};
@@ -15,6 +15,7 @@ use tickless_durable::{Backoff, Builder, Cancelled, Cluster};
 use super::{SHARDS, place, start};
 use crate::limit::LIMIT;
 use crate::server::Place;
+use crate::until::wait_until;
 
 /// Two instances, what fires, and whether that fails.
 pub(super) struct Scene {
@@ -22,15 +23,6 @@ pub(super) struct Scene {
     pub(super) other: Cluster<String>,
     pub(super) fired: Receiver<String>,
     fails: Arc<AtomicBool>,
-}
-
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < LIMIT, "this never happens: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 impl Scene {

@@ -13,3 +13,5 @@ mod server;
 mod servers;
 mod share;
 mod store;
+#[path = "../common/until.rs"]
+mod until;
