@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless_core::entry::Linked;
-use tickless_core::inbox::{Hand, LANES, Lanes, OwnLanes};
+use tickless_core::inbox::{LANES, Lanes, OwnLanes, Tray};
 use tickless_core::sync::AtomicPtr;
 
 use delays::Delays;
@@ -81,14 +81,14 @@ fn push_all(inbox: &Lanes<Node>, nodes: &[&Node], lanes: usize) {
 
 /// Takes what is there and looks at each node; answers how many there were.
 fn take_all(inbox: &Lanes<Node>) -> usize {
-    let hand = Hand::wide();
-    let hand: &Hand<Node> = &hand;
-    hand.begin(0);
-    let mut at = hand.take(inbox, &OwnLanes::new());
+    let tray = Tray::wide();
+    let tray: &Tray<Node> = &tray;
+    tray.begin(0);
+    let mut at = tray.take(inbox, &OwnLanes::new());
     let mut count = 0;
-    while let Some(node) = hand.peek(&at) {
-        // SAFETY: the hand is this thread's, and showed the node.
-        unsafe { hand.pass(&mut at, node) };
+    while let Some(node) = tray.peek(&at) {
+        // SAFETY: the tray is this thread's, and showed the node.
+        unsafe { tray.pass(&mut at, node) };
         // SAFETY: the nodes live for the bench.
         black_box(unsafe { node.as_ref() }.number);
         count += 1;

@@ -37,11 +37,11 @@ SYNC = "core/src/sync/mod.rs"
 STACK, LANES = "core/src/inbox/stack.rs", "core/src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "core/src/shard/mod.rs", "core/src/shard/bucket.rs", "core/src/shard/owner.rs"
 FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "core/src/shard/close.rs"
-HANDS, PARKED = "core/src/shard/hands.rs", "core/src/shard/parked.rs"
+TRAYS, PARKED = "core/src/shard/trays.rs", "core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
 SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counters.rs"
 SWEPT = "core/src/shard/swept.rs"
-SWEEP, HAND = "core/src/shard/sweep.rs", "core/src/inbox/hand.rs"
+SWEEP, TRAY = "core/src/shard/sweep.rs", "core/src/inbox/tray.rs"
 WHEEL = "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
@@ -100,7 +100,7 @@ MUTANTS = {
     "take without Acquire": (
         "bucket_push",
         [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed"), with_order(TAKE_ORDER, "Release")]),
-         (HAND, [NO_FENCE])]),
+         (TRAY, [NO_FENCE])]),
     "link written after the push": (
         "bucket_push",
         [(STACK, [
@@ -123,7 +123,7 @@ MUTANTS = {
     "take Acquire only": ("bucket_arm", [(STACK, [with_order(TAKE_ORDER, "Acquire")])]),
     "flush skips lanes that look empty": (
         "bucket_arm",
-        [(HAND, [("for lane in lanes.each() {", "for lane in lanes.each().iter().filter(|lane| !lane.is_empty()) {")])],
+        [(TRAY, [("for lane in lanes.each() {", "for lane in lanes.each().iter().filter(|lane| !lane.is_empty()) {")])],
     ),
     "expiration published before the notice is posted": (
         "bucket_arm",
@@ -169,8 +169,8 @@ MUTANTS = {
                 "if !bucket.is_armed_for(place.expiration) {",
             )]),
             (FLUSH, [(
-                "        let at = take(bucket, &hand);\n",
-                "        bucket.arm(Tick::NEVER);\n        let at = take(bucket, &hand);\n",
+                "        let at = take(bucket, &tray);\n",
+                "        bucket.arm(Tick::NEVER);\n        let at = take(bucket, &tray);\n",
             )]),
         ],
     ),
@@ -184,8 +184,8 @@ MUTANTS = {
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
             ]),
-            (FLUSH, [("        let at = take(bucket, &hand);\n",
-                      "        let at = take(bucket, &hand);\n        bucket.arm(Tick::NEVER);\n")]),
+            (FLUSH, [("        let at = take(bucket, &tray);\n",
+                      "        let at = take(bucket, &tray);\n        bucket.arm(Tick::NEVER);\n")]),
         ],
     ),
     "a notice is judged by the bucket's expiration": (
@@ -226,7 +226,7 @@ MUTANTS = {
     ),
     "an owner takes its own lists of a bucket where it has filed nothing": (
         "bucket_arm",
-        [(BUCKET, [("        if !self.has_own() {\n            return hand", "        if self.has_own() {\n            return hand")])],
+        [(BUCKET, [("        if !self.has_own() {\n            return tray", "        if self.has_own() {\n            return tray")])],
     ),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
@@ -591,29 +591,29 @@ MUTANTS = {
     ),
     "a reader does not look again at the head": (
         "bucket_read", [(SCAN, [("return bucket.first(list) == next };", "return true };")])]),
-    "the reader's link is read Relaxed in a hand": (
-        "bucket_read", [(HAND, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
+    "the reader's link is read Relaxed in a tray": (
+        "bucket_read", [(TRAY, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
         "bucket_read", [(STACK, [("        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.\n        let head = self.head.load(Ordering::Acquire);",
                                   "        let head = self.head.load(Ordering::Relaxed);")])]),
     "a chain is shown before it is acquired": (
-        "hand", [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed")])]),
+        "tray", [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed")])]),
     "the link is written Relaxed": (
         "bucket_read", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
-        "hand", [(LANES, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+        "tray", [(LANES, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
-        "freed", [(HAND, [NO_FENCE])]),
+        "freed", [(TRAY, [NO_FENCE])]),
     "the fence comes before the lists are taken": (
         "freed",
-        [(HAND, [NO_FENCE,
+        [(TRAY, [NO_FENCE,
                  ("        let mut live = 0;\n        for lane in", "        fence(Ordering::SeqCst);\n        let mut live = 0;\n        for lane in")])],
     ),
     "the fence is one of Acquire and Release": (
-        "freed", [(HAND, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])]),
+        "freed", [(TRAY, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])]),
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",
@@ -676,66 +676,66 @@ MUTANTS = {
                    ("            shards.iter().for_each(|shard| shard.doorbell().ring());\n", "")])],
     ),
     "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
-    "a reader looks into no hand": (
-        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(0) {")])]),
-    "a reader looks into the wide hands alone": (
-        "bucket_read", [(SCAN, [("in self.hands.iter().enumerate() {", "in self.hands.iter().enumerate().take(2) {")])]),
-    "a reader looks into the hands before it looks into the buckets": (
+    "a reader looks into no tray": (
+        "bucket_read", [(SCAN, [("in self.trays.iter().enumerate() {", "in self.trays.iter().enumerate().take(0) {")])]),
+    "a reader looks into the wide trays alone": (
+        "bucket_read", [(SCAN, [("in self.trays.iter().enumerate() {", "in self.trays.iter().enumerate().take(2) {")])]),
+    "a reader looks into the trays before it looks into the buckets": (
         "bucket_read",
-        [(SCAN, [("        self.look_into_buckets(reader, steps, goes_on, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_hands(reader, steps, scan);\n",
-                   "        self.look_into_hands(reader, steps, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_buckets(reader, steps, goes_on, scan);\n")])]),
+        [(SCAN, [("        self.look_into_buckets(reader, steps, goes_on, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_trays(reader, steps, scan);\n",
+                   "        self.look_into_trays(reader, steps, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_buckets(reader, steps, goes_on, scan);\n")])]),
     "a reader looks once": (
         "scan", [(SCAN, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (
-        "scan", [(HAND, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
-    "a reader does not see how far a hand was gone through": (
-        "scan", [(HAND, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
+        "scan", [(TRAY, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
+    "a reader does not see how far a tray was gone through": (
+        "scan", [(TRAY, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
                                  "        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize).take(0));\n")])]),
     "what is re-filed is not shown meanwhile": (
-        "scan", [(FLUSH, [("            if !is_due {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
+        "scan", [(FLUSH, [("            if !is_due {\n                tray.set_moving(entry.as_ptr());\n            }\n", "")])]),
     "what is re-filed ahead of time is not shown meanwhile": (
-        "scan", [(EAGER, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
+        "scan", [(EAGER, [("        tray.set_moving(entry.as_ptr());\n", "")])]),
     "what is re-filed moves no more before it is there": (
         "scan", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
-    "a chain is shown in the hand when it is taken": (
+    "a chain is shown in the tray when it is taken": (
         "bucket_read",
         [(STACK, [("            if !head.is_null() {\n                show(head);\n            }\n", ""),
                   ("                Ok(_) => return !head.is_null(),",
                    "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
     "an own list is emptied Relaxed": (
-        "hand", [(LANES, [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+        "tray", [(LANES, [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
-        "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
+        "tray", [(TRAY, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
                          ("        self.cursors[chain].store(first, Ordering::Release);", "        self.cursors[chain].store(first, Ordering::Relaxed);")])]),
     "a cursor is read Relaxed": (
-        "hand", [(HAND, [("let mut next = cursor.load(Ordering::Acquire);", "let mut next = cursor.load(Ordering::Relaxed);")])]),
+        "tray", [(TRAY, [("let mut next = cursor.load(Ordering::Acquire);", "let mut next = cursor.load(Ordering::Relaxed);")])]),
     "a reader that is led astray does not begin again": (
-        "hand", [(HAND, [("if now.is_null() || is_same && path.contains(&now) {", "if now.is_null() || is_same || path.contains(&now) {")])]),
+        "tray", [(TRAY, [("if now.is_null() || is_same && path.contains(&now) {", "if now.is_null() || is_same || path.contains(&now) {")])]),
     "a chain moves to the front of where readers come from": (
-        "hand", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
-    "what moves to another hand is not shown meanwhile": (
-        "bucket_read", [(FLUSH, [("        hand.set_moving(entry.as_ptr());\n        // SAFETY: the hand showed it.\n", "        // SAFETY: the hand showed it.\n")])]),
+        "tray", [(TRAY, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
+    "what moves to another tray is not shown meanwhile": (
+        "bucket_read", [(FLUSH, [("        tray.set_moving(entry.as_ptr());\n        // SAFETY: the tray showed it.\n", "        // SAFETY: the tray showed it.\n")])]),
     "an entry moves no more before it is there": (
-        "bucket_read", [(FLUSH, [("        // SAFETY: the owner holds it, and it is filed there.\n", "        hand.set_moved();\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
-    "a hand's link is written Relaxed": (
-        "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+        "bucket_read", [(FLUSH, [("        // SAFETY: the owner holds it, and it is filed there.\n", "        tray.set_moved();\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
+    "a tray's link is written Relaxed": (
+        "tray", [(TRAY, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "a place is written Relaxed": (
-        "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
+        "tray", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     "a push that was in vain acquires nothing": (
-        "hand", [(STACK, [("node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+        "tray", [(STACK, [("node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
     "a take that was in vain acquires nothing": (
-        "hand", [(STACK, [("ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
+        "tray", [(STACK, [("ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
     "an own list's link is written Relaxed": (
-        "hand", [(LANES, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+        "tray", [(LANES, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "the first of an own list gives way Relaxed": (
-        "hand", [(LANES, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
-    "the first in a hand gives way Relaxed": (
-        "hand", [(HAND, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
-    "what a hand is for is written Relaxed": (
-        "hand", [(HAND, [("self.of.store(of, Ordering::Release);", "self.of.store(of, Ordering::Relaxed);")])]),
-    "what a hand is for is read Relaxed": (
-        "hand", [(HAND, [("let of = self.of.load(Ordering::Acquire);", "let of = self.of.load(Ordering::Relaxed);")])]),
+        "tray", [(LANES, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
+    "the first in a tray gives way Relaxed": (
+        "tray", [(TRAY, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
+    "what a tray is for is written Relaxed": (
+        "tray", [(TRAY, [("self.of.store(of, Ordering::Release);", "self.of.store(of, Ordering::Relaxed);")])]),
+    "what a tray is for is read Relaxed": (
+        "tray", [(TRAY, [("let of = self.of.load(Ordering::Acquire);", "let of = self.of.load(Ordering::Relaxed);")])]),
     # PUBLISHED
     "what was published is read Relaxed": (
         "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",
@@ -819,17 +819,17 @@ MUTANTS = {
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
-    "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first() {", "owner.rounds.opens.first().filter(|_| shared.engine == 0) {")])]),
+    "the rounds put aside are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first() {", "owner.rounds.opens.first().filter(|_| shared.engine == 0) {")])]),
     "what is parked is forgotten by a stop": (
-        "parked", [(CLOSE, [("at_hand.chain(iter::from_fn(|| owner.parked.take()))", "at_hand.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
+        "parked", [(CLOSE, [("under_way.chain(iter::from_fn(|| owner.parked.take()))", "under_way.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
     "a cascade that is overtaken keeps its own opening": (
         "shard", [(FLUSH, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
     "a reader finds a table Relaxed": (
         "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
     "a reader finds a segment Relaxed": (
         "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
-    "a hand that is empty again looks as before": (
-        "hand", [(HAND, [("        // So that a hand that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
+    "a tray that is empty again looks as before": (
+        "tray", [(TRAY, [("        // So that a tray that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
     "an owner that pauses does not tell of its crowd": (
         "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
     "a seat in a crowd is taken": (
@@ -842,9 +842,9 @@ MUTANTS = {
         "parked", [(PARKED, [("take_if(|open| is_awaited && open.left == 0)", "take_if(|open| is_awaited && open.left == usize::MAX)")])]),
     "a parked bucket does not go on": (
         "parked", [(FLUSH, [("return !owner.parked.is_empty() && self.go_on(owner, now);", "return false;")])]),
-    "the hand of another due bucket is not shown to readers": (
+    "the tray of another due bucket is not shown to readers": (
         "parked",
-        [(PARKED, [("self.spare.push(hands.add_wide());", "let _ = hands;\n            self.spare.push(crate::sync::Arc::new(crate::inbox::Hand::wide()));")])]),
+        [(PARKED, [("self.spare.push(trays.add_wide());", "let _ = trays;\n            self.spare.push(crate::sync::Arc::new(crate::inbox::Tray::wide()));")])]),
     "a bucket that goes on is seen from before": (
         "parked",
         [(PARKED, [("        owner.opened = open.began;\n        open.place.expiration = now;\n",
@@ -852,7 +852,7 @@ MUTANTS = {
     "close without Acquire": (
         "stop",
         [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),
-         (HAND, [NO_FENCE])],
+         (TRAY, [NO_FENCE])],
     ),
     "a schedule keeps the handle when its timer may have fired": (
         "seat",
@@ -1367,7 +1367,7 @@ MUTANTS = {
         "cut", [(SWEPT, [("            true => self.open_swept(lists),", "            true => None,")])],
     ),
     "an owner does not look whether a round is being swept": (
-        "cut", [(FLUSH, [("self.swept.open(hand.address())", "None::<*mut Entry<T>>")])],
+        "cut", [(FLUSH, [("self.swept.open(tray.address())", "None::<*mut Entry<T>>")])],
     ),
     "a sweep enters lists without a fence": (
         "cut", [(SWEPT, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
@@ -1417,7 +1417,7 @@ MUTANTS = {
         "cut", [(SWEPT, [("let _ = self.at.compare_exchange(mark, lists, Ordering::AcqRel, Ordering::Acquire);", "let _ = self.at.compare_exchange(mark, lists, Ordering::Relaxed, Ordering::Relaxed);")])],
     ),
     "a sweep goes through a round that is open": (
-        "cut", [(SWEEP, [("let is_closed = hand.is_given();", "let is_closed = hand.is_given() || !hand.is_wide();")])],
+        "cut", [(SWEEP, [("let is_closed = tray.is_given();", "let is_closed = tray.is_given() || !tray.is_wide();")])],
     ),
     "who helps to sweep takes the first of the owner's own list": (
         "cut", [(SWEEP, [("!before.is_null() || sweeper.is_owner;", "true;")])],
@@ -1435,16 +1435,16 @@ MUTANTS = {
     # The whole shard
     "a link is read after a flush has settled the entry": (
         "shard",
-        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            let (it",
+        [(FLUSH, [("            // SAFETY: the tray showed it.\n            unsafe { tray.pass(&mut at, entry) };\n            let (it",
                    "            let (it"),
-                  ("Some(hand)),\n                }\n            }\n",
-                   "Some(hand)),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
+                  ("Some(tray)),\n                }\n            }\n",
+                   "Some(tray)),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { tray.pass(&mut at, entry) };\n")])],
     ),
     "a link is read after a stop has settled the entry": (
         "stop",
-        [(CLOSE, [("            // SAFETY: the hand showed it.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n", ""),
+        [(CLOSE, [("            // SAFETY: the tray showed it.\n            unsafe { open.tray.pass(&mut open.at, entry) };\n", ""),
                   ("            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n",
-                   "            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
+                   "            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            // SAFETY: a mutant.\n            unsafe { open.tray.pass(&mut open.at, entry) };\n")])],
     ),
     "eager cascading takes the item off the armed heap": (
         "shard",

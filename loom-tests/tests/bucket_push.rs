@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loom_tests::check;
 use tickless_core::entry::Linked;
-use tickless_core::inbox::{Hand, Lanes, OwnLanes};
+use tickless_core::inbox::{Lanes, OwnLanes, Tray};
 use tickless_core::sync::{self, AtomicPtr, Life, UnsafeCell, thread};
 
 /// A node with something in it that is not atomic.
@@ -37,13 +37,13 @@ fn push(lanes: &Lanes<Node>, value: u32, turn: usize) {
 
 /// Takes everything, as an owner does: node by node.
 fn take(lanes: &Lanes<Node>, mut each: impl FnMut(NonNull<Node>)) {
-    let hand = Hand::wide();
-    let hand: &Hand<Node> = &hand;
-    hand.begin(0);
-    let mut at = hand.take(lanes, &OwnLanes::new());
-    while let Some(node) = hand.peek(&at) {
-        // SAFETY: the hand is this thread's, and showed the node.
-        unsafe { hand.pass(&mut at, node) };
+    let tray = Tray::wide();
+    let tray: &Tray<Node> = &tray;
+    tray.begin(0);
+    let mut at = tray.take(lanes, &OwnLanes::new());
+    while let Some(node) = tray.peek(&at) {
+        // SAFETY: the tray is this thread's, and showed the node.
+        unsafe { tray.pass(&mut at, node) };
         each(node);
     }
 }

@@ -24,12 +24,12 @@ fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {
 
 /// Takes everything, and does `each` with an entry as soon as it has passed it.
 fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
-    let hand: &inbox::Hand<Entry<()>> = &inbox::Hand::wide();
-    hand.begin(0);
-    let mut at = hand.take(lanes, &OwnLanes::new());
-    while let Some(entry) = hand.peek(&at) {
-        // SAFETY: the hand is this thread's, and showed the entry.
-        unsafe { hand.pass(&mut at, entry) };
+    let tray: &inbox::Tray<Entry<()>> = &inbox::Tray::wide();
+    tray.begin(0);
+    let mut at = tray.take(lanes, &OwnLanes::new());
+    while let Some(entry) = tray.peek(&at) {
+        // SAFETY: the tray is this thread's, and showed the entry.
+        unsafe { tray.pass(&mut at, entry) };
         each(entry);
     }
 }
@@ -77,7 +77,7 @@ fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
 }
 
 #[test]
-fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
+fn an_entry_that_waits_in_a_tray_links_to_nothing_that_was_freed_before() {
     check(3, || {
         let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
         let freed = push_new(&others);
@@ -92,8 +92,8 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
             let read_in = read_in.clone();
             thread::spawn(move || read_lanes(&read_in))
         };
-        // What is taken is put on the chain of the one that waits: a narrow hand has one here.
-        let aside: &inbox::Hand<Entry<()>> = &inbox::Hand::narrow();
+        // What is taken is put on the chain of the one that waits: a narrow tray has one here.
+        let aside: &inbox::Tray<Entry<()>> = &inbox::Tray::narrow();
         // SAFETY: it was taken, so it is held here alone.
         let put_aside = |entry| unsafe { aside.give(entry, 0) };
         put_aside(waits);
@@ -101,7 +101,7 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
         reader.join().unwrap();
         let mut at = aside.open();
         while let Some(entry) = aside.peek(&at) {
-            // SAFETY: the hand is this thread's, and showed the entry.
+            // SAFETY: the tray is this thread's, and showed the entry.
             unsafe { aside.pass(&mut at, entry) };
             // SAFETY: the reader is gone.
             unsafe { Entry::free(entry) };
@@ -114,7 +114,7 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
 fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
     check(1, || {
         let lanes = Lanes::new();
-        let hand: Arc<inbox::Hand<Entry<()>>> = Arc::new(inbox::Hand::wide());
+        let tray: Arc<inbox::Tray<Entry<()>>> = Arc::new(inbox::Tray::wide());
         let entry = Entry::allocate(0);
         let place = wheel(2, 1).place(Tick::new(1), Tick::ZERO);
         // SAFETY: it is new, so it is held here alone.
@@ -123,12 +123,12 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
         unsafe { entry.as_ref().arm(Tick::new(1), place, 0, true) };
         // SAFETY: as above, and it is freed when it was taken.
         unsafe { lanes.push(entry, 0) }.expect("nobody closes");
-        hand.begin(0);
-        let mut at = hand.take(&lanes, &OwnLanes::new());
-        hand.set_moving(entry.as_ptr());
-        // SAFETY: the hand is this thread's, and shows the entry.
-        unsafe { hand.pass(&mut at, entry) };
-        let (handle, read_in) = (Shown(entry), hand.clone());
+        tray.begin(0);
+        let mut at = tray.take(&lanes, &OwnLanes::new());
+        tray.set_moving(entry.as_ptr());
+        // SAFETY: the tray is this thread's, and shows the entry.
+        unsafe { tray.pass(&mut at, entry) };
+        let (handle, read_in) = (Shown(entry), tray.clone());
         let handle = thread::spawn(move || {
             let Shown(entry) = { handle };
             // SAFETY: this thread has the handle.
@@ -149,7 +149,7 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
             // SAFETY: this thread has the list's bit, as long as the entry is pending.
             let word = unsafe { entry.as_ref() }.word();
             // SAFETY: as above, and the word was read from it.
-            let end = unsafe { entry.as_ref().end(word, Phase::Fired, || hand.set_moved()) };
+            let end = unsafe { entry.as_ref().end(word, Phase::Fired, || tray.set_moved()) };
             if let Some(taken) = end {
                 break taken;
             }

@@ -1,4 +1,4 @@
-//! A bucket that is parked while another opens: its entries are in a hand, and the owner comes back
+//! A bucket that is parked while another opens: its entries are in a tray, and the owner comes back
 //! to it. (BUCKET-READ, CANCEL-FIRE, RESET-FIRE, SEAT and STOP, where two due buckets are open at a
 //! time. Under the checkers, one entry is a share.)
 //!
@@ -13,7 +13,7 @@ use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, on_thread, whee
 use tickless_core::sync::thread;
 use tickless_core::time::Tick;
 
-/// Two timers of tick 1, of which the second is in the open bucket's hand, and one of tick 2, which
+/// Two timers of tick 1, of which the second is in the open bucket's tray, and one of tick 2, which
 /// parks it in the next turn at 2. Both are the timers of the hand that comes with them.
 fn crowded() -> (Arc<World>, Hand, [Timer; 2]) {
     let world = World::of_crowds(wheel(4, 1));
@@ -196,7 +196,7 @@ fn who_takes_the_shard_over_goes_on_with_what_is_parked() {
     });
 }
 
-/// The reader looks once, and the timer stays in its hand: it sees it, whichever hand that is.
+/// The reader looks once, and the timer stays in its tray: it sees it, whichever tray that is.
 #[test]
 fn a_reader_finds_what_is_parked_while_another_bucket_opens() {
     check(1, || {
@@ -211,10 +211,10 @@ fn a_reader_finds_what_is_parked_while_another_bucket_opens() {
     });
 }
 
-/// The other bucket has three timers: two of them are left, in a hand that was made when the first
+/// The other bucket has three timers: two of them are left, in a tray that was made when the first
 /// bucket was parked, perhaps after the reader came.
 #[test]
-fn a_reader_finds_what_is_taken_into_a_hand_that_is_new() {
+fn a_reader_finds_what_is_taken_into_a_tray_that_is_new() {
     check(1, || {
         let (world, mut hand, [second, other]) = crowded();
         let [third, fourth] = [hand.schedule(2, 1).unwrap(), hand.schedule(2, 1).unwrap()];

@@ -1,4 +1,4 @@
-//! BUCKET-READ: a reader that looks again while timers move from hands to buckets.
+//! BUCKET-READ: a reader that looks again while timers move from trays to buckets.
 //!
 //! Who races: a reader and the reaper, who re-files a timer as its bucket opens, or ahead of time.
 //! Asserted: the reader sees a timer that is pending throughout, and once.
@@ -7,7 +7,7 @@ use loom_tests::{Hand, World, check, wheel};
 use tickless_core::sync::thread;
 use tickless_core::time::Tick;
 
-/// What leaves a hand for a bucket where the reader has been is found when that looks again: a
+/// What leaves a tray for a bucket where the reader has been is found when that looks again: a
 /// turn at `now` re-files a timer while it is read, in a wheel of two levels.
 fn refile_under_a_reader(bound: usize, slots: u32, deadline: u64, now: u64) {
     check(bound, move || {

@@ -34,8 +34,8 @@ FAULTS = {
         "core/src/memory/cache.rs", "Some(last) if last.opens <= deadline && ",
         "Some(last) if last.opens <= deadline.saturating_add(1) && "),
     "a stop forgets the buckets that are parked": (
-        "core/src/shard/close.rs", "at_hand.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",
-        "at_hand.chain(iter::from_fn(|| None)).collect::<Vec<_>>()"),
+        "core/src/shard/close.rs", "under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",
+        "under_way.chain(iter::from_fn(|| None)).collect::<Vec<_>>()"),
     "a reset to an earlier time leaves the timer where it is": (
         "core/src/entry/holder.rs", "if deadline < opens || is_crowded(opens) {",
         "if deadline.saturating_add(1) < opens || is_crowded(opens) {"),

@@ -24,7 +24,7 @@ Times == -Late .. 1
 None == 2
 
 VARIABLES
-    where,   \* of each timer: "bucket", "hand", "aside", or "out" (fired, and not filed again)
+    where,   \* of each timer: "bucket", "tray", "aside", or "out" (fired, and not filed again)
     at,      \* its round, relative to the present; outside of the wheel, ticks until it is filed
     heap,    \* how many items the armed heap has of each round
     queued,  \* the round that each bucket remembers
@@ -99,7 +99,7 @@ Open == /\ open = None /\ IsDue
         /\ LET x == First
                OfBucket(t) == where[t] = "bucket" /\ heap[x] > 0 /\ SlotOf(at[t]) = SlotOf(x)
                OfRound(t) == where[t] = "aside" /\ at[t] = x
-           IN Pass([t \in Timers |-> IF OfBucket(t) \/ OfRound(t) THEN "hand" ELSE where[t]],
+           IN Pass([t \in Timers |-> IF OfBucket(t) \/ OfRound(t) THEN "tray" ELSE where[t]],
                    at,
                    IF heap[x] > 0 THEN [heap EXCEPT ![x] = heap[x] - 1] ELSE heap,
                    IF queued[SlotOf(x)] = x THEN [queued EXCEPT ![SlotOf(x)] = None] ELSE queued,
@@ -107,7 +107,7 @@ Open == /\ open = None /\ IsDue
 
 \* The reaper looks at one entry in hand, in any order; that takes a tick.
 Visit(t) ==
-    /\ open /= None /\ where[t] = "hand"
+    /\ open /= None /\ where[t] = "tray"
     /\ IF at[t] <= open
        THEN Pass([where EXCEPT ![t] = "out"], [at EXCEPT ![t] = Pause], heap, queued, open)
        ELSE IF Others = "aside"
@@ -115,8 +115,8 @@ Visit(t) ==
        ELSE Pass([where EXCEPT ![t] = "bucket"], at, Noted(heap, queued, at[t]),
                  Remembered(queued, at[t]), open)
 
-\* The hand is empty.
-Close == /\ open /= None /\ In("hand") = {}
+\* The tray is empty.
+Close == /\ open /= None /\ In("tray") = {}
          /\ open' = None
          /\ UNCHANGED <<where, at, heap, queued, phase>>
 
@@ -134,7 +134,7 @@ Spec == /\ Init /\ [][Next]_vars
         /\ WF_vars(Open \/ Close \/ Sleep \/ \E t \in Timers : Visit(t))
         /\ \A t \in Timers : WF_vars(File(t))
 
-\* A round that holds a timer is armed, or at hand.
+\* A round that holds a timer is armed, or put aside.
 Covered == \A t \in Timers : where[t] = "bucket" => heap[at[t]] > 0 \/ open = at[t]
 
 \* No work is multiplied: the armed heap has each round once.

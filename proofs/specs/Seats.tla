@@ -21,7 +21,7 @@ VARIABLES
     held,     \* the word: the holder has it
     list,     \* the word: a list, or the owner, has it
     filed,    \* the place that the entry says it is filed at
-    lies,     \* the bucket in whose list it lies; None while it is at hand
+    lies,     \* the bucket in whose list it lies; None while it is in none
     freed,    \* how many times the memory was freed
     payload,  \* "in" or "out"
     taken,    \* a payload was taken that was not there

@@ -94,10 +94,10 @@ MUTANTS = {
     # Rounds
     "the arming before its fix: copies of a round": (
         "Rounds", {"Others": '"copies"'}, "CatchesUp", []),
-    "an entry of a later round stays in hand": (
+    "an entry of a later round stays in its tray": (
         "Rounds", {}, "CatchesUp|EveryTimerFires",
         [("THEN Pass([where EXCEPT ![t] = \"aside\"], at, heap, queued, open)",
-          "THEN Pass([where EXCEPT ![t] = \"hand\"], at, heap, queued, open)")]),
+          "THEN Pass([where EXCEPT ![t] = \"tray\"], at, heap, queued, open)")]),
     "a round that was put aside is not opened": (
         "Rounds", {}, "EveryTimerFires", [('OfRound(t) == where[t] = "aside" /\\ at[t] = x', "OfRound(t) == FALSE")]),
     # Seats

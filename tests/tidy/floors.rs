@@ -243,7 +243,7 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("src/engine/mod.rs", "use crate::{shard::Shard, wait::Waiter};"), 0);
     assert_eq!(upward("src/wait/mod.rs", "use crate::engine::Engine;"), 1);
     assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, keyed::Timers};"), 1);
-    assert_eq!(upward("core/src/inbox/hand/tests.rs", "use crate::shard::Shard;"), 0);
+    assert_eq!(upward("core/src/inbox/tray/tests.rs", "use crate::shard::Shard;"), 0);
     assert_eq!(upward("core/src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
 }
 

@@ -5,20 +5,20 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use tickless_core::entry::Entry;
-use tickless_core::inbox::{Hand, Lanes, OwnLanes};
+use tickless_core::inbox::{Lanes, OwnLanes, Tray};
 
 /// Takes all entries of a bucket, and hands them out one by one.
 pub(crate) fn walk<T>(
     lanes: &Lanes<Entry<T>>,
     own: &OwnLanes<Entry<T>>,
 ) -> impl Iterator<Item = NonNull<Entry<T>>> + use<T> {
-    let hand: Arc<Hand<Entry<T>>> = Arc::new(Hand::wide());
-    hand.begin(0);
-    let mut at = hand.take(lanes, own);
+    let tray: Arc<Tray<Entry<T>>> = Arc::new(Tray::wide());
+    tray.begin(0);
+    let mut at = tray.take(lanes, own);
     iter::from_fn(move || {
-        let entry = hand.peek(&at)?;
-        // SAFETY: the hand is this walk's, and showed the entry.
-        unsafe { hand.pass(&mut at, entry) };
+        let entry = tray.peek(&at)?;
+        // SAFETY: the tray is this walk's, and showed the entry.
+        unsafe { tray.pass(&mut at, entry) };
         Some(entry)
     })
 }

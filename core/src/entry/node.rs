@@ -118,7 +118,7 @@ impl<T> Entry<T> {
     }
 
     /// The same for a reader, which also sees what the writer of the place did before. So a reader
-    /// that finds an entry filed elsewhere finds the entries beside it in the owner's hands.
+    /// that finds an entry filed elsewhere finds the entries beside it in the owner's trays.
     pub fn filed_and_before(&self) -> Filed {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_filed`.
         Filed::unpack(self.filed.load(Ordering::Acquire))

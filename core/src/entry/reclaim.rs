@@ -36,10 +36,10 @@
 //!   P's list before P was taken (or it came along such a link, whose writer did), so its pin's
 //!   fence precedes that fence. If N were old, N's retirement would precede it as well, and the
 //!   load, which comes after that fence, would see the swap that took N.
-//! - *from a link that the owner writes between entries in its hand*: the owner holds N, which is
+//! - *from a link that the owner writes between entries in its tray*: the owner holds N, which is
 //!   retired later. The link's Release shows the reader no older link of N.
 //!
-//! An entry that is taken into a hand is safe for the same reason: its owner retires it later. The
+//! An entry that is taken into a tray is safe for the same reason: its owner retires it later. The
 //! link that led to an entry that is unlinked from the middle of a list is overwritten before that
 //! entry's retirement, as a head is.
 //!

@@ -13,7 +13,7 @@
 //!
 //! *Orderings*: BUCKET-READ; those of [`Lanes`] are in `stack.rs`.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_read,hand,shard}.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_read,tray,shard}.rs`.
 
 use std::array;
 use std::ptr::{self, NonNull};

@@ -1,13 +1,13 @@
 //! The inbox: lists that many threads push on and one takes as a whole.
 //!
 //! `stack` is one list; `lanes` is eight of them in a cache line, on which producers push, and the
-//! lists on which the taker files entries for itself. `hand` has the nodes that the taker took: it
+//! lists on which the taker files entries for itself. `tray` has the nodes that the taker took: it
 //! goes through them without waiting for memory, and readers find them there.
 
-mod hand;
 mod lanes;
 mod stack;
+mod tray;
 
-pub use hand::{At, CHAINS, Hand};
 pub use lanes::{LANES, Lanes, OWN_LANES, OwnLanes};
 pub use stack::{Closed, Stack, next_of};
+pub use tray::{At, CHAINS, Tray};

@@ -43,7 +43,7 @@ pub(crate) struct Seat<T> {
 // SAFETY: a seat has no payload, and the thread that has the `Seat` is the vacancy's producer.
 unsafe impl<T: Send> Send for Seat<T> {}
 
-/// What a thread has at hand. A call that may let go of filed seats returns whether it did: they
+/// What a thread keeps of the memory. A call that may let go of filed seats returns whether it did: they
 /// are now dead entries of their shards.
 pub(crate) struct Cache<T> {
     pub(crate) free_list: FreeList<T>,

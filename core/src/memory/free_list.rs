@@ -23,7 +23,7 @@ pub(crate) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
 /// by the core that fired it.
 const AHEAD: usize = 6;
 
-/// Free entries at hand.
+/// A thread's free entries.
 pub(crate) struct FreeList<T> {
     /// The magazine in use.
     open: Magazine<Memory<T>>,
@@ -164,7 +164,7 @@ fn give_away<T>(shared: &Shared<T>, home: u32, magazine: &mut Magazine<Memory<T>
     }
     // ORDER(BUCKET-READ): SeqCst - after a sweep has cut these entries out of lists, or the owner
     // has read them as notices; before anybody can have one for another push. As the fence of
-    // `Hand::take`, which those that the owner took out of buckets have had.
+    // `Tray::take`, which those that the owner took out of buckets have had.
     fence(Ordering::SeqCst);
     if !shared.memory.leave(home, magazine) {
         reached(Event::MemoryReleased);

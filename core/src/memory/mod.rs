@@ -1,7 +1,7 @@
 //! Memory and counts: what the threads and shards of an engine pass on to each other.
 //!
 //! - [`depot`]: where threads swap full magazines for empty ones. `slots` stores the magazines.
-//! - `cache`: the vacancies and the free entries (`free_list`) that a thread has at hand. Each kind
+//! - `cache`: the vacancies and the free entries (`free_list`) that a thread keeps. Each kind
 //!   has a depot that takes its surplus and supplies it. `blocks` has the memory that is in none.
 //! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for
 //!   decisions: how many timers live, and how many entries are dead.

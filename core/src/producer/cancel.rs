@@ -174,7 +174,7 @@ unsafe fn vacate<T, W: WithProducer<T>, const EXEMPT: bool>(
     }
 }
 
-/// For models and tests, which have all parts of an engine at hand.
+/// For models and tests, which have all parts of an engine.
 impl<T> WithProducer<T> for (&mut Producer<T>, &Shared<T>, &[Shard<T>]) {
     fn with_producer(
         &mut self,

@@ -68,7 +68,7 @@ impl<T> Producer<T> {
         Producer { cache: Cache::new(shared, home), lane: 0, chores: Chores::default() }
     }
 
-    /// Keeps memory for two entries at hand, as a thread has that has scheduled before. For models.
+    /// Keeps two free entries, as a thread has that has scheduled before. For models.
     pub fn provide(&mut self, shared: &Shared<T>) {
         for entry in [(); 2].map(|()| self.cache.free_list.get(shared)) {
             // SAFETY: it was just taken, and has no payload.

@@ -8,7 +8,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::entry::Entry;
-use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes};
+use crate::inbox::{At, LANES, Lanes, OwnLanes, Tray};
 use crate::sync::{AtomicU64, Life, Ordering};
 use crate::time::Tick;
 
@@ -41,14 +41,14 @@ const _: () = assert!(Tick::NEVER.get() < NONE && NONE < FILED, "a time leaves r
 // === impl Bucket ===
 
 impl<T> Bucket<T> {
-    /// Owner only: takes everything that is filed here into a hand that was just begun.
+    /// Owner only: takes everything that is filed here into a tray that was just begun.
     #[inline]
-    pub(super) fn take_into(&self, hand: &Hand<Entry<T>>) -> At {
+    pub(super) fn take_into(&self, tray: &Tray<Entry<T>>) -> At {
         if !self.has_own() {
-            return hand.take_shared(&self.lanes);
+            return tray.take_shared(&self.lanes);
         }
         self.set_word(self.word() & !FILED);
-        hand.take(&self.lanes, &self.own)
+        tray.take(&self.lanes, &self.own)
     }
 
     /// Owner only: files an entry on the list that `turn` picks, after [`Bucket::begin_own`].
@@ -98,8 +98,8 @@ impl<T> Bucket<T> {
     }
 
     /// Owner only: as `take_into`, and every later push is refused.
-    pub(super) fn close_into(&self, hand: &Hand<Entry<T>>) -> At {
-        hand.take_and_close(&self.lanes, &self.own)
+    pub(super) fn close_into(&self, tray: &Tray<Entry<T>>) -> At {
+        tray.take_and_close(&self.lanes, &self.own)
     }
 
     /// Its address, for a comparison.

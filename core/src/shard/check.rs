@@ -98,7 +98,7 @@ impl<T> Shard<T> {
         ensure!(self.knows_cascades(owner, now), "a bucket is to be cascaded before that is known");
         let mut counted = Counted::default();
         let mut seen = HashSet::new();
-        for entry in owner.in_hand() {
+        for entry in owner.in_trays() {
             ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
             // SAFETY: an entry that the owner has taken out and not decided about is there.
             self.check_entry(unsafe { entry.as_ref() }, now, &mut counted)?;
@@ -158,10 +158,10 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// The entries left in the hands of the due bucket, of the eager cascade and of what is parked.
-    fn in_hand(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
+    /// The entries left in the trays of the due bucket, of the eager cascade and of what is parked.
+    fn in_trays(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
         let open = self.due.iter().chain(&self.eager).chain(self.parked.iter());
-        open.flat_map(|open| open.hand.rest())
+        open.flat_map(|open| open.tray.rest())
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::super::Bucket;
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
-    use crate::inbox::Hand;
+    use crate::inbox::Tray;
     use crate::memory::alone;
     use crate::time::Geometry;
 
@@ -225,7 +225,7 @@ mod tests {
         let verdict = check(&parts, now);
         shard.owner().lock().unwrap().outbox.clear(shared);
         for (_, _, bucket) in shard.wheel().existing() {
-            bucket.close_into(&Hand::wide());
+            bucket.close_into(&Tray::wide());
         }
         // SAFETY: nothing leads to it any more.
         unsafe { Entry::free(entry) };
@@ -258,8 +258,8 @@ mod tests {
         let now = shard.begin(Tick::new(1));
         assert!(shard.open_due(owner, shared, now) && !shard.flush(owner, shared, 1));
         let counted = shard.check(owner, shared, now);
-        assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in hand");
-        assert_eq!(shard.close(owner, shared).len(), 2, "one is due, one is in hand");
+        assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in a tray");
+        assert_eq!(shard.close(owner, shared).len(), 2, "one is due, one is in a tray");
         // SAFETY: the seat is given up, and the list has let go of it.
         assert!(unsafe { kept.as_ref().let_go() });
         // SAFETY: so it is ours.

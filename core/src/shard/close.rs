@@ -49,9 +49,9 @@ impl<T> Shard<T> {
         self.wheel.close();
         self.close_notices(owner, shared);
         self.tell_what_was_under_way(owner);
-        let at_hand = [owner.due.take(), owner.eager.take()].into_iter().flatten();
-        for open in at_hand.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>() {
-            // SAFETY: the owner holds each entry in a hand, by its list bit.
+        let under_way = [owner.due.take(), owner.eager.take()].into_iter().flatten();
+        for open in under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>() {
+            // SAFETY: the owner holds each entry in a tray, by its list bit.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
         while let Some(place) = owner.rounds.opens.first() {
@@ -74,11 +74,11 @@ impl<T> Shard<T> {
         returned
     }
 
-    /// Settles the entries left in a hand: takes the payloads out of those that are pending, and
+    /// Settles the entries left in a tray: takes the payloads out of those that are pending, and
     /// unlinks the vacant ones.
     ///
     /// # Safety
-    /// The hand is the owner's, and so is every entry in it.
+    /// The tray is the owner's, and so is every entry in it.
     unsafe fn settle_all(
         &self,
         owner: &mut Owner<T>,
@@ -86,12 +86,12 @@ impl<T> Shard<T> {
         mut open: Open<T>,
         returned: &mut Vec<T>,
     ) {
-        while let Some(entry) = open.hand.peek(&open.at) {
-            // SAFETY: the hand holds it by its list bit.
+        while let Some(entry) = open.tray.peek(&open.at) {
+            // SAFETY: the tray holds it by its list bit.
             let it = (entry, unsafe { entry.as_ref() }.word());
-            // SAFETY: the hand showed it.
-            unsafe { open.hand.pass(&mut open.at, entry) };
-            // SAFETY: the hand held it by its list bit, and the word was read from it.
+            // SAFETY: the tray showed it.
+            unsafe { open.tray.pass(&mut open.at, entry) };
+            // SAFETY: the tray held it by its list bit, and the word was read from it.
             unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };
         }
         owner.put_away(open);

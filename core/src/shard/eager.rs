@@ -11,8 +11,8 @@
 //!
 //! *Owner*: the shard's owner.
 //!
-//! *Invariant*: eagerly cascaded entries are in a hand; when their bucket is due, the flush goes
-//! through that hand first. So background work never makes a timer late.
+//! *Invariant*: eagerly cascaded entries are in a tray; when their bucket is due, the flush goes
+//! through that tray first. So background work never makes a timer late.
 
 use std::ptr::NonNull;
 
@@ -47,8 +47,8 @@ impl<T> Shard<T> {
             return self.sweep_some(owner, shared, CHUNK);
         };
         for _ in 0..CHUNK {
-            let Some(entry) = open.hand.peek(&open.at) else { break };
-            // SAFETY: the owner holds each entry in a hand, by its list bit.
+            let Some(entry) = open.tray.peek(&open.at) else { break };
+            // SAFETY: the owner holds each entry in a tray, by its list bit.
             unsafe { self.cascade(owner, shared, &mut open, entry) };
         }
         if open.at.is_done() {
@@ -169,7 +169,7 @@ impl<T> Shard<T> {
     /// puts it aside if it is filed for another round.
     ///
     /// # Safety
-    /// The hand showed the entry, and the owner holds it by its list bit.
+    /// The tray showed the entry, and the owner holds it by its list bit.
     unsafe fn cascade(
         &self,
         owner: &mut Owner<T>,
@@ -181,21 +181,21 @@ impl<T> Shard<T> {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
         let filed = this.filed();
-        let (hand, place) = (&*open.hand, open.place);
+        let (tray, place) = (&*open.tray, open.place);
         if filed.expiration != place.expiration {
             reached(Event::CascadeAside);
             // SAFETY: passed on to the caller.
-            open.at = unsafe { self.put_aside(owner, (hand, open.at), entry, filed) };
+            open.at = unsafe { self.put_aside(owner, (tray, open.at), entry, filed) };
             return;
         }
-        hand.set_moving(entry.as_ptr());
-        // SAFETY: the hand showed it.
-        unsafe { hand.pass(&mut open.at, entry) };
+        tray.set_moving(entry.as_ptr());
+        // SAFETY: the tray showed it.
+        unsafe { tray.pass(&mut open.at, entry) };
         let it = (entry, this.word());
         let is_early = it.1.phase() == Phase::Vacant || it.1.deadline() >= place.expiration;
         debug_assert!(is_early, "filed after it is due");
         // SAFETY: the owner holds it, and the word was read from it.
-        unsafe { self.settle(owner, shared, it, place, None, Some(hand)) };
+        unsafe { self.settle(owner, shared, it, place, None, Some(tray)) };
     }
 }
 

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Filed, Phase, Taken, Word};
-use crate::inbox::{At, Hand};
+use crate::inbox::{At, Tray};
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Ordering, fence};
@@ -27,7 +27,7 @@ use super::{Bucket, Owner, Shard};
 pub const BATCH: usize = 256;
 
 impl<T> Shard<T> {
-    /// Opens the first bucket or round that is due at `now`: its entries are then in a hand. Goes
+    /// Opens the first bucket or round that is due at `now`: its entries are then in a tray. Goes
     /// on with a parked one if it is its turn, or if no other is due. Returns `false` if none is.
     pub fn open_due(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
@@ -36,8 +36,8 @@ impl<T> Shard<T> {
             return self.go_on(owner, now);
         }
         let armed = owner.heap.first().filter(|place| place.expiration <= now);
-        if owner.has_at_hand() {
-            owner.due = self.take_due_at_hand(owner, shared, armed, now);
+        if owner.has_in_trays() {
+            owner.due = self.take_due_from_trays(owner, shared, armed, now);
         }
         if owner.due.is_none() {
             let Some(place) = armed else {
@@ -54,7 +54,7 @@ impl<T> Shard<T> {
         true
     }
 
-    /// Takes the entries of a bucket into a hand, by `take`.
+    /// Takes the entries of a bucket into a tray, by `take`.
     #[inline]
     pub(super) fn open_bucket(
         &self,
@@ -62,15 +62,15 @@ impl<T> Shard<T> {
         shared: &Shared<T>,
         bucket: &Bucket<T>,
         place: Place,
-        take: impl FnOnce(&Bucket<T>, &Hand<Entry<T>>) -> At,
+        take: impl FnOnce(&Bucket<T>, &Tray<Entry<T>>) -> At,
     ) -> Open<T> {
-        let hand = owner.spare_hand();
-        hand.begin(place_of(place.level, place.slot));
-        let at = take(bucket, &hand);
+        let tray = owner.spare_tray();
+        tray.begin(place_of(place.level, place.slot));
+        let at = take(bucket, &tray);
         if let Some(dead) = self.swept.open(bucket.address()) {
             self.end_cut(owner, shared, dead, place);
         }
-        Open { place, hand, at, left: 0, began: None }
+        Open { place, tray, at, left: 0, began: None }
     }
 
     /// Takes a round that was put aside.
@@ -80,15 +80,15 @@ impl<T> Shard<T> {
         shared: &Shared<T>,
         place: Place,
     ) -> Option<Open<T>> {
-        let hand = owner.rounds.take(place)?;
-        let at = hand.open();
+        let tray = owner.rounds.take(place)?;
+        let at = tray.open();
         // ORDER(CUT): SeqCst - pairs with the fence in `Swept::enter`: the sweep finds the round
         // open, or the owner finds the sweep in it.
         fence(Ordering::SeqCst);
-        if let Some(dead) = self.swept.open(hand.address()) {
+        if let Some(dead) = self.swept.open(tray.address()) {
             self.end_cut(owner, shared, dead, place);
         }
-        Some(Open { place, hand, at, left: 0, began: None })
+        Some(Open { place, tray, at, left: 0, began: None })
     }
 
     /// The list lets go of a dead entry that was just cut out of it.
@@ -104,9 +104,9 @@ impl<T> Shard<T> {
     }
 
     /// Takes the eager cascade if it came out of `armed`, the first due bucket; otherwise takes the
-    /// first cascade or round at hand that is due and opens no later than `armed`.
+    /// first cascade or round in a tray that is due and opens no later than `armed`.
     #[cold]
-    fn take_due_at_hand(
+    fn take_due_from_trays(
         &self,
         owner: &mut Owner<T>,
         shared: &Shared<T>,
@@ -115,7 +115,7 @@ impl<T> Shard<T> {
     ) -> Option<Open<T>> {
         let is_taken_from = |open: &Open<T>, place: Place| {
             let from = open.place;
-            open.hand.is_wide() && (from.level, from.slot) == (place.level, place.slot)
+            open.tray.is_wide() && (from.level, from.slot) == (place.level, place.slot)
         };
         let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
         if let Some(mut open) = owner.eager.take_if(is_armed) {
@@ -186,33 +186,33 @@ impl<T> Shard<T> {
         open: &mut Open<T>,
         most: usize,
     ) -> usize {
-        let (hand, mut at, place) = (&*open.hand, open.at, open.place);
+        let (tray, mut at, place) = (&*open.tray, open.at, open.place);
         let mut left = most;
         while left > 0 {
-            let Some(entry) = hand.peek(&at) else { break };
+            let Some(entry) = tray.peek(&at) else { break };
             left -= 1;
             owner.visited();
-            // SAFETY: the owner holds each entry in a hand, by its list bit.
+            // SAFETY: the owner holds each entry in a tray, by its list bit.
             let this = unsafe { entry.as_ref() };
             let filed = this.filed();
             if filed.expiration > place.expiration {
-                // SAFETY: the hand showed it, and the owner holds it.
-                at = unsafe { self.put_aside(owner, (hand, at), entry, filed) };
+                // SAFETY: the tray showed it, and the owner holds it.
+                at = unsafe { self.put_aside(owner, (tray, at), entry, filed) };
                 continue;
             }
             let word = this.word();
             let is_due = word.deadline() <= place.expiration;
             if !is_due {
-                hand.set_moving(entry.as_ptr());
+                tray.set_moving(entry.as_ptr());
             }
-            // SAFETY: the hand showed it.
-            unsafe { hand.pass(&mut at, entry) };
+            // SAFETY: the tray showed it.
+            unsafe { tray.pass(&mut at, entry) };
             let (it, fires) = ((entry, word), Some(Phase::Fired));
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
                 match is_due {
                     true => self.settle(owner, shared, it, place, fires, None),
-                    false => self.settle(owner, shared, it, place, fires, Some(hand)),
+                    false => self.settle(owner, shared, it, place, fires, Some(tray)),
                 }
             }
         }
@@ -222,13 +222,13 @@ impl<T> Shard<T> {
 
     /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer, or re-files
     /// it as seen from `place`. `end`: a timer that is due by then fires, each one is stopped, or
-    /// none ends. The entry is shown as moving in the hand `moving`, if there is one, until the
+    /// none ends. The entry is shown as moving in the tray `moving`, if there is one, until the
     /// list lets go of it, or it was pushed to its new bucket. (An entry that is not shown as
     /// moving is re-filed only if it was reset just now.)
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
-    // Each caller knows the phase and the hand, and pays for its own case alone.
+    // Each caller knows the phase and the tray, and pays for its own case alone.
     #[inline(always)]
     pub(super) unsafe fn settle(
         &self,
@@ -237,9 +237,9 @@ impl<T> Shard<T> {
         (entry, mut word): (NonNull<Entry<T>>, Word),
         place: Place,
         end: Option<Phase>,
-        moving: Option<&Hand<Entry<T>>>,
+        moving: Option<&Tray<Entry<T>>>,
     ) {
-        let moved = || moving.into_iter().for_each(Hand::set_moved);
+        let moved = || moving.into_iter().for_each(Tray::set_moved);
         let ends = |deadline| match end? {
             Phase::Fired if deadline > place.expiration => None,
             end => Some(end),
@@ -281,26 +281,26 @@ impl<T> Shard<T> {
 
     /// Passes an entry of another round of the slot, and puts it aside until that round opens,
     /// whatever becomes of it until then. That needs no CAS, because its place is unchanged.
-    /// Returns the owner's new position in the hand.
+    /// Returns the owner's new position in the tray.
     ///
     /// # Safety
-    /// The owner holds the entry by its list bit, and the hand shows it; it is filed at `filed`.
+    /// The owner holds the entry by its list bit, and the tray shows it; it is filed at `filed`.
     #[cold]
     pub(super) unsafe fn put_aside(
         &self,
         owner: &mut Owner<T>,
-        (hand, mut at): (&Hand<Entry<T>>, At),
+        (tray, mut at): (&Tray<Entry<T>>, At),
         entry: NonNull<Entry<T>>,
         filed: Filed,
     ) -> At {
         reached(Event::PutAside);
         let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
-        hand.set_moving(entry.as_ptr());
-        // SAFETY: the hand showed it.
-        unsafe { hand.pass(&mut at, entry) };
+        tray.set_moving(entry.as_ptr());
+        // SAFETY: the tray showed it.
+        unsafe { tray.pass(&mut at, entry) };
         // SAFETY: the owner holds it, and it is filed there.
-        unsafe { owner.rounds.add(&self.hands, place, entry) };
-        hand.set_moved();
+        unsafe { owner.rounds.add(&self.trays, place, entry) };
+        tray.set_moved();
         at
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! *Invariant* (coverage): every filed entry lies in a bucket for which a notice or an item of
 //! the armed heap exists that is not later than the entry's deadline, or whose own producer has not
-//! returned yet; or it is at hand, where the owner looks before it looks at the armed heap; or it
+//! returned yet; or it is in a tray, where the owner looks before it looks at the armed heap; or it
 //! is parked, where the owner looks after a share of what the armed heap has.
 //!
 //! *Orderings*: BUCKET-ARM. The owner stores the shard's clock, not before the expiration of any
@@ -23,7 +23,6 @@ mod check;
 mod close;
 mod eager;
 mod flush;
-mod hands;
 mod overdue;
 mod owner;
 mod parked;
@@ -32,6 +31,7 @@ mod rounds;
 mod scan;
 mod sweep;
 mod swept;
+mod trays;
 
 pub use armed_heap::ArmedHeap;
 pub use bucket::Bucket;
@@ -53,9 +53,9 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, Mutex, Ordering};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
 
-use hands::Hands;
 use sweep::Sweep;
 use swept::Swept;
+use trays::Trays;
 
 /// The highest level whose timers are filed for their own deadlines if they are few. A timer that
 /// is further away passes the levels above it first: that happens rarely, and it does not hold a
@@ -79,7 +79,7 @@ pub struct Shard<T> {
     /// go of its lock. For those who look what is overdue.
     first: AtomicU64,
     /// What the owner took out of the buckets, visible to readers.
-    hands: Hands<T>,
+    trays: Trays<T>,
     /// The sweep under way. Whoever sweeps has this lock, which others only try.
     sweeping: CachePadded<Mutex<Sweep<T>>>,
     swept: CachePadded<Swept<T>>,
@@ -97,7 +97,7 @@ impl<T> Shard<T> {
         now: Tick,
         shared: &Shared<T>,
     ) -> Shard<T> {
-        let hands = Hands::new();
+        let trays = Trays::new();
         Shard {
             index,
             wheel: Wheel::new(geometry, |_, _| Bucket::default()),
@@ -107,8 +107,8 @@ impl<T> Shard<T> {
             group_index: 0,
             sweep: CachePadded::new(AtomicBool::new(false)),
             first: AtomicU64::new(Tick::NEVER.get()),
-            owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &hands))),
-            hands,
+            owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &trays))),
+            trays,
             sweeping: CachePadded::new(Mutex::new(Sweep::none())),
             swept: CachePadded::new(Swept::new()),
         }

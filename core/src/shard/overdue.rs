@@ -18,7 +18,7 @@ use crate::time::{Place, Tick};
 use super::rounds::place_of;
 use super::{Bucket, Pending, Shard};
 
-/// How many entries it looks at in the buckets, and how many in the hands: at first at half of
+/// How many entries it looks at in the buckets, and how many in the trays: at first at half of
 /// them, then at half of what is left, and so on.
 const LOOKS: u64 = 8192;
 
@@ -31,7 +31,7 @@ impl<T> Shard<T> {
     /// O(buckets that should have opened), and twice 8192 entries. Nobody waits for the caller.
     pub fn oldest_due(&self, now: Tick) -> Option<Tick> {
         let (reader, mut oldest) = (read(), Tick::NEVER);
-        // Buckets first, then hands: in the order in which entries move.
+        // Buckets first, then trays: in the order in which entries move.
         let mut left = LOOKS;
         for (place, bucket) in self.unopened(now) {
             let of = place_of(place.level, place.slot);
@@ -39,17 +39,17 @@ impl<T> Shard<T> {
             with_half(&mut left, |some| self.read_bucket(&reader, bucket, of, some, note));
         }
         left = LOOKS;
-        for hand in self.hands.iter() {
+        for tray in self.trays.iter() {
             let see = |of, entry: NonNull<Entry<T>>| {
                 let note = |found: Pending| oldest = oldest.min(found.deadline);
                 // SAFETY: it was reached under the guard.
                 let opens = unsafe { entry.as_ref() }.filed().expiration;
                 // What is put aside together opens together.
-                let may_be_due = hand.is_wide() || opens <= now;
+                let may_be_due = tray.is_wide() || opens <= now;
                 self.see(of, entry, note).is_some() && may_be_due
             };
             // SAFETY: the reader is the guard.
-            with_half(&mut left, |some| unsafe { hand.read(some, see) });
+            with_half(&mut left, |some| unsafe { tray.read(some, see) });
         }
         (oldest <= now).then_some(oldest)
     }

@@ -8,15 +8,15 @@ use std::ptr::{self, NonNull};
 
 use crate::dispatch::Payloads;
 use crate::entry::{Entry, Filed};
-use crate::inbox::{At, Hand, next_of};
+use crate::inbox::{At, Tray, next_of};
 use crate::memory::{Count, Counters, Outbox, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
-use super::hands::Hands;
 use super::parked::Parked;
 use super::rounds::Rounds;
+use super::trays::Trays;
 use super::{ArmedHeap, Bucket, Shard};
 
 /// The part of a shard that only its owner sees.
@@ -28,8 +28,8 @@ pub struct Owner<T> {
     pub(super) eager: Option<Open<T>>,
     /// Due buckets that were opened, and let others pass.
     pub(super) parked: Parked<T>,
-    /// Empty wide hands.
-    pub(super) spare: Vec<Arc<Hand<Entry<T>>>>,
+    /// Empty wide trays.
+    pub(super) spare: Vec<Arc<Tray<Entry<T>>>>,
     /// Entries that were found in buckets and belong to other rounds.
     pub(super) rounds: Rounds<T>,
     /// Entries that the turn under way may still look at.
@@ -55,10 +55,10 @@ pub struct Owner<T> {
     pub(super) visits: u64,
 }
 
-/// A bucket or a round that the owner goes through: its entries are in a hand.
+/// A bucket or a round that the owner goes through: its entries are in a tray.
 pub(super) struct Open<T> {
     pub(super) place: Place,
-    pub(super) hand: Arc<Hand<Entry<T>>>,
+    pub(super) tray: Arc<Tray<Entry<T>>>,
     pub(super) at: At,
     /// Entries that are looked at before others may pass it, once it is due.
     pub(super) left: usize,
@@ -73,14 +73,14 @@ impl<T> Owner<T> {
         index: u32,
         geometry: &Geometry,
         shared: &Shared<T>,
-        hands: &Hands<T>,
+        trays: &Trays<T>,
     ) -> Owner<T> {
         Owner {
             heap: ArmedHeap::default(),
             due: None,
             eager: None,
             parked: Parked::new(shared.share),
-            spare: vec![hands.add_wide(), hands.add_wide()],
+            spare: vec![trays.add_wide(), trays.add_wide()],
             rounds: Rounds::new(),
             looks: usize::MAX,
             opened: None,
@@ -130,22 +130,22 @@ impl<T> Owner<T> {
         self.opened
     }
 
-    /// When the first armed bucket or round at hand opens; [`Tick::NEVER`] if there is none. (Those
+    /// When the first armed bucket opens, or the first that waits in a tray; [`Tick::NEVER`] if there is none. (Those
     /// that are open already, or parked, do not count.)
     #[inline]
     pub fn next_opening(&self) -> Tick {
         let armed = self.heap.first().map_or(Tick::NEVER, |place| place.expiration);
-        if self.has_at_hand() { armed.min(self.next_at_hand()) } else { armed }
+        if self.has_in_trays() { armed.min(self.next_in_trays()) } else { armed }
     }
 
-    /// Whether an eager cascade or a round at hand waits for its opening.
+    /// Whether an eager cascade or a round that was put aside waits in its tray for its opening.
     #[inline]
-    pub(super) fn has_at_hand(&self) -> bool {
+    pub(super) fn has_in_trays(&self) -> bool {
         self.eager.is_some() || !self.rounds.is_empty()
     }
 
     #[cold]
-    fn next_at_hand(&self) -> Tick {
+    fn next_in_trays(&self) -> Tick {
         let ahead = self.eager.as_ref().map(|open| open.place);
         let firsts = [ahead, self.rounds.opens.first()].into_iter().flatten();
         firsts.map(|place| place.expiration).min().unwrap_or(Tick::NEVER)
@@ -180,21 +180,21 @@ impl<T> Owner<T> {
         }
     }
 
-    /// Takes an empty wide hand. Beside those that are parked, two are enough: one is due, one is
+    /// Takes an empty wide tray. Beside those that are parked, two are enough: one is due, one is
     /// cascaded eagerly.
     #[inline]
-    pub(super) fn spare_hand(&mut self) -> Arc<Hand<Entry<T>>> {
+    pub(super) fn spare_tray(&mut self) -> Arc<Tray<Entry<T>>> {
         self.spare.pop().expect("no more than two buckets are open and not parked")
     }
 
-    /// Takes back the hand of a bucket or round that is finished.
+    /// Takes back the tray of a bucket or round that is finished.
     #[inline]
     pub(super) fn put_away(&mut self, open: Open<T>) {
-        debug_assert!(open.at.is_done(), "what is left in a hand would be lost");
-        if open.hand.is_wide() {
-            self.spare.push(open.hand);
+        debug_assert!(open.at.is_done(), "what is left in a tray would be lost");
+        if open.tray.is_wide() {
+            self.spare.push(open.tray);
         } else {
-            self.rounds.put_away(open.hand);
+            self.rounds.put_away(open.tray);
         }
     }
 }

@@ -2,28 +2,28 @@
 //!
 //! A bucket may hold a million entries. When the owner has gone through its *first share* and
 //! something else is due at the beginning of a turn, the bucket is parked: the rest stays in its
-//! hand, and the others open. The bucket goes on when nothing else is due, or when the owner has
+//! tray, and the others open. The bucket goes on when nothing else is due, or when the owner has
 //! looked at a *share* of the others. Parked buckets take turns, a share each. What is due beside
 //! them waits for two shares at most: that of the turn under way, and one of a parked bucket.
 //!
 //! Only the beginning of a turn parks. A turn that fires all that is due goes through each bucket
 //! to its end, in the order of ticks.
 //!
-//! *Owner*: the shard's owner. A parked hand belongs to the shard, as the open one does: the next
+//! *Owner*: the shard's owner. A parked tray belongs to the shard, as the open one does: the next
 //! holder of the role goes on with it, and a stop takes the payloads out.
 //!
 //! A timer that is scheduled or moved after the owner has paused in a bucket is never filed in its
-//! hand: its seats serve no other timers, and what is moved leaves it (`Shared::is_crowded`). A
+//! tray: its seats serve no other timers, and what is moved leaves it (`Shared::is_crowded`). A
 //! timer that was moved to later before its bucket opened, or before the first pause, is one of the
 //! crowd: it is re-filed when its place comes.
 //!
-//! *Invariants*: each entry in a parked hand was in its bucket when that opened, is held by its
+//! *Invariants*: each entry in a parked tray was in its bucket when that opened, is held by its
 //! list bit, and is covered by being here. Timers leave the order of ticks only behind a bucket
 //! whose first share did not suffice. A bucket that goes on counts as opened at the present: what
 //! is due by now fires, whatever its tick, and what is re-filed goes to a bucket that is not due.
 //! So a coarse crowd never fills buckets that come before those that it lets pass.
 //!
-//! *Orderings*: none of its own; see `hands` for readers.
+//! *Orderings*: none of its own; see `trays` for readers.
 //!
 //! *Tested by*: `loom-tests/tests/parked.rs`, `tests/suite/engine/crowds.rs`,
 //! `tests/oracles/engine.rs`, `tests/oracles/shard_clocks.rs`.
@@ -34,8 +34,8 @@ use crate::sync::IS_CHECKED;
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
-use super::hands::Hands;
 use super::owner::Open;
+use super::trays::Trays;
 use super::{Owner, Shard};
 
 /// Shares that a bucket of level 1 has before it may be parked: as many timers are due at one tick.
@@ -118,7 +118,7 @@ impl<T> Shard<T> {
         let is_awaited = !owner.parked.is_empty() || owner.next_opening() <= now;
         if let Some(open) = owner.due.take_if(|open| is_awaited && open.left == 0) {
             owner.parked.park(open);
-            owner.keep_two_hands(&self.hands);
+            owner.keep_two_trays(&self.trays);
         } else if let Some(open) = owner.due.as_mut().filter(|open| open.began.is_some()) {
             open.place.expiration = now;
         }
@@ -137,12 +137,12 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// Makes sure that there are hands for a due bucket and for an eager cascade; none is due.
-    fn keep_two_hands(&mut self, hands: &Hands<T>) {
-        let is_taken = self.eager.as_ref().is_some_and(|open| open.hand.is_wide());
+    /// Makes sure that there are trays for a due bucket and for an eager cascade; none is due.
+    fn keep_two_trays(&mut self, trays: &Trays<T>) {
+        let is_taken = self.eager.as_ref().is_some_and(|open| open.tray.is_wide());
         if self.spare.len() + usize::from(is_taken) < 2 {
-            reached(Event::HandAdded);
-            self.spare.push(hands.add_wide());
+            reached(Event::TrayAdded);
+            self.spare.push(trays.add_wide());
         }
     }
 }

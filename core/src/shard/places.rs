@@ -9,17 +9,17 @@ use std::iter;
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Linked, Phase};
-use crate::inbox::Hand;
+use crate::inbox::Tray;
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
 use super::{Owner, Shard};
 
-/// A bucket or a hand.
+/// A bucket or a tray.
 enum Among<'a, T> {
     Bucket(Place),
-    Hand(&'a Hand<Entry<T>>),
+    Tray(&'a Tray<Entry<T>>),
 }
 
 impl<T> Shard<T> {
@@ -47,19 +47,19 @@ impl<T> Shard<T> {
         earliest
     }
 
-    /// The buckets and hands that may have entries; and when they open, or have opened.
+    /// The buckets and trays that may have entries; and when they open, or have opened.
     fn places<'a>(&'a self, owner: &'a Owner<T>) -> impl Iterator<Item = (Tick, Among<'a, T>)> {
         let armed = self.unread().chain(owner.heap.iter());
         let armed = armed.map(|place| (place.expiration, Among::Bucket(place)));
         let rounds = owner.rounds.places().filter_map(|place| {
-            let hand = owner.rounds.at(place)?;
-            Some((place.expiration, Among::Hand(&**hand)))
+            let tray = owner.rounds.at(place)?;
+            Some((place.expiration, Among::Tray(&**tray)))
         });
         let open = owner.due.iter().chain(owner.parked.iter()).map(|open: &Open<T>| {
-            (open.began.unwrap_or(open.place.expiration), Among::Hand(&*open.hand))
+            (open.began.unwrap_or(open.place.expiration), Among::Tray(&*open.tray))
         });
         // It may hold entries that are filed for an earlier opening than the one it was taken for.
-        let eager = owner.eager.iter().map(|open| (Tick::ZERO, Among::Hand(&*open.hand)));
+        let eager = owner.eager.iter().map(|open| (Tick::ZERO, Among::Tray(&*open.tray)));
         armed.chain(rounds).chain(open).chain(eager)
     }
 
@@ -71,7 +71,7 @@ impl<T> Shard<T> {
     ) -> Box<dyn Iterator<Item = NonNull<Entry<T>>> + 'a> {
         match *among {
             Among::Bucket(place) => Box::new(self.filed_at(place)),
-            Among::Hand(hand) => Box::new(hand.rest()),
+            Among::Tray(tray) => Box::new(tray.rest()),
         }
     }
 

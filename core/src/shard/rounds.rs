@@ -1,4 +1,4 @@
-//! Rounds at hand: entries that a flush found in a bucket and that belong to another round of the
+//! Rounds put aside: entries that a flush found in a bucket and that belong to another round of the
 //! ring.
 //!
 //! An owner that is behind its producers finds many rounds in one bucket, due or not. If they were
@@ -18,21 +18,21 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::inbox::Hand;
+use crate::inbox::Tray;
 use crate::sync::Arc;
 use crate::time::Place;
 
 use super::ArmedHeap;
-use super::hands::Hands;
+use super::trays::Trays;
 
 /// Entries by the opening of the bucket that they are filed in. (All collections keep their
 /// capacity: eager cascading constantly files rounds of level 1 that are put aside.)
 pub(super) struct Rounds<T> {
     /// When each round opens.
     pub(super) opens: ArmedHeap,
-    hands: HashMap<Place, Arc<Hand<Entry<T>>>>,
-    /// Empty hands.
-    idle: Vec<Arc<Hand<Entry<T>>>>,
+    trays: HashMap<Place, Arc<Tray<Entry<T>>>>,
+    /// Empty trays.
+    idle: Vec<Arc<Tray<Entry<T>>>>,
     /// Which chain is next.
     lane: usize,
 }
@@ -41,64 +41,64 @@ pub(super) struct Rounds<T> {
 
 impl<T> Rounds<T> {
     pub(super) fn new() -> Rounds<T> {
-        Rounds { opens: ArmedHeap::default(), hands: HashMap::new(), idle: Vec::new(), lane: 0 }
+        Rounds { opens: ArmedHeap::default(), trays: HashMap::new(), idle: Vec::new(), lane: 0 }
     }
 
     /// Puts an entry aside that is filed at `place`. O(log n) in the rounds put aside.
     ///
     /// # Safety
     /// The owner holds the entry by its list bit, and gives it up.
-    pub(super) unsafe fn add(&mut self, hands: &Hands<T>, place: Place, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn add(&mut self, trays: &Trays<T>, place: Place, entry: NonNull<Entry<T>>) {
         let (opens, idle) = (&mut self.opens, &mut self.idle);
         let begin = || {
             opens.add(place);
-            let hand = idle.pop().unwrap_or_else(|| hands.add());
-            hand.begin(place_of(place.level, place.slot));
-            hand
+            let tray = idle.pop().unwrap_or_else(|| trays.add());
+            tray.begin(place_of(place.level, place.slot));
+            tray
         };
-        let hand = self.hands.entry(place).or_insert_with(begin);
+        let tray = self.trays.entry(place).or_insert_with(begin);
         self.lane = self.lane.wrapping_add(1);
         // SAFETY: passed on to the caller.
-        unsafe { hand.give(entry, self.lane) };
+        unsafe { tray.give(entry, self.lane) };
     }
 
     /// Whether no round waits here.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.hands.is_empty()
+        self.trays.is_empty()
     }
 
     /// Takes out the round of `place` if that is the first of its level.
-    pub(super) fn take(&mut self, place: Place) -> Option<Arc<Hand<Entry<T>>>> {
+    pub(super) fn take(&mut self, place: Place) -> Option<Arc<Tray<Entry<T>>>> {
         if self.opens.first_of(place.level) != Some(place) {
             return None;
         }
         self.opens.remove(place);
-        self.hands.remove(&place)
+        self.trays.remove(&place)
     }
 
-    /// Takes back an empty hand.
-    pub(super) fn put_away(&mut self, hand: Arc<Hand<Entry<T>>>) {
-        self.idle.push(hand);
+    /// Takes back an empty tray.
+    pub(super) fn put_away(&mut self, tray: Arc<Tray<Entry<T>>>) {
+        self.idle.push(tray);
     }
 
     /// The round of `place`, if it waits here.
-    pub(super) fn at(&self, place: Place) -> Option<&Arc<Hand<Entry<T>>>> {
-        self.hands.get(&place)
+    pub(super) fn at(&self, place: Place) -> Option<&Arc<Tray<Entry<T>>>> {
+        self.trays.get(&place)
     }
 
     /// The rounds that wait here, in no order.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
-        self.hands.keys().copied()
+        self.trays.keys().copied()
     }
 
     /// The entries that wait here and their places, for checks.
     pub(super) fn rest(&self) -> impl Iterator<Item = (Place, NonNull<Entry<T>>)> + '_ {
-        self.hands.iter().flat_map(|(&place, hand)| hand.rest().map(move |entry| (place, entry)))
+        self.trays.iter().flat_map(|(&place, tray)| tray.rest().map(move |entry| (place, entry)))
     }
 }
 
-/// Level and slot in one word, for readers of a hand.
+/// Level and slot in one word, for readers of a tray.
 pub(super) fn place_of(level: u8, slot: u32) -> u64 {
     u64::from(level) << u32::BITS | u64::from(slot)
 }

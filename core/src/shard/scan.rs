@@ -4,12 +4,12 @@
 //! allocator while it looks. Entries may be *recycled* under it, so it trusts only the current
 //! state of an entry, stops following a chain that left its bucket, and bounds its steps.
 //!
-//! It visits the buckets and then the owner's hands, in the order in which entries move (`hands`):
-//! an entry that is missing from its bucket because that was opened is found in a hand. A re-filed
-//! entry moves the other way, from a hand into a bucket, and may be missed. So the scan makes
-//! another pass until nothing left a hand during a pass. The number of passes is bounded, because a
+//! It visits the buckets and then the owner's trays, in the order in which entries move (`trays`):
+//! an entry that is missing from its bucket because that was opened is found in a tray. A re-filed
+//! entry moves the other way, from a tray into a bucket, and may be missed. So the scan makes
+//! another pass until nothing left a tray during a pass. The number of passes is bounded, because a
 //! timer is re-filed at most once on each level (`looks`). A further pass reads of each list what
-//! was pushed since, and of the hands those that were filled since. Duplicates are found by their
+//! was pushed since, and of the trays those that were filled since. Duplicates are found by their
 //! address.
 //!
 //! A sweep may cut an entry out of a list at any time, and its memory may then serve another timer,
@@ -19,14 +19,14 @@
 //! what was read belongs to a later use of the entry, its pusher's Release brings along the cut.
 //! That has changed the link of the entry before, or that entry was cut out earlier itself, and
 //! its list bit was cleared then, before the next cut. (If a flush opened the list meanwhile, what
-//! comes behind is in a hand, and is found there.) The version has 6 bits: where a reader stands
+//! comes behind is in a tray, and is found there.) The version has 6 bits: where a reader stands
 //! still while an entry is used 64 times, it may miss what comes after that in the list.
 //!
 //! A reader that finds the way changed goes on from the last entry of the list that no sweep could
 //! cut out, because it had a timer or was kept. If that is gone too, it begins with the list again.
 //! Each such step counts: a cut costs a reader one, and so does a push on the list between its two
 //! looks at the head. A producer would have to push between all of them to use up its steps. In a
-//! round at hand a reader is led away unnoticed; so a sweep that cuts there makes it go on to
+//! round that is put aside a reader is led away unnoticed; so a sweep that cuts there makes it go on to
 //! another pass.
 //!
 //! *Orderings*: BUCKET-READ.
@@ -63,7 +63,7 @@ struct Scan<T> {
     found: Vec<FoundTimer<T>>,
     /// The first entry of each list when it was read last, by bucket and list.
     firsts: HashMap<(u64, usize), Mark<T>>,
-    /// How often each hand was filled when it was read last.
+    /// How often each tray was filled when it was read last.
     filled: Vec<u64>,
     /// The number of the pass.
     pass: u8,
@@ -101,7 +101,7 @@ type Mark<T> = (*const Entry<T>, Word);
 
 impl<T> Shard<T> {
     /// Calls `f` for each pending timer. Makes at most `looks` passes. Each pass follows at most
-    /// `steps` links through the buckets, and as many through the hands.
+    /// `steps` links through the buckets, and as many through the trays.
     ///
     /// Weakly consistent: a timer is seen exactly once if it is pending from before the scan until
     /// after it, is not reset, and is not re-filed in every pass. A timer that comes, goes or is
@@ -141,18 +141,18 @@ impl<T> Shard<T> {
         u32::from(self.wheel.geometry().levels()) + 2
     }
 
-    /// The owner's progress through its hands, and that of sweeps in them. `None`: an entry is
+    /// The owner's progress through its trays, and that of sweeps in them. `None`: an entry is
     /// moving.
     pub(super) fn progress(&self) -> Option<Vec<usize>> {
         let mut progress = vec![self.swept.cuts_in_rounds()];
-        self.hands.iter().all(|hand| hand.note(&mut progress)).then_some(progress)
+        self.trays.iter().all(|tray| tray.note(&mut progress)).then_some(progress)
     }
 
     /// Makes one pass. `goes_on`: there may be another one.
     fn look(&self, reader: &Reader, steps: u64, goes_on: bool, scan: &mut Scan<T>) {
         self.look_into_buckets(reader, steps, goes_on, scan);
         let in_buckets = scan.found.len();
-        self.look_into_hands(reader, steps, scan);
+        self.look_into_trays(reader, steps, scan);
         // It may have been seen in its bucket before.
         scan.may_repeat |= scan.found.len() > in_buckets;
     }
@@ -175,22 +175,22 @@ impl<T> Shard<T> {
         }
     }
 
-    fn look_into_hands(&self, _reader: &Reader, mut left: u64, scan: &mut Scan<T>) {
+    fn look_into_trays(&self, _reader: &Reader, mut left: u64, scan: &mut Scan<T>) {
         let Scan { found, filled, pass, .. } = scan;
-        for (number, hand) in self.hands.iter().enumerate() {
+        for (number, tray) in self.trays.iter().enumerate() {
             let see = |of, entry: NonNull<Entry<T>>| {
                 let note = |at| found.push(FoundTimer::new(entry.as_ptr(), at, *pass));
                 self.see(of, entry, note).is_some()
             };
-            let now = hand.filled();
-            // What a wide hand had at the last pass was seen, and no more comes unless it is filled
+            let now = tray.filled();
+            // What a wide tray had at the last pass was seen, and no more comes unless it is filled
             // anew.
-            let is_known = hand.is_wide() && filled.get(number) == Some(&now);
+            let is_known = tray.is_wide() && filled.get(number) == Some(&now);
             // SAFETY: the reader is the guard.
             unsafe {
                 match is_known {
-                    true => hand.read_moving(see),
-                    false => hand.read(&mut left, see),
+                    true => tray.read_moving(see),
+                    false => tray.read(&mut left, see),
                 }
             }
             filled.resize(filled.len().max(number + 1), 0);

@@ -29,7 +29,7 @@ use std::mem;
 use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase, Word, read};
-use crate::inbox::{CHAINS, Hand};
+use crate::inbox::{CHAINS, Tray};
 use crate::memory::{Count, Counters, Outbox, SEATS, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, Ordering, fence, prefetch};
@@ -48,12 +48,12 @@ pub const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 pub(super) struct Sweep<T> {
     /// The bucket that is being swept, or the last one.
     bucket: (u8, u32),
-    /// The hand of the round that is being swept.
-    hand: Option<Arc<Hand<Entry<T>>>>,
+    /// The tray of the round that is being swept.
+    tray: Option<Arc<Tray<Entry<T>>>>,
     /// Rounds that are swept after this one, and whether all buckets are.
-    rounds: Vec<Arc<Hand<Entry<T>>>>,
+    rounds: Vec<Arc<Tray<Entry<T>>>>,
     is_in_rounds: bool,
-    /// The address of the bucket or hand, for `Swept`.
+    /// The address of the bucket or tray, for `Swept`.
     at: usize,
     lists: [Cursor<T>; CHAINS],
     /// The index of the list that is visited next.
@@ -71,7 +71,7 @@ struct Sweeper<'a, T> {
 
 /// A sweep's position in a list.
 struct Cursor<T> {
-    /// Which list of its bucket or hand it is.
+    /// Which list of its bucket or tray it is.
     number: usize,
     /// The entry before `next`, which stays in the list; null if there is none.
     before: *mut Entry<T>,
@@ -91,7 +91,7 @@ impl<T> Sweep<T> {
         let list = |_| Cursor { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
         Sweep {
             bucket: (1, 0),
-            hand: None,
+            tray: None,
             rounds: Vec::new(),
             is_in_rounds: false,
             at: 0,
@@ -183,7 +183,7 @@ impl<T> Shard<T> {
                 return false;
             }
             reached(Event::SweepBegun);
-            (sweep.hand, sweep.is_in_rounds, sweep.live) = (None, false, 0);
+            (sweep.tray, sweep.is_in_rounds, sweep.live) = (None, false, 0);
             sweep.at = 0;
             self.look_into(sweep, 1, 0);
         }
@@ -226,18 +226,18 @@ impl<T> Shard<T> {
         }
         if !mem::replace(&mut sweep.is_in_rounds, true) {
             // Entries that are put aside from now on were visited in their buckets.
-            let given = self.hands.rounds().filter(|hand| hand.is_given());
+            let given = self.trays.rounds().filter(|tray| tray.is_given());
             sweep.rounds.extend(given.cloned());
         }
-        let Some(hand) = sweep.rounds.pop() else { return false };
-        sweep.at = hand.address();
+        let Some(tray) = sweep.rounds.pop() else { return false };
+        sweep.at = tray.address();
         self.swept.enter(sweep.at);
         // Once it is open, the owner goes through it.
-        let is_closed = hand.is_given();
+        let is_closed = tray.is_given();
         reached(if is_closed { Event::SweepRound } else { Event::SweepRoundGone });
-        let firsts = hand.chains().map(|(number, first)| (number, first.as_ptr()));
+        let firsts = tray.chains().map(|(number, first)| (number, first.as_ptr()));
         sweep.begin_with(firsts.filter(|_| is_closed));
-        sweep.hand = Some(hand);
+        sweep.tray = Some(tray);
         true
     }
 
@@ -329,13 +329,13 @@ impl<T> Shard<T> {
         if !before.is_null() {
             // SAFETY: passed on to the caller; it was read there that they follow each other.
             let is_cut = unsafe { self.swept.cut(sweep.at, [before, entry.as_ptr(), next]) };
-            if is_cut && sweep.hand.is_some() {
+            if is_cut && sweep.tray.is_some() {
                 self.swept.note_cut_in_round();
             }
             return is_cut;
         }
-        match &sweep.hand {
-            Some(hand) => hand.drop_first(number, entry.as_ptr(), next),
+        match &sweep.tray {
+            Some(tray) => tray.drop_first(number, entry.as_ptr(), next),
             None => {
                 let (level, slot) = sweep.bucket;
                 let place = Place { level, slot, expiration: Tick::ZERO };

@@ -48,13 +48,13 @@ const CUTTING: usize = 0b10;
 
 /// The place of a sweep.
 pub(super) struct Swept<T> {
-    /// The address of a bucket or a hand, and the marks. Zero: no sweep is under way.
+    /// The address of a bucket or a tray, and the marks. Zero: no sweep is under way.
     at: AtomicUsize,
     /// The cut under way: the entry before, the dead entry, and the one behind it. The sweep writes
     /// it before it marks the word. An owner reads it that has found that mark, until it takes the
     /// mark off.
     cut: UnsafeCell<[*mut Entry<T>; 3]>,
-    /// How many entries were cut out of rounds at hand.
+    /// How many entries were cut out of rounds that are put aside.
     cuts_in_rounds: AtomicUsize,
 }
 
@@ -82,7 +82,7 @@ impl<T> Swept<T> {
         Swept { at: AtomicUsize::new(0), cut, cuts_in_rounds: AtomicUsize::new(0) }
     }
 
-    /// An entry was cut out of a round at hand. To be called before the entry can be used again: a
+    /// An entry was cut out of a round that is put aside. To be called before the entry can be used again: a
     /// reader that stands on it then is led away, and loses what comes behind it in the round.
     pub(super) fn note_cut_in_round(&self) {
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `cuts_in_rounds`: a reader that
@@ -91,7 +91,7 @@ impl<T> Swept<T> {
         self.cuts_in_rounds.fetch_add(1, Ordering::Release);
     }
 
-    /// How many entries were cut out of rounds at hand. For readers.
+    /// How many entries were cut out of rounds that are put aside. For readers.
     pub(super) fn cuts_in_rounds(&self) -> usize {
         // ORDER(BUCKET-READ): Acquire - see `note_cut_in_round`.
         self.cuts_in_rounds.load(Ordering::Acquire)

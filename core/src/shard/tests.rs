@@ -152,7 +152,7 @@ fn who_helps_to_sweep_leaves_the_first_entry_of_each_list() {
 
 /// A reader that stands on what is cut out may lose what comes behind it.
 #[test]
-fn a_cut_in_a_round_at_hand_makes_a_scan_go_on() {
+fn a_cut_in_a_round_put_aside_makes_a_scan_go_on() {
     let mut bench = bench(Geometry::default(), Bell::None);
     bench.schedule([10, 0], 0, false);
     // Of the next round of that bucket.
@@ -165,5 +165,5 @@ fn a_cut_in_a_round_at_hand_makes_a_scan_go_on() {
     help_to_sweep(&bench);
     let after = bench.shard.progress().expect("nothing moves");
     assert_ne!(after, before);
-    assert_eq!(after[1..], before[1..], "the hand itself does not tell");
+    assert_eq!(after[1..], before[1..], "the tray itself does not tell");
 }

@@ -68,7 +68,7 @@ events! {
     Parked: "a crowded bucket was parked",
     ParkedInTurn: "a parked bucket had waited long enough",
     ParkedAlone: "a parked bucket went on, because nothing else was due",
-    HandAdded: "a hand was made, because buckets were parked in the others",
+    TrayAdded: "a tray was made, because buckets were parked in the others",
     // Background work.
     CascadeOfRound: "a round that was put aside was cascaded eagerly",
     CascadePaused: "an eager cascade paused in the middle of a bucket",

@@ -68,13 +68,13 @@ fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
 
 #[test]
 fn rounds_come_in_order_of_time_and_from_above_when_equal() {
-    let (hands, mut rounds) = (Hands::<()>::new(), Rounds::new());
+    let (trays, mut rounds) = (Trays::<()>::new(), Rounds::new());
     let place = |level, slot, at| Place { level, slot, expiration: Tick::new(at) };
     let entries: Vec<_> = (0..4).map(|_| Entry::allocate(0)).collect();
     let places = [place(1, 5, 69), place(1, 5, 5), place(2, 1, 69), place(1, 5, 69)];
     for (place, &entry) in places.into_iter().zip(&entries) {
         // SAFETY: it is held here alone.
-        unsafe { rounds.add(&hands, place, entry) };
+        unsafe { rounds.add(&trays, place, entry) };
     }
     assert_eq!(rounds.rest().count(), 4);
     assert_eq!(rounds.places().count(), 3);
@@ -82,17 +82,17 @@ fn rounds_come_in_order_of_time_and_from_above_when_equal() {
     assert!(rounds.take(places[0]).is_none(), "it is not the first");
     let mut order = Vec::new();
     while let Some(first) = rounds.opens.first() {
-        let hand = rounds.take(first).expect("it is the first");
-        order.push((first, hand.rest().count()));
-        let mut at = hand.open();
-        while let Some(entry) = hand.peek(&at) {
-            // SAFETY: the hand showed it.
-            unsafe { hand.pass(&mut at, entry) };
+        let tray = rounds.take(first).expect("it is the first");
+        order.push((first, tray.rest().count()));
+        let mut at = tray.open();
+        while let Some(entry) = tray.peek(&at) {
+            // SAFETY: the tray showed it.
+            unsafe { tray.pass(&mut at, entry) };
         }
-        rounds.put_away(hand);
+        rounds.put_away(tray);
     }
     assert_eq!(order, [(places[1], 1), (places[2], 1), (places[0], 2)]);
-    assert!(rounds.is_empty() && hands.iter().count() == 3, "a narrow one for each round");
+    assert!(rounds.is_empty() && trays.iter().count() == 3, "a narrow one for each round");
     // SAFETY: nothing leads to them any more.
     entries.into_iter().for_each(|entry| unsafe { Entry::free(entry) });
 }

@@ -44,7 +44,7 @@ fn a_further_pass_reads_what_was_pushed_since() {
 }
 
 #[test]
-fn a_further_pass_reads_a_hand_that_was_filled_since_and_no_other() {
+fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
     let (mut bench, scan) = (bench(), &mut Scan::begin());
     for due in [10, 20, 30] {
         (0..5).for_each(|_| _ = bench.schedule([due, 0], 0, false));

@@ -13,8 +13,8 @@ impl Linked for Node {
     }
 }
 
-fn wide() -> Box<Hand<Node>> {
-    Box::new(Hand::wide())
+fn wide() -> Box<Tray<Node>> {
+    Box::new(Tray::wide())
 }
 
 fn nodes(n: usize) -> Vec<Node> {
@@ -23,20 +23,20 @@ fn nodes(n: usize) -> Vec<Node> {
 }
 
 fn number(node: NonNull<Node>) -> usize {
-    // SAFETY: the test's nodes outlive its hands.
+    // SAFETY: the test's nodes outlive its trays.
     unsafe { node.as_ref() }.number
 }
 
 /// Passes the next node.
-fn pass(hand: &Hand<Node>, at: &mut At) -> Option<NonNull<Node>> {
-    let node = hand.peek(at)?;
-    // SAFETY: it is the test's hand, and it showed the node.
-    unsafe { hand.pass(at, node) };
+fn pass(tray: &Tray<Node>, at: &mut At) -> Option<NonNull<Node>> {
+    let node = tray.peek(at)?;
+    // SAFETY: it is the test's tray, and it showed the node.
+    unsafe { tray.pass(at, node) };
     Some(node)
 }
 
 /// The nodes that a reader finds within `steps` steps, in order.
-fn read(hand: &Hand<Node>, mut steps: u64) -> Vec<usize> {
+fn read(tray: &Tray<Node>, mut steps: u64) -> Vec<usize> {
     let mut found = Vec::new();
     let visit = |of: Option<u64>, node| {
         assert!(of.is_none_or(|of| of == 7), "the reader is told where its nodes were");
@@ -44,19 +44,19 @@ fn read(hand: &Hand<Node>, mut steps: u64) -> Vec<usize> {
         true
     };
     // SAFETY: nothing is freed.
-    unsafe { hand.read(&mut steps, visit) };
+    unsafe { tray.read(&mut steps, visit) };
     found.sort_unstable();
     found
 }
 
-/// Fills a hand from lists of these lengths; the first of them are the shared ones.
-fn take(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
-    hand.begin(7);
-    take_into(hand, nodes, lengths)
+/// Fills a tray from lists of these lengths; the first of them are the shared ones.
+fn take(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
+    tray.begin(7);
+    take_into(tray, nodes, lengths)
 }
 
-/// As `take`, into a hand that was just begun.
-fn take_into(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
+/// As `take`, into a tray that was just begun.
+fn take_into(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
     let (lanes, own) = (Lanes::new(), OwnLanes::new());
     let mut rest = nodes.iter();
     for (lane, &length) in lengths.iter().enumerate() {
@@ -69,31 +69,31 @@ fn take_into(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
             }
         }
     }
-    let at = hand.take(&lanes, &own);
+    let at = tray.take(&lanes, &own);
     assert!(lanes.firsts().chain(own.firsts()).all(|first| first.is_null()));
     at
 }
 
 #[test]
 fn chains_are_passed_a_node_each_in_turn() {
-    let (hand, nodes) = (&*wide(), nodes(9));
-    let mut at = take(hand, &nodes, &[3, 0, 3, 0, 3]);
-    let order = iter::from_fn(|| pass(hand, &mut at)).map(number);
+    let (tray, nodes) = (&*wide(), nodes(9));
+    let mut at = take(tray, &nodes, &[3, 0, 3, 0, 3]);
+    let order = iter::from_fn(|| pass(tray, &mut at)).map(number);
     assert_eq!(order.collect::<Vec<_>>(), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
 }
 
 #[test]
 fn every_node_is_passed_once_and_a_reader_finds_those_that_are_left() {
-    let hand = &*wide();
+    let tray = &*wide();
     let all = [1; CHAINS];
     for lengths in [&[][..], &[0], &[1], &[5], &[1, 4, 2], &[4, 1, 1], &[1, 1, 6], &all] {
         let nodes = nodes(lengths.iter().sum());
-        let mut at = take(hand, &nodes, lengths);
+        let mut at = take(tray, &nodes, lengths);
         let mut left: Vec<usize> = (0..nodes.len()).collect();
-        while let Some(node) = pass(hand, &mut at) {
+        while let Some(node) = pass(tray, &mut at) {
             left.retain(|&other| other != number(node));
-            assert_eq!(read(hand, 1 << 10), left, "{lengths:?}");
-            let mut rest: Vec<usize> = hand.rest().map(number).collect();
+            assert_eq!(read(tray, 1 << 10), left, "{lengths:?}");
+            let mut rest: Vec<usize> = tray.rest().map(number).collect();
             rest.sort_unstable();
             assert_eq!(rest, left, "{lengths:?}");
         }
@@ -103,37 +103,37 @@ fn every_node_is_passed_once_and_a_reader_finds_those_that_are_left() {
 
 #[test]
 fn a_reader_follows_no_more_links_than_it_may() {
-    let (hand, nodes) = (&*wide(), nodes(5));
-    let mut at = take(hand, &nodes, &[3, 2]);
+    let (tray, nodes) = (&*wide(), nodes(5));
+    let mut at = take(tray, &nodes, &[3, 2]);
     for steps in 0..7 {
-        assert_eq!(read(hand, steps).len() as u64, steps.min(5));
+        assert_eq!(read(tray, steps).len() as u64, steps.min(5));
     }
-    while pass(hand, &mut at).is_some() {}
+    while pass(tray, &mut at).is_some() {}
 }
 
 #[test]
 fn what_is_given_is_spread_and_what_was_given_before_a_sweep_stays_in_place() {
     let nodes = nodes(12);
-    let hand: &Hand<Node> = &Hand::narrow();
-    assert!(!hand.is_wide());
-    hand.begin(7);
+    let tray: &Tray<Node> = &Tray::narrow();
+    assert!(!tray.is_wide());
+    tray.begin(7);
     for (turn, node) in nodes.iter().enumerate() {
-        // SAFETY: it is in no list, and outlives the hand.
-        unsafe { hand.give(NonNull::from(node), turn) };
+        // SAFETY: it is in no list, and outlives the tray.
+        unsafe { tray.give(NonNull::from(node), turn) };
     }
-    assert_eq!(hand.chains().count(), FEW_CHAINS);
+    assert_eq!(tray.chains().count(), FEW_CHAINS);
     // The first of chain 1 goes, and both of chain 4: the chains close up.
     let first = |number: usize| ptr::from_ref(&nodes[number]).cast_mut();
-    assert!(!hand.drop_first(1, first(1), ptr::null_mut()), "others are before it");
-    assert!(hand.drop_first(1, first(11), first(6)));
+    assert!(!tray.drop_first(1, first(1), ptr::null_mut()), "others are before it");
+    assert!(tray.drop_first(1, first(11), first(6)));
     assert!(
-        hand.drop_first(4, first(9), first(4)) && hand.drop_first(4, first(4), ptr::null_mut())
+        tray.drop_first(4, first(9), first(4)) && tray.drop_first(4, first(4), ptr::null_mut())
     );
-    assert!(hand.drop_first(0, first(10), first(5)) && hand.drop_first(0, first(5), first(0)));
-    assert!(hand.drop_first(0, first(0), ptr::null_mut()));
-    let mut at = hand.open();
-    assert_eq!(read(hand, 99), [1, 2, 3, 6, 7, 8]);
-    let mut all: Vec<usize> = iter::from_fn(|| pass(hand, &mut at)).map(number).collect();
+    assert!(tray.drop_first(0, first(10), first(5)) && tray.drop_first(0, first(5), first(0)));
+    assert!(tray.drop_first(0, first(0), ptr::null_mut()));
+    let mut at = tray.open();
+    assert_eq!(read(tray, 99), [1, 2, 3, 6, 7, 8]);
+    let mut all: Vec<usize> = iter::from_fn(|| pass(tray, &mut at)).map(number).collect();
     all.sort_unstable();
     assert_eq!(all, [1, 2, 3, 6, 7, 8]);
 }
@@ -142,13 +142,13 @@ fn what_is_given_is_spread_and_what_was_given_before_a_sweep_stays_in_place() {
 /// where the owner stands.
 #[test]
 fn a_reader_that_is_led_astray_finds_what_is_left() {
-    let (hand, nodes, other) = (&*wide(), nodes(5), nodes(1));
-    let mut at = take(hand, &nodes, &[5]);
+    let (tray, nodes, other) = (&*wide(), nodes(5), nodes(1));
+    let mut at = take(tray, &nodes, &[5]);
     let (mut found, mut steps) = (Vec::new(), 99);
     let visit = |_, node: NonNull<Node>| {
         if found.is_empty() {
             // While the reader stands on the first node, that node is passed and linked elsewhere.
-            let passed = pass(hand, &mut at).expect("there are five");
+            let passed = pass(tray, &mut at).expect("there are five");
             assert_eq!(passed, node);
             // SAFETY: the test's nodes live.
             let link = unsafe { passed.as_ref() }.next();
@@ -159,45 +159,45 @@ fn a_reader_that_is_led_astray_finds_what_is_left() {
         true
     };
     // SAFETY: nothing is freed.
-    unsafe { hand.read(&mut steps, visit) };
+    unsafe { tray.read(&mut steps, visit) };
     for node in &nodes[..4] {
         assert!(found.contains(&NonNull::from(node)), "{}", node.number);
     }
-    while pass(hand, &mut at).is_some() {}
+    while pass(tray, &mut at).is_some() {}
 }
 
 #[test]
-fn what_moves_to_another_hand_is_seen_meanwhile() {
-    let (hand, nodes) = (&*wide(), nodes(1));
-    let mut at = take(hand, &nodes, &[1]);
-    hand.set_moving(ptr::from_ref(&nodes[0]).cast_mut());
-    pass(hand, &mut at);
-    assert_eq!(read(hand, 1), [0]);
-    hand.set_moved();
-    assert!(read(hand, 1).is_empty());
+fn what_moves_to_another_tray_is_seen_meanwhile() {
+    let (tray, nodes) = (&*wide(), nodes(1));
+    let mut at = take(tray, &nodes, &[1]);
+    tray.set_moving(ptr::from_ref(&nodes[0]).cast_mut());
+    pass(tray, &mut at);
+    assert_eq!(read(tray, 1), [0]);
+    tray.set_moved();
+    assert!(read(tray, 1).is_empty());
 }
 
 #[test]
 fn progress_is_the_same_only_if_nothing_left_in_between() {
-    let (hand, nodes) = (&*wide(), nodes(3));
+    let (tray, nodes) = (&*wide(), nodes(3));
     let progress = || {
         let mut progress = Vec::new();
-        hand.note(&mut progress).then_some(progress)
+        tray.note(&mut progress).then_some(progress)
     };
     let mut seen = vec![progress()];
-    hand.begin(7);
+    tray.begin(7);
     seen.push(progress());
-    let mut at = take_into(hand, &nodes, &[2, 1]);
+    let mut at = take_into(tray, &nodes, &[2, 1]);
     seen.push(progress());
-    while let Some(node) = hand.peek(&at) {
-        hand.set_moving(node.as_ptr());
+    while let Some(node) = tray.peek(&at) {
+        tray.set_moving(node.as_ptr());
         assert_eq!(progress(), None);
-        pass(hand, &mut at);
+        pass(tray, &mut at);
         assert_eq!(progress(), None, "it is not there yet");
-        hand.set_moved();
+        tray.set_moved();
         seen.push(progress());
     }
-    hand.begin(7);
+    tray.begin(7);
     seen.push(progress());
     assert!(seen.iter().all(Option::is_some));
     (1..seen.len()).for_each(|i| assert!(!seen[..i].contains(&seen[i]), "{i}"));

@@ -1,11 +1,11 @@
-//! The hands of a shard's owner, as readers find them: they hold the entries that were taken out of
+//! The trays of a shard's owner, as readers find them: they hold the entries that were taken out of
 //! the buckets and are still pending.
 //!
 //! *Owner*: the shard's owner fills them; any thread reads them, under a guard.
 //!
-//! *Invariants*: a hand lives as long as the shard and is reused when it is empty. There are two
-//! wide hands and one for each bucket that was ever parked at a time, and at most as many narrow
-//! ones as rounds were ever at hand at a time. An entry goes from its bucket into a wide hand, from
+//! *Invariants*: a tray lives as long as the shard and is reused when it is empty. There are two
+//! wide trays and one for each bucket that was ever parked at a time, and at most as many narrow
+//! ones as rounds were ever put aside at a time. An entry goes from its bucket into a wide tray, from
 //! there perhaps into a narrow one, and never back. So a reader that visits them in this order
 //! meets every entry that stays pending and is not re-filed.
 //!
@@ -15,14 +15,14 @@ use std::iter;
 use std::ptr;
 
 use crate::entry::Entry;
-use crate::inbox::Hand;
+use crate::inbox::Tray;
 use crate::sync::{Arc, AtomicPtr, Ordering};
 
-/// All hands of a shard.
-pub(super) struct Hands<T> {
+/// All trays of a shard.
+pub(super) struct Trays<T> {
     /// For the entries of a bucket: one is due, one is cascaded eagerly, the others are parked.
     wide: GrowingList<T>,
-    /// For the rounds at hand.
+    /// For the rounds that are put aside.
     narrow: GrowingList<T>,
 }
 
@@ -32,42 +32,42 @@ struct GrowingList<T> {
 }
 
 struct Link<T> {
-    hand: Arc<Hand<Entry<T>>>,
+    tray: Arc<Tray<Entry<T>>>,
     next: *mut Link<T>,
 }
 
 // SAFETY: links are published once, never change afterwards, and live as long as the list; the
-// hands are lists of entries, which may be sent and shared where payloads may be sent.
+// trays are lists of entries, which may be sent and shared where payloads may be sent.
 unsafe impl<T: Send> Send for GrowingList<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for GrowingList<T> {}
 
-// === impl Hands ===
+// === impl Trays ===
 
-impl<T> Hands<T> {
-    pub(super) fn new() -> Hands<T> {
-        Hands { wide: GrowingList::new(), narrow: GrowingList::new() }
+impl<T> Trays<T> {
+    pub(super) fn new() -> Trays<T> {
+        Trays { wide: GrowingList::new(), narrow: GrowingList::new() }
     }
 
-    /// Owner only: makes another wide hand.
-    pub(super) fn add_wide(&self) -> Arc<Hand<Entry<T>>> {
-        self.wide.add(Arc::new(Hand::wide()))
+    /// Owner only: makes another wide tray.
+    pub(super) fn add_wide(&self) -> Arc<Tray<Entry<T>>> {
+        self.wide.add(Arc::new(Tray::wide()))
     }
 
-    /// Owner only: makes another narrow hand.
-    pub(super) fn add(&self) -> Arc<Hand<Entry<T>>> {
-        self.narrow.add(Arc::new(Hand::narrow()))
+    /// Owner only: makes another narrow tray.
+    pub(super) fn add(&self) -> Arc<Tray<Entry<T>>> {
+        self.narrow.add(Arc::new(Tray::narrow()))
     }
 
-    /// The hands of rounds that were ever at hand.
-    pub(super) fn rounds(&self) -> impl Iterator<Item = &Arc<Hand<Entry<T>>>> {
+    /// The narrow trays.
+    pub(super) fn rounds(&self) -> impl Iterator<Item = &Arc<Tray<Entry<T>>>> {
         self.narrow.iter()
     }
 
-    /// The wide hands, then the narrow ones, whose list is read after the wide ones were visited.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Hand<Entry<T>>> {
+    /// The wide trays, then the narrow ones, whose list is read after the wide ones were visited.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Tray<Entry<T>>> {
         let narrow = iter::once_with(|| self.narrow.iter()).flatten();
-        self.wide.iter().chain(narrow).map(|hand| &**hand)
+        self.wide.iter().chain(narrow).map(|tray| &**tray)
     }
 }
 
@@ -78,24 +78,24 @@ impl<T> GrowingList<T> {
         GrowingList { first: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    fn add(&self, hand: Arc<Hand<Entry<T>>>) -> Arc<Hand<Entry<T>>> {
+    fn add(&self, tray: Arc<Tray<Entry<T>>>) -> Arc<Tray<Entry<T>>> {
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `iter`: publishes the hand. A reader that finds a bucket empty, because it was
-        // taken into a hand, finds that hand.
+        // Acquire in `iter`: publishes the tray. A reader that finds a bucket empty, because it was
+        // taken into a tray, finds that tray.
         let next = self.first.load(Ordering::Relaxed);
-        let link = Box::into_raw(Box::new(Link { hand: hand.clone(), next }));
+        let link = Box::into_raw(Box::new(Link { tray: tray.clone(), next }));
         self.first.store(link, Ordering::Release);
-        hand
+        tray
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Arc<Hand<Entry<T>>>> {
+    fn iter(&self) -> impl Iterator<Item = &Arc<Tray<Entry<T>>>> {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `add`.
         let mut link = self.first.load(Ordering::Acquire);
         iter::from_fn(move || {
             // SAFETY: a published link is never freed or changed while the list lives.
             let this = unsafe { link.as_ref() }?;
             link = this.next;
-            Some(&this.hand)
+            Some(&this.tray)
         })
     }
 }

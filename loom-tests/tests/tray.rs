@@ -1,8 +1,8 @@
-//! BUCKET-READ, without the shards around it: a reader reads lists and a hand while their owner
+//! BUCKET-READ, without the shards around it: a reader reads lists and a tray while their owner
 //! takes, passes and gives.
 //!
 //! Who races: an owner, a reader, and in one model a producer. Asserted: the reader finds each node
-//! as it was pushed, and each node that is in a list or in the hand throughout. Nodes are never
+//! as it was pushed, and each node that is in a list or in the tray throughout. Nodes are never
 //! freed here: that is `bucket_read`.
 
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use loom_tests::{check, wheel};
 use tickless_core::entry::{Entry, Linked};
-use tickless_core::inbox::{At, Hand, Lanes, OwnLanes};
+use tickless_core::inbox::{At, Lanes, OwnLanes, Tray};
 use tickless_core::sync::{AtomicPtr, AtomicU32, Ordering, thread};
 use tickless_core::time::Tick;
 
@@ -30,8 +30,8 @@ impl Linked for Node {
 struct Bench {
     lanes: Lanes<Node>,
     own: OwnLanes<Node>,
-    wide: Box<Hand<Node>>,
-    narrow: Box<Hand<Node>>,
+    wide: Box<Tray<Node>>,
+    narrow: Box<Tray<Node>>,
     nodes: [Node; 3],
 }
 
@@ -42,8 +42,8 @@ impl Bench {
         Arc::new(Bench {
             lanes: Lanes::new(),
             own: OwnLanes::new(),
-            wide: Box::new(Hand::wide()),
-            narrow: Box::new(Hand::narrow()),
+            wide: Box::new(Tray::wide()),
+            narrow: Box::new(Tray::narrow()),
             nodes: [node(), node(), node()],
         })
     }
@@ -71,7 +71,7 @@ impl Bench {
         unsafe { self.narrow.give(node, 0) };
     }
 
-    /// Takes all lists into the wide hand, which is empty.
+    /// Takes all lists into the wide tray, which is empty.
     fn take(&self) -> At {
         self.wide.begin(0);
         self.wide.take(&self.lanes, &self.own)
@@ -85,15 +85,15 @@ impl Bench {
 
     fn pass(&self, at: &mut At) {
         let node = self.wide.peek(at).expect("it has a node");
-        // SAFETY: the hand is the caller's, and showed the node.
+        // SAFETY: the tray is the caller's, and showed the node.
         unsafe { self.wide.pass(at, node) };
     }
 
-    /// How far the hands were gone through; `None` if a node is on its way.
+    /// How far the trays were gone through; `None` if a node is on its way.
     fn progress(&self) -> Option<Vec<usize>> {
         let mut progress = Vec::new();
         let is_still =
-            [&*self.wide, &*self.narrow].map(|hand: &Hand<Node>| hand.note(&mut progress));
+            [&*self.wide, &*self.narrow].map(|tray: &Tray<Node>| tray.note(&mut progress));
         is_still.into_iter().all(|is_still| is_still).then_some(progress)
     }
 
@@ -116,13 +116,13 @@ impl Bench {
                 next = unsafe { node.as_ref() }.next.load(Ordering::Acquire);
             }
         }
-        for hand in [&self.wide, &self.narrow] {
+        for tray in [&self.wide, &self.narrow] {
             let visit = |_, node| {
                 see(node);
                 true
             };
             // SAFETY: as above.
-            unsafe { hand.read(&mut 9, visit) };
+            unsafe { tray.read(&mut 9, visit) };
         }
         found
     }
@@ -146,10 +146,10 @@ fn a_reader_finds_what_an_owner_pushes_takes_and_passes_as_it_was_written() {
     });
 }
 
-/// A reader that looks again if anything left a hand meanwhile: it finds what is taken and pushed
+/// A reader that looks again if anything left a tray meanwhile: it finds what is taken and pushed
 /// again while it looks, or sees that it has to look again.
 #[test]
-fn what_leaves_a_hand_for_a_list_leaves_a_trace() {
+fn what_leaves_a_tray_for_a_list_leaves_a_trace() {
     check(3, || {
         let bench = Bench::new();
         bench.push_own(bench.written(0));
@@ -172,7 +172,7 @@ fn what_leaves_a_hand_for_a_list_leaves_a_trace() {
     });
 }
 
-/// The hand is filled anew while the reader reads it.
+/// The tray is filled anew while the reader reads it.
 #[test]
 fn a_reader_finds_what_an_owner_takes_next_as_it_was_written() {
     check(2, || {
@@ -236,7 +236,7 @@ fn a_reader_that_is_led_astray_finds_the_rest_of_a_chain() {
 
 /// As above, and there is another node where the first one is put.
 #[test]
-fn a_reader_follows_a_link_of_another_hand_to_a_node_as_it_was_written() {
+fn a_reader_follows_a_link_of_another_tray_to_a_node_as_it_was_written() {
     check(2, || {
         let bench = Bench::new();
         bench.push_own(bench.written(0));
@@ -299,7 +299,7 @@ fn a_reader_finds_what_comes_first_after_another_as_it_was_written() {
 }
 
 #[test]
-fn a_reader_finds_what_comes_first_in_a_hand_after_another_as_it_was_written() {
+fn a_reader_finds_what_comes_first_in_a_tray_after_another_as_it_was_written() {
     check(1, || {
         let bench = Bench::new();
         let reader = read_in_thread(&bench);
@@ -313,10 +313,10 @@ fn a_reader_finds_what_comes_first_in_a_hand_after_another_as_it_was_written() {
     });
 }
 
-/// A hand is filled from one place and then from another. The reader leaves a chain at a node that
+/// A tray is filled from one place and then from another. The reader leaves a chain at a node that
 /// is filed elsewhere.
 #[test]
-fn a_reader_that_knows_what_a_hand_is_for_knows_what_has_left_it() {
+fn a_reader_that_knows_what_a_tray_is_for_knows_what_has_left_it() {
     check(2, || {
         let bench = Bench::new();
         bench.push_own(bench.written(0));
@@ -326,14 +326,14 @@ fn a_reader_that_knows_what_a_hand_is_for_knows_what_has_left_it() {
             thread::spawn(move || {
                 let before = bench.progress();
                 let mut is_found = false;
-                for hand in [&bench.wide, &bench.narrow] {
+                for tray in [&bench.wide, &bench.narrow] {
                     let visit = |of: Option<u64>, _| {
                         let is_here = of.is_none_or(|of| of == 1);
                         is_found |= is_here;
                         is_here
                     };
                     // SAFETY: a node stays as long as the bench.
-                    unsafe { hand.read(&mut 9, visit) };
+                    unsafe { tray.read(&mut 9, visit) };
                 }
                 is_found || before.is_none() || before != bench.progress()
             })
@@ -365,8 +365,8 @@ fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
             Shown(entry)
         });
         let [rest, first] = entries;
-        let wide: Arc<Hand<Entry<()>>> = Arc::new(Hand::wide());
-        let narrow: Arc<Hand<Entry<()>>> = Arc::new(Hand::narrow());
+        let wide: Arc<Tray<Entry<()>>> = Arc::new(Tray::wide());
+        let narrow: Arc<Tray<Entry<()>>> = Arc::new(Tray::narrow());
         let own = OwnLanes::new();
         for Shown(entry) in [rest, first] {
             // SAFETY: the lists and the entry are this thread's; it is freed when both have ended.
@@ -387,11 +387,11 @@ fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
             found
         });
         let Shown(first) = first;
-        // SAFETY: the hand is this thread's, and showed the entry.
+        // SAFETY: the tray is this thread's, and showed the entry.
         unsafe { wide.pass(&mut at, first) };
-        // SAFETY: the hand held the entry; the word was read from it.
+        // SAFETY: the tray held the entry; the word was read from it.
         assert!(unsafe { first.as_ref().refile(first.as_ref().word(), there) });
-        // SAFETY: the hand has passed the entry.
+        // SAFETY: the tray has passed the entry.
         unsafe { narrow.give(first, 0) };
         assert!(reader.join().unwrap(), "the rest was there throughout");
         for Shown(entry) in entries {

@@ -1,8 +1,8 @@
-//! A hand: chains that their owner took out of lists. The owner goes through them side by side,
+//! A tray: chains that their owner took out of lists. The owner goes through them side by side,
 //! without waiting for memory, and readers still find the nodes in them.
 //!
-//! *Owner*: one role fills, passes and gives, and holds every node in the hand. Anyone reads, under
-//! a guard. A node comes into a hand from a list, and leaves it for good or for another hand.
+//! *Owner*: one role fills, passes and gives, and holds every node in the tray. Anyone reads, under
+//! a guard. A node comes into a tray from a list, and leaves it for good or for another tray.
 //!
 //! *Invariants*: a node's link is read before the node is passed, so that the owner may free the
 //! node or push it elsewhere. While the chains are gone through, those with nodes left are the
@@ -12,7 +12,7 @@
 //! *Orderings*: BUCKET-READ. The owner shows a chain here before it takes the chain out of its
 //! list, so a reader that finds the list empty finds the chain here. It passes a node before it
 //! writes the node's link, so a reader that is led astray finds that the cursor is beyond the nodes
-//! that it knows, and starts again from there. A node on its way to another hand or to a list is
+//! that it knows, and starts again from there. A node on its way to another tray or to a list is
 //! `moving` meanwhile.
 //!
 //! A reader may also follow a link that is written when its node is pushed again, perhaps on a list
@@ -20,7 +20,7 @@
 //! `take` that link could lead to a node that was freed before the reader came; `entry/reclaim.rs`
 //! has the argument.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,hand,shard}.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,tray,shard}.rs`.
 
 use std::array;
 use std::iter;
@@ -31,25 +31,25 @@ use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch_to
 
 use super::{LANES, Lanes, OWN_LANES, OwnLanes, Stack, next_of};
 
-/// Chains in a hand that has room for all lists of a bucket.
+/// Chains in a tray that has room for all lists of a bucket.
 pub const CHAINS: usize = LANES + OWN_LANES;
 
-/// Chains in a hand for nodes that are put aside: there may be many such hands.
+/// Chains in a tray for nodes that are put aside: there may be many such trays.
 const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 
-/// A hand of an owner, with its chains.
-pub struct Hand<N, C: ?Sized = [AtomicPtr<N>]> {
+/// A tray of an owner, with its chains.
+pub struct Tray<N, C: ?Sized = [AtomicPtr<N>]> {
     /// Where its nodes were filed, in the owner's encoding.
     of: AtomicU64,
     /// Counts a step for each `begin`, `take` and `open`.
     begun: AtomicU64,
-    /// A node that is leaving for another hand or for a list, or null.
+    /// A node that is leaving for another tray or for a list, or null.
     moving: AtomicPtr<N>,
     /// The next node of each chain, or null.
     cursors: C,
 }
 
-/// The owner's position in a hand.
+/// The owner's position in a tray.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     /// The chain of the next node.
@@ -58,11 +58,11 @@ pub struct At {
     live: usize,
 }
 
-// === impl Hand ===
+// === impl Tray ===
 
-impl<N, const C: usize> Hand<N, [AtomicPtr<N>; C]> {
+impl<N, const C: usize> Tray<N, [AtomicPtr<N>; C]> {
     fn empty() -> Self {
-        Hand {
+        Tray {
             of: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             moving: AtomicPtr::new(ptr::null_mut()),
@@ -71,31 +71,31 @@ impl<N, const C: usize> Hand<N, [AtomicPtr<N>; C]> {
     }
 }
 
-impl<N> Hand<N, [AtomicPtr<N>; CHAINS]> {
-    /// An empty hand that has room for all lists of a bucket.
+impl<N> Tray<N, [AtomicPtr<N>; CHAINS]> {
+    /// An empty tray that has room for all lists of a bucket.
     pub fn wide() -> Self {
-        Hand::empty()
+        Tray::empty()
     }
 }
 
-impl<N> Hand<N, [AtomicPtr<N>; FEW_CHAINS]> {
-    /// An empty hand for nodes that are put aside.
+impl<N> Tray<N, [AtomicPtr<N>; FEW_CHAINS]> {
+    /// An empty tray for nodes that are put aside.
     pub fn narrow() -> Self {
-        Hand::empty()
+        Tray::empty()
     }
 }
 
-impl<N: Linked> Hand<N> {
+impl<N: Linked> Tray<N> {
     /// Whether it has room for all lists of a bucket.
     #[inline]
     pub fn is_wide(&self) -> bool {
         self.cursors.len() >= CHAINS
     }
 
-    /// Starts anew. The hand is empty, and its next nodes will come from `of`.
+    /// Starts anew. The tray is empty, and its next nodes will come from `of`.
     #[inline]
     pub fn begin(&self, of: u64) {
-        debug_assert!(self.chains().next().is_none(), "what is left in a hand would be lost");
+        debug_assert!(self.chains().next().is_none(), "what is left in a tray would be lost");
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that knows the
         // new place knows that what was here before has left.
         self.of.store(of, Ordering::Release);
@@ -111,7 +111,7 @@ impl<N: Linked> Hand<N> {
         self.begun.store(begun, Ordering::Release);
     }
 
-    /// Takes everything out of the lists of a bucket. The hand is wide, and `begin` was just
+    /// Takes everything out of the lists of a bucket. The tray is wide, and `begin` was just
     /// called.
     #[inline]
     pub fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
@@ -162,7 +162,7 @@ impl<N: Linked> Hand<N> {
         // that pushes one of these nodes again cannot load a head that was taken away before a
         // retirement that preceded a reader on that node.
         fence(Ordering::SeqCst);
-        // So that a hand that is empty again later does not look as it did before.
+        // So that a tray that is empty again later does not look as it did before.
         self.step();
         At { chain: 0, live }
     }
@@ -176,11 +176,11 @@ impl<N: Linked> Hand<N> {
         self.cursors[chain].store(first, Ordering::Release);
     }
 
-    /// Puts a node on the chain for `lane`. Must not be called while the hand is gone
+    /// Puts a node on the chain for `lane`. Must not be called while the tray is gone
     /// through.
     ///
     /// # Safety
-    /// The caller is the hand's owner, holds the node alone (its link is written), and leaves the
+    /// The caller is the tray's owner, holds the node alone (its link is written), and leaves the
     /// node here.
     pub unsafe fn give(&self, node: NonNull<N>, lane: usize) {
         let cursor = &self.cursors[lane % self.cursors.len()];
@@ -213,10 +213,10 @@ impl<N: Linked> Hand<N> {
     }
 
     /// Whether it is being given nodes, or waits with them, and is not gone through. For a narrow
-    /// hand.
+    /// tray.
     pub fn is_given(&self) -> bool {
         // ORDER(CUT): Acquire - after the fence in `Swept::enter`; and pairs with the Release in
-        // `step`: the cursors that are read next are of this use of the hand, and of no earlier
+        // `step`: the cursors that are read next are of this use of the tray, and of no earlier
         // one. The steps of `begin` and `open` take turns.
         self.begun.load(Ordering::Acquire) % 2 == 1
     }
@@ -229,7 +229,7 @@ impl<N: Linked> Hand<N> {
     /// The node that is passed next. For the owner.
     #[inline]
     pub fn peek(&self, at: &At) -> Option<NonNull<N>> {
-        // Once the hand is done, its first chain is empty.
+        // Once the tray is done, its first chain is empty.
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
         NonNull::new(self.cursors[at.chain].load(Ordering::Relaxed))
     }
@@ -237,11 +237,11 @@ impl<N: Linked> Hand<N> {
     /// Passes the node that `peek` returned: readers that come later do not find it here.
     ///
     /// # Safety
-    /// The caller is the hand's owner, and `peek` returned the node at the same position.
+    /// The caller is the tray's owner, and `peek` returned the node at the same position.
     #[inline]
     pub unsafe fn pass(&self, at: &mut At, node: NonNull<N>) {
         let chain = at.chain;
-        // SAFETY: the hand holds the node until it is passed.
+        // SAFETY: the tray holds the node until it is passed.
         let next = next_of(unsafe { node.as_ref() });
         prefetch_to_write(next);
         if next.is_null() {
@@ -270,7 +270,7 @@ impl<N: Linked> Hand<N> {
         self.cursors[from].store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Declares that `node`, which is passed next, leaves for another hand or for a list.
+    /// Declares that `node`, which is passed next, leaves for another tray or for a list.
     #[inline]
     pub fn set_moving(&self, node: *mut N) {
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that finds the
@@ -286,7 +286,7 @@ impl<N: Linked> Hand<N> {
     }
 
     /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For the
-    /// owner, and not while the hand is gone through.
+    /// owner, and not while the tray is gone through.
     pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
         let cursor = &self.cursors[chain];
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
@@ -309,14 +309,14 @@ impl<N: Linked> Hand<N> {
     pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
         self.chains().flat_map(|(_, first)| {
             iter::successors(Some(first), |node| {
-                // SAFETY: the hand holds the node until it is passed.
+                // SAFETY: the tray holds the node until it is passed.
                 NonNull::new(next_of(unsafe { node.as_ref() }))
             })
         })
     }
 
     /// Calls `visit` with each node that is here throughout, and perhaps with others; some nodes
-    /// come twice. `visit` also gets where the nodes of the hand were filed, or `None` for a moving
+    /// come twice. `visit` also gets where the nodes of the tray were filed, or `None` for a moving
     /// node. Follows at most `steps` links, and no chain beyond a node for which `visit` returns
     /// `false`.
     ///
@@ -333,7 +333,7 @@ impl<N: Linked> Hand<N> {
             // cursor is null has ended, or has moved to a place that is visited later.
             while *steps > 0 && !cursor.load(Ordering::Acquire).is_null() {
                 // ORDER(BUCKET-READ): Relaxed - who relies on a node here has acquired all that
-                // was done to the hand before the node came; Acquire - pairs with the Release in
+                // was done to the tray before the node came; Acquire - pairs with the Release in
                 // `begin`.
                 let begun = self.begun.load(Ordering::Relaxed);
                 let of = self.of.load(Ordering::Acquire);
@@ -368,7 +368,7 @@ impl<N: Linked> Hand<N> {
     /// Calls `visit` with the moving node, if there is one.
     ///
     /// # Safety
-    /// As [`Hand::read`].
+    /// As [`Tray::read`].
     pub unsafe fn read_moving(&self, mut visit: impl FnMut(Option<u64>, NonNull<N>) -> bool) {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`.
         if let Some(node) = NonNull::new(self.moving.load(Ordering::Acquire)) {
@@ -376,14 +376,14 @@ impl<N: Linked> Hand<N> {
         }
     }
 
-    /// A number that changes when a wide hand is filled. For a reader.
+    /// A number that changes when a wide tray is filled. For a reader.
     pub fn filled(&self) -> u64 {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `step`.
         self.begun.load(Ordering::Acquire)
     }
 
-    /// Records how far the hand has been gone through. Returns `true` if no node is on its way out
-    /// of it. If two calls record the same and return `true`, no node has left the hand in between.
+    /// Records how far the tray has been gone through. Returns `true` if no node is on its way out
+    /// of it. If two calls record the same and return `true`, no node has left the tray in between.
     pub fn note(&self, progress: &mut Vec<usize>) -> bool {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; with the stores of the
         // cursors: a caller that finds a node passed finds it moving, or no longer moving; and with
@@ -405,7 +405,7 @@ impl At {
     }
 }
 
-debug! { impl[N, C: ?Sized] Hand[N, C] {} }
+debug! { impl[N, C: ?Sized] Tray[N, C] {} }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
