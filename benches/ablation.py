@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
 CLOCK, GEOMETRY = "core/src/time/clock.rs", "wheel/src/geometry.rs"
-CACHE, FREE_LIST, SHARED = "core/src/memory/cache.rs", "core/src/memory/free_list.rs", "core/src/memory/shared.rs"
+STOCK, FREE_LIST, SHARED = "core/src/memory/stock.rs", "core/src/memory/free_list.rs", "core/src/memory/shared.rs"
 LANES, PREFETCH, DEPOT = "core/src/inbox/lanes.rs", "core/src/sync/cache.rs", "core/src/memory/depot.rs"
 EAGER, OS, SCALE = "core/src/shard/eager.rs", "core/src/os/linux.rs", "core/src/time/scale.rs"
 BUCKET = "core/src/shard/bucket.rs"
@@ -61,14 +61,14 @@ ABLATIONS = {
     ),
     "no seats": (
         [W1, W1_TWO, WAKEUPS],
-        [(CACHE, [("        match self.kept.last() {\n",
+        [(STOCK, [("        match self.kept.last() {\n",
                    "        if deadline >= Tick::ZERO {\n            return None;\n        }\n        match self.kept.last() {\n")])],
     ),
-    "a cache of 8 seats": ([W1, WAKEUPS], [size(CACHE, "SEATS", 32, 8)]),
-    "a cache of 128 seats": ([W1, WAKEUPS], [size(CACHE, "SEATS", 32, 128)]),
+    "a stock of 8 seats": ([W1, WAKEUPS], [size(STOCK, "SEATS", 32, 8)]),
+    "a stock of 128 seats": ([W1, WAKEUPS], [size(STOCK, "SEATS", 32, 128)]),
     "a full cache gives away its newest seat": (
         [W1, WAKEUPS],
-        [(CACHE, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
+        [(STOCK, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
     ),
     "no more room for seats in the depots if more timers live": (
         [SERVICE],
@@ -92,8 +92,8 @@ ABLATIONS = {
         [W2],
         [(EAGER, [
             (".or_else(|| self.next_cascade(owner, shared, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, shared, now).is_some()));"),
-            ("        if shared.living() < CROWD {\n            return first;", "        if true || shared.living() < CROWD {\n            return first;"),
-            ("if level < COARSE || shared.living() < CROWD {", "if level <= u8::MAX || shared.living() < CROWD {"),
+            ("        if shared.living() < MANY {\n            return first;", "        if true || shared.living() < MANY {\n            return first;"),
+            ("if level < COARSE || shared.living() < MANY {", "if level <= u8::MAX || shared.living() < MANY {"),
         ])],
     ),
     "four lists of the owner's": (

@@ -282,9 +282,9 @@ MUTANTS = {
     "who wants a sweep does not ask": (
         "doorbell", [(SHARD, [("            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();", "            self.doorbell.ring();")])]),
     "a wish is taken back after the turn": (
-        "doorbell", [(GROUP, [("        self.doorbell.answer(index);\n", ""),
+        "doorbell", [(GROUP, [("        self.doorbell.take_ask(index);\n", ""),
                               ("        self.next[index].store(next.get(), Ordering::Relaxed);\n",
-                               "        self.doorbell.answer(index);\n        self.next[index].store(next.get(), Ordering::Relaxed);\n")])]),
+                               "        self.doorbell.take_ask(index);\n        self.next[index].store(next.get(), Ordering::Relaxed);\n")])]),
     "who asks does not release": (
         "doorbell", [(DOORBELL, [("asks.fetch_or(bit(shard), Ordering::Release);", "asks.fetch_or(bit(shard), Ordering::Relaxed);")])]),
     "who answers does not acquire": (
@@ -398,15 +398,15 @@ MUTANTS = {
         "seat",
         [(PRODUCER, [
             ("        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n", ""),
-            ("            self.cache.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n",
+            ("            self.stock.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n",
              "            // SAFETY: a mutant.\n            unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"
-             "            self.cache.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n"
+             "            self.stock.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n"
              "        // SAFETY: a mutant.\n        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"),
         ])],
     ),
     "a seat is taken whatever its time": (
         "seat",
-        [("core/src/memory/cache.rs", [("let serves = |seat: &Seat<T>| seat.opens <= deadline;", "let serves = |_: &Seat<T>| deadline >= Tick::ZERO;")])],
+        [("core/src/memory/stock.rs", [("let serves = |seat: &Seat<T>| seat.opens <= deadline;", "let serves = |_: &Seat<T>| deadline >= Tick::ZERO;")])],
     ),
     "reuse without a version, exchange without Acquire": (
         "seat",
@@ -833,7 +833,7 @@ MUTANTS = {
     "an owner that pauses does not tell of its crowd": (
         "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
     "a seat in a crowd is taken": (
-        "parked", [("core/src/memory/cache.rs", [("        if shared.is_crowded(self.kept[at].opens) {", "        if false {"), (" && !shared.is_crowded(last.opens)", "")])]),
+        "parked", [("core/src/memory/stock.rs", [("        if shared.is_crowded(self.kept[at].opens) {", "        if false {"), (" && !shared.is_crowded(last.opens)", "")])]),
     "a timer in a crowd is moved in place": (
         "parked", [(HOLDER, [("deadline < opens || is_crowded(opens)", "deadline < opens")])]),
     "what is parked is not due": (
@@ -856,11 +856,11 @@ MUTANTS = {
     ),
     "a schedule keeps the handle when its timer may have fired": (
         "seat",
-        [(PRODUCER, [("        keep(entry);\n", ""), ("            self.cache.counters.add(Count::Seated, 1);\n", "            self.cache.counters.add(Count::Seated, 1);\n            keep(entry);\n")])],
+        [(PRODUCER, [("        store(entry);\n", ""), ("            self.stock.counters.add(Count::Seated, 1);\n", "            self.stock.counters.add(Count::Seated, 1);\n            store(entry);\n")])],
     ),
     "a reset keeps the handle when its timer may have fired": (
         "seat",
-        [(PRODUCER, [("        keep(fresh);\n", ""), ("        match filed {\n", "        keep(fresh);\n        match filed {\n")])],
+        [(PRODUCER, [("        store(fresh);\n", ""), ("        match filed {\n", "        store(fresh);\n        match filed {\n")])],
     ),
     "a reset's refused payload is lost": (
         "stop",
@@ -1116,7 +1116,7 @@ MUTANTS = {
         "waker", [(EXCHANGED, [("self.push(shared, shard, deadline, now, entry, true)", "self.push(shared, shard, deadline, now, entry, false)")])],
     ),
     "an entry that could not be filed again is not stranded": (
-        "waker", [(EXCHANGED, [("                // SAFETY: it was refused, so it is still ours alone, and armed as held.\n"
+        "waker", [(EXCHANGED, [("                // SAFETY: it was refused, so it is still ours alone, pending and held.\n"
                                "                unsafe { self.strand(shared, entry, counts) };\n", "")])],
     ),
     # TWIN
@@ -1353,14 +1353,14 @@ MUTANTS = {
     ),
     # SWEEP
     "the bell is rung before a sweep is asked for": (
-        "sweep", [(SHARD, [("        if !self.sweep.swap(true, Ordering::Release) {\n            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();\n        }",
-                            "        if !self.wants_sweep() {\n            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();\n            self.sweep.swap(true, Ordering::Release);\n        }")])],
+        "sweep", [(SHARD, [("        if !self.is_sweep_asked.swap(true, Ordering::Release) {\n            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();\n        }",
+                            "        if !self.wants_sweep() {\n            self.doorbell.ask(self.group_index);\n            self.doorbell.ring();\n            self.is_sweep_asked.swap(true, Ordering::Release);\n        }")])],
     ),
     "a sweep is asked for without Release": (
-        "sweep", [(SHARD, [("self.sweep.swap(true, Ordering::Release)", "self.sweep.swap(true, Ordering::Relaxed)")])],
+        "sweep", [(SHARD, [("self.is_sweep_asked.swap(true, Ordering::Release)", "self.is_sweep_asked.swap(true, Ordering::Relaxed)")])],
     ),
     "a request for a sweep is taken without Acquire": (
-        "sweep", [(SHARD, [("self.sweep.swap(false, Ordering::Acquire)", "self.sweep.swap(false, Ordering::Relaxed)")])],
+        "sweep", [(SHARD, [("self.is_sweep_asked.swap(false, Ordering::Acquire)", "self.is_sweep_asked.swap(false, Ordering::Relaxed)")])],
     ),
     # CUT
     "an owner does not look whether a bucket is being swept": (

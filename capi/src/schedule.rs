@@ -149,14 +149,15 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
             false => Schedule::fixed_rate(every),
         };
         let mut is_filled = false;
-        let keep = |periodic| {
+        let store = |periodic| {
             if !timer.is_null() {
                 is_filled = true;
                 // SAFETY: it is memory for a timer, as the header asks.
                 unsafe { put_repeating(timer, periodic) };
             }
         };
-        let started = schedule.starting(when).start_with(&inner.engine, move |_| task.call(), keep);
+        let started =
+            schedule.starting(when).start_with(&inner.engine, move |_| task.call(), store);
         let Err(error) = started else { return Ok(TICKLESS_OK) };
         if is_filled {
             // SAFETY: it was not filed.
@@ -262,13 +263,13 @@ unsafe fn plain(
 ) -> Outcome {
     let bits = begun.map_or(0, Use::bits);
     let mut is_filled = false;
-    let keep = |handle| {
+    let store = |handle| {
         is_filled = true;
         // SAFETY: it is memory for a timer, as the caller promises.
         unsafe { put(timer, handle, bits) }
     };
     // SAFETY: the handle is stored and no more.
-    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::Plain(task), keep) };
+    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::Plain(task), store) };
     scheduled.map_err(|error| {
         if is_filled || begun.is_some() {
             // SAFETY: it was not filed.
@@ -294,13 +295,13 @@ unsafe fn waitable(
     let bits = begun.map_or(0, Use::bits);
     let (guarded, waiter) = pair(task);
     let mut is_filled = false;
-    let keep = |handle| {
+    let store = |handle| {
         is_filled = true;
         // SAFETY: it is memory for a timer, as the caller promises.
         unsafe { put_waitable(timer, handle, waiter, bits) }
     };
     // SAFETY: the handle is stored and no more.
-    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::from(guarded), keep) };
+    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::from(guarded), store) };
     scheduled.map_err(|error| {
         if is_filled || begun.is_some() {
             // SAFETY: it was not filed.

@@ -144,27 +144,27 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
     drop_fn: TicklessFn,
     key: *mut TicklessScopeKey,
 ) -> c_int {
-    let keep = |words: [u64; 2]| {
+    let store = |words: [u64; 2]| {
         if !key.is_null() {
             // SAFETY: it points to a key, as the header asks.
             unsafe { key.write(TicklessScopeKey { private_words: words }) };
         }
     };
     enter(|| {
-        let task = task(run, user_data, drop_fn).inspect_err(|_| keep([0; 2]))?;
+        let task = task(run, user_data, drop_fn).inspect_err(|_| store([0; 2]))?;
         // SAFETY: they point to a time and a scope, as the header asks.
         let held = unsafe { when_of(when).and_then(|timing| Ok((timing.when, hold(scope)?))) };
         let (when, mut held) = match held {
             Ok(held) => held,
             Err(failure) => {
-                keep([0; 2]);
+                store([0; 2]);
                 return Err(release_after(task, failure));
             }
         };
         let timers = held.timers();
-        keep(words_of(timers.next_key()));
+        store(words_of(timers.next_key()));
         let Err(error) = timers.insert(when, task) else { return Ok(TICKLESS_OK) };
-        keep([0; 2]);
+        store([0; 2]);
         // This releases the user data.
         drop(held);
         Err(refusal(error))

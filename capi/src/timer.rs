@@ -654,9 +654,9 @@ unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
     }
     let handle = ManuallyDrop::into_inner(borrowed.handle());
     // SAFETY: the memory is a timer's until the new handle can fire.
-    let keep = |moved| unsafe { set_handle(timer, moved) };
+    let store = |moved| unsafe { set_handle(timer, moved) };
     // SAFETY: this is a copy of the handle; it is stored where it was, and nobody else uses it.
-    let reset = unsafe { handle.reset_with(when, keep) };
+    let reset = unsafe { handle.reset_with(when, store) };
     // From here on the memory may be gone. The use is over with `borrowed`.
     match reset {
         Ok(()) => Ok(TICKLESS_OK),

@@ -118,7 +118,7 @@ impl Hand {
             Exchange::Unlinked(old, deadline) => {
                 let (producer, now) = (&mut self.producer, Tick::new(now));
                 // SAFETY: as above, and the entry was unlinked.
-                (old, unsafe { producer.file_again(shared, shard, timer.entry, deadline, now) })
+                (old, unsafe { producer.file_exchanged(shared, shard, timer.entry, deadline, now) })
             }
         };
         assert_eq!(old.id(), timer.id, "an exchange returns the payload that was there");

@@ -120,7 +120,7 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
         // SAFETY: it is new, so it is held here alone.
         unsafe { entry.as_ref().put_payload(()) };
         // SAFETY: as above; the payload is put.
-        unsafe { entry.as_ref().arm(Tick::new(1), place, 0, true) };
+        unsafe { entry.as_ref().make_pending(Tick::new(1), place, 0, true) };
         // SAFETY: as above, and it is freed when it was taken.
         unsafe { lanes.push(entry, 0) }.expect("nobody closes");
         tray.begin(0);

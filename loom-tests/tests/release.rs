@@ -42,7 +42,7 @@ fn pending() -> [Holder; 2] {
     unsafe { entry.as_ref().put_payload(()) };
     let place = wheel(4, 1).place(Tick::new(1), Tick::ZERO);
     // SAFETY: as above; the payload is put.
-    unsafe { entry.as_ref().arm(Tick::new(1), place, 0, true) };
+    unsafe { entry.as_ref().make_pending(Tick::new(1), place, 0, true) };
     [Holder(entry), Holder(entry)]
 }
 

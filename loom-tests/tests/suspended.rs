@@ -63,7 +63,7 @@ fn move_about(hand: &mut Hand) -> Expected {
     vec![(moved, 3), (near, 1)]
 }
 
-/// Leaves more seats than a cache holds: what is too much is passed on or dead.
+/// Leaves more seats than a thread keeps: what is too much is passed on or dead.
 fn fill_caches(hand: &mut Hand) {
     let timers = [(); 4].map(|()| hand.schedule(1, 0));
     assert!(timers.into_iter().all(|timer| hand.cancel(timer)));
@@ -190,7 +190,7 @@ fn who_drops_a_handle() {
     );
 }
 
-/// With full caches, of seats and of memory, and the dead of which are swept: there is no depot.
+/// With all the seats and the memory that a thread keeps, and the dead of which are swept: there is no depot.
 #[test]
 fn who_gives_its_caches_away_in_its_end() {
     delays_nobody(without_depot, fill_caches, clear_caches);

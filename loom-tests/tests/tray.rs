@@ -361,7 +361,7 @@ fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
             // SAFETY: it is new, and pushed next.
             unsafe { entry.as_ref().put_payload(()) };
             // SAFETY: as above.
-            unsafe { entry.as_ref().arm(Tick::new(1), here, 0, false) };
+            unsafe { entry.as_ref().make_pending(Tick::new(1), here, 0, false) };
             Shown(entry)
         });
         let [rest, first] = entries;

@@ -31,7 +31,7 @@ FAULTS = {
         "core/src/shard/flush.rs", "let place = self.wheel.geometry().place_on(filed.expiration, filed.level);",
         "let place = self.wheel.geometry().place_on(unsafe { entry.as_ref() }.word().deadline(), filed.level);"),
     "a seat is taken although its bucket opens a tick later": (
-        "core/src/memory/cache.rs", "Some(last) if last.opens <= deadline && ",
+        "core/src/memory/stock.rs", "Some(last) if last.opens <= deadline && ",
         "Some(last) if last.opens <= deadline.saturating_add(1) && "),
     "a stop forgets the buckets that are parked": (
         "core/src/shard/close.rs", "under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",

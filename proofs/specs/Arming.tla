@@ -134,7 +134,7 @@ FlushArm(p) == /\ ebuf[p] /= None /\ ~nbuf[p]
 
 (* --- The reaper (serve, turn, open_due, put_aside) ------------------------- *)
 
-\* Whether the shard needs a turn. `answer` takes the wish back before the turn begins.
+\* Whether the shard needs a turn. `take_ask` takes the wish back before the turn begins.
 \* Otherwise the reaper publishes when it will wake up (DOORBELL).
 Pass == /\ rpc = "pass"
         /\ IF asks \/ next <= now

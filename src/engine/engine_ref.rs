@@ -303,13 +303,13 @@ impl EngineRef {
             Exchange::Done(task) | Exchange::Gone(task) => return task,
             Exchange::Unlinked(old, deadline) => (old, deadline),
         };
-        self.file_again(handle, deadline);
+        self.file_exchanged(handle, deadline);
         old
     }
 
     /// The rest of an exchange during which the entry was unlinked.
     #[cold]
-    fn file_again(self, handle: &mut Handle, deadline: Tick) {
+    fn file_exchanged(self, handle: &mut Handle, deadline: Tick) {
         // If the engine is gone, the entry stays in no list: the timer is stranded.
         let Some(mut cache) = self.lent() else {
             // SAFETY: as below; `exchange` has put the payload, and this is the handle.
@@ -320,7 +320,7 @@ impl EngineRef {
         let (shard, now) = (&core.shards[*shard as usize], core.scale.floor(now_ns));
         // SAFETY: this is the handle, and `exchange` has found the entry unlinked.
         let filed =
-            unsafe { producer.file_again(&core.shared, shard, handle.entry(), deadline, now) };
+            unsafe { producer.file_exchanged(&core.shared, shard, handle.entry(), deadline, now) };
         if let Some(deferred) = filed {
             cache.give_back(deferred);
         }
@@ -331,7 +331,7 @@ impl EngineRef {
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
     #[cfg_attr(feature = "inspect", track_caller)]
-    pub(crate) fn hand_over(self, task: Task) -> Result<(), ScheduleError<Task>> {
+    pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let now_ns = cache.now_ns();
         let deadline = cache.core.scale.floor(now_ns);

@@ -240,13 +240,13 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// As [`schedule`](Engine::schedule), for a handle that lies where the timer's task reaches it:
-    /// `keep` gets the handle before the timer can fire. It is not called if the engine is full.
+    /// `store` gets the handle before the timer can fire. It is not called if the engine is full.
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
     ///
     /// # Safety
-    /// `keep` stores the handle and does no more: it neither uses nor drops it, does not use the
+    /// `store` saves the handle and does no more: it neither uses nor drops it, does not use the
     /// engine, and does not panic. After an error, what it has stored is no handle.
     #[doc(hidden)]
     #[inline]
@@ -255,9 +255,9 @@ impl<T: Send + 'static> Engine<T> {
         &self,
         when: impl Into<When>,
         payload: T,
-        keep: impl FnOnce(Handle<T>),
+        store: impl FnOnce(Handle<T>),
     ) -> Result<(), ScheduleError<T>> {
-        self.file(when.into(), payload, true, |entry| keep(Handle::new(entry))).map(drop)
+        self.file(when.into(), payload, true, |entry| store(Handle::new(entry))).map(drop)
     }
 
     /// As [`schedule`](Engine::schedule), for a timer that nobody cancels or resets. Firing is also
@@ -310,15 +310,15 @@ impl<T: Send + 'static> Engine<T> {
         Ok(())
     }
 
-    /// Files `payload` for `when`. `keep` gets the entry first: see `schedule_with`.
+    /// Files `payload` for `when`. `store` gets the entry first: see `schedule_with`.
     #[inline(always)]
     #[cfg_attr(feature = "inspect", track_caller)]
     fn file(
         &self,
         when: When,
         payload: T,
-        owned: bool,
-        keep: impl FnOnce(NonNull<Entry<T>>),
+        held: bool,
+        store: impl FnOnce(NonNull<Entry<T>>),
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
@@ -328,8 +328,8 @@ impl<T: Send + 'static> Engine<T> {
         };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
-        // SAFETY: `keep` does nothing, or does what `schedule_with` permits.
-        unsafe { cache.schedule_with::<false, false>(deadline, now_ns, payload, owned, keep) }
+        // SAFETY: `store` does nothing, or does what `schedule_with` permits.
+        unsafe { cache.schedule_with::<false, false>(deadline, now_ns, payload, held, store) }
     }
 }
 

@@ -108,7 +108,7 @@ unsafe impl<T: Send + 'static> Sync for Handle<T> {}
 // === impl Handle ===
 
 impl<T: Send + 'static> Handle<T> {
-    /// Makes the handle of an entry that was armed with the held bit set.
+    /// Makes the handle of a pending entry that has the held bit set.
     pub(super) fn new(entry: NonNull<Entry<T>>) -> Handle<T> {
         Handle { entry, payload: PhantomData }
     }
@@ -191,25 +191,25 @@ impl<T: Send + 'static> Handle<T> {
     #[inline]
     pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
         let this = Handle::new(self.entry);
-        // SAFETY: this is the handle, and `keep` stores its new value.
+        // SAFETY: this is the handle, and `store` saves its new value.
         unsafe { this.reset_with(when, |moved| self.entry = ManuallyDrop::new(moved).entry) }
     }
 
     /// As [`reset`](Handle::reset), of a copy of a handle that lies where the timer's task reaches
-    /// it: if the handle changes, `keep` gets it before the timer can fire.
+    /// it: if the handle changes, `store` gets it before the timer can fire.
     ///
     /// # Errors
     /// As [`reset`](Handle::reset).
     ///
     /// # Safety
-    /// `keep` stores the handle and does no more: it neither uses nor drops it, does not use the
+    /// `store` saves the handle and does no more: it neither uses nor drops it, does not use the
     /// engine, and does not panic. The stored handle is not used meanwhile.
     #[doc(hidden)]
     #[inline]
     pub unsafe fn reset_with(
         self,
         when: impl Into<When>,
-        keep: impl FnOnce(Handle<T>),
+        store: impl FnOnce(Handle<T>),
     ) -> Result<(), ResetError> {
         let this = ManuallyDrop::new(self);
         let when = when.into();
@@ -224,10 +224,10 @@ impl<T: Send + 'static> Handle<T> {
         let now_ns = thread_clock.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
-        let keep = |entry| keep(Handle::new(entry));
-        // SAFETY: this is the handle, and each outcome is handled below; as for `keep`, passed on
+        let store = |entry| store(Handle::new(entry));
+        // SAFETY: this is the handle, and each outcome is handled below; as for `store`, passed on
         // to the caller.
-        match unsafe { producer.reset(&core.shared, shard, this.entry, deadline, now, keep) } {
+        match unsafe { producer.reset(&core.shared, shard, this.entry, deadline, now, store) } {
             Moved::Here => Ok(()),
             Moved::Elsewhere(deferred) => {
                 cache.give_back(deferred);

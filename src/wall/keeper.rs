@@ -146,7 +146,7 @@ impl Keeper {
             };
             drop(table);
             let due = DueTask { keeper: Some(self.clone()), due_timer };
-            match self.engine.hand_over(Task::of(due)) {
+            match self.engine.schedule_at_once(Task::of(due)) {
                 Ok(()) => handed_over += 1,
                 Err(refused) => {
                     let is_full = refused.is_full();

@@ -16,7 +16,7 @@
 //! producer also *asks* for a turn of the shard in which it has posted something, so that a reaper
 //! which was rung need not look at all of them.
 //!
-//! *Owner*: the reaper calls `answer`, `publish`, `retract` and `sleep`; any thread asks and rings.
+//! *Owner*: the reaper calls `take_ask`, `publish`, `retract` and `sleep`; any thread asks and rings.
 //!
 //! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
 //! notice, ask, fence, read the wake-up time. Reaper: publish the wake-up time, fence, look who
@@ -104,7 +104,7 @@ impl Doorbell {
     #[inline]
     pub fn ask(&self, shard: usize) {
         if let Some(asks) = self.asks.get(shard / u64::BITS as usize) {
-            // ORDER(DOORBELL): Release - pairs with the Acquire in `answer`: the work.
+            // ORDER(DOORBELL): Release - pairs with the Acquire in `take_ask`: the work.
             asks.fetch_or(bit(shard), Ordering::Release);
         }
     }
@@ -113,7 +113,7 @@ impl Doorbell {
     #[inline]
     pub fn is_asked(&self, shard: usize) -> bool {
         let asks = &self.asks[shard / u64::BITS as usize];
-        // ORDER(DOORBELL): Relaxed - ordered by the fences; `answer` orders what was posted.
+        // ORDER(DOORBELL): Relaxed - ordered by the fences; `take_ask` orders what was posted.
         asks.load(Ordering::Relaxed) & bit(shard) != 0
     }
 
@@ -129,7 +129,7 @@ impl Doorbell {
 
     /// Takes that shard's wish back. The caller looks for its work *after* this.
     #[inline]
-    pub fn answer(&self, shard: usize) {
+    pub fn take_ask(&self, shard: usize) {
         if self.is_asked(shard) {
             let asks = &self.asks[shard / u64::BITS as usize];
             // ORDER(DOORBELL): Acquire - pairs with the Release in `ask`.

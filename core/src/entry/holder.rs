@@ -186,7 +186,7 @@ impl<T> Entry<T> {
     ///
     /// # Safety
     /// The caller has the handle. It does not use the entry again, unless the entry is now its
-    /// own, and it [disarms](Entry::disarm) a stranded one.
+    /// own. It takes the payload of a stranded timer by [`Entry::take_back`].
     #[inline]
     pub unsafe fn let_go_of_handle(&self) -> LetGo {
         match self.unhold() {

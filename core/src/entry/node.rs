@@ -190,7 +190,7 @@ impl<T> Entry<T> {
     /// The caller is the sole holder, has put a payload, and pushes the entry next (or takes
     /// the payload back).
     #[inline]
-    pub unsafe fn arm(&self, deadline: Tick, place: Place, shard: u32, held: bool) {
+    pub unsafe fn make_pending(&self, deadline: Tick, place: Place, shard: u32, held: bool) {
         self.set_filed(place);
         // ORDER(BUCKET-PUSH): Relaxed, also for the load below - published by the push.
         self.shard.store(shard as u16, Ordering::Relaxed);
@@ -214,12 +214,12 @@ impl<T> Entry<T> {
         self.word.store(word.refiled().0, Ordering::Relaxed);
     }
 
-    /// Undoes [`Entry::arm`] after the push was refused, and returns the payload.
+    /// Undoes [`Entry::make_pending`] after the push was refused, and returns the payload.
     ///
     /// # Safety
-    /// The entry is in no list. The caller armed it, or has the handle of the timer that is
+    /// The entry is in no list. The caller made it pending, or has the handle of the timer that is
     /// stranded in it.
-    pub unsafe fn disarm(&self) -> T {
+    pub unsafe fn take_back(&self) -> T {
         // SAFETY: no list ever reached the entry, so the payload is the caller's.
         let payload = unsafe { self.take_payload() };
         self.set_free();
@@ -229,7 +229,7 @@ impl<T> Entry<T> {
     /// Leaves the payload with the handle after the push was refused: the timer is stranded.
     ///
     /// # Safety
-    /// As [`Entry::disarm`], and it was armed as held.
+    /// As [`Entry::take_back`], and it is held.
     pub unsafe fn strand(&self) {
         // ORDER: Relaxed - the caller alone reaches the entry, and another thread can only get the
         // handle from the caller.

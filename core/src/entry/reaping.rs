@@ -100,7 +100,7 @@ mod tests {
         // SAFETY: it is new, so it is held here alone.
         unsafe { entry.as_ref().put_payload(7) };
         // SAFETY: as above; the payload is put.
-        unsafe { entry.as_ref().arm(Tick::new(deadline), place(deadline), 0, true) };
+        unsafe { entry.as_ref().make_pending(Tick::new(deadline), place(deadline), 0, true) };
         entry
     }
 

@@ -9,7 +9,7 @@
 //!
 //! - `list`: a bucket's list (or the reaper that walks it) still reaches the entry.
 //! - `held`: a second party reaches it too: the handle while the timer is pending, fired or
-//!   stopped, the producer (a thread's cache of seats) while it is vacant. The party that clears
+//!   stopped, the producer (a thread with its seats) while it is vacant. The party that clears
 //!   the last of the two bits releases the entry.
 //! - A *stranded* timer is pending and held, and in no list: its engine stopped while the timer
 //!   moved to another entry, so this entry was never filed. Its payload is the handle's. No other

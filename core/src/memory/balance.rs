@@ -115,7 +115,7 @@ impl Balance {
 impl<T> Shared<T> {
     /// Publishes what a writer has counted. Returns the dead entries that it buried and had not
     /// published: only an owner and a thread that sweeps bury.
-    pub(crate) fn publish(&self, counters: &Counters) -> u64 {
+    pub(crate) fn publish_counts(&self, counters: &Counters) -> u64 {
         let untold = counters.untold();
         self.publish_all(counters, untold);
         untold.buried
@@ -142,9 +142,9 @@ impl<T> Shared<T> {
 
     /// Publishes what the owner of `shard`, or a thread that sweeps there, has counted.
     pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
-        let buried = self.publish(counters);
+        let buried = self.publish_counts(counters);
         if buried != 0 {
-            // ORDER: Relaxed - as in `publish`.
+            // ORDER: Relaxed - as in `publish_counts`.
             self.balance.of(shard).dead.fetch_sub(buried, Ordering::Relaxed);
             self.balance.engine.dead.fetch_sub(buried, Ordering::Relaxed);
         }
@@ -159,7 +159,7 @@ impl<T> Shared<T> {
 
     /// Counts `n` entries of `shard` that were let go and are dead.
     pub(crate) fn leave_dead(&self, shard: u32, n: u64) {
-        // ORDER: Relaxed - as in `publish`.
+        // ORDER: Relaxed - as in `publish_counts`.
         self.balance.of(shard).dead.fetch_add(n, Ordering::Relaxed);
         self.balance.of(shard).unswept.fetch_add(n, Ordering::Relaxed);
         self.balance.engine.dead.fetch_add(n, Ordering::Relaxed);
@@ -202,14 +202,14 @@ impl<T> Shared<T> {
 
     /// A sweep of `shard` begins.
     pub(crate) fn forget_unswept(&self, shard: u32) {
-        // ORDER: Relaxed - as in `publish`.
+        // ORDER: Relaxed - as in `publish_counts`.
         self.balance.of(shard).unswept.store(0, Ordering::Relaxed);
     }
 
     /// The number of living timers, published and unpublished, for checks while no thread is inside
     /// a call.
     pub fn balanced_living(&self) -> u64 {
-        // ORDER: Relaxed - as in `publish`. (Not as `read` reads it: the sum must wrap.)
+        // ORDER: Relaxed - as in `publish_counts`. (Not as `read` reads it: the sum must wrap.)
         let published = self.balance.engine.living.load(Ordering::Relaxed);
         published.wrapping_add(self.all_counters.untold_living())
     }
@@ -229,7 +229,7 @@ pub const fn are_a_share(dead_in_shard: u64, shards: usize, dead: u64) -> bool {
 }
 
 fn read(counter: &Counter) -> u64 {
-    // ORDER: Relaxed - as in `publish`.
+    // ORDER: Relaxed - as in `publish_counts`.
     (counter.load(Ordering::Relaxed) as i64).max(0) as u64
 }
 
@@ -248,13 +248,13 @@ mod tests {
         let (thread, owner) = (shared.all_counters.claim(), shared.all_counters.claim());
         thread.add(Count::Filed, 5);
         assert_eq!(shared.living(), 0);
-        (0..2).for_each(|_| _ = shared.publish(&thread));
+        (0..2).for_each(|_| _ = shared.publish_counts(&thread));
         assert_eq!(shared.living(), 5);
         thread.add(Count::Seated, 2);
         thread.add(Count::Cancelled, 4);
         owner.add(Count::Fired, 1);
         assert_eq!(shared.all_counters.untold_living(), 3_u64.wrapping_neg());
-        shared.publish(&thread);
+        shared.publish_counts(&thread);
         shared.publish_owner(&owner, 1);
         assert_eq!((shared.living(), shared.all_counters.untold_living()), (2, 0));
         assert_eq!(shared.living(), shared.all_counters.pending());
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(shared.living(), 3_200);
         // But no more than a number, however many live.
         thread.add(Count::Filed, 1_000_000);
-        shared.publish(&thread);
+        shared.publish_counts(&thread);
         other.add(Count::Cancelled, MOST_UNTOLD - 1);
         shared.publish_if_much(&other);
         assert_eq!(shared.living(), 1_003_200);
@@ -312,7 +312,7 @@ mod tests {
         assert!(shared.has_too_many_dead());
         assert_eq!([0, 1].map(|shard| shared.is_littered(shard)), [true, false]);
         thread.add(Count::Filed, DEAD_AT_LEAST + 2);
-        shared.publish(&thread);
+        shared.publish_counts(&thread);
         assert!(!shared.has_too_many_dead() && !shared.is_littered(0));
         owner.add(Count::Fired, 1);
         shared.publish_owner(&owner, 0);

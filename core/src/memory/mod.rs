@@ -1,7 +1,7 @@
 //! Memory and counts: what the threads and shards of an engine pass on to each other.
 //!
 //! - [`depot`]: where threads swap full magazines for empty ones. `slots` stores the magazines.
-//! - `cache`: the vacancies and the free entries (`free_list`) that a thread keeps. Each kind
+//! - `stock`: the vacancies and the free entries (`free_list`) that a thread keeps. Each kind
 //!   has a depot that takes its surplus and supplies it. `blocks` has the memory that is in none.
 //! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for
 //!   decisions: how many timers live, and how many entries are dead.
@@ -11,22 +11,22 @@
 mod all_counters;
 pub mod balance;
 mod blocks;
-mod cache;
 mod counters;
 pub mod depot;
 mod free_list;
 mod shared;
 mod slots;
+mod stock;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use all_counters::visits;
 pub use all_counters::{AllCounters, Sums};
 pub use blocks::Blocks;
-pub use cache::SEATS;
-pub(crate) use cache::{Cache, Seat};
 pub use counters::{Count, Counters};
 pub(crate) use free_list::Outbox;
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use shared::alone;
 pub(crate) use shared::release_one;
 pub use shared::{Memory, SHARE, Shared};
+pub use stock::SEATS;
+pub(crate) use stock::{Seat, Stock};

@@ -10,9 +10,9 @@ use crate::time::Tick;
 use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::blocks::Blocks;
-use super::cache::{SEATS, Seat};
 use super::depot::{Depots, Magazine, Room};
 use super::free_list::MAGAZINE;
+use super::stock::{SEATS, Seat};
 
 /// Magazines of seats for which the depot of a shard has room: as many as this if few timers live,
 /// and never more than that. In between, there is a seat for so many living timers. Threads cancel
@@ -193,9 +193,9 @@ impl<T> Shared<T> {
 
     /// How many entries are filed at most, while no thread is inside a call. O(shards + writers).
     pub fn most_filed(&self) -> u64 {
-        // The seats of each thread are in its cache and in its outbox.
-        let caches = 2 * self.all_counters.writers();
-        let seats = (self.seats.magazines() as u64 + caches) * SEATS as u64;
+        // The seats of each thread are kept or outgoing.
+        let of_threads = 2 * self.all_counters.writers();
+        let seats = (self.seats.magazines() as u64 + of_threads) * SEATS as u64;
         self.all_counters.pending() + self.all_counters.dead() + seats
     }
 

@@ -121,7 +121,7 @@ unsafe fn let_go_late<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<
 #[inline(never)]
 unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) -> T {
     // SAFETY: no list reaches it, and the caller had its handle.
-    let payload = unsafe { entry.as_ref().disarm() };
+    let payload = unsafe { entry.as_ref().take_back() };
     // SAFETY: as above, and the payload is out.
     unsafe { release(entry, producers, false) };
     payload

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, Reset, read};
 use crate::error::ScheduleError;
 use crate::inbox::Closed;
-use crate::memory::{Cache, Count, Seat, Shared};
+use crate::memory::{Count, Seat, Shared, Stock};
 use crate::shard::{Bucket, LOOK_OUT, Shard};
 use crate::sync::IS_CHECKED;
 use crate::sync::events::{Event, reached};
@@ -39,7 +39,7 @@ const fn is_time_to_publish(lane: usize) -> bool {
 
 /// A thread's seats, free entries and counters.
 pub struct Producer<T> {
-    cache: Cache<T>,
+    stock: Stock<T>,
     /// Goes round the lanes: incremented for each timer that is filed.
     lane: usize,
     /// Work that calls have deferred.
@@ -65,14 +65,14 @@ pub enum Moved {
 impl<T> Producer<T> {
     /// A producer for a thread that begins to use `shared`'s engine, and schedules in shard `home`.
     pub fn new(shared: &Shared<T>, home: u32) -> Producer<T> {
-        Producer { cache: Cache::new(shared, home), lane: 0, chores: Chores::default() }
+        Producer { stock: Stock::new(shared, home), lane: 0, chores: Chores::default() }
     }
 
     /// Keeps two free entries, as a thread has that has scheduled before. For models.
     pub fn provide(&mut self, shared: &Shared<T>) {
-        for entry in [(); 2].map(|()| self.cache.free_list.get(shared)) {
+        for entry in [(); 2].map(|()| self.stock.free_list.get(shared)) {
             // SAFETY: it was just taken, and has no payload.
-            unsafe { self.cache.free_list.put(shared, entry) };
+            unsafe { self.stock.free_list.put(shared, entry) };
         }
     }
 
@@ -100,11 +100,11 @@ impl<T> Producer<T> {
         }
     }
 
-    /// As [`schedule`](Producer::schedule). `keep` gets the entry before the timer can fire, and is
+    /// As [`schedule`](Producer::schedule). `store` gets the entry before the timer can fire, and is
     /// not called if the limit is reached.
     ///
     /// # Safety
-    /// `keep` stores the pointer and does no more; it does not panic. After an error the entry is
+    /// `store` saves the pointer and does no more; it does not panic. After an error the entry is
     /// no timer of the caller's.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "inlined into `schedule`, which has all but one")]
@@ -116,7 +116,7 @@ impl<T> Producer<T> {
         now: impl FnOnce() -> Tick,
         payload: T,
         held: bool,
-        keep: impl FnOnce(NonNull<Entry<T>>),
+        store: impl FnOnce(NonNull<Entry<T>>),
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
         if !shared.admit::<EXEMPT>() {
             return Err(ScheduleError::full(payload));
@@ -124,13 +124,13 @@ impl<T> Producer<T> {
         // `ManuallyDrop` avoids a second copy of the payload for unwinding; nothing below panics.
         let payload = ManuallyDrop::new(payload);
         let (entry, is_seat) = self.claim(shared, deadline);
-        keep(entry);
+        store(entry);
         // SAFETY: this thread keeps the seat, or holds the free entry alone, as `put_payload`
         // requires.
         unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
         // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
         if is_seat && unsafe { entry.as_ref().take_seat(deadline, held) } {
-            self.cache.counters.add(Count::Seated, 1);
+            self.stock.counters.add(Count::Seated, 1);
             return Ok((entry, Deferred::NOTHING));
         }
         if is_seat {
@@ -153,17 +153,17 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         opens: Tick,
     ) -> Deferred {
-        self.cache.counters.add(Count::Cancelled, 1);
+        self.stock.counters.add(Count::Cancelled, 1);
         shared.discharge(!EXEMPT);
         self.keep(shared, Seat { entry, opens })
     }
 
-    /// Moves the timer of a handle to `deadline`. If it moves to another entry, `keep` gets that
+    /// Moves the timer of a handle to `deadline`. If it moves to another entry, `store` gets that
     /// one before the timer can fire there.
     ///
     /// # Safety
     /// The caller has the handle of `entry`, which belongs to the engine of `shared`. After
-    /// `Elsewhere` and `Stranded` it is the handle of the other entry. `keep` stores the pointer
+    /// `Elsewhere` and `Stranded` it is the handle of the other entry. `store` saves the pointer
     /// and does no more, and does not panic.
     #[inline]
     pub unsafe fn reset(
@@ -173,17 +173,19 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
-        keep: impl FnOnce(NonNull<Entry<T>>),
+        store: impl FnOnce(NonNull<Entry<T>>),
     ) -> Moved {
         // SAFETY: the caller has the handle.
         match unsafe { entry.as_ref().reset(deadline, |opens| shared.is_crowded(opens)) } {
             Reset::Moved => {
-                self.cache.counters.add(Count::Reset, 1);
+                self.stock.counters.add(Count::Reset, 1);
                 Moved::Here
             }
             Reset::Gone => Moved::Gone,
             // SAFETY: the caller has the handle.
-            Reset::Elsewhere => unsafe { self.refile(shared, shard, entry, deadline, now, keep) },
+            Reset::Elsewhere => unsafe {
+                self.move_elsewhere(shared, shard, entry, deadline, now, store)
+            },
         }
     }
 
@@ -195,7 +197,7 @@ impl<T> Producer<T> {
     /// The caller has the handle. [`Entry::exchange`] has returned `Unlinked` with this deadline,
     /// and the entry belongs to the engine of `shared`.
     #[cold]
-    pub unsafe fn file_again(
+    pub unsafe fn file_exchanged(
         &mut self,
         shared: &Shared<T>,
         shard: &Shard<T>,
@@ -212,7 +214,7 @@ impl<T> Producer<T> {
         match unsafe { self.push(shared, shard, deadline, now, entry, true) } {
             Ok(deferred) => Some(deferred),
             Err(Closed) => {
-                // SAFETY: it was refused, so it is still ours alone, and armed as held.
+                // SAFETY: it was refused, so it is still ours alone, pending and held.
                 unsafe { self.strand(shared, entry, counts) };
                 None
             }
@@ -221,13 +223,13 @@ impl<T> Producer<T> {
 
     /// Counts a timer that was moved by its word alone, without this producer.
     pub fn count_reset(&mut self) {
-        self.cache.counters.add(Count::Reset, 1);
+        self.stock.counters.add(Count::Reset, 1);
     }
 
     /// Counts a timer that has fired and was scheduled again, without a task of the user: it counts
     /// neither as scheduled nor as fired.
     pub fn count_rearmed(&mut self) {
-        self.cache.counters.add(Count::Rearmed, 1);
+        self.stock.counters.add(Count::Rearmed, 1);
     }
 
     /// Adds an entry's memory to the free list, and counts the end of a timer that had fired.
@@ -243,23 +245,23 @@ impl<T> Producer<T> {
     ) {
         if has_fired {
             // One less.
-            self.cache.counters.add(Count::Unended, u64::MAX);
+            self.stock.counters.add(Count::Unended, u64::MAX);
         }
         // SAFETY: passed on to the caller.
-        unsafe { self.cache.free_list.put(shared, entry) };
+        unsafe { self.stock.free_list.put(shared, entry) };
     }
 
     /// Uses only seats of `shard` from now on; the caller files in that shard too. Returns whether
     /// work was deferred.
     pub fn bind(&mut self, shared: &Shared<T>, shard: u32) -> Deferred {
-        let has_left_dead = self.cache.bind(shared, shard);
+        let has_left_dead = self.stock.bind(shared, shard);
         self.defer_sweep(shared, has_left_dead)
     }
 
     /// Gives away everything that the thread keeps, and publishes its counts. Returns whether work
     /// was deferred.
     pub fn clear(&mut self, shared: &Shared<T>) -> Deferred {
-        let has_left_dead = self.cache.clear(shared);
+        let has_left_dead = self.stock.clear(shared);
         self.defer_sweep(shared, has_left_dead)
     }
 
@@ -271,9 +273,9 @@ impl<T> Producer<T> {
     /// Finds room for a payload: a seat that opens early enough (`true`), or a free entry.
     #[inline]
     fn claim(&mut self, shared: &Shared<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
-        match self.cache.pick(shared, deadline) {
+        match self.stock.pick(shared, deadline) {
             Some(seat) => (seat, true),
-            None => (self.cache.free_list.get(shared), false),
+            None => (self.stock.free_list.get(shared), false),
         }
     }
 
@@ -295,22 +297,22 @@ impl<T> Producer<T> {
         // SAFETY: passed on to the caller; with `PINS`, this thread is a reader.
         match unsafe { self.push(shared, shard, deadline, now, entry, held) } {
             Ok(deferred) => {
-                self.cache.counters.add(Count::Filed, 1);
+                self.stock.counters.add(Count::Filed, 1);
                 Ok((entry, deferred))
             }
             Err(Closed) => {
                 reached(Event::PushRefused);
                 // SAFETY: it was refused, so it is still ours alone, and its payload with it.
-                let payload = unsafe { entry.as_ref().disarm() };
+                let payload = unsafe { entry.as_ref().take_back() };
                 // SAFETY: as above, and the payload is out.
-                unsafe { self.cache.free_list.put(shared, entry) };
+                unsafe { self.stock.free_list.put(shared, entry) };
                 shared.discharge(shared.counts(&payload));
                 Err(ScheduleError::stopped(payload))
             }
         }
     }
 
-    /// Files a free entry; returns whether work was deferred. A refused entry stays armed and is
+    /// Files a free entry; returns whether work was deferred. A refused entry stays pending and is
     /// still the caller's.
     ///
     /// # Safety
@@ -330,13 +332,13 @@ impl<T> Producer<T> {
         let this = unsafe { entry.as_ref() };
         let place = shard.place(shared, deadline, now);
         // SAFETY: the caller holds it alone and has put the payload; it is pushed next.
-        unsafe { this.arm(deadline, place, shard.index(), held) };
+        unsafe { this.make_pending(deadline, place, shard.index(), held) };
         self.lane = self.lane.wrapping_add(1);
         let mut deferred = Deferred::NOTHING;
-        if is_time_to_publish(self.lane) && self.tell(shared, shard, place) {
+        if is_time_to_publish(self.lane) && self.publish_and_look_out(shared, shard, place) {
             deferred = self.chores.call_hook(shard.index(), None);
         }
-        // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
+        // SAFETY: it was made pending for this place and nobody else holds it; the rest is passed on.
         if let Some(bucket) = unsafe { shard.file(entry, place, self.lane) }? {
             // SAFETY: the entry was filed there; the rest is passed on to the caller.
             deferred = deferred.or(unsafe { self.announce(shared, shard, bucket, place) });
@@ -356,14 +358,14 @@ impl<T> Producer<T> {
         bucket: &Bucket<T>,
         place: Place,
     ) -> Deferred {
-        let notice = self.cache.free_list.get(shared);
+        let notice = self.stock.free_list.get(shared);
         // SAFETY: it is free memory, given up here; the rest is passed on to the caller.
         match unsafe { shard.announce(bucket, notice, place) } {
             Ok(false) => Deferred::NOTHING,
             Ok(true) => self.chores.call_hook(shard.index(), Some(place)),
             Err(Closed) => {
                 // SAFETY: it was refused, so it is still this thread's, and has no payload.
-                unsafe { self.cache.free_list.put(shared, notice) };
+                unsafe { self.stock.free_list.put(shared, notice) };
                 Deferred::NOTHING
             }
         }
@@ -373,8 +375,8 @@ impl<T> Producer<T> {
     /// crowd. Returns `true` if the shard's hook is to be called.
     #[cold]
     #[inline(never)]
-    fn tell(&self, shared: &Shared<T>, shard: &Shard<T>, place: Place) -> bool {
-        shared.publish(&self.cache.counters);
+    fn publish_and_look_out(&self, shared: &Shared<T>, shard: &Shard<T>, place: Place) -> bool {
+        shared.publish_counts(&self.stock.counters);
         self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
@@ -383,14 +385,14 @@ impl<T> Producer<T> {
     /// # Safety
     /// As `reset`.
     #[cold]
-    unsafe fn refile(
+    unsafe fn move_elsewhere(
         &mut self,
         shared: &Shared<T>,
         shard: &Shard<T>,
         entry: NonNull<Entry<T>>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
-        keep: impl FnOnce(NonNull<Entry<T>>),
+        store: impl FnOnce(NonNull<Entry<T>>),
     ) -> Moved {
         // SAFETY: the caller has the handle.
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
@@ -401,7 +403,7 @@ impl<T> Producer<T> {
         let _reader = read();
         // The new entry is filed before the old seat is kept, which does not serve it anyway.
         let (fresh, is_seat) = self.claim(shared, deadline);
-        keep(fresh);
+        store(fresh);
         let counts = shared.counts(&payload);
         // SAFETY: as in `schedule`.
         unsafe { fresh.as_ref().put_payload(payload) };
@@ -416,11 +418,11 @@ impl<T> Producer<T> {
         match filed {
             Ok(deferred) => {
                 reached(Event::Refiled);
-                self.cache.counters.add(Count::Reset, 1);
+                self.stock.counters.add(Count::Reset, 1);
                 Moved::Elsewhere(deferred.or(sweep))
             }
             Err(Closed) => {
-                // SAFETY: it was refused, so it is still ours alone, and armed as held.
+                // SAFETY: it was refused, so it is still ours alone, pending and held.
                 unsafe { self.strand(shared, fresh, counts) };
                 Moved::Stranded
             }
@@ -430,7 +432,7 @@ impl<T> Producer<T> {
     /// Leaves a payload with its handle, after the push was refused. `counts`: as the limit does.
     ///
     /// # Safety
-    /// The entry is this thread's alone, and armed as held.
+    /// The entry is this thread's alone, pending and held.
     pub(super) unsafe fn strand(
         &mut self,
         shared: &Shared<T>,
@@ -440,13 +442,13 @@ impl<T> Producer<T> {
         reached(Event::Stranded);
         // SAFETY: passed on to the caller.
         unsafe { entry.as_ref().strand() };
-        self.cache.counters.add(Count::Returned, 1);
+        self.stock.counters.add(Count::Returned, 1);
         shared.discharge(counts);
     }
 
     #[inline]
     fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
-        match self.cache.keep_at_once(seat) {
+        match self.stock.keep_at_once(seat) {
             Ok(()) => Deferred::NOTHING,
             Err(seat) => self.keep_with_care(shared, seat),
         }
@@ -456,7 +458,7 @@ impl<T> Producer<T> {
     #[cold]
     #[inline(never)]
     fn keep_with_care(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
-        let has_left_dead = self.cache.keep(shared, seat);
+        let has_left_dead = self.stock.keep(shared, seat);
         self.defer_sweep(shared, has_left_dead)
     }
 
@@ -473,7 +475,7 @@ impl<T> Producer<T> {
 impl<T> Producer<T> {
     /// Ends the thread's use of the engine, after `clear`.
     pub fn hand_back(&self, shared: &Shared<T>) {
-        shared.all_counters.hand_back(&self.cache.counters);
+        shared.all_counters.hand_back(&self.stock.counters);
     }
 }
 

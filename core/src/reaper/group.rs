@@ -139,14 +139,14 @@ impl Group {
         self.servers[index].store(number, Ordering::Relaxed);
         // ORDER(DOORBELL): Relaxed - a leader that still reads a time finds the role taken.
         self.next[index].store(SERVED, Ordering::Relaxed);
-        self.doorbell.answer(index);
+        self.doorbell.take_ask(index);
     }
 
     /// The holder of a shard's role, which is about to give it back, says when the shard needs its
     /// next turn.
     #[inline]
     pub(super) fn end(&self, index: usize, next: Tick) {
-        // ORDER(DOORBELL): Relaxed - ordered by the fences of `settle` and of the publication.
+        // ORDER(DOORBELL): Relaxed - ordered by the fences of `wake_leader` and of the publication.
         self.next[index].store(next.get(), Ordering::Relaxed);
     }
 
@@ -176,7 +176,7 @@ impl Group {
 
     /// A thread that does not lead has given the role of shard `index` back: wakes the leader if
     /// that sleeps for too long. The caller looks who asks *after* this.
-    pub(super) fn settle(&self, index: usize) {
+    pub(super) fn wake_leader(&self, index: usize) {
         let next = self.next(index).unwrap_or(Tick::NEVER);
         // (This fences, whatever the time.)
         let is_hook = self.doorbell.ring_before(next);

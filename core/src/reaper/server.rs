@@ -209,7 +209,7 @@ impl<'a, E: Serve> Server<'a, E> {
             reached(Event::LeadLost);
         }
         if ended.is_some() && !self.leads {
-            group.settle(index);
+            group.wake_leader(index);
         }
         if report.is_some_and(|report| report.taken_over) {
             group.end_stuck(self.number);

@@ -226,12 +226,12 @@ impl<'a, T> TurnContext<'a, T> {
     /// Reports what is left after a turn: more due buckets, background work, or a sleep.
     fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(&mut owner, self.shared);
-        self.shard.publish(&owner, self.shared);
+        self.shard.publish_counts(&owner, self.shared);
         let first = owner.next_opening();
         self.shard.publish_first(first);
         let is_due = owner.has_open() || first <= now;
         let busy = if is_due {
-            self.shard.work_a_share(&mut owner, self.shared);
+            self.shard.sweep_chunk(&mut owner, self.shared);
             true
         } else {
             self.shard.run_background(&mut owner, self.shared, now)
@@ -282,7 +282,7 @@ impl<'a, T> TurnContext<'a, T> {
         let fired = before + self.pass_on(in_hand, counters, usize::MAX, before)?;
         let mut owner = self.lock();
         if due == BATCH && !owner.is_closed() {
-            self.shard.work_a_share(&mut owner, self.shared);
+            self.shard.sweep_chunk(&mut owner, self.shared);
         }
         self.end_hand_over(owner, in_hand, fired)
     }

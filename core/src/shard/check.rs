@@ -204,11 +204,11 @@ mod tests {
     }
 
     /// Files a timer as schedulers do.
-    fn file(shard: &Shard<()>, deadline: u64, owned: bool) -> NonNull<Entry<()>> {
+    fn file(shard: &Shard<()>, deadline: u64, held: bool) -> NonNull<Entry<()>> {
         let entry = Entry::allocate(0);
         let place = place(shard, deadline);
         // SAFETY: it is new, so it is held here alone; its payload is nothing.
-        unsafe { entry.as_ref().arm(Tick::new(deadline), place, INDEX, owned) };
+        unsafe { entry.as_ref().make_pending(Tick::new(deadline), place, INDEX, held) };
         // SAFETY: it was armed for this place.
         if unsafe { shard.file(entry, place, 0) }.unwrap().is_some() {
             announce(shard, deadline);
@@ -235,7 +235,7 @@ mod tests {
     /// Arms the entry for a deadline and for the place of another, and pushes it to a third.
     fn misplace(entry: NonNull<Entry<()>>, shard: &Shard<()>, [due, filed, pushed]: [u64; 3]) {
         // SAFETY: the caller holds it alone.
-        unsafe { entry.as_ref().arm(Tick::new(due), place(shard, filed), INDEX, false) };
+        unsafe { entry.as_ref().make_pending(Tick::new(due), place(shard, filed), INDEX, false) };
         // SAFETY: as above; it lives until the lists are emptied.
         unsafe { bucket(shard, pushed).lanes.push(entry, 0) }.unwrap();
     }

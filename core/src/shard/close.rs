@@ -70,7 +70,7 @@ impl<T> Shard<T> {
         owner.outbox.clear(shared);
         owner.counters.add(Count::Returned, returned.len() as u64);
         shared.discharge_all(returned.iter());
-        self.publish(owner, shared);
+        self.publish_counts(owner, shared);
         returned
     }
 

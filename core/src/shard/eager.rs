@@ -30,7 +30,7 @@ const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
 
 /// A shard wakes up for eager cascading alone only if at least this many timers are pending: fewer
 /// are re-filed quickly when their bucket opens.
-const CROWD: u64 = 1 << 15;
+const MANY: u64 = 1 << 15;
 
 /// The first level whose buckets wake a shard up ahead of time. Those of level 2 are cascaded
 /// eagerly when the shard is awake anyway.
@@ -62,7 +62,7 @@ impl<T> Shard<T> {
 
     /// A busy turn's share of background work for each batch that it hands over: sweeps a chunk. So
     /// the dead entries stay within their bound while something is always due.
-    pub fn work_a_share(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
+    pub fn sweep_chunk(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
         self.sweep_some(owner, shared, CHUNK);
     }
 
@@ -70,7 +70,7 @@ impl<T> Shard<T> {
     /// it for a coarse bucket. [`Tick::NEVER`]: not at all.
     #[inline]
     pub fn next_wake(&self, owner: &Owner<T>, shared: &Shared<T>, first: Tick) -> Tick {
-        if shared.living() < CROWD {
+        if shared.living() < MANY {
             return first;
         }
         let ahead = (COARSE..=owner.levels())
@@ -85,15 +85,15 @@ impl<T> Shard<T> {
     }
 
     /// Wakes a reaper that went to sleep until a coarse bucket opens, because few timers were
-    /// pending: by now they are a crowd. Producers call it now and then with a bucket that they
+    /// pending: by now there are many. Producers call it now and then with a bucket that they
     /// file in. Returns `true` if the caller is to call the shard's hook.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_out(&self, shared: &Shared<T>, level: u8, expiration: Tick) -> bool {
-        if level < COARSE || shared.living() < CROWD {
+        if level < COARSE || shared.living() < MANY {
             return false;
         }
-        reached(Event::CrowdSeen);
+        reached(Event::ManySeen);
         self.doorbell.ask(self.group_index);
         self.doorbell.ring_before(expiration.saturating_sub(self.lead_time(level)))
     }

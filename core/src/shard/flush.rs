@@ -20,7 +20,7 @@ use crate::sync::{Ordering, fence};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
-use super::rounds::place_of;
+use super::rounds::bucket_number;
 use super::{Bucket, Owner, Shard};
 
 /// Payloads that a flush collects before they are handed over.
@@ -65,7 +65,7 @@ impl<T> Shard<T> {
         take: impl FnOnce(&Bucket<T>, &Tray<Entry<T>>) -> At,
     ) -> Open<T> {
         let tray = owner.spare_tray();
-        tray.begin(place_of(place.level, place.slot));
+        tray.begin(bucket_number(place.level, place.slot));
         let at = take(bucket, &tray);
         if let Some(dead) = self.swept.open(bucket.address()) {
             self.end_cut(owner, shared, dead, place);
@@ -261,7 +261,7 @@ impl<T> Shard<T> {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
                 if let Some(taken) = unsafe { this.end(word, end, moved) } {
                     // SAFETY: it was taken out of this entry.
-                    return unsafe { owner.collect(shared, entry, deadline, taken) };
+                    return unsafe { owner.add_to_batch(shared, entry, deadline, taken) };
                 }
                 reached(Event::EndLost);
             } else {
@@ -319,7 +319,7 @@ impl<T> Owner<T> {
     /// # Safety
     /// `taken` came out of this entry, which the owner held by its list bit.
     #[inline(always)]
-    unsafe fn collect(
+    unsafe fn add_to_batch(
         &mut self,
         shared: &Shared<T>,
         entry: NonNull<Entry<T>>,

@@ -22,11 +22,11 @@ mod bucket;
 mod check;
 mod close;
 mod eager;
+mod earliest;
 mod flush;
 mod overdue;
 mod owner;
 mod parked;
-mod places;
 mod rounds;
 mod scan;
 mod sweep;
@@ -74,7 +74,7 @@ pub struct Shard<T> {
     /// Its index in its group: among the shards of the doorbell.
     group_index: usize,
     // What follows is on lines of its own, because all threads that file read what is above.
-    sweep: CachePadded<AtomicBool>,
+    is_sweep_asked: CachePadded<AtomicBool>,
     /// When the first bucket opens that the owner has not opened, as it was when the owner last let
     /// go of its lock. For those who look what is overdue.
     first: AtomicU64,
@@ -105,7 +105,7 @@ impl<T> Shard<T> {
             notices: CachePadded::new(Stack::new()),
             doorbell: doorbell.into(),
             group_index: 0,
-            sweep: CachePadded::new(AtomicBool::new(false)),
+            is_sweep_asked: CachePadded::new(AtomicBool::new(false)),
             first: AtomicU64::new(Tick::NEVER.get()),
             owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &trays))),
             trays,
@@ -187,14 +187,14 @@ impl<T> Shard<T> {
         if is_exact { exact } else { place }
     }
 
-    /// Files an entry that was armed for `place`. Returns its bucket if the reaper is to be told of
+    /// Files an entry that was made pending for `place`. Returns its bucket if the reaper is to be told of
     /// it: see [`Shard::announce`].
     ///
     /// # Errors
     /// The shard is closed; the entry is still the caller's.
     ///
     /// # Safety
-    /// The caller holds the entry alone and armed it for `place`. The shard is not dismantled, or
+    /// The caller holds the entry alone and made it pending for `place`. The shard is not dismantled, or
     /// the caller has been a reader since before it looked whether it is.
     #[inline]
     pub unsafe fn file(
@@ -226,7 +226,7 @@ impl<T> Shard<T> {
     pub fn ask_for_sweep(&self) {
         // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep sees that the
         // entries let go before are dead. The swap lets only one asker ring.
-        if !self.sweep.swap(true, Ordering::Release) {
+        if !self.is_sweep_asked.swap(true, Ordering::Release) {
             self.doorbell.ask(self.group_index);
             self.doorbell.ring();
         } else {
@@ -238,7 +238,7 @@ impl<T> Shard<T> {
     #[inline]
     pub fn wants_sweep(&self) -> bool {
         // ORDER(SWEEP): Relaxed - a request seen late is served late; the ring wakes the reaper.
-        self.sweep.load(Ordering::Relaxed)
+        self.is_sweep_asked.load(Ordering::Relaxed)
     }
 
     /// Whether to begin a sweep; takes the request for it. Entries that are let go from now on may
@@ -246,7 +246,7 @@ impl<T> Shard<T> {
     #[inline]
     fn begin_sweep(&self, shared: &Shared<T>) -> bool {
         // ORDER(SWEEP): Acquire - pairs with the Release in `ask_for_sweep`.
-        let is_asked = self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire);
+        let is_asked = self.wants_sweep() && self.is_sweep_asked.swap(false, Ordering::Acquire);
         let begins = is_asked || shared.is_littered(self.index);
         if begins {
             shared.forget_unswept(self.index);
@@ -255,7 +255,7 @@ impl<T> Shard<T> {
     }
 
     /// Publishes what the owner has counted.
-    pub fn publish(&self, owner: &Owner<T>, shared: &Shared<T>) {
+    pub fn publish_counts(&self, owner: &Owner<T>, shared: &Shared<T>) {
         shared.publish_owner(&owner.counters, self.index);
     }
 

@@ -15,7 +15,7 @@ use crate::entry::{Entry, read};
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
-use super::rounds::place_of;
+use super::rounds::bucket_number;
 use super::{Bucket, Pending, Shard};
 
 /// How many entries it looks at in the buckets, and how many in the trays: at first at half of
@@ -34,7 +34,7 @@ impl<T> Shard<T> {
         // Buckets first, then trays: in the order in which entries move.
         let mut left = LOOKS;
         for (place, bucket) in self.unopened(now) {
-            let of = place_of(place.level, place.slot);
+            let of = bucket_number(place.level, place.slot);
             let note = |found: Pending| oldest = oldest.min(found.deadline);
             with_half(&mut left, |some| self.read_bucket(&reader, bucket, of, some, note));
         }

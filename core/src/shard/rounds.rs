@@ -53,7 +53,7 @@ impl<T> Rounds<T> {
         let begin = || {
             opens.add(place);
             let tray = idle.pop().unwrap_or_else(|| trays.add());
-            tray.begin(place_of(place.level, place.slot));
+            tray.begin(bucket_number(place.level, place.slot));
             tray
         };
         let tray = self.trays.entry(place).or_insert_with(begin);
@@ -99,7 +99,7 @@ impl<T> Rounds<T> {
 }
 
 /// Level and slot in one word, for readers of a tray.
-pub(super) fn place_of(level: u8, slot: u32) -> u64 {
+pub(super) fn bucket_number(level: u8, slot: u32) -> u64 {
     u64::from(level) << u32::BITS | u64::from(slot)
 }
 

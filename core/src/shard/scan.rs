@@ -44,7 +44,7 @@ use crate::sync::Ordering;
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
-use super::rounds::place_of;
+use super::rounds::bucket_number;
 use super::{Bucket, Shard};
 
 /// A timer that was pending when the scan visited it.
@@ -159,7 +159,7 @@ impl<T> Shard<T> {
 
     fn look_into_buckets(&self, reader: &Reader, mut left: u64, goes_on: bool, scan: &mut Scan<T>) {
         let lists = self.wheel.existing().flat_map(|(level, slot, bucket)| {
-            (0..CHAINS).map(move |list| (place_of(level, slot), (bucket, list)))
+            (0..CHAINS).map(move |list| (bucket_number(level, slot), (bucket, list)))
         });
         for (of, list) in lists {
             let key = (of, list.1);
@@ -282,7 +282,7 @@ impl<T> Shard<T> {
         let (word, filed) = (this.word(), this.filed_and_before());
         let level = filed.level.max(1);
         let place = self.wheel.geometry().place_on(filed.expiration, level);
-        if of.is_some_and(|of| place_of(place.level, place.slot) != of) {
+        if of.is_some_and(|of| bucket_number(place.level, place.slot) != of) {
             return None;
         }
         if word.phase() == Phase::Pending && word.in_list() && this.shard() == self.index {

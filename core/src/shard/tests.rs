@@ -146,7 +146,7 @@ fn who_helps_to_sweep_leaves_the_first_entry_of_each_list() {
     let owner = &mut *bench.shard.owner().lock().unwrap();
     bench.shard.ask_for_sweep();
     while bench.shard.sweep_some(owner, &bench.shared, usize::MAX) {}
-    bench.shard.publish(owner, &bench.shared);
+    bench.shard.publish_counts(owner, &bench.shared);
     assert_eq!(dead(&bench), 0, "the owner takes the first ones, too");
 }
 

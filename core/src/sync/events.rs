@@ -74,7 +74,7 @@ events! {
     CascadePaused: "an eager cascade paused in the middle of a bucket",
     CascadeAside: "an eager cascade met an entry of another round",
     WokeAhead: "a shard is to wake up for an eager cascade alone",
-    CrowdSeen: "a thread saw that a sleeping reaper may not know of a crowd",
+    ManySeen: "a thread saw that a sleeping reaper may not know how many timers there are",
     SweepBegun: "a sweep began",
     SweepPaused: "a sweep paused",
     SweepLeft: "a bucket was opened in which a sweep was under way",

@@ -142,7 +142,7 @@ impl<T: Send + 'static> Core<T> {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             is_closed |= owner.is_closed();
             let counted = shard.check(&mut owner, &self.shared, self.now())?;
-            shard.publish(&owner, &self.shared);
+            shard.publish_counts(&owner, &self.shared);
             if !is_closed {
                 let published = self.shared.dead_in(shard.index());
                 Violation::unless_equal("dead entries of a shard", counted.dead, published)?;

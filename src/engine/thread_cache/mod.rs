@@ -172,16 +172,16 @@ impl<T> Lent<T> {
         deadline: Tick,
         now_ns: u64,
         payload: ManuallyDrop<T>,
-        owned: bool,
+        held: bool,
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>>
     where
         T: 'static,
     {
         // SAFETY: nothing is kept.
-        unsafe { self.schedule_with::<PINS, EXEMPT>(deadline, now_ns, payload, owned, |_| ()) }
+        unsafe { self.schedule_with::<PINS, EXEMPT>(deadline, now_ns, payload, held, |_| ()) }
     }
 
-    /// As [`schedule`](Lent::schedule). `keep` gets the entry before the timer can fire.
+    /// As [`schedule`](Lent::schedule). `store` gets the entry before the timer can fire.
     ///
     /// # Safety
     /// As for [`Producer::schedule_with`].
@@ -192,8 +192,8 @@ impl<T> Lent<T> {
         deadline: Tick,
         now_ns: u64,
         payload: ManuallyDrop<T>,
-        owned: bool,
-        keep: impl FnOnce(NonNull<Entry<T>>),
+        held: bool,
+        store: impl FnOnce(NonNull<Entry<T>>),
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>>
     where
         T: 'static,
@@ -215,8 +215,8 @@ impl<T> Lent<T> {
                 deadline,
                 now,
                 payload,
-                owned,
-                keep,
+                held,
+                store,
             )
         }?;
         self.give_back(deferred);

@@ -82,7 +82,7 @@ fn a_reader_that_is_led_away_goes_on_from_the_last_living_entry() {
         // SAFETY: it is ours, and goes to a bucket of its own.
         unsafe {
             again.as_ref().put_payload(0);
-            again.as_ref().arm(Tick::new(9_000), far, 0, false);
+            again.as_ref().make_pending(Tick::new(9_000), far, 0, false);
             assert!(bench.shard.file(again, far, 0).is_ok());
         }
     });
@@ -183,7 +183,7 @@ fn read_with(
         f(entry);
         seen.push(entry);
     };
-    let of = place_of(place.level, place.slot);
+    let of = bucket_number(place.level, place.slot);
     let again = bench.shard.read_list(&read(), (bucket, list), of, &mut left, None, note);
     (seen, again)
 }

@@ -1,15 +1,15 @@
-//! A thread's cache: vacancies that it keeps for its next timers (*seats*), free entries, and its
+//! A thread's stock: vacancies that it keeps for its next timers (*seats*), free entries, and its
 //! counters.
 //!
 //! A timer takes the newest seat (its memory is the warmest) of those that open early enough. When
 //! there are too many seats, the one that opens last, which the fewest timers can use, goes to an
-//! outbox that other threads fetch through the depot. If the depot takes no more (its size depends
-//! on how many timers live), the outbox is let go and its seats are dead. So the seats that open
+//! outgoing that other threads fetch through the depot. If the depot takes no more (its size depends
+//! on how many timers live), the outgoing is let go and its seats are dead. So the seats that open
 //! early stay, and nearly every timer finds one at the first look. A thread that cancels and does
 //! not schedule gives away all its seats when it has too many.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
-//! shard therefore keeps only seats of that shard: others go to the outbox.
+//! shard therefore keeps only seats of that shard: others go to the outgoing.
 //!
 //! *Owner*: one thread, which is the producer of every seat in it (SEAT).
 
@@ -27,7 +27,7 @@ use super::depot::Magazine;
 use super::free_list::FreeList;
 use super::shared::Shared;
 
-/// Seats in a cache, and in a magazine of seats.
+/// Seats in a stock, and in a magazine of seats.
 pub const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
 
 /// Timers for which an empty depot is not asked again: at first, and at most.
@@ -45,13 +45,13 @@ unsafe impl<T: Send> Send for Seat<T> {}
 
 /// What a thread keeps of the memory. A call that may let go of filed seats returns whether it did: they
 /// are now dead entries of their shards.
-pub(crate) struct Cache<T> {
+pub(crate) struct Stock<T> {
     pub(crate) free_list: FreeList<T>,
     pub(crate) counters: Arc<Counters>,
     /// Left last, taken first.
     kept: Magazine<Seat<T>>,
     /// On the way to other threads.
-    outbox: Magazine<Seat<T>>,
+    outgoing: Magazine<Seat<T>>,
     /// Timers left until an empty depot is asked again, and the value for the next time.
     patience: usize,
     next_patience: usize,
@@ -63,16 +63,16 @@ pub(crate) struct Cache<T> {
     at_once: usize,
 }
 
-// === impl Cache ===
+// === impl Stock ===
 
-impl<T> Cache<T> {
-    /// An empty cache for a thread that schedules in shard `home`.
-    pub(crate) fn new(shared: &Shared<T>, home: u32) -> Cache<T> {
-        Cache {
+impl<T> Stock<T> {
+    /// An empty stock for a thread that schedules in shard `home`.
+    pub(crate) fn new(shared: &Shared<T>, home: u32) -> Stock<T> {
+        Stock {
             free_list: FreeList::new(shared, home),
             counters: shared.all_counters.claim(),
             kept: shared.seats.magazine(home),
-            outbox: shared.seats.magazine(home),
+            outgoing: shared.seats.magazine(home),
             patience: 0,
             next_patience: LEAST_PATIENCE,
             is_used: false,
@@ -128,7 +128,7 @@ impl<T> Cache<T> {
     /// owners of their shards come by.
     #[inline(never)]
     fn leave_crowds(&mut self, shared: &Shared<T>) {
-        let Cache { kept, free_list, counters, .. } = self;
+        let Stock { kept, free_list, counters, .. } = self;
         let in_crowds = iter::from_fn(|| {
             let at = kept.iter().rposition(|seat| shared.is_crowded(seat.opens))?;
             reached(Event::SeatInCrowd);
@@ -165,18 +165,18 @@ impl<T> Cache<T> {
     pub(crate) fn clear(&mut self, shared: &Shared<T>) -> bool {
         let has_left_dead = self.give_away_seats(shared);
         self.free_list.clear(shared);
-        shared.publish(&self.counters);
+        shared.publish_counts(&self.counters);
         has_left_dead
     }
 
     fn refill(&mut self, shared: &Shared<T>) -> bool {
-        if !self.outbox.is_empty() && self.bound_to.is_none() {
+        if !self.outgoing.is_empty() && self.bound_to.is_none() {
             reached(Event::SeatsSwapped);
-            mem::swap(&mut self.kept, &mut self.outbox);
+            mem::swap(&mut self.kept, &mut self.outgoing);
             return true;
         }
-        // A bound thread needs its outbox for what it fetches and cannot use.
-        let has_room = leave(&mut self.outbox, shared);
+        // A bound thread needs its outgoing for what it fetches and cannot use.
+        let has_room = leave(&mut self.outgoing, shared);
         if has_room && shared.seats.fetch(self.free_list.home(), &mut self.kept) {
             reached(Event::SeatsFetched);
             // The timers that take these seats are published with the next magazine.
@@ -197,14 +197,14 @@ impl<T> Cache<T> {
         true
     }
 
-    /// Moves fetched seats that a bound thread cannot use to the empty outbox.
+    /// Moves fetched seats that a bound thread cannot use to the empty outgoing.
     fn pass_on_foreign(&mut self) {
         let Some(home) = self.bound_to else { return };
-        debug_assert!(self.outbox.is_empty());
+        debug_assert!(self.outgoing.is_empty());
         for at in (0..self.kept.len()).rev() {
             // SAFETY: this thread is the vacancy's producer, so the entry is there.
             if unsafe { self.kept[at].entry.as_ref() }.shard() != home {
-                self.outbox.push(self.kept.swap_remove(at));
+                self.outgoing.push(self.kept.swap_remove(at));
             }
         }
     }
@@ -216,21 +216,21 @@ impl<T> Cache<T> {
             return give_away(&mut self.kept, shared, &mut self.free_list, &self.counters);
         }
         let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
-        let latest = self.kept.swap_remove(latest.expect("a full cache has seats"));
+        let latest = self.kept.swap_remove(latest.expect("a full stock has seats"));
         self.pass_on(shared, latest)
     }
 
     fn pass_on(&mut self, shared: &Shared<T>, seat: Seat<T>) -> bool {
-        let has_left_dead = self.outbox.len() == SEATS
-            && give_away(&mut self.outbox, shared, &mut self.free_list, &self.counters);
-        self.outbox.push(seat);
+        let has_left_dead = self.outgoing.len() == SEATS
+            && give_away(&mut self.outgoing, shared, &mut self.free_list, &self.counters);
+        self.outgoing.push(seat);
         has_left_dead
     }
 
     fn give_away_seats(&mut self, shared: &Shared<T>) -> bool {
         let (free_list, counters) = (&mut self.free_list, &self.counters);
         let has_left_dead = give_away(&mut self.kept, shared, free_list, counters);
-        give_away(&mut self.outbox, shared, free_list, counters) || has_left_dead
+        give_away(&mut self.outgoing, shared, free_list, counters) || has_left_dead
     }
 }
 
@@ -312,32 +312,32 @@ mod tests {
     }
 
     /// Picks a seat, whenever it opens. Frees its entry; returns whether there was one.
-    fn pick(cache: &mut Cache<()>, shared: &Shared<()>) -> bool {
-        let entry = cache.pick(shared, Tick::NEVER);
+    fn pick(stock: &mut Stock<()>, shared: &Shared<()>) -> bool {
+        let entry = stock.pick(shared, Tick::NEVER);
         // SAFETY: it is in no list, and ours.
         entry.map(|entry| unsafe { Entry::free(entry) }).is_some()
     }
 
     /// Keeps a seat, as a cancel does.
-    fn keep(cache: &mut Cache<()>, shared: &Shared<()>, opens: u64) {
-        let kept = cache.keep_at_once(seat(opens));
-        assert!(!kept.is_err_and(|seat| cache.keep(shared, seat)), "the depot has room");
+    fn keep(stock: &mut Stock<()>, shared: &Shared<()>, opens: u64) {
+        let kept = stock.keep_at_once(seat(opens));
+        assert!(!kept.is_err_and(|seat| stock.keep(shared, seat)), "the depot has room");
     }
 
     /// How many timers get no seat after others left some in a depot found empty so often.
     fn unserved(found_empty: usize) -> usize {
         let shared = alone(1);
-        let mut cache = Cache::new(&shared, 0);
+        let mut stock = Stock::new(&shared, 0);
         for _ in 0..found_empty {
-            while cache.patience > 0 {
-                assert!(!pick(&mut cache, &shared));
+            while stock.patience > 0 {
+                assert!(!pick(&mut stock, &shared));
             }
-            assert!(!pick(&mut cache, &shared));
+            assert!(!pick(&mut stock, &shared));
         }
         assert!(shared.seats.leave(0, &mut magazine_of(vec![seat(1), seat(2)])));
-        let unserved = (0..).find(|_| pick(&mut cache, &shared)).expect("it asks again");
-        assert_eq!(cache.next_patience, LEAST_PATIENCE, "it asks again as soon as at first");
-        assert!(!cache.clear(&shared), "the depot frees the other");
+        let unserved = (0..).find(|_| pick(&mut stock, &shared)).expect("it asks again");
+        assert_eq!(stock.next_patience, LEAST_PATIENCE, "it asks again as soon as at first");
+        assert!(!stock.clear(&shared), "the depot frees the other");
         unserved
     }
 
@@ -350,20 +350,20 @@ mod tests {
     #[test]
     fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
         let shared = alone(1);
-        let mut cache = Cache::new(&shared, 0);
+        let mut stock = Stock::new(&shared, 0);
         // In no order: 37 generates the numbers below 101.
         for i in 0..SEATS as u64 + 8 {
-            cache.is_used = true;
-            keep(&mut cache, &shared, i * 37 % 101);
-            assert_eq!(cache.kept.len() + cache.outbox.len(), i as usize + 1);
-            assert!(cache.outbox.is_empty() || cache.kept.len() == SEATS);
+            stock.is_used = true;
+            keep(&mut stock, &shared, i * 37 % 101);
+            assert_eq!(stock.kept.len() + stock.outgoing.len(), i as usize + 1);
+            assert!(stock.outgoing.is_empty() || stock.kept.len() == SEATS);
         }
-        let (newest, others) = cache.kept.split_last().expect("it is full");
+        let (newest, others) = stock.kept.split_last().expect("it is full");
         assert_eq!(newest.opens, Tick::new((SEATS as u64 + 7) * 37 % 101));
-        let passed_on = cache.outbox.last().expect("there were too many").opens;
+        let passed_on = stock.outgoing.last().expect("there were too many").opens;
         assert!(others.iter().all(|seat| seat.opens < passed_on));
-        assert!(!cache.clear(&shared), "the depot has room");
-        assert_eq!(cache.kept.len() + cache.outbox.len(), 0);
+        assert!(!stock.clear(&shared), "the depot has room");
+        assert_eq!(stock.kept.len() + stock.outgoing.len(), 0);
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
             let shared = alone(2);
             let counters = shared.all_counters.claim();
             counters.add(Count::Filed, living);
-            shared.publish(&counters);
+            shared.publish_counts(&counters);
             let is_refused = |_: &usize| {
                 let mut seats = magazine_of(vec![seat(1)]);
                 let is_left = leave(&mut seats, &shared);
@@ -392,12 +392,12 @@ mod tests {
         let shared = alone(2);
         let counters = shared.all_counters.claim();
         counters.add(Count::Filed, 51_200);
-        shared.publish(&counters);
+        shared.publish_counts(&counters);
         for _ in 0..200 {
             assert!(shared.leave_seats(1, &mut magazine_of(vec![seat(1)])));
         }
         counters.add(Count::Cancelled, 51_200);
-        shared.publish(&counters);
+        shared.publish_counts(&counters);
         let surplus = (0..1_000).filter_map(|nth| shared.surplus_seats(0, nth));
         // SAFETY: the seats are in no list, and ours.
         let free = |seat: &Seat<()>| unsafe { Entry::free(seat.entry) };
@@ -408,12 +408,12 @@ mod tests {
     #[test]
     fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
         let shared = alone(1);
-        let mut cache = Cache::new(&shared, 0);
-        (0..=SEATS as u64).for_each(|i| keep(&mut cache, &shared, i));
-        assert_eq!((cache.kept.len(), cache.outbox.len()), (1, 0), "the last came after");
+        let mut stock = Stock::new(&shared, 0);
+        (0..=SEATS as u64).for_each(|i| keep(&mut stock, &shared, i));
+        assert_eq!((stock.kept.len(), stock.outgoing.len()), (1, 0), "the last came after");
         let mut fetched = shared.seats.magazine(0);
         assert!(shared.seats.fetch(0, &mut fetched));
         assert_eq!(fetched.len(), SEATS);
-        assert!(shared.seats.leave(0, &mut fetched) && !cache.clear(&shared));
+        assert!(shared.seats.leave(0, &mut fetched) && !stock.clear(&shared));
     }
 }
