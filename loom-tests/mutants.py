@@ -36,6 +36,7 @@ SCHEDULED = ("crowd", "suspended")
 SYNC = "core/src/sync/mod.rs"
 STACK, LANES = "core/src/inbox/stack.rs", "core/src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "core/src/shard/mod.rs", "core/src/shard/bucket.rs", "core/src/shard/owner.rs"
+OPENING = "core/src/shard/opening.rs"
 FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "core/src/shard/close.rs"
 TRAYS, PARKED = "core/src/shard/trays.rs", "core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
@@ -136,7 +137,7 @@ MUTANTS = {
         "bucket_arm",
         [
             (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
-            (FLUSH, [
+            (OPENING, [
                 ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
                 ("            owner.opened = Some(open.place.expiration);\n",
                  "            owner.opened = Some(open.place.expiration);\n"
@@ -168,7 +169,7 @@ MUTANTS = {
                 "if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                 "if !bucket.is_armed_for(place.expiration) {",
             )]),
-            (FLUSH, [(
+            (OPENING, [(
                 "        let at = take(bucket, &tray);\n",
                 "        bucket.arm(Tick::NEVER);\n        let at = take(bucket, &tray);\n",
             )]),
@@ -184,7 +185,7 @@ MUTANTS = {
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
             ]),
-            (FLUSH, [("        let at = take(bucket, &tray);\n",
+            (OPENING, [("        let at = take(bucket, &tray);\n",
                       "        let at = take(bucket, &tray);\n        bucket.arm(Tick::NEVER);\n")]),
         ],
     ),
@@ -733,9 +734,9 @@ MUTANTS = {
     "the first in a tray gives way Relaxed": (
         "tray", [(TRAY, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
     "what a tray is for is written Relaxed": (
-        "tray", [(TRAY, [("self.of.store(of, Ordering::Release);", "self.of.store(of, Ordering::Relaxed);")])]),
+        "tray", [(TRAY, [("self.bucket.store(bucket, Ordering::Release);", "self.bucket.store(bucket, Ordering::Relaxed);")])]),
     "what a tray is for is read Relaxed": (
-        "tray", [(TRAY, [("let of = self.of.load(Ordering::Acquire);", "let of = self.of.load(Ordering::Relaxed);")])]),
+        "tray", [(TRAY, [("let bucket = self.bucket.load(Ordering::Acquire);", "let bucket = self.bucket.load(Ordering::Relaxed);")])]),
     # PUBLISHED
     "what was published is read Relaxed": (
         "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",
@@ -823,7 +824,7 @@ MUTANTS = {
     "what is parked is forgotten by a stop": (
         "parked", [(CLOSE, [("under_way.chain(iter::from_fn(|| owner.parked.take()))", "under_way.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
     "a cascade that is overtaken keeps its own opening": (
-        "shard", [(FLUSH, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
+        "shard", [(OPENING, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
     "a reader finds a table Relaxed": (
         "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
     "a reader finds a segment Relaxed": (
@@ -837,11 +838,11 @@ MUTANTS = {
     "a timer in a crowd is moved in place": (
         "parked", [(HOLDER, [("deadline < opens || is_crowded(opens)", "deadline < opens")])]),
     "what is parked is not due": (
-        "parked", [(FLUSH, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
+        "parked", [(OPENING, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
     "nothing is parked": (
         "parked", [(PARKED, [("take_if(|open| is_awaited && open.left == 0)", "take_if(|open| is_awaited && open.left == usize::MAX)")])]),
     "a parked bucket does not go on": (
-        "parked", [(FLUSH, [("return !owner.parked.is_empty() && self.go_on(owner, now);", "return false;")])]),
+        "parked", [(OPENING, [("return !owner.parked.is_empty() && self.go_on(owner, now);", "return false;")])]),
     "the tray of another due bucket is not shown to readers": (
         "parked",
         [(PARKED, [("self.spare.push(trays.add_wide());", "let _ = trays;\n            self.spare.push(crate::sync::Arc::new(crate::inbox::Tray::wide()));")])]),
@@ -1367,13 +1368,13 @@ MUTANTS = {
         "cut", [(SWEPT, [("            true => self.open_swept(lists),", "            true => None,")])],
     ),
     "an owner does not look whether a round is being swept": (
-        "cut", [(FLUSH, [("self.swept.open(tray.address())", "None::<*mut Entry<T>>")])],
+        "cut", [(OPENING, [("self.swept.open(tray.address())", "None::<*mut Entry<T>>")])],
     ),
     "a sweep enters lists without a fence": (
         "cut", [(SWEPT, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
     ),
     "a round opens without a fence": (
-        "cut", [(FLUSH, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
+        "cut", [(OPENING, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
     ),
     "a sweep goes on in lists that were opened": (
         "cut", [(SWEPT, [("            OPENED => Way::Out,", "            OPENED => Way::On,"),
@@ -1456,7 +1457,7 @@ MUTANTS = {
         "shard", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant && word.in_list();")])],
     ),
     "what is cascaded eagerly is not flushed with its bucket": (
-        "shard", [(FLUSH, [("        if let Some(mut open) = owner.eager.take_if(is_armed) {", "        if let Some(mut open) = owner.eager.take_if(is_armed).filter(|_| false) {")])],
+        "shard", [(OPENING, [("        if let Some(mut open) = owner.eager.take_if(is_armed) {", "        if let Some(mut open) = owner.eager.take_if(is_armed).filter(|_| false) {")])],
     ),
     "the head of a list is unlinked by load and store": (
         "bucket_read",

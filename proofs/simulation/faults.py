@@ -40,7 +40,7 @@ FAULTS = {
         "core/src/entry/holder.rs", "if deadline < opens || is_crowded(opens) {",
         "if deadline.saturating_add(1) < opens || is_crowded(opens) {"),
     "a cascade that is due is not opened before its bucket": (
-        "core/src/shard/flush.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
+        "core/src/shard/opening.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
         "if let Some(mut open) = owner.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
     "a timer under a key is due before it is there, and does not come again": (
         "core/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",

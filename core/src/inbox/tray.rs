@@ -1,24 +1,42 @@
-//! A tray: chains that their owner took out of lists. The owner goes through them side by side,
-//! without waiting for memory, and readers still find the nodes in them.
+//! A tray: the chains of nodes that an owner took out of the lists of a bucket, until it has gone
+//! through them. Readers find the nodes there.
 //!
-//! *Owner*: one role fills, passes and gives, and holds every node in the tray. Anyone reads, under
-//! a guard. A node comes into a tray from a list, and leaves it for good or for another tray.
+//! ```text
+//!  lists of the bucket                 tray: a cursor for each chain
+//!   lane 0  ─► a ─► b                   0 ─► a ─► b
+//!   lane 1                   take       1 ─► c             ◄─ `At`: this chain is next,
+//!   lane 2  ─► c            ─────►      2 ─► d ─► e           and the first three are live
+//!   own 0   ─► d ─► e                   3
+//! ```
+//!
+//! The owner passes a node of each chain in turn: the memory of the next ones arrives meanwhile. If
+//! a chain ends, the last one takes its place. So the chains with nodes left are the first ones.
+//!
+//! A *wide* tray has room for all lists of a bucket: `begin`, `take`, then `peek` and `pass` for
+//! each node. A *narrow* tray is for nodes that are put aside: `begin`, `give` for each; later
+//! `open`, then `peek` and `pass`. A node that leaves for another tray or for a list is shown as
+//! *moving* meanwhile.
+//!
+//! *Owner*: one role fills the tray and goes through it, and holds every node in it. Anyone reads,
+//! under a guard. A sweep takes nodes out of a narrow tray that was not opened yet.
 //!
 //! *Invariants*: a node's link is read before the node is passed, so that the owner may free the
-//! node or push it elsewhere. While the chains are gone through, those with nodes left are the
-//! first ones, and a chain moves only to the front. Readers that come later do not reach a passed
-//! node.
+//! node or push it elsewhere. A chain moves only to the front. Readers that come later do not reach
+//! a passed node.
 //!
-//! *Orderings*: BUCKET-READ. The owner shows a chain here before it takes the chain out of its
-//! list, so a reader that finds the list empty finds the chain here. It passes a node before it
-//! writes the node's link, so a reader that is led astray finds that the cursor is beyond the nodes
-//! that it knows, and starts again from there. A node on its way to another tray or to a list is
-//! `moving` meanwhile.
+//! *Orderings*: BUCKET-READ. A reader that looks into the lists first and into the tray then finds
+//! each node that is in either throughout:
+//! - *The list is empty already*: the owner has shown the chain in the tray before that.
+//! - *The reader stands on a node that is passed and pushed elsewhere*: the link leads it astray.
+//!   The cursor was written before that link, so the reader finds it beyond the nodes that it
+//!   knows, and starts again from there.
+//! - *The node is on its way*: it is shown as moving before it is passed, and no longer when it has
+//!   arrived.
 //!
 //! A reader may also follow a link that is written when its node is pushed again, perhaps on a list
 //! of another shard, and the pusher may have loaded a stale head of that list. Without the fence in
-//! `take` that link could lead to a node that was freed before the reader came; `entry/reclaim.rs`
-//! has the argument.
+//! `end_take` that link could lead to a node that was freed before the reader came;
+//! `entry/reclaim.rs` has the argument.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,tray,shard}.rs`.
 
@@ -37,11 +55,12 @@ pub const CHAINS: usize = LANES + OWN_LANES;
 /// Chains in a tray for nodes that are put aside: there may be many such trays.
 const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 
-/// A tray of an owner, with its chains.
+/// Chains that their owner goes through.
 pub struct Tray<N, C: ?Sized = [AtomicPtr<N>]> {
-    /// Where its nodes were filed, in the owner's encoding.
-    of: AtomicU64,
-    /// Counts a step for each `begin`, `take` and `open`.
+    /// The number of the bucket in which its nodes were filed.
+    bucket: AtomicU64,
+    /// Counts `begin`, and then `take` or `open`, which take turns. So it is odd from the one to the
+    /// other.
     begun: AtomicU64,
     /// A node that is leaving for another tray or for a list, or null.
     moving: AtomicPtr<N>,
@@ -63,7 +82,7 @@ pub struct At {
 impl<N, const C: usize> Tray<N, [AtomicPtr<N>; C]> {
     fn empty() -> Self {
         Tray {
-            of: AtomicU64::new(0),
+            bucket: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             moving: AtomicPtr::new(ptr::null_mut()),
             cursors: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
@@ -85,6 +104,8 @@ impl<N> Tray<N, [AtomicPtr<N>; FEW_CHAINS]> {
     }
 }
 
+// === impl Tray: the owner fills it ===
+
 impl<N: Linked> Tray<N> {
     /// Whether it has room for all lists of a bucket.
     #[inline]
@@ -92,13 +113,13 @@ impl<N: Linked> Tray<N> {
         self.cursors.len() >= CHAINS
     }
 
-    /// Starts anew. The tray is empty, and its next nodes will come from `of`.
+    /// Starts anew. The tray is empty, and its next nodes were filed in the bucket of this number.
     #[inline]
-    pub fn begin(&self, of: u64) {
+    pub fn begin(&self, bucket: u64) {
         debug_assert!(self.chains().next().is_none(), "what is left in a tray would be lost");
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that knows the
-        // new place knows that what was here before has left.
-        self.of.store(of, Ordering::Release);
+        // new bucket knows that what was here before has left.
+        self.bucket.store(bucket, Ordering::Release);
         self.step();
     }
 
@@ -124,16 +145,6 @@ impl<N: Linked> Tray<N> {
         self.end_take(self.take_lanes(lanes))
     }
 
-    /// Takes everything out of the lists that others push on. Returns how many chains that are.
-    #[inline]
-    fn take_lanes(&self, lanes: &Lanes<N>) -> usize {
-        let mut live = 0;
-        for lane in lanes.each() {
-            live += usize::from(lane.take(|first| self.show(live, first)));
-        }
-        live
-    }
-
     /// As `take`, and every later push on the lanes is refused.
     pub fn take_and_close(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
         let mut live = 0;
@@ -142,6 +153,16 @@ impl<N: Linked> Tray<N> {
             live += 1;
         }
         self.take_rest(own, live)
+    }
+
+    /// Takes everything out of the lists that others push on. Returns how many chains that are.
+    #[inline]
+    fn take_lanes(&self, lanes: &Lanes<N>) -> usize {
+        let mut live = 0;
+        for lane in lanes.each() {
+            live += usize::from(lane.take(|first| self.show(live, first)));
+        }
+        live
     }
 
     /// Goes on with a `take` that has filled the first `live` chains.
@@ -176,8 +197,7 @@ impl<N: Linked> Tray<N> {
         self.cursors[chain].store(first, Ordering::Release);
     }
 
-    /// Puts a node on the chain for `lane`. Must not be called while the tray is gone
-    /// through.
+    /// Puts a node on the chain for `lane`. For a narrow tray that was not opened yet.
     ///
     /// # Safety
     /// The caller is the tray's owner, holds the node alone (its link is written), and leaves the
@@ -192,7 +212,7 @@ impl<N: Linked> Tray<N> {
         cursor.store(node.as_ptr(), Ordering::Release);
     }
 
-    /// Starts to go through the given nodes. For the owner.
+    /// Starts to go through the nodes that it was given.
     pub fn open(&self) -> At {
         let mut live = 0;
         for chain in 0..self.cursors.len() {
@@ -207,26 +227,16 @@ impl<N: Linked> Tray<N> {
             }
             live += 1;
         }
-        // As in `take`. A sweep finds this step too: see `is_given`.
+        // As in `end_take`. A sweep finds this step too: see `is_given`.
         self.step();
         At { chain: 0, live }
     }
+}
 
-    /// Whether it is being given nodes, or waits with them, and is not gone through. For a narrow
-    /// tray.
-    pub fn is_given(&self) -> bool {
-        // ORDER(CUT): Acquire - after the fence in `Swept::enter`; and pairs with the Release in
-        // `step`: the cursors that are read next are of this use of the tray, and of no earlier
-        // one. The steps of `begin` and `open` take turns.
-        self.begun.load(Ordering::Acquire) % 2 == 1
-    }
+// === impl Tray: the owner goes through it ===
 
-    /// Its address, for a comparison.
-    pub fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
-    }
-
-    /// The node that is passed next. For the owner.
+impl<N: Linked> Tray<N> {
+    /// The node that is passed next.
     #[inline]
     pub fn peek(&self, at: &At) -> Option<NonNull<N>> {
         // Once the tray is done, its first chain is empty.
@@ -258,8 +268,8 @@ impl<N: Linked> Tray<N> {
         at.chain = if chain + 1 < at.live { chain + 1 } else { 0 };
     }
 
-    /// Moves the chain that begins at `first` to the front. Readers go from the back to the front,
-    /// so they find it in one of the two places.
+    /// Moves the chain that begins at `first` further to the front. Readers go from the back to the
+    /// front, so they find it in one of the two places.
     #[inline]
     fn move_chain(&self, first: *mut N, from: usize, to: usize) {
         if from != to {
@@ -285,16 +295,31 @@ impl<N: Linked> Tray<N> {
         self.set_moving(ptr::null_mut());
     }
 
-    /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For the
-    /// owner, and not while the tray is gone through.
-    pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
-        let cursor = &self.cursors[chain];
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
-        let is_first = cursor.load(Ordering::Relaxed) == node;
-        if is_first {
-            cursor.store(next, Ordering::Release);
-        }
-        is_first
+    /// The nodes that are still to be passed, left in place. For checks of the owner.
+    pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
+        self.chains().flat_map(|(_, first)| {
+            iter::successors(Some(first), |node| {
+                // SAFETY: the tray holds the node until it is passed.
+                NonNull::new(next_of(unsafe { node.as_ref() }))
+            })
+        })
+    }
+}
+
+// === impl Tray: for a sweep ===
+
+impl<N: Linked> Tray<N> {
+    /// Whether a narrow tray is being given nodes, or waits with them, and was not opened yet.
+    pub fn is_given(&self) -> bool {
+        // ORDER(CUT): Acquire - after the fence in `Swept::enter`; and pairs with the Release in
+        // `step`: the cursors that are read next are of this use of the tray, and of no earlier
+        // one. The steps of `begin` and `open` take turns.
+        self.begun.load(Ordering::Acquire) % 2 == 1
+    }
+
+    /// Its address, for a comparison.
+    pub fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
     }
 
     /// The first node of each chain, with the chain's number. For the owner, and for a sweep.
@@ -305,18 +330,24 @@ impl<N: Linked> Tray<N> {
         firsts.filter_map(|(chain, first)| Some((chain, first?)))
     }
 
-    /// The nodes that are still to be passed, left in place. For checks of the owner.
-    pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
-        self.chains().flat_map(|(_, first)| {
-            iter::successors(Some(first), |node| {
-                // SAFETY: the tray holds the node until it is passed.
-                NonNull::new(next_of(unsafe { node.as_ref() }))
-            })
-        })
+    /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For an owner
+    /// that sweeps a narrow tray which was not opened yet.
+    pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
+        let cursor = &self.cursors[chain];
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
+        let is_first = cursor.load(Ordering::Relaxed) == node;
+        if is_first {
+            cursor.store(next, Ordering::Release);
+        }
+        is_first
     }
+}
 
+// === impl Tray: for readers ===
+
+impl<N: Linked> Tray<N> {
     /// Calls `visit` with each node that is here throughout, and perhaps with others; some nodes
-    /// come twice. `visit` also gets where the nodes of the tray were filed, or `None` for a moving
+    /// come twice. `visit` also gets the number of their bucket, or `None` for a moving
     /// node. Follows at most `steps` links, and no chain beyond a node for which `visit` returns
     /// `false`.
     ///
@@ -336,14 +367,14 @@ impl<N: Linked> Tray<N> {
                 // was done to the tray before the node came; Acquire - pairs with the Release in
                 // `begin`.
                 let begun = self.begun.load(Ordering::Relaxed);
-                let of = self.of.load(Ordering::Acquire);
+                let bucket = self.bucket.load(Ordering::Acquire);
                 // ORDER(BUCKET-READ): Acquire - as above.
                 let mut next = cursor.load(Ordering::Acquire);
                 path.clear();
                 while let Some(node) = NonNull::new(next).filter(|_| *steps > 0) {
                     *steps -= 1;
                     path.push(next);
-                    if !visit(Some(of), node) {
+                    if !visit(Some(bucket), node) {
                         break;
                     }
                     // ORDER(BUCKET-READ): Acquire - pairs with the Release of the thread that wrote
@@ -376,7 +407,7 @@ impl<N: Linked> Tray<N> {
         }
     }
 
-    /// A number that changes when a wide tray is filled. For a reader.
+    /// A number that changes when a wide tray is filled.
     pub fn filled(&self) -> u64 {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `step`.
         self.begun.load(Ordering::Acquire)

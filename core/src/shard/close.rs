@@ -33,7 +33,7 @@ use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
-use super::owner::Open;
+use super::opening::Open;
 use super::{ArmedHeap, Bucket, Owner, Shard};
 
 impl<T> Shard<T> {

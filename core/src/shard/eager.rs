@@ -22,7 +22,7 @@ use crate::sync::IS_CHECKED;
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
-use super::owner::Open;
+use super::opening::Open;
 use super::{Bucket, Owner, Shard};
 
 /// Entries that background work handles before it looks for due buckets again.

@@ -13,7 +13,7 @@ use crate::inbox::Tray;
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
-use super::owner::Open;
+use super::opening::Open;
 use super::{Owner, Shard};
 
 /// A bucket or a tray.

@@ -1,156 +1,38 @@
-//! The flush: opens a due bucket and decides about each entry in it.
+//! The flush: goes through the entries of an open bucket, and decides about each.
+//!
+//! | the entry is | what happens | CAS | race |
+//! |---|---|---|---|
+//! | filed for another round of the ring | it is put aside until that round opens (`rounds`) | none | |
+//! | vacant | its list lets go of it; its memory is free if nobody keeps the seat | `unlink` | SEAT |
+//! | due | it ends: its payload joins the batch | `end` | CANCEL-FIRE |
+//! | due later | it is filed again, mostly on a lower level | `refile` | RESET-FIRE |
+//!
+//! If the CAS fails, the entry has changed, and is decided about again. The last three are
+//! [`settle`](Shard::settle), which eager cascades and the end of the shard call too.
 //!
 //! *Owner*: the shard's owner.
 //!
 //! *Invariants*: an entry fires only in a turn whose time has reached its deadline's tick, and
 //! entries fire in the order of ticks: an entry of a coarse bucket is first filed by its own
-//! deadline, even if the turn is late. A slot may hold two rounds of the ring, so each entry is
-//! judged by its own deadline and place.
+//! deadline, even if the turn is late.
 //!
-//! *Orderings*: BUCKET-ARM, CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
+//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
-use std::cmp::Reverse;
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Filed, Phase, Taken, Word};
 use crate::inbox::{At, Tray};
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
-use crate::sync::{Ordering, fence};
 use crate::time::{Place, Tick};
 
-use super::owner::Open;
-use super::rounds::bucket_number;
-use super::{Bucket, Owner, Shard};
+use super::opening::Open;
+use super::{Owner, Shard};
 
 /// Payloads that a flush collects before they are handed over.
 pub const BATCH: usize = 256;
 
 impl<T> Shard<T> {
-    /// Opens the first bucket or round that is due at `now`: its entries are then in a tray. Goes
-    /// on with a parked one if it is its turn, or if no other is due. Returns `false` if none is.
-    pub fn open_due(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
-        debug_assert!(owner.due.is_none(), "one bucket at a time");
-        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
-        if owner.parked.is_its_turn() {
-            return self.go_on(owner, now);
-        }
-        let armed = owner.heap.first().filter(|place| place.expiration <= now);
-        if owner.has_in_trays() {
-            owner.due = self.take_due_from_trays(owner, shared, armed, now);
-        }
-        if owner.due.is_none() {
-            let Some(place) = armed else {
-                return !owner.parked.is_empty() && self.go_on(owner, now);
-            };
-            let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
-            owner.cross_off(bucket, place);
-            owner.due = Some(self.open_bucket(owner, shared, bucket, place, Bucket::take_into));
-        }
-        if let Some(open) = &mut owner.due {
-            owner.opened = Some(open.place.expiration);
-            open.left = owner.parked.first_share(open.place.level);
-        }
-        true
-    }
-
-    /// Takes the entries of a bucket into a tray, by `take`.
-    #[inline]
-    pub(super) fn open_bucket(
-        &self,
-        owner: &mut Owner<T>,
-        shared: &Shared<T>,
-        bucket: &Bucket<T>,
-        place: Place,
-        take: impl FnOnce(&Bucket<T>, &Tray<Entry<T>>) -> At,
-    ) -> Open<T> {
-        let tray = owner.spare_tray();
-        tray.begin(bucket_number(place.level, place.slot));
-        let at = take(bucket, &tray);
-        if let Some(dead) = self.swept.open(bucket.address()) {
-            self.end_cut(owner, shared, dead, place);
-        }
-        Open { place, tray, at, left: 0, began: None }
-    }
-
-    /// Takes a round that was put aside.
-    pub(super) fn open_round(
-        &self,
-        owner: &mut Owner<T>,
-        shared: &Shared<T>,
-        place: Place,
-    ) -> Option<Open<T>> {
-        let tray = owner.rounds.take(place)?;
-        let at = tray.open();
-        // ORDER(CUT): SeqCst - pairs with the fence in `Swept::enter`: the sweep finds the round
-        // open, or the owner finds the sweep in it.
-        fence(Ordering::SeqCst);
-        if let Some(dead) = self.swept.open(tray.address()) {
-            self.end_cut(owner, shared, dead, place);
-        }
-        Some(Open { place, tray, at, left: 0, began: None })
-    }
-
-    /// The list lets go of a dead entry that was just cut out of it.
-    #[cold]
-    fn end_cut(&self, owner: &mut Owner<T>, shared: &Shared<T>, dead: *mut Entry<T>, at: Place) {
-        reached(Event::SweepCutEnded);
-        let entry = NonNull::new(dead).expect("an entry was cut out");
-        // SAFETY: the owner holds it, by its list bit.
-        let it = (entry, unsafe { entry.as_ref() }.word());
-        // SAFETY: as above, and the word was read from it. A thread that sweeps keeps it, or has
-        // let go: it is vacant.
-        unsafe { self.settle(owner, shared, it, at, None, None) };
-    }
-
-    /// Takes the eager cascade if it came out of `armed`, the first due bucket; otherwise takes the
-    /// first cascade or round in a tray that is due and opens no later than `armed`.
-    #[cold]
-    fn take_due_from_trays(
-        &self,
-        owner: &mut Owner<T>,
-        shared: &Shared<T>,
-        armed: Option<Place>,
-        now: Tick,
-    ) -> Option<Open<T>> {
-        let is_taken_from = |open: &Open<T>, place: Place| {
-            let from = open.place;
-            open.tray.is_wide() && (from.level, from.slot) == (place.level, place.slot)
-        };
-        let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
-        if let Some(mut open) = owner.eager.take_if(is_armed) {
-            reached(Event::CascadeOvertaken);
-            // It may hold entries that are filed for this opening, though it was taken for a later
-            // one.
-            let armed = armed.map_or(now, |place| place.expiration);
-            open.place.expiration = open.place.expiration.min(armed);
-            return Some(open);
-        }
-        let limit = armed.map_or(now, |place| place.expiration);
-        let ahead = owner.eager.as_ref().map(|open| open.place);
-        let candidates = [ahead, owner.rounds.opens.first()].into_iter().flatten();
-        let first = candidates.min_by_key(|place| (place.expiration, Reverse(place.level)))?;
-        if first.expiration > limit {
-            return None;
-        }
-        if ahead == Some(first) {
-            reached(Event::CascadeDue);
-            return owner.eager.take();
-        }
-        reached(Event::RoundOpened);
-        self.open_round(owner, shared, first)
-    }
-
-    /// Whether a due bucket is open and not yet flushed.
-    pub fn is_open(&self, owner: &Owner<T>) -> bool {
-        owner.due.is_some()
-    }
-
-    /// Whether a bucket or round is due at `now`, open or not.
-    pub fn is_due(&self, owner: &Owner<T>, now: Tick) -> bool {
-        owner.has_open() || owner.next_opening() <= now
-    }
-
     /// Continues with the open bucket until it is flushed, `room` payloads are collected, or as
     /// many entries were looked at as the owner may. Returns `true` if it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, shared: &Shared<T>, room: usize) -> bool {
@@ -177,7 +59,7 @@ impl<T> Shard<T> {
         is_done
     }
 
-    /// Goes through at most `most` entries of an open bucket. Returns how many there were.
+    /// Goes through at most `most` entries of an open bucket. Returns how many those were.
     #[inline]
     fn flush_some(
         &self,
@@ -210,6 +92,7 @@ impl<T> Shard<T> {
             let (it, fires) = ((entry, word), Some(Phase::Fired));
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
+                // In two calls, so that a timer which fires does not pay for one that moves.
                 match is_due {
                     true => self.settle(owner, shared, it, place, fires, None),
                     false => self.settle(owner, shared, it, place, fires, Some(tray)),
@@ -220,11 +103,14 @@ impl<T> Shard<T> {
         most - left
     }
 
-    /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer, or re-files
-    /// it as seen from `place`. `end`: a timer that is due by then fires, each one is stopped, or
-    /// none ends. The entry is shown as moving in the tray `moving`, if there is one, until the
-    /// list lets go of it, or it was pushed to its new bucket. (An entry that is not shown as
-    /// moving is re-filed only if it was reset just now.)
+    /// Decides about one entry that came out of the bucket at `place`: see the header.
+    ///
+    /// `end` says which timers end here: those that are due when `place` opens (`Fired`), all
+    /// (`Stopped`), or none (`None`).
+    ///
+    /// `moving` is the tray that shows the entry as moving. It shows that until the list has let go
+    /// of the entry, or the entry is in its new bucket. A timer that is due is not shown: it moves
+    /// only if it was reset a moment ago.
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
@@ -279,8 +165,8 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Passes an entry of another round of the slot, and puts it aside until that round opens,
-    /// whatever becomes of it until then. That needs no CAS, because its place is unchanged.
+    /// Passes an entry that is filed for another round, and puts it aside until that round opens,
+    /// also if it is vacant or was reset. No CAS is needed, because the entry's place is unchanged.
     /// Returns the owner's new position in the tray.
     ///
     /// # Safety
@@ -308,12 +194,6 @@ impl<T> Shard<T> {
 // === impl Owner ===
 
 impl<T> Owner<T> {
-    /// Whether a due bucket is open or parked.
-    #[inline]
-    pub fn has_open(&self) -> bool {
-        self.due.is_some() || !self.parked.is_empty()
-    }
-
     /// Adds a fired payload to the batch and, if no handle is left, its entry to the outbox.
     ///
     /// # Safety

@@ -24,6 +24,7 @@ mod close;
 mod eager;
 mod earliest;
 mod flush;
+mod opening;
 mod overdue;
 mod owner;
 mod parked;

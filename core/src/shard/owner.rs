@@ -1,4 +1,5 @@
-//! The owner's core: state that only the thread that runs a shard's turn touches.
+//! The owner's core: what only the thread with the shard's lock touches. And the steps of a turn
+//! before buckets open: the clock moves on, and notices put buckets on the armed heap.
 //!
 //! *Owner*: the thread that holds the shard's lock: the reaper's, or the caller that drives the
 //! shard. The same role opens buckets and closes (STOP).
@@ -8,12 +9,13 @@ use std::ptr::{self, NonNull};
 
 use crate::dispatch::Payloads;
 use crate::entry::{Entry, Filed};
-use crate::inbox::{At, Tray, next_of};
+use crate::inbox::{Tray, next_of};
 use crate::memory::{Count, Counters, Outbox, Shared};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
+use super::opening::Open;
 use super::parked::Parked;
 use super::rounds::Rounds;
 use super::trays::Trays;
@@ -53,17 +55,6 @@ pub struct Owner<T> {
     /// Entries looked at, for tests.
     #[cfg(test)]
     pub(super) visits: u64,
-}
-
-/// A bucket or a round that the owner goes through: its entries are in a tray.
-pub(super) struct Open<T> {
-    pub(super) place: Place,
-    pub(super) tray: Arc<Tray<Entry<T>>>,
-    pub(super) at: At,
-    /// Entries that are looked at before others may pass it, once it is due.
-    pub(super) left: usize,
-    /// When it was due to open, if it was parked since: its place counts as opened later then.
-    pub(super) began: Option<Tick>,
 }
 
 // === impl Owner ===
@@ -128,27 +119,6 @@ impl<T> Owner<T> {
     #[inline]
     pub fn opened(&self) -> Option<Tick> {
         self.opened
-    }
-
-    /// When the first armed bucket opens, or the first that waits in a tray; [`Tick::NEVER`] if there is none. (Those
-    /// that are open already, or parked, do not count.)
-    #[inline]
-    pub fn next_opening(&self) -> Tick {
-        let armed = self.heap.first().map_or(Tick::NEVER, |place| place.expiration);
-        if self.has_in_trays() { armed.min(self.next_in_trays()) } else { armed }
-    }
-
-    /// Whether an eager cascade or a round that was put aside waits in its tray for its opening.
-    #[inline]
-    pub(super) fn has_in_trays(&self) -> bool {
-        self.eager.is_some() || !self.rounds.is_empty()
-    }
-
-    #[cold]
-    fn next_in_trays(&self) -> Tick {
-        let ahead = self.eager.as_ref().map(|open| open.place);
-        let firsts = [ahead, self.rounds.opens.first()].into_iter().flatten();
-        firsts.map(|place| place.expiration).min().unwrap_or(Tick::NEVER)
     }
 
     /// The owner's counters.

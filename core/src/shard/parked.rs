@@ -34,7 +34,7 @@ use crate::sync::IS_CHECKED;
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
-use super::owner::Open;
+use super::opening::Open;
 use super::trays::Trays;
 use super::{Owner, Shard};
 

@@ -26,8 +26,8 @@
 //! cut out, because it had a timer or was kept. If that is gone too, it begins with the list again.
 //! Each such step counts: a cut costs a reader one, and so does a push on the list between its two
 //! looks at the head. A producer would have to push between all of them to use up its steps. In a
-//! round that is put aside a reader is led away unnoticed; so a sweep that cuts there makes it go on to
-//! another pass.
+//! round that is put aside a reader is led away unnoticed; so a sweep that cuts there makes it go
+//! on to another pass.
 //!
 //! *Orderings*: BUCKET-READ.
 //!
