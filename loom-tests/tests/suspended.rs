@@ -190,7 +190,8 @@ fn who_drops_a_handle() {
     );
 }
 
-/// With all the seats and the memory that a thread keeps, and the dead of which are swept: there is no depot.
+/// With all the seats and the memory that a thread keeps, and the dead of which are swept: there is
+/// no depot.
 #[test]
 fn who_gives_its_caches_away_in_its_end() {
     delays_nobody(without_depot, fill_caches, clear_caches);

@@ -64,7 +64,7 @@ FAULTS = {
         "core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();",
         "let is_dead = word.phase() == Phase::Vacant && word.in_list();"),
     "a takeover takes the payload that runs": (
-        "core/src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..waiting.hidden)",
+        "core/src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..contents.hidden)",
         "let rest = ((seen.0 & CLAIMED).saturating_sub(1) as usize..waiting.hidden)"),
 }
 

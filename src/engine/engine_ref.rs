@@ -1,5 +1,18 @@
-//! A weak engine id: a door's many timers know their engine by its number, which avoids a contended
-//! reference count.
+//! A weak reference to an engine: its number. The timers of the higher-level APIs have one each, so
+//! they share no reference count.
+//!
+//! | to | call |
+//! |---|---|
+//! | schedule | `schedule_when`, `schedule_at_ns`, `schedule_at_once` |
+//! | schedule what `compute` has computed | `schedule_sleep` |
+//! | move a timer | `reset_in_place`, `move_to`; for another task in it, `exchange` |
+//! | learn when something is due | `due_ns`, `tick_of`, `deadline_of` |
+//! | learn the same, unless that has passed | `compute`, `compute_tick` |
+//! | read the engine's clock | `now`, `has_reached` |
+//! | read the thread's clock, which is cheaper and never behind | `thread_now_ns`, `thread_now` |
+//!
+//! Each call looks the thread's cache of the engine up. If the engine is gone, a schedule returns
+//! the payload in an error, and other calls return what their docs say.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -38,7 +51,7 @@ pub(crate) struct Computed {
 /// A glance at a thread's clock may be behind; a deadline that is further away has not passed.
 const NEAR_NS: u64 = 100_000;
 
-// === impl EngineRef ===
+// === impl EngineRef: the engine ===
 
 impl<T: Send + 'static> EngineRef<T> {
     pub(crate) fn new(engine: &Engine<T>) -> EngineRef<T> {
@@ -54,6 +67,53 @@ impl<T: Send + 'static> EngineRef<T> {
         self.number
     }
 
+    #[inline]
+    fn lent(self) -> Option<Lent<T>> {
+        thread_cache::of(self.number)
+    }
+
+    /// The engine's core, unless it is gone.
+    #[cfg(feature = "test-util")]
+    pub(super) fn core(self) -> Option<Arc<Core<T>>> {
+        Some(self.lent()?.core.clone())
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from: the timers that it
+    /// took never end here.
+    #[inline]
+    pub(crate) fn is_inherited(self) -> bool {
+        is_inherited(self.number)
+    }
+
+    /// Whether the calling thread must not wait for a timer of the engine: it runs one of the
+    /// engine's tasks, and no thread is to spare that would take its shard over. Or a stop would
+    /// return the timer's payload, when it has waited for that task.
+    #[inline]
+    pub(crate) fn must_not_wait(self) -> bool {
+        works_for_any() && self.refuses_to_wait()
+    }
+
+    #[inline(never)]
+    fn refuses_to_wait(self) -> bool {
+        let Some(cache) = self.lent() else { return false };
+        let core = &cache.core;
+        // (When an engine is stopping, the wait ends.)
+        let is_task = works_for(core.party()) && !core.is_stopping();
+        is_task && (TypeId::of::<T>() != TypeId::of::<Task>() || !core.may_wait())
+    }
+
+    /// Counts a timer that has fired and was scheduled again, without a task of the user.
+    #[cold]
+    pub(crate) fn count_rearmed(self) {
+        if let Some(mut cache) = self.lent() {
+            cache.producer.count_rearmed();
+        }
+    }
+}
+
+// === impl EngineRef: scheduling ===
+
+impl<T: Send + 'static> EngineRef<T> {
     /// Schedules `payload` as the engine itself does.
     ///
     /// # Errors
@@ -86,176 +146,9 @@ impl<T: Send + 'static> EngineRef<T> {
         let deadline = cache.core.scale.ceil(deadline_ns);
         file::<_, false>(cache, Computed { deadline, now_ns }, payload)
     }
-
-    /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`, which
-    /// returns an error if the engine is gone.
-    #[inline]
-    pub(crate) fn due_ns(self, when: When) -> u64 {
-        let Some(mut cache) = self.lent() else { return 0 };
-        let now_ns = cache.now_ns();
-        when.due_ns(&cache.core, now_ns)
-    }
-
-    /// Counts a timer that has fired and was scheduled again, without a task of the user.
-    #[cold]
-    pub(crate) fn count_rearmed(self) {
-        if let Some(mut cache) = self.lent() {
-            cache.producer.count_rearmed();
-        }
-    }
-
-    /// Returns the length of a tick. `None`: the engine is gone.
-    pub(crate) fn tick(self) -> Option<Duration> {
-        Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
-    }
-
-    /// Whether the engine belongs to a process that this one was forked from: the timers that it
-    /// took never end here.
-    #[inline]
-    pub(crate) fn is_inherited(self) -> bool {
-        is_inherited(self.number)
-    }
-
-    /// Whether the calling thread must not wait for a timer of the engine: it runs one of the
-    /// engine's tasks, and no thread is to spare that would take its shard over. Or a stop would
-    /// return the timer's payload, when it has waited for that task.
-    #[inline]
-    pub(crate) fn must_not_wait(self) -> bool {
-        works_for_any() && self.refuses_to_wait()
-    }
-
-    #[inline(never)]
-    fn refuses_to_wait(self) -> bool {
-        let Some(cache) = self.lent() else { return false };
-        let core = &cache.core;
-        // (When an engine is stopping, the wait ends.)
-        let is_task = works_for(core.party()) && !core.is_stopping();
-        is_task && (TypeId::of::<T>() != TypeId::of::<Task>() || !core.may_wait())
-    }
-
-    /// The engine's core, unless it is gone.
-    #[cfg(feature = "test-util")]
-    pub(super) fn core(self) -> Option<Arc<Core<T>>> {
-        Some(self.lent()?.core.clone())
-    }
-
-    #[inline]
-    fn lent(self) -> Option<Lent<T>> {
-        thread_cache::of(self.number)
-    }
 }
 
 impl EngineRef {
-    /// Returns the time that the engine's clock shows. `None`: the engine is gone.
-    pub(crate) fn now(self) -> Option<Instant> {
-        Some(self.lent()?.core.instant_now())
-    }
-
-    /// Returns the deadline of a sleep that is due `when`: never, if that is too far away to
-    /// represent, or if the engine is gone.
-    #[inline]
-    pub(crate) fn deadline_of(self, when: When) -> Deadline {
-        match when {
-            When { start: Start::At(deadline), slack: Duration::ZERO, .. } => {
-                return Deadline::At(deadline);
-            }
-            // The thread's clock may be ahead of the engine's: the result is to be now, not soon.
-            When { start: Start::After(Duration::ZERO), slack: Duration::ZERO, .. } => {
-                return self.deadline_now();
-            }
-            _ => {}
-        }
-        let Some(mut cache) = self.lent() else { return Deadline::Never };
-        let now_ns = cache.now_ns();
-        cache.core.deadline_at(when.due_ns(&cache.core, now_ns))
-    }
-
-    /// The present, by the engine's clock; never, if the engine is gone.
-    #[inline(never)]
-    fn deadline_now(self) -> Deadline {
-        self.now().into()
-    }
-
-    /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
-    /// to read. `None`: the engine is gone.
-    #[inline]
-    pub(crate) fn thread_now_ns(self) -> Option<u64> {
-        Some(self.lent()?.now_ns())
-    }
-
-    /// The same as an instant.
-    #[inline]
-    #[cfg(feature = "hyper")]
-    pub(crate) fn thread_now(self) -> Option<Instant> {
-        let mut cache = self.lent()?;
-        let now_ns = cache.now_ns();
-        cache.core.clock.instant_at(now_ns)
-    }
-
-    /// Computes when a timer for `deadline`, one of this engine's, is due. Returns `None` if the
-    /// engine's clock has reached `deadline`. The engine's clock is read only if the thread may be
-    /// near `deadline`, as a glance at its own clock tells.
-    ///
-    /// Always inlined, as `has_passed` is: each sleep and each reset passes here.
-    #[inline(always)]
-    pub(crate) fn compute(self, deadline: Deadline) -> Option<Computed> {
-        let Some(mut cache) = self.lent() else {
-            // The engine is gone: `schedule` returns the error.
-            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
-        };
-        let ThreadCache { core, thread_clock, .. } = &mut *cache;
-        let now_ns = thread_clock.glance_ns(&core.clock);
-        let due_ns = core.due_ns(deadline);
-        let is_near = now_ns.saturating_add(NEAR_NS) >= due_ns && due_ns != u64::MAX;
-        if is_near && core.clock.now_ns() >= due_ns {
-            return None;
-        }
-        Some(Computed { deadline: core.scale.ceil(due_ns), now_ns })
-    }
-
-    /// Whether the engine's clock has reached a deadline of this engine.
-    #[inline(always)]
-    pub(crate) fn has_passed(self, deadline: Deadline) -> bool {
-        self.compute(deadline).is_none()
-    }
-
-    /// As `compute`, for a tick of this engine.
-    pub(crate) fn compute_tick(self, tick: Tick) -> Option<Computed> {
-        let Some(mut cache) = self.lent() else {
-            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
-        };
-        let ThreadCache { core, thread_clock, .. } = &mut *cache;
-        let now_ns = thread_clock.glance_ns(&core.clock);
-        let has_passed = core.scale.start_ns(tick).is_some_and(|start_ns| {
-            now_ns.saturating_add(NEAR_NS) >= start_ns && core.clock.now_ns() >= start_ns
-        });
-        (!has_passed).then_some(Computed { deadline: tick, now_ns })
-    }
-
-    /// Returns the tick at which a timer for `when` is due. `None`: the engine is gone.
-    #[inline]
-    pub(crate) fn tick_of(self, when: When) -> Option<Tick> {
-        let mut cache = self.lent()?;
-        let now_ns = cache.now_ns();
-        Some(when.tick(&cache.core, now_ns))
-    }
-
-    /// Returns the engine's clock, and its ticks. `None`: the engine is gone.
-    pub(crate) fn time(self) -> Option<(Clock, Scale)> {
-        let cache = self.lent()?;
-        Some((cache.core.clock.clone(), cache.core.scale))
-    }
-
-    /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`].
-    pub(crate) fn reset_in_place(self, handle: &mut Handle, tick: Tick) -> bool {
-        let Some(mut cache) = self.lent() else { return false };
-        let is_moved = handle.reset_in_place(&cache.core.shared, tick);
-        if is_moved {
-            cache.producer.count_reset();
-        }
-        is_moved
-    }
-
     /// Schedules a sleep's task for a deadline that this engine has just computed, on the same
     /// thread. (The time in `computed` is a little old by now. That is harmless, because a producer
     /// may be delayed after any reading of its clock.)
@@ -271,6 +164,32 @@ impl EngineRef {
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         file::<_, true>(cache, computed, task)
+    }
+
+    /// Schedules a task that is due at once: it waits for no tick.
+    ///
+    /// # Errors
+    /// The engine is full, has stopped or is gone; the task comes back in the error.
+    #[cfg_attr(feature = "inspect", track_caller)]
+    pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
+        let now_ns = cache.now_ns();
+        let deadline = cache.core.scale.floor(now_ns);
+        file::<_, false>(cache, Computed { deadline, now_ns }, task).map(drop)
+    }
+}
+
+// === impl EngineRef: moving a timer ===
+
+impl EngineRef {
+    /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`].
+    pub(crate) fn reset_in_place(self, handle: &mut Handle, tick: Tick) -> bool {
+        let Some(mut cache) = self.lent() else { return false };
+        let is_moved = handle.reset_in_place(&cache.core.shared, tick);
+        if is_moved {
+            cache.producer.count_reset();
+        }
+        is_moved
     }
 
     /// Moves a timer of this engine to a deadline of this engine, which is then in the form that is
@@ -295,8 +214,8 @@ impl EngineRef {
         handle.reset(deadline.instant().map_or(When::after(Duration::MAX), When::at))
     }
 
-    /// Gives a timer of this engine that waits another task. Returns the task that is not needed
-    /// any more: the old one or, if the timer has fired or its engine has stopped, `task`.
+    /// Replaces the task of a timer of this engine. Returns the task that is not needed any more:
+    /// the old one or, if the timer has fired or its engine has stopped, `task`.
     pub(crate) fn exchange(self, handle: &mut Handle, task: Task) -> Task {
         // SAFETY: this is the handle, and the entry is filed again below.
         let (old, deadline) = match unsafe { handle.as_entry().exchange(task) } {
@@ -325,22 +244,134 @@ impl EngineRef {
             cache.give_back(deferred);
         }
     }
+}
 
-    /// Schedules a task that is due at once: it waits for no tick.
-    ///
-    /// # Errors
-    /// The engine is full, has stopped or is gone; the task comes back in the error.
-    #[cfg_attr(feature = "inspect", track_caller)]
-    pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
-        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
+// === impl EngineRef: when something is due ===
+
+impl<T: Send + 'static> EngineRef<T> {
+    /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`. If the
+    /// engine is gone, any time does: that returns an error.
+    #[inline]
+    pub(crate) fn due_ns(self, when: When) -> u64 {
+        let Some(mut cache) = self.lent() else { return 0 };
         let now_ns = cache.now_ns();
-        let deadline = cache.core.scale.floor(now_ns);
-        file::<_, false>(cache, Computed { deadline, now_ns }, task).map(drop)
+        when.due_ns(&cache.core, now_ns)
+    }
+
+    /// Returns the length of a tick. `None`: the engine is gone.
+    pub(crate) fn tick(self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
+    }
+}
+
+impl EngineRef {
+    /// Returns the tick at which a timer for `when` is due. `None`: the engine is gone.
+    #[inline]
+    pub(crate) fn tick_of(self, when: When) -> Option<Tick> {
+        let mut cache = self.lent()?;
+        let now_ns = cache.now_ns();
+        Some(when.tick(&cache.core, now_ns))
+    }
+
+    /// Returns the deadline of a sleep that is due `when`: never, if that is too far away to
+    /// represent, or if the engine is gone.
+    #[inline]
+    pub(crate) fn deadline_of(self, when: When) -> Deadline {
+        match when {
+            When { start: Start::At(deadline), slack: Duration::ZERO, .. } => {
+                return Deadline::At(deadline);
+            }
+            // The thread's clock may be ahead of the engine's: the result is to be now, not soon.
+            When { start: Start::After(Duration::ZERO), slack: Duration::ZERO, .. } => {
+                return self.deadline_now();
+            }
+            _ => {}
+        }
+        let Some(mut cache) = self.lent() else { return Deadline::Never };
+        let now_ns = cache.now_ns();
+        cache.core.deadline_at(when.due_ns(&cache.core, now_ns))
+    }
+
+    /// The present, by the engine's clock; never, if the engine is gone.
+    #[inline(never)]
+    fn deadline_now(self) -> Deadline {
+        self.now().into()
+    }
+
+    /// Computes when a timer for `deadline`, one of this engine's, is due. Returns `None` if the
+    /// engine's clock has reached `deadline`. That clock is read only if a glance at the thread's
+    /// own clock says that `deadline` is near.
+    ///
+    /// Always inlined, as `has_passed` is: each sleep and each reset passes here.
+    #[inline(always)]
+    pub(crate) fn compute(self, deadline: Deadline) -> Option<Computed> {
+        let Some(mut cache) = self.lent() else {
+            // The engine is gone: `schedule` returns the error.
+            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
+        };
+        let ThreadCache { core, thread_clock, .. } = &mut *cache;
+        let now_ns = thread_clock.glance_ns(&core.clock);
+        let due_ns = core.due_ns(deadline);
+        let is_near = now_ns.saturating_add(NEAR_NS) >= due_ns && due_ns != u64::MAX;
+        if is_near && core.clock.now_ns() >= due_ns {
+            return None;
+        }
+        Some(Computed { deadline: core.scale.ceil(due_ns), now_ns })
+    }
+
+    /// As `compute`, for a tick of this engine.
+    pub(crate) fn compute_tick(self, tick: Tick) -> Option<Computed> {
+        let Some(mut cache) = self.lent() else {
+            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
+        };
+        let ThreadCache { core, thread_clock, .. } = &mut *cache;
+        let now_ns = thread_clock.glance_ns(&core.clock);
+        let has_passed = core.scale.start_ns(tick).is_some_and(|start_ns| {
+            now_ns.saturating_add(NEAR_NS) >= start_ns && core.clock.now_ns() >= start_ns
+        });
+        (!has_passed).then_some(Computed { deadline: tick, now_ns })
+    }
+
+    /// Whether the engine's clock has reached a deadline of this engine.
+    #[inline(always)]
+    pub(crate) fn has_passed(self, deadline: Deadline) -> bool {
+        self.compute(deadline).is_none()
+    }
+}
+
+// === impl EngineRef: clocks ===
+
+impl EngineRef {
+    /// Returns the time that the engine's clock shows. `None`: the engine is gone.
+    pub(crate) fn now(self) -> Option<Instant> {
+        Some(self.lent()?.core.instant_now())
     }
 
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
     pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
         self.lent().is_some_and(|cache| cache.core.clock.now_ns() >= deadline_ns)
+    }
+
+    /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
+    /// to read. `None`: the engine is gone.
+    #[inline]
+    pub(crate) fn thread_now_ns(self) -> Option<u64> {
+        Some(self.lent()?.now_ns())
+    }
+
+    /// The same as an instant.
+    #[inline]
+    #[cfg(feature = "hyper")]
+    pub(crate) fn thread_now(self) -> Option<Instant> {
+        let mut cache = self.lent()?;
+        let now_ns = cache.now_ns();
+        cache.core.clock.instant_at(now_ns)
+    }
+
+    /// Returns the engine's clock, and its ticks. `None`: the engine is gone.
+    pub(crate) fn time(self) -> Option<(Clock, Scale)> {
+        let cache = self.lent()?;
+        Some((cache.core.clock.clone(), cache.core.scale))
     }
 }
 

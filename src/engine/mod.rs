@@ -10,8 +10,8 @@
 //!   `watching` is what one of them does who watches the others.
 //! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
 //!   clocks by hand; `stopping` ends an engine.
-//! - `engine_ref` is a weak engine id; `deadline` is when a sleep is due.
-//! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
+//! - `engine_ref` is a weak reference to an engine; `deadline` is when a sleep is due.
+//! - `ticks` computes and moves deadlines in ticks, for higher-level APIs that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by number.
 //! - `callers` samples who schedules, for an inspector.
 //! - `observe` has statistics, snapshots and metrics.

@@ -1,5 +1,5 @@
-//! Deadlines in ticks, and moves that touch only the timer's word, for doors that move a timer
-//! while they hold a lock, when no foreign code may run and no thread may be waited for.
+//! Deadlines in ticks, and moves that touch only the timer's word. They are for higher-level APIs
+//! that move a timer under a lock, when no foreign code may run and no thread may be waited for.
 
 use std::time::Instant;
 

@@ -153,7 +153,7 @@ impl<'a, T> Batch<'a, T> {
     /// shard is not taken over meanwhile.
     #[doc(hidden)]
     pub fn waits(&self, is_waiting: bool) {
-        self.line.waits((!is_waiting).then(|| self.clock.now_ns()));
+        self.line.set_patient((!is_waiting).then(|| self.clock.now_ns()));
     }
 
     #[inline]

@@ -1,4 +1,14 @@
-//! The payloads that a reaper hands over: who takes the next one, and who takes the rest away.
+//! The payloads in hand: due, and taken out of the wheel. A handler takes one after the other. If
+//! a task is stuck, another thread takes the rest away.
+//!
+//! ```text
+//!  holder    fill ─ open ─────────────────────────────────────── close: left, or lost
+//!  handler              claim 1 ─ task 1 ─ claim 2 ─ task 2 ....
+//!  watcher                                    look: at 2 .... look: still at 2 ─ take over
+//! ```
+//!
+//! From `open` to `close` is a *hand-over*. A word says how far it has come. Only the holder and
+//! its handler, on the same thread, write it.
 //!
 //! ```text
 //!            63        33     32      31 .. 16   15 .. 0
@@ -7,18 +17,15 @@
 //!          └─────────────┴────────┴──────────┴──────────┘
 //! ```
 //!
-//! A handler claims payloads one by one, as many as are *open* to it: it stores how many it has
-//! claimed, and then looks whether anybody takes over. While a payload runs, another thread may
-//! *take over*: it says so, and then looks how many are claimed. There are three ways:
-//!
-//! - *Nobody takes over.* The reaper opens the line, the handler claims, and the reaper closes the
-//!   line. What was not claimed is in hand as before.
-//! - *The taker finds the word as it has seen it before*: the same payload still runs. It has the
-//!   rest. When the handler comes back, its next claim finds that somebody takes over, waits for
-//!   the taker's lock, and is taken back: the handler gets no more, and the reaper has lost its
-//!   shard.
-//! - *The taker finds another word*: the handler has gone on. The taker withdraws. A claim that has
-//!   found the taker waits for the lock, and holds.
+//! (`open` payloads can be claimed in this hand-over.) The handler stores how many it has claimed,
+//! and then looks whether a thread wants to take over. That thread says that it wants to, and then
+//! looks at the word.
+//! - *Nobody wants to.* What was not claimed when the hand-over closes is in hand as before.
+//! - *The word is the one that was seen before*: the same payload still runs. The taker has the
+//!   rest. The next claim of the handler finds that the rest is wanted, waits for the taker's lock,
+//!   and is taken back. The handler gets no more payloads, and the holder has lost its shard.
+//! - *The word is another one*: the handler has gone on, and the taker withdraws. If the handler's
+//!   claim has seen the taker, it waits for the taker's lock, and then stands.
 //!
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
 //! over through the [`Line`]; one at a time tries to.
@@ -27,9 +34,9 @@
 //! none is claimed after the takeover. Only an open line is taken over, once.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence
-//! (`protocol/asymmetric.rs`): the holder's side is light, because a locked instruction for each
+//! (`protocol/asymmetric.rs`). The holder's side is light, because a locked instruction for each
 //! payload would make each wait for the stores of the one before. Holder: store the word, light
-//! fence, look whether anybody takes over. Taker: say so, heavy fence, look at the word. So the
+//! fence, look whether the rest is wanted. Taker: say so, heavy fence, look at the word. So the
 //! taker sees a claim, or the claimer sees the taker. The word is stored with Release, and the
 //! taker loads it with Acquire: it sees the payloads.
 //!
@@ -49,33 +56,35 @@ const CLOSED: u64 = 1 << 32;
 /// One hand-over. (The number returns after 2^31 of them, during one look of a watcher.)
 const ONE: u64 = 1 << 33;
 
-/// In place of the time at which a hand-over began: the handler waits for others.
+/// In place of a time: the handler is patient. It waits for others, as it was told to.
 const PATIENT: u64 = u64::MAX;
 
-/// The holder's end of the payloads in hand.
+/// The payloads in hand, for the thread that has the shard's role: the *holder*.
 pub struct InHand<T> {
     line: Arc<Line<T>>,
-    /// Another thread has what was in this hand.
+    /// Another thread has taken over what was in here.
     is_lost: bool,
 }
 
-/// The end of the payloads in hand that other threads see.
+/// The payloads in hand, for the handler, which claims them in this order, and for threads that
+/// look whether it goes on.
 pub struct Line<T> {
-    /// Written by the holder.
+    /// See the header. Written by the holder.
     word: AtomicU64,
-    /// A thread takes over, or has done so.
+    /// A thread wants to take over, or has done so.
     is_wanted: AtomicBool,
-    /// From where on another thread has taken over. It has the lock until that is decided.
+    /// From which payload on another thread has taken over. A thread that wants to has the lock
+    /// until that is decided.
     taken_from: Mutex<Option<u64>>,
     /// When the hand-over began, by the engine's clock.
     begun_ns: Counter,
-    /// The same, or when it last waited for others; [`PATIENT`] while it does.
+    /// The same, or when the handler was last patient; [`PATIENT`] while it is.
     since_ns: Counter,
-    waiting: UnsafeCell<Waiting<T>>,
+    contents: UnsafeCell<Contents<T>>,
 }
 
-/// The payloads of a line. While it is open, they are only read, and each by one thread.
-struct Waiting<T> {
+/// The payloads of a line. While it is open, each is only read, and by one thread.
+struct Contents<T> {
     /// While the line is open, its length is zero, and the payloads are behind it.
     payloads: Payloads<T>,
     /// How many payloads there are behind it.
@@ -109,7 +118,7 @@ impl<T> InHand<T> {
     }
 
     fn with(payloads: Payloads<T>, opened: Option<Tick>, handed_ns: Option<u64>) -> InHand<T> {
-        let waiting = Waiting { payloads, hidden: 0, opened, handed_ns };
+        let contents = Contents { payloads, hidden: 0, opened, handed_ns };
         InHand {
             line: Arc::new(Line {
                 word: AtomicU64::new(CLOSED),
@@ -117,13 +126,13 @@ impl<T> InHand<T> {
                 taken_from: Mutex::new(None),
                 begun_ns: Counter::new(0),
                 since_ns: Counter::new(0),
-                waiting: UnsafeCell::new(waiting),
+                contents: UnsafeCell::new(contents),
             }),
             is_lost: false,
         }
     }
 
-    /// The end for other threads.
+    /// The same for other threads.
     pub fn line(&self) -> &Arc<Line<T>> {
         &self.line
     }
@@ -132,22 +141,22 @@ impl<T> InHand<T> {
     /// first of them comes from a bucket that was due to open at `opened`.
     #[inline]
     pub fn fill(&mut self, batch: &mut Payloads<T>, opened: Option<Tick>) {
-        self.change(|waiting| {
-            debug_assert!(waiting.payloads.is_empty(), "what a stop left is not handed over");
-            std::mem::swap(&mut waiting.payloads, batch);
-            (waiting.opened, waiting.handed_ns) = (opened, None);
+        self.change(|contents| {
+            debug_assert!(contents.payloads.is_empty(), "what a stop left is not handed over");
+            std::mem::swap(&mut contents.payloads, batch);
+            (contents.opened, contents.handed_ns) = (opened, None);
         });
     }
 
     /// Begins a hand-over at `now_ns`: at most `at_most` payloads can be claimed now.
     #[inline]
     pub fn open(&mut self, at_most: usize, now_ns: u64) -> &Line<T> {
-        let open = self.change(|waiting| {
-            waiting.hidden = waiting.payloads.len();
-            waiting.handed_ns = Some(now_ns);
+        let open = self.change(|contents| {
+            contents.hidden = contents.payloads.len();
+            contents.handed_ns = Some(now_ns);
             // SAFETY: the payloads are still there, and `close` shows those that are left.
-            unsafe { waiting.payloads.set_len(0) };
-            waiting.hidden.min(at_most).min(CLAIMED as usize) as u64
+            unsafe { contents.payloads.set_len(0) };
+            contents.hidden.min(at_most).min(CLAIMED as usize) as u64
         });
         // ORDER: Relaxed, both - numbers for watchers, which the word publishes.
         self.line.begun_ns.store(now_ns, Ordering::Relaxed);
@@ -172,25 +181,25 @@ impl<T> InHand<T> {
             self.is_lost = true;
             return Err(TakenOver);
         }
-        self.change(|waiting| {
+        self.change(|contents| {
             let claimed = (before & CLAIMED) as usize;
-            let left = waiting.hidden - claimed;
+            let left = contents.hidden - claimed;
             if left > 0 {
                 // SAFETY: the payloads up to `claimed` were moved out, and the rest are moved to
                 // the front; no other thread looks at a closed line.
                 unsafe {
-                    let first = waiting.payloads.as_mut_ptr();
+                    let first = contents.payloads.as_mut_ptr();
                     first.copy_from(first.add(claimed), left);
                 }
             }
             // SAFETY: so many payloads are at the front.
-            unsafe { waiting.payloads.set_len(left) };
-            waiting.hidden = 0;
+            unsafe { contents.payloads.set_len(left) };
+            contents.hidden = 0;
         });
         Ok(())
     }
 
-    /// Whether another thread has taken over what was in this hand.
+    /// Whether another thread has taken over what was in here.
     #[inline]
     pub fn is_taken_over(&self) -> bool {
         self.is_lost
@@ -200,33 +209,33 @@ impl<T> InHand<T> {
     #[inline]
     pub fn payloads(&self) -> &Payloads<T> {
         // SAFETY: this is the holder, and only the holder changes the payloads of a closed line.
-        self.line.waiting.with(|waiting| unsafe { &(*waiting).payloads })
+        self.line.contents.with(|contents| unsafe { &(*contents).payloads })
     }
 
     /// When the bucket of the first payload was due to open.
     pub fn opened(&self) -> Option<Tick> {
         // SAFETY: as in `payloads`.
-        self.line.waiting.with(|waiting| unsafe { (*waiting).opened })
+        self.line.contents.with(|contents| unsafe { (*contents).opened })
     }
 
     /// When the payloads were handed over before, if they were.
     pub fn handed_ns(&self) -> Option<u64> {
         // SAFETY: as in `payloads`.
-        self.line.waiting.with(|waiting| unsafe { (*waiting).handed_ns })
+        self.line.contents.with(|contents| unsafe { (*contents).handed_ns })
     }
 
     /// Takes all payloads. The line must be closed.
     pub fn take(&mut self) -> Payloads<T> {
-        self.change(|waiting| std::mem::take(&mut waiting.payloads))
+        self.change(|contents| std::mem::take(&mut contents.payloads))
     }
 
     /// Changes the payloads of a closed line.
     #[inline]
-    fn change<R>(&mut self, f: impl FnOnce(&mut Waiting<T>) -> R) -> R {
+    fn change<R>(&mut self, f: impl FnOnce(&mut Contents<T>) -> R) -> R {
         // ORDER(TAKEOVER): Relaxed - only the holder opens and closes the line.
         debug_assert!(self.line.word.load(Ordering::Relaxed) & CLOSED != 0, "it is open");
         // SAFETY: this is the only holder, and other threads look at open lines only.
-        self.line.waiting.with_mut(|waiting| f(unsafe { &mut *waiting }))
+        self.line.contents.with_mut(|contents| f(unsafe { &mut *contents }))
     }
 }
 
@@ -262,7 +271,7 @@ impl<T> Line<T> {
             return None;
         }
         // SAFETY: this number is claimed once, and nobody has taken over from it.
-        Some(self.waiting.with(|waiting| unsafe { (*waiting).place(at as usize) }))
+        Some(self.contents.with(|contents| unsafe { (*contents).place(at as usize) }))
     }
 
     /// Whether the claim of payload `at` holds: `false` if another thread has taken over from there
@@ -324,7 +333,7 @@ impl<T> Line<T> {
         (word & CLOSED == 0).then_some(Progress(word))
     }
 
-    /// When the last hand-over began. `None`: its handler waits for others, as it was told to.
+    /// When the last hand-over began, or its handler was last patient. `None`: it is patient now.
     pub fn since_ns(&self) -> Option<u64> {
         // ORDER: Relaxed - a number for watchers.
         Some(self.since_ns.load(Ordering::Relaxed)).filter(|&since_ns| since_ns != PATIENT)
@@ -332,15 +341,16 @@ impl<T> Line<T> {
 
     /// When the hand-over under way began, by the engine's clock, if there are payloads that it has
     /// not claimed: they were due by then.
-    pub fn waiting_since_ns(&self) -> Option<u64> {
+    pub fn unclaimed_since_ns(&self) -> Option<u64> {
         let Progress(word) = self.progress()?;
         let is_waiting = word & CLAIMED < open_in(word);
         // ORDER: Relaxed - as in `since_ns`.
         is_waiting.then(|| self.begun_ns.load(Ordering::Relaxed))
     }
 
-    /// The handler waits for others, as it was told to, until this is called with the present time.
-    pub fn waits(&self, until_ns: Option<u64>) {
+    /// The handler is patient until this is called with the present time: it waits for others, as
+    /// it was told to.
+    pub fn set_patient(&self, until_ns: Option<u64>) {
         // ORDER: Relaxed - as in `since_ns`.
         self.since_ns.store(until_ns.unwrap_or(PATIENT), Ordering::Relaxed);
     }
@@ -364,13 +374,13 @@ impl<T> Line<T> {
         }
         *taken_from = Some(seen.0 & CLAIMED);
         lost();
-        Some(self.waiting.with(|waiting| {
+        Some(self.contents.with(|contents| {
             // SAFETY: the holder waits for the lock before it changes anything, and finds it taken.
-            let waiting = unsafe { &*waiting };
+            let contents = unsafe { &*contents };
             // SAFETY: nobody else has these: the holder claims no more, and there is one taker.
-            let rest = ((seen.0 & CLAIMED) as usize..waiting.hidden)
-                .map(|at| unsafe { waiting.place(at).read() });
-            InHand::with(rest.collect(), waiting.opened, waiting.handed_ns)
+            let rest = ((seen.0 & CLAIMED) as usize..contents.hidden)
+                .map(|at| unsafe { contents.place(at).read() });
+            InHand::with(rest.collect(), contents.opened, contents.handed_ns)
         }))
     }
 }
@@ -383,9 +393,9 @@ fn open_in(word: u64) -> u64 {
     word >> OPEN_SHIFT & CLAIMED
 }
 
-// === impl Waiting ===
+// === impl Contents ===
 
-impl<T> Waiting<T> {
+impl<T> Contents<T> {
     /// Where a payload of an open line lies.
     ///
     /// # Safety

@@ -1,22 +1,27 @@
 //! The doorbell: how a producer wakes a reaper that sleeps too long, and only then.
 //!
-//! The reaper publishes the time at which it will wake by itself. A producer rings only if its
-//! timer is due before that. Each such producer rings until the reaper is awake: if one rang for
-//! all, their timers would wait for that one thread.
+//! `README.md` has both outcomes of the race.
 //!
-//! What a ring does depends on who serves the shard ([`Bell`]):
-//! - *a thread* of the engine is unparked, and one that sleeps by an *alarm* is woken through that.
-//!   Both are allowed wherever the producer stands;
-//! - a *hook* is the caller's own code, for engines that their caller drives. It must not run while
-//!   the thread cache is lent. So a ring only says that there is a hook, and the producer calls it
-//!   later, by `call_hook`;
-//! - *none*: the caller asks when to come back.
+//! | who | calls, in this order |
+//! |---|---|
+//! | a producer that has posted a notice | `ask`, `ring_before`; if there is a hook, `call_hook` |
+//! | a thread that wants a sweep; a stop | `ask`, `ring`; `ring` |
+//! | the reaper, before a turn of a shard | `take_ask`; then it reads the shard's notices |
+//! | the reaper, when nothing is due | `publish`; it looks who asks; `retract`, or `sleep` |
+//! | a thread that takes the lead | `move_to`; then it is a reaper |
 //!
-//! A doorbell may have several shards, and their reaper sleeps until the first of them needs it. A
-//! producer also *asks* for a turn of the shard in which it has posted something, so that a reaper
-//! which was rung need not look at all of them.
+//! While the reaper is awake, the published time is zero, so that nobody rings. Each producer whose
+//! timer is due before the published time rings, until the reaper is awake: if one rang for all,
+//! their timers would depend on that one thread.
 //!
-//! *Owner*: the reaper calls `take_ask`, `publish`, `retract` and `sleep`; any thread asks and rings.
+//! The shards of a group share a doorbell. So a producer *asks* for a turn of its shard, and a
+//! reaper that was rung need not look at all of them.
+//!
+//! A [`Bell`] says what a ring wakes. A *hook* is foreign code, and must not run while the thread
+//! cache is lent. So `ring_before` only says that there is one, and the producer calls it later.
+//!
+//! *Owner*: the reaper calls `take_ask`, `publish`, `retract` and `sleep`; any thread asks and
+//! rings.
 //!
 //! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
 //! notice, ask, fence, read the wake-up time. Reaper: publish the wake-up time, fence, look who
@@ -99,6 +104,18 @@ impl Doorbell {
         }
     }
 
+    /// Closes the files of an alarm, which nobody needs any more: the reaper does not sleep again.
+    pub fn close(&self) {
+        match &self.bell {
+            Bell::Alarm(alarm) => alarm.close(),
+            Bell::None | Bell::Thread(_) | Bell::Hook(_) => {}
+        }
+    }
+}
+
+// === impl Doorbell: who wants something ===
+
+impl Doorbell {
     /// Asks for a turn of the shard with this index in the group. The caller
     /// has posted its work before, and rings after this.
     #[inline]
@@ -106,34 +123,6 @@ impl Doorbell {
         if let Some(asks) = self.asks.get(shard / u64::BITS as usize) {
             // ORDER(DOORBELL): Release - pairs with the Acquire in `take_ask`: the work.
             asks.fetch_or(bit(shard), Ordering::Release);
-        }
-    }
-
-    /// Whether that shard asks for a turn.
-    #[inline]
-    pub fn is_asked(&self, shard: usize) -> bool {
-        let asks = &self.asks[shard / u64::BITS as usize];
-        // ORDER(DOORBELL): Relaxed - ordered by the fences; `take_ask` orders what was posted.
-        asks.load(Ordering::Relaxed) & bit(shard) != 0
-    }
-
-    /// The indices of the shards that ask for a turn.
-    pub fn asked(&self) -> impl Iterator<Item = usize> {
-        // ORDER(DOORBELL): Relaxed - as in `is_asked`.
-        let words = self.asks.iter().map(|asks| asks.load(Ordering::Relaxed));
-        words.enumerate().filter(|&(_, word)| word != 0).flat_map(|(at, word)| {
-            let bits = (0..u64::BITS as usize).filter(move |bit| word >> bit & 1 == 1);
-            bits.map(move |bit| at * u64::BITS as usize + bit)
-        })
-    }
-
-    /// Takes that shard's wish back. The caller looks for its work *after* this.
-    #[inline]
-    pub fn take_ask(&self, shard: usize) {
-        if self.is_asked(shard) {
-            let asks = &self.asks[shard / u64::BITS as usize];
-            // ORDER(DOORBELL): Acquire - pairs with the Release in `ask`.
-            asks.fetch_and(!bit(shard), Ordering::Acquire);
         }
     }
 
@@ -164,12 +153,6 @@ impl Doorbell {
         }
     }
 
-    /// Calls the hook that a ring has left to its caller. Returns `false` if this thread is inside
-    /// a call of it, which will handle the ring.
-    pub fn call_hook(&self) -> bool {
-        self.hook().is_some_and(Hook::call)
-    }
-
     /// Wakes a parked thread or an alarm, which is allowed anywhere. Returns `true` if there is a
     /// hook to call instead.
     fn ring_but_hooks(&self) -> bool {
@@ -181,19 +164,36 @@ impl Doorbell {
         }
         false
     }
+}
 
-    /// Closes the files of an alarm, which nobody needs any more: the reaper does not sleep again.
-    pub fn close(&self) {
-        match &self.bell {
-            Bell::Alarm(alarm) => alarm.close(),
-            Bell::None | Bell::Thread(_) | Bell::Hook(_) => {}
-        }
+// === impl Doorbell: the reaper ===
+
+impl Doorbell {
+    /// Whether that shard asks for a turn.
+    #[inline]
+    pub fn is_asked(&self, shard: usize) -> bool {
+        let asks = &self.asks[shard / u64::BITS as usize];
+        // ORDER(DOORBELL): Relaxed - ordered by the fences; `take_ask` orders what was posted.
+        asks.load(Ordering::Relaxed) & bit(shard) != 0
     }
 
-    fn hook(&self) -> Option<&Hook> {
-        match &self.bell {
-            Bell::Hook(hook) => Some(hook),
-            _ => None,
+    /// The indices of the shards that ask for a turn.
+    pub fn asked(&self) -> impl Iterator<Item = usize> {
+        // ORDER(DOORBELL): Relaxed - as in `is_asked`.
+        let words = self.asks.iter().map(|asks| asks.load(Ordering::Relaxed));
+        words.enumerate().filter(|&(_, word)| word != 0).flat_map(|(at, word)| {
+            let bits = (0..u64::BITS as usize).filter(move |bit| word >> bit & 1 == 1);
+            bits.map(move |bit| at * u64::BITS as usize + bit)
+        })
+    }
+
+    /// Takes that shard's wish back. The caller looks for its work *after* this.
+    #[inline]
+    pub fn take_ask(&self, shard: usize) {
+        if self.is_asked(shard) {
+            let asks = &self.asks[shard / u64::BITS as usize];
+            // ORDER(DOORBELL): Acquire - pairs with the Release in `ask`.
+            asks.fetch_and(!bit(shard), Ordering::Acquire);
         }
     }
 
@@ -205,20 +205,6 @@ impl Doorbell {
             hook.count_sleep();
         }
         fence(Ordering::SeqCst);
-    }
-
-    /// Notes that `turner`, which holds the shard's role, has ended a turn. The turn wants the next
-    /// one at `next`; the turn before it wanted one at `before`, or was taken over. Returns `true`
-    /// if the hook has to be called: several take turns, and those that sleep were not rung.
-    #[must_use = "a hook waits to be called"]
-    pub fn is_for_others(&self, turner: Turner, before: Tick, next: Tick) -> bool {
-        let is_sooner = || next < before || before.get() == AWAKE;
-        self.has_others(turner) && is_sooner()
-    }
-
-    /// Whether others than `turner`, which holds the shard's role, take turns too.
-    pub fn has_others(&self, turner: Turner) -> bool {
-        self.hook().is_some_and(|hook| hook.turn(turner))
     }
 
     /// The wake-up time that was published last. For the holder of the shard's role.
@@ -246,6 +232,37 @@ impl Doorbell {
             _ => park(timeout),
         }
         self.retract();
+    }
+}
+
+// === impl Doorbell: hooks, of shards that their caller drives ===
+
+impl Doorbell {
+    /// Calls the hook that a ring has left to its caller. Returns `false` if this thread is inside
+    /// a call of it, which will handle the ring.
+    pub fn call_hook(&self) -> bool {
+        self.hook().is_some_and(Hook::call)
+    }
+
+    /// Whether others than `turner`, which holds the shard's role, take turns too.
+    pub fn has_others(&self, turner: Turner) -> bool {
+        self.hook().is_some_and(|hook| hook.turn(turner))
+    }
+
+    /// Notes that `turner`, which holds the shard's role, has ended a turn. The turn wants the next
+    /// one at `next`; the turn before it wanted one at `before`, or was taken over. Returns `true`
+    /// if the hook has to be called: several take turns, and those that sleep were not rung.
+    #[must_use = "a hook waits to be called"]
+    pub fn is_for_others(&self, turner: Turner, before: Tick, next: Tick) -> bool {
+        let is_sooner = || next < before || before.get() == AWAKE;
+        self.has_others(turner) && is_sooner()
+    }
+
+    fn hook(&self) -> Option<&Hook> {
+        match &self.bell {
+            Bell::Hook(hook) => Some(hook),
+            _ => None,
+        }
     }
 }
 

@@ -59,8 +59,8 @@ const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 pub struct Tray<N, C: ?Sized = [AtomicPtr<N>]> {
     /// The number of the bucket in which its nodes were filed.
     bucket: AtomicU64,
-    /// Counts `begin`, and then `take` or `open`, which take turns. So it is odd from the one to the
-    /// other.
+    /// Counts `begin`, and then `take` or `open`, which take turns. So it is odd from the one to
+    /// the other.
     begun: AtomicU64,
     /// A node that is leaving for another tray or for a list, or null.
     moving: AtomicPtr<N>,
@@ -330,8 +330,8 @@ impl<N: Linked> Tray<N> {
         firsts.filter_map(|(chain, first)| Some((chain, first?)))
     }
 
-    /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For an owner
-    /// that sweeps a narrow tray which was not opened yet.
+    /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For an
+    /// owner that sweeps a narrow tray which was not opened yet.
     pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
         let cursor = &self.cursors[chain];
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.

@@ -1,5 +1,12 @@
-//! How many timers live and how many entries are dead: the figures for decisions. They are read in
-//! O(1), however many threads there are or ever were.
+//! The balance: about how many timers live, and how many entries are dead. Decisions rest on these
+//! two figures, which are read in O(1), however many threads there are or ever were:
+//!
+//! | decision | made in |
+//! |---|---|
+//! | whether a sweep begins, and in which shard | `shard/sweep.rs`, `producer/deferred.rs` |
+//! | how many seats the depots take | `shared.rs` |
+//! | whether timers are so few that each gets the bucket of its tick | `Shard::place` |
+//! | whether a reaper wakes up ahead of a coarse bucket | `shard/eager.rs` |
 //!
 //! Each writer counts on counters of its own, and publishes the changes here now and then:
 //! - a thread, after each 64 timers that it filed, and when it ends;
@@ -8,53 +15,10 @@
 //!   cancel in bursts all write here.)
 //! - a shard's owner, before each batch that it hands over, and at the end of each turn.
 //!
+//! `Balance` says how far off the figures are, and [`are_too_many`] what follows for the number of
+//! dead entries.
+//!
 //! *Owner*: any thread.
-//!
-//! # How far off the figures are
-//!
-//! *Invariants*, while no thread is inside a call. `living` differs from the true number by at most
-//! the sum of these:
-//! - for each thread that uses the engine now, 128 too low or 64 too high. Between two
-//!   publications, a thread's timers grow by those that it files in an entry of their own or moves
-//!   to one (64 at most), and by the seats that its cache loses (64). They shrink by the seats that
-//!   the cache gains (64). A thread that ends publishes the rest, so past threads add nothing;
-//! - for each shard whose owner is about to hand a batch over, 256 too high;
-//! - a sixteenth of what lived when the threads last looked, either way, and 1024 for each thread
-//!   at most.
-//!
-//! `dead` is too low by no more than the magazine that a thread is letting go of right now. It is
-//! too high by the entries that owners have buried in turns that are not over.
-//!
-//! # How many entries are dead
-//!
-//! Let `M` be the larger of `living` and 4096, and `S` the number of shards. Sweeping begins when
-//! more than `M / 2` entries are dead.
-//! 1. A sweep visits living entries, dead entries and kept seats: at most about `3 M` entries, 1024
-//!    for each shard and 1024 more, and the caches. (While threads cancel, the depots of a shard
-//!    and of all have at most one seat for each living timer, and 1024 for each shard and 1024
-//!    more.)
-//! 2. A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
-//!    entries itself (`shard/sweep.rs`): eight for each seat. If another thread sweeps that shard
-//!    at that moment, that thread visits.
-//! 3. So a sweep ends before another `3/8 M + 128 (S + 1)` entries are dead, whatever the owner
-//!    does.
-//! 4. So at most `M + 128 (S + 1)` entries are dead, plus 64 for each thread (the seats in its
-//!    cache) and 256 for each shard that hands a batch over. The first entry of each list stays as
-//!    well until the shard's owner sweeps or the bucket opens: 24 for each bucket.
-//!
-//! Three cases are worse:
-//! - *A thread is held up while it sweeps.* Until it goes on, only the owner frees dead entries of
-//!   that shard, as it opens their buckets.
-//! - *Timers become fewer faster than sweeps end.* Then `M` is the largest that it was when the
-//!   sweep under way began, or the one before that, and at most `M + 342 (S + 1)` entries are dead.
-//!   (The seats that were let go in a sweep are dead when the next one begins, though they are more
-//!   than half of what `M` is then.)
-//! - *Millions are cancelled at once.* They are dead until the owner has swept once, or until
-//!   threads have let go of so many more seats that two sweeps were paid for by eight visits each:
-//!   about three quarters of `M`.
-//!
-//! The sums take the sweeps of all shards for one. Threads help in the shard with the most dead, so
-//! they may sweep one twice before another one has its turn.
 //!
 //! *Tested by*: the unit tests below, `core/src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.
@@ -75,6 +39,19 @@ const MOST_UNTOLD: u64 = 1024;
 
 /// The numbers of living timers and dead entries. All figures wrap: a figure is below zero for a
 /// moment if a burial is published before the dead entries are, and then reads as zero.
+///
+/// *Invariants*, while no thread is inside a call. `living` differs from the true number by at most
+/// the sum of these:
+/// - for each thread that uses the engine now, 128 too low or 64 too high. Between two
+///   publications, a thread's timers grow by those that it files in an entry of their own or moves
+///   to one (64 at most), and by the seats that it loses (64). They shrink by the seats that it
+///   gains (64). A thread that ends publishes the rest, so past threads add nothing;
+/// - for each shard whose owner is about to hand a batch over, 256 too high;
+/// - a sixteenth of what lived when the threads last looked, either way, and 1024 for each thread
+///   at most.
+///
+/// `dead` is too low by no more than the magazine that a thread is letting go of right now. It is
+/// too high by the entries that owners have buried in turns that are not over.
 #[derive(Debug)]
 pub(super) struct Balance {
     engine: CachePadded<Figures>,
@@ -215,7 +192,38 @@ impl<T> Shared<T> {
     }
 }
 
-/// Whether so many dead entries are worth a sweep.
+/// Whether so many dead entries are worth a sweep: more than half of the maximum.
+///
+/// # How many entries are dead at most
+///
+/// Let `M` be the larger of `living` and 4096, and `S` the number of shards. Sweeping begins when
+/// more than `M / 2` entries are dead.
+/// 1. A sweep visits living entries, dead entries and kept seats: at most about `3 M` entries, 1024
+///    for each shard and 1024 more, and what threads keep. (While threads cancel, the depots of a
+///    shard and of all have at most one seat for each living timer, and 1024 for each shard and
+///    1024 more.)
+/// 2. A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
+///    entries itself (`shard/sweep.rs`): eight for each seat. If another thread sweeps that shard
+///    at that moment, that thread visits.
+/// 3. So a sweep ends before another `3/8 M + 128 (S + 1)` entries are dead, whatever the owner
+///    does.
+/// 4. So at most `M + 128 (S + 1)` entries are dead, plus 64 for each thread (its seats) and 256
+///    for each shard that hands a batch over. The first entry of each list stays as well until the
+///    shard's owner sweeps or the bucket opens: 24 for each bucket.
+///
+/// Three cases are worse:
+/// - *A thread is held up while it sweeps.* Until it goes on, only the owner frees dead entries of
+///   that shard, as it opens their buckets.
+/// - *Timers become fewer faster than sweeps end.* Then `M` is the largest that it was when the
+///   sweep under way began, or the one before that, and at most `M + 342 (S + 1)` entries are dead.
+///   (The seats that were let go in a sweep are dead when the next one begins, though they are more
+///   than half of what `M` is then.)
+/// - *Millions are cancelled at once.* They are dead until the owner has swept once, or until
+///   threads have let go of so many more seats that two sweeps were paid for by eight visits each:
+///   about three quarters of `M`.
+///
+/// The sums take the sweeps of all shards for one. Threads help in the shard with the most dead, so
+/// they may sweep one twice before another one has its turn.
 #[inline]
 pub const fn are_too_many(dead: u64, living: u64) -> bool {
     let least = if living > DEAD_AT_LEAST { living } else { DEAD_AT_LEAST };

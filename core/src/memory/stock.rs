@@ -3,10 +3,10 @@
 //!
 //! A timer takes the newest seat (its memory is the warmest) of those that open early enough. When
 //! there are too many seats, the one that opens last, which the fewest timers can use, goes to an
-//! outgoing that other threads fetch through the depot. If the depot takes no more (its size depends
-//! on how many timers live), the outgoing is let go and its seats are dead. So the seats that open
-//! early stay, and nearly every timer finds one at the first look. A thread that cancels and does
-//! not schedule gives away all its seats when it has too many.
+//! outgoing that other threads fetch through the depot. If the depot takes no more (its size
+//! depends on how many timers live), the outgoing is let go and its seats are dead. So the seats
+//! that open early stay, and nearly every timer finds one at the first look. A thread that cancels
+//! and does not schedule gives away all its seats when it has too many.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
 //! shard therefore keeps only seats of that shard: others go to the outgoing.
@@ -43,8 +43,8 @@ pub(crate) struct Seat<T> {
 // SAFETY: a seat has no payload, and the thread that has the `Seat` is the vacancy's producer.
 unsafe impl<T: Send> Send for Seat<T> {}
 
-/// What a thread keeps of the memory. A call that may let go of filed seats returns whether it did: they
-/// are now dead entries of their shards.
+/// What a thread keeps of the memory. A call that may let go of filed seats returns whether it did:
+/// they are now dead entries of their shards.
 pub(crate) struct Stock<T> {
     pub(crate) free_list: FreeList<T>,
     pub(crate) counters: Arc<Counters>,

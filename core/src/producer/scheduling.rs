@@ -100,8 +100,8 @@ impl<T> Producer<T> {
         }
     }
 
-    /// As [`schedule`](Producer::schedule). `store` gets the entry before the timer can fire, and is
-    /// not called if the limit is reached.
+    /// As [`schedule`](Producer::schedule). `store` gets the entry before the timer can fire, and
+    /// is not called if the limit is reached.
     ///
     /// # Safety
     /// `store` saves the pointer and does no more; it does not panic. After an error the entry is
@@ -338,7 +338,8 @@ impl<T> Producer<T> {
         if is_time_to_publish(self.lane) && self.publish_and_look_out(shared, shard, place) {
             deferred = self.chores.call_hook(shard.index(), None);
         }
-        // SAFETY: it was made pending for this place and nobody else holds it; the rest is passed on.
+        // SAFETY: it was made pending for this place and nobody else holds it; the rest is passed
+        // on.
         if let Some(bucket) = unsafe { shard.file(entry, place, self.lane) }? {
             // SAFETY: the entry was filed there; the rest is passed on to the caller.
             deferred = deferred.or(unsafe { self.announce(shared, shard, bucket, place) });

@@ -1,9 +1,12 @@
-//! The hold word: it decides which thread may touch a shared thing, and how the thing ended.
+//! The hold word: which thread may run a shared thing, and how the thing ended.
 //!
-//! Two kinds of things have one. An operation of the purgatory is held to be *tried*. A periodic,
-//! a retry or a heartbeat is held to be *run* and armed again. Both are held by at most one thread
-//! at a time. The holder alone touches the state beside the word: closures, places under keys, the
-//! handle of the timer. No call waits for another thread.
+//! | the thing | is held to be | what comes to it |
+//! |---|---|---|
+//! | an operation of the purgatory | tried | checks of its keys |
+//! | a periodic, a retry, a heartbeat | run, and armed again | its timer, the answer to an attempt |
+//!
+//! At most one thread holds it. The holder alone touches the state beside the word: closures,
+//! places under keys, the handle of the timer. No call waits for another thread.
 //!
 //! ```text
 //!             come                            decide
@@ -18,35 +21,27 @@
 //! | held, `AGAIN` | the same | takes `AGAIN` away; `Again`: still held | the same |
 //! | over | `Over` | `Finish`: by the holder | `Late` |
 //!
-//! - *Coming.* An event comes that the thing waits for: its timer, the answer to an attempt, a
-//!   check of a key. At a free thing the caller becomes the holder. At a held thing it leaves
-//!   `AGAIN` and goes, and the holder finds this when it releases. So each event is followed by a
-//!   whole round of the holder that began after it, or the thing is over: no event is lost.
-//! - *Deciding.* How the thing ends is decided once, by the first CAS that writes an end. Nobody
-//!   can take a thing that is over, so its finisher has it for good: the decider of a free thing,
-//!   otherwise the holder, whatever its own round says.
-//! - *Meanwhile.* Beside the holder any number of threads may come, decide and read the end and the
-//!   count. A thing that is over may still be in use by its last holder, until that finishes it.
-//! - *Counting.* The CAS by which something comes to a free thing counts it. So the count stands
-//!   still from the moment that a decision was made.
+//! - *No event is lost.* What comes to a held thing leaves `AGAIN`. The holder finds that when it
+//!   releases, and tries or runs once more.
+//! - *One end.* The first CAS that writes an end decides. Nobody can take a thing that is over. So
+//!   its finisher has it for good: the decider of a free thing, otherwise the holder.
+//! - *The count* is of what came to a free thing. It stands still once the thing is over.
 //!
-//! *A thread that meets its own hold.* A thing's own closure may come to it or decide. `is_own`
-//! says whether that is so; the callers of the two kinds of things pass different ones:
-//!
-//! - A check from inside a try of the same operation leaves nothing. It would ask for itself for
-//!   ever, and its own try can look at what it has changed. An answer from inside an attempt must
-//!   be heard, so there `is_own` is always `false`.
-//! - A decision from inside counts as the holder's own (`OWN`), as if its round had said so. The
-//!   purgatory counts operations for the caller whose try completed them; other things do not ask.
+//! *From inside.* The thing's own closure may come to it or decide. `is_own` says whether the
+//! calling thread is inside of the hold.
+//! - A check from inside a try leaves nothing: it would ask for itself for ever, and its own try
+//!   can look at what it has changed. The answer from inside an attempt must be heard, so for
+//!   attempts `is_own` is always `false`.
+//! - A decision from inside counts as the holder's (`OWN`). The purgatory counts operations for the
+//!   caller whose try completed them.
 //!
 //! (Two operations that check each other's key in each try, on two threads, ask each other again
 //! for as long as their tries overlap. The first try that ends while the other does not ask ends
 //! both.)
 //!
-//! *Orderings*: HOLD. Each CAS is AcqRel and acquires what those before it released: a holder gets
-//! what the last holder kept and what was brought to it while it held, and the thread that finishes
-//! gets both. A thread that finds `AGAIN` writes the word all the same, so that its own news is
-//! published too. Reads of the end and of the count are Acquire, and see what was done before.
+//! *Orderings*: HOLD. Each CAS is AcqRel: a holder, and the thread that finishes, see what the
+//! holder before has written, and what the threads have written that came meanwhile. So a thread
+//! that finds `AGAIN` writes the word all the same. Reads of the end and of the count are Acquire.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/hold.rs`, `tests/races/periodic/races.rs`,
 //! `tests/races/purgatory.rs`.

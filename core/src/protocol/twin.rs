@@ -1,10 +1,10 @@
 //! A value with two owners from the start: a reference count that is rarely written.
 //!
-//! A door's timer has two ends, the caller's (or the map's) and the engine's, which share one
-//! allocation. With a plain reference count the second end costs an atomic update when it is made,
-//! and each end costs one when it goes. Here the count begins at two, and an owner that finds that
-//! it is alone writes nothing. That leaves one update in the life of a timer, and none where one
-//! thread has both ends in the end ([`Twin::drop_both`]).
+//! The timer of a higher-level API has two ends, the caller's (or the map's) and the engine's,
+//! which share one allocation. With a plain reference count the second end costs an atomic update
+//! when it is made, and each end costs one when it goes. Here the count begins at two, and an owner
+//! that finds that it is alone writes nothing. That leaves one update in the life of a timer, and
+//! none where one thread has both ends in the end ([`Twin::drop_both`]).
 //!
 //! One of the owners may be the [`Main`] one. It alone has a second value, its *own*, which it
 //! takes along or drops when it goes, however many others there are.

@@ -112,7 +112,7 @@ impl<T> RoleWord<T> {
     /// `None`: another thread looks.
     pub(super) fn try_look(&self, clock: &Clock, after_ns: u64) -> Option<(Found, Option<u64>)> {
         let mut look = self.look.try_lock().ok()?;
-        Some((look.at(clock, after_ns), look.line.waiting_since_ns()))
+        Some((look.at(clock, after_ns), look.line.unclaimed_since_ns()))
     }
 
     /// Takes the role from its holder, if that one has not come any further than `progress`, and

@@ -262,16 +262,16 @@ mod tests {
     fn a_handler_that_waits_as_it_was_told_to_is_not_stuck() {
         let mut case = Case::new();
         let line = case.open(1, 200);
-        line.waits(None);
+        line.set_patient(None);
         assert_eq!(case.at(300), Found::Busy(310));
         assert_eq!(case.at(320), Found::Busy(340), "for twice as long");
         let late_ns = 300 + 9 * MOST_NS;
         assert_eq!(case.at(late_ns), Found::Busy(late_ns + MOST_NS));
-        line.waits(Some(late_ns + 5));
+        line.set_patient(Some(late_ns + 5));
         assert_eq!(case.at(late_ns + 10), Found::Busy(late_ns + 15));
         let found = case.at(late_ns + 15);
         assert!(matches!(found, Found::Stuck(_, since_ns) if since_ns == late_ns + 5));
-        line.waits(None);
+        line.set_patient(None);
         assert_eq!(case.at(late_ns + 20), Found::Busy(late_ns + 30), "counted anew");
         case.in_hand.close().unwrap();
     }

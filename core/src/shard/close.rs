@@ -8,9 +8,9 @@
 //! Each thread that used an engine keeps a part of it, and with that the engine's frame, until it
 //! turns to another engine or ends. It must not keep the wheel, which may be large. So the wheel
 //! and the depots are freed when nobody has the engine any more. A thread that files through an
-//! engine holds it, so no such thread is left. Handles and doors that find the engine by its number
-//! remain: they file as readers, from before they look a bucket up until they are done. The thread
-//! that ended the engine dismantles.
+//! engine holds it, so no such thread is left. Handles and higher-level APIs remain, which find the
+//! engine by its number: they file as readers, from before they look a bucket up until they are
+//! done. The thread that ended the engine dismantles.
 //!
 //! *Orderings*: STOP. The mark goes into the notices, the table of segments and every lane. A push
 //! that comes before the mark is found here; one that comes after is refused and gives its

@@ -2,9 +2,9 @@
 //!
 //! | the entry is | what happens | CAS | race |
 //! |---|---|---|---|
-//! | filed for another round of the ring | it is put aside until that round opens (`rounds`) | none | |
-//! | vacant | its list lets go of it; its memory is free if nobody keeps the seat | `unlink` | SEAT |
-//! | due | it ends: its payload joins the batch | `end` | CANCEL-FIRE |
+//! | filed for another round | it is put aside until that round opens (`rounds`) | none | |
+//! | vacant | its list lets go of it: it is free, if nobody keeps the seat | `unlink` | SEAT |
+//! | due | it ends, and its payload joins the batch | `end` | CANCEL-FIRE |
 //! | due later | it is filed again, mostly on a lower level | `refile` | RESET-FIRE |
 //!
 //! If the CAS fails, the entry has changed, and is decided about again. The last three are

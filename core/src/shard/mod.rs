@@ -188,15 +188,15 @@ impl<T> Shard<T> {
         if is_exact { exact } else { place }
     }
 
-    /// Files an entry that was made pending for `place`. Returns its bucket if the reaper is to be told of
-    /// it: see [`Shard::announce`].
+    /// Files an entry that was made pending for `place`. Returns its bucket if the reaper is to be
+    /// told of it: see [`Shard::announce`].
     ///
     /// # Errors
     /// The shard is closed; the entry is still the caller's.
     ///
     /// # Safety
-    /// The caller holds the entry alone and made it pending for `place`. The shard is not dismantled, or
-    /// the caller has been a reader since before it looked whether it is.
+    /// The caller holds the entry alone and made it pending for `place`. The shard is not
+    /// dismantled, or the caller has been a reader since before it looked whether it is.
     #[inline]
     pub unsafe fn file(
         &self,

@@ -180,8 +180,8 @@ impl<T> Owner<T> {
         self.due.is_some() || !self.parked.is_empty()
     }
 
-    /// When the first armed bucket opens, or the first that waits in a tray; [`Tick::NEVER`] if there is none. (Those
-    /// that are open already, or parked, do not count.)
+    /// When the first armed bucket opens, or the first that waits in a tray; [`Tick::NEVER`] if
+    /// there is none. (Those that are open already, or parked, do not count.)
     #[inline]
     pub fn next_opening(&self) -> Tick {
         let armed = self.heap.first().map_or(Tick::NEVER, |place| place.expiration);

@@ -82,8 +82,9 @@ impl<T> Swept<T> {
         Swept { at: AtomicUsize::new(0), cut, cuts_in_rounds: AtomicUsize::new(0) }
     }
 
-    /// An entry was cut out of a round that is put aside. To be called before the entry can be used again: a
-    /// reader that stands on it then is led away, and loses what comes behind it in the round.
+    /// An entry was cut out of a round that is put aside. To be called before the entry can be used
+    /// again: a reader that stands on it then is led away, and loses what comes behind it in the
+    /// round.
     pub(super) fn note_cut_in_round(&self) {
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `cuts_in_rounds`: a reader that
         // finds the number from before the entry is used again makes another pass; one that finds

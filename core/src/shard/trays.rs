@@ -5,8 +5,8 @@
 //!
 //! *Invariants*: a tray lives as long as the shard and is reused when it is empty. There are two
 //! wide trays and one for each bucket that was ever parked at a time, and at most as many narrow
-//! ones as rounds were ever put aside at a time. An entry goes from its bucket into a wide tray, from
-//! there perhaps into a narrow one, and never back. So a reader that visits them in this order
+//! ones as rounds were ever put aside at a time. An entry goes from its bucket into a wide tray,
+//! from there perhaps into a narrow one, and never back. So a reader that visits them in this order
 //! meets every entry that stays pending and is not re-filed.
 //!
 //! *Orderings*: BUCKET-READ.

@@ -119,7 +119,7 @@ events! {
     LeadTaken: "a thread took the lead from one that is stuck",
     LeadLost: "a leader found after its turn that it had lost the lead",
     RoleBusy: "a thread found a shard served by another thread",
-    // The doors.
+    // The higher-level APIs.
     HoldNoted: "something came to a thing that another thread held",
     HoldAgain: "a holder found that something had come meanwhile",
     HoldEnded: "a thing ended while another thread held it",
