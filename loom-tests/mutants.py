@@ -668,7 +668,7 @@ MUTANTS = {
                    ("        (!self.is_stopping()).then_some(role)\n", "        goes_on.then_some(role)\n")])],
     ),
     "a stopper leaves what is behind a task": (
-        "ending", [(ENDING, [("            self.take_rest(shard, word, shared);\n", "            let _ = (shard, word);\n")])]),
+        "ending", [(ENDING, [("            self.take_rest(shard, word);\n", "            let _ = (shard, word);\n")])]),
     "what was in hand is lost": ("ending", [(ENDING, [("            end.left.append(&mut in_hand);\n", "            std::mem::forget(std::mem::take(&mut in_hand));\n")])]),
     "what nobody claims is kept": ("ending", [(ENDING, [("        end.is_abandoned = true;\n", "")])]),
     "the bell rings before the stop": (

@@ -231,3 +231,26 @@ fn a_reader_finds_what_is_taken_into_a_tray_that_is_new() {
         [second, other, third, fourth].into_iter().for_each(|timer| hand.detach(timer));
     });
 }
+
+/// The bucket of level 2 from 4 on is parked with one timer left, and goes on before that is due.
+#[test]
+fn what_is_left_of_a_parked_cascade_is_seen_from_the_present() {
+    check(2, || {
+        let world = World::of_crowds(wheel(4, 2));
+        // On one lane: what was filed last is first.
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let last = one.schedule(7, 0).unwrap();
+        let first = two.schedule(4, 0).unwrap();
+        world.turn_at_most(4, 1);
+        assert!(has_run(first.id()) && !has_run(last.id()), "one of two");
+        let other = two.schedule(5, 4).unwrap();
+        let id = last.id();
+        let canceller = thread::spawn(move || (one.cancel(last), one));
+        (0..2).for_each(|_| _ = world.turn_at_most(5, 1));
+        assert!(has_run(other.id()), "it was passed");
+        let (cancelled, _one) = canceller.join().unwrap();
+        world.pass(5, 7);
+        assert_eq!(fate(id) == Some(Fate::Cancelled), cancelled);
+        [first, other].into_iter().for_each(|timer| two.detach(timer));
+    });
+}

@@ -103,13 +103,13 @@ impl AllCounters {
                 &self.make_segment(segment)[at].counters
             }
         };
-        counters.change_writer();
+        counters.note_writer();
         counters.clone()
     }
 
     /// Ends the writer's use of a set of counters; what it counted stays counted.
     pub fn hand_back(&self, counters: &Counters) {
-        counters.change_writer();
+        counters.note_writer();
         let place = self.place(counters.number);
         let push = |word| {
             let head = Head::of(word);

@@ -74,8 +74,8 @@ pub struct Counters {
     told: Changes<Counter>,
     /// Its number among the counters of the engine.
     pub(super) number: u32,
-    /// Empty: a writer writes here when it starts and when it ends. So a model checker reports two
-    /// writers at a time, and a writer that does not happen after the one before.
+    /// Empty: a writer writes here when it starts, when it publishes, and when it ends. So a model
+    /// checker reports two writers at a time, and a writer that does not happen after the one before.
     writer: UnsafeCell<()>,
 }
 
@@ -135,6 +135,7 @@ impl Counters {
 
     /// Marks it as published, for the writer, which publishes it next.
     pub(super) fn tell(&self, untold: Changes) {
+        self.note_writer();
         let take = |told: &Counter, n: u64| {
             if n != 0 {
                 add_alone(told, n);
@@ -144,8 +145,8 @@ impl Counters {
         take(&self.told.buried, untold.buried);
     }
 
-    /// A writer starts or ends.
-    pub(super) fn change_writer(&self) {
+    /// A writer starts, publishes or ends.
+    pub(super) fn note_writer(&self) {
         self.writer.with_mut(|_| ());
     }
 }

@@ -208,7 +208,7 @@ impl<T, H> Ending<T, H> {
             }
         }
         for (shard, word) in shards.iter().zip(&self.roles) {
-            self.take_rest(shard, word, shared);
+            self.take_rest(shard, word);
         }
         pending.append(&mut self.claim());
         if is_first {
@@ -221,14 +221,13 @@ impl<T, H> Ending<T, H> {
 
     /// Takes what a running task has behind it in its batch, as a takeover does: the task may wait
     /// for the end of that. Since the flag was raised, a holder claims one more payload at most.
-    fn take_rest(&self, shard: &Shard<T>, word: &RoleWord<T>, shared: &Shared<T>) {
+    fn take_rest(&self, shard: &Shard<T>, word: &RoleWord<T>) {
         let mut attempts = (0..3).map_while(|_| word.progress());
         let taken = attempts.find_map(|seen| self.take_from(word, seen, || ()));
         let Some(mut role) = taken else { return };
         let left = role.parts().1.payloads().len() as u64;
-        let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-        // The thread before keeps its counters.
-        owner.change_counters(shared);
+        let owner = shard.owner().lock().expect("nothing panics under this lock");
+        // They are not those of the thread before, since the shard was closed.
         owner.count(Count::Returned, left);
         drop(owner);
         drop(role);

@@ -44,6 +44,8 @@ impl<T> Shard<T> {
             return Vec::new();
         }
         owner.closed = true;
+        // A thread that has lost the role hands the ones before back when it likes.
+        owner.change_counters(shared);
         owner.count_held();
         let mut returned = taken_out(owner);
         self.wheel.close();

@@ -126,7 +126,8 @@ impl<T> Owner<T> {
         &self.counters
     }
 
-    /// Gives the owner new counters. The thread that has the old ones hands them back.
+    /// Gives the owner new counters. A thread that has lost the role hands the old ones back; when
+    /// the shard is closed, nobody does.
     pub fn change_counters(&mut self, shared: &Shared<T>) {
         self.counters = shared.all_counters.claim();
     }
