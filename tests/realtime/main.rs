@@ -13,6 +13,7 @@
 //! Every other test passes on one processor beside busy loops, stopped at random (`ci/hostile.sh`).
 
 mod attempts;
+mod beats;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod boottime;
 mod crowds;

@@ -54,6 +54,14 @@ impl Pulse {
         Pulse { last_ns: AtomicU64::new(clamped(now_ns)) }
     }
 
+    /// Whether a beat at `now_ns` would come too late after the last one.
+    #[inline]
+    pub fn would_be_late(&self, now_ns: u64, timeout_ns: u64) -> bool {
+        // ORDER: Relaxed - the CAS of the beat decides; the last beat can only become a later one.
+        let last = self.last_ns.load(Ordering::Relaxed);
+        last.saturating_add(timeout_ns) <= clamped(now_ns)
+    }
+
     /// A beat at `now_ns`. Returns `false` if the beats have ended, or if it ends them:
     /// `timeout_ns` or more have passed since the last one.
     #[inline]
@@ -142,7 +150,9 @@ mod tests {
     #[test]
     fn a_late_beat_ends_the_beats_and_the_timer_takes_note() {
         let pulse = Pulse::new(5);
+        assert!(!pulse.would_be_late(14, 10) && pulse.would_be_late(15, 10));
         assert!(pulse.beat(14, 10));
+        assert!(!pulse.would_be_late(23, 10) && pulse.would_be_late(24, 10));
         assert!(!pulse.beat(24, 10) && !pulse.is_alive() && pulse.is_silent());
         // One that read the clock before is late as well: the end has been told.
         assert!(!pulse.beat(20, 10) && !pulse.stop());
