@@ -216,6 +216,59 @@ fn an_instance_that_idles_writes_a_log_anew_that_somebody_has_purged() {
     assert_eq!(next.list(None, 9).wait().unwrap().len(), 5);
 }
 
+/// Each try writes to the bucket: it takes the shard and lets go of it.
+#[test]
+fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
+    let Some(place) = on_one() else { return };
+    let scene = Scene::new(place, 2);
+    let cluster = scene.start();
+    scene.wait_for_share(&[&cluster]);
+    cluster.stop().unwrap();
+    let Place { url, name } = &scene.place;
+    // The reply is not one to a message that was added.
+    let delete = format!("$JS.API.STREAM.DELETE.tickless_{name}_1");
+    assert!(nats::publish(url, &delete, b"").is_err());
+    // The number of a key that nobody reads: so many writes were made before.
+    let probe = format!("$KV.tickless_{name}.probe");
+    let writes = || patiently(|| nats::publish(url, &probe, b"")).unwrap();
+    let begun = Instant::now();
+    let cluster = scene.start();
+    let before = writes();
+    let mut failed = Vec::new();
+    while failed.len() < 4 {
+        assert!(begun.elapsed() < LIMIT, "it is not tried again: {failed:?}");
+        match cluster.failure() {
+            Some(failure) if failed.last() != Some(&failure.at) => {
+                assert_eq!(failure.shard, Some(1), "{failure:?}");
+                assert!(failure.error.to_string().contains("not there"), "{failure:?}");
+                failed.push(failure.at);
+            }
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    let writes = writes() - before;
+    // The pauses grow from half a second on.
+    for (pair, least_ms) in failed.windows(2).zip([500, 1000, 2000]) {
+        let pause = pair[1].duration_since(pair[0]).expect("no clock was set");
+        assert!(pause >= Duration::from_millis(least_ms) * 99 / 100, "{failed:?}");
+    }
+    // Some for each try, and three renewals in each lease of 10 s: of the instance and of a shard.
+    let most = 12 * failed.len() as u64 + 2 * (begun.elapsed().as_secs() + 10);
+    assert!(writes <= most, "{writes} writes, and at most {most} were expected");
+    assert_eq!(cluster.shards().len(), 1, "the other one is served meanwhile");
+    let stream = format!(
+        r#"{{"name":"tickless_{name}_1","subjects":["tickless.{name}.log.1"],
+        "storage":"file","discard":"new","allow_direct":true,"num_replicas":1}}"#
+    );
+    let create = format!("$JS.API.STREAM.CREATE.tickless_{name}_1");
+    assert!(nats::publish(url, &create, stream.as_bytes()).is_err());
+    scene.wait_for_share(&[&cluster]);
+    while cluster.failure().is_some() {
+        assert!(begun.elapsed() < LIMIT, "it is told although it works again");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_recurring_timer_comes_again_and_goes_on_after_a_restart() {
     let Some(place) = on_one() else { return };
