@@ -198,8 +198,7 @@ impl<T> Core<T> {
 
     /// Stops without waiting, and returns the payloads that were pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
-        let is_first = self.ending.begin();
-        let pending = self.ending.close(is_first, &self.shards, &self.shared);
+        let pending = self.ending.stop(&self.shards, &self.shared);
         STOPS.count();
         for observer in &*self.observers {
             // Nothing that is still due will be handed over.

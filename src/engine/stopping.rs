@@ -1,8 +1,8 @@
 //! How an engine stops: by a call, with or without a time limit, or because its last clone is
 //! dropped.
 //!
-//! *Owner*: anyone who has the engine. [`Ending`](crate::reaper::Ending) has the protocol; this
-//! file decides who waits for it, and who must not.
+//! *Owner*: anyone who has the engine. [`Ending`](crate::reaper::Ending) has the protocol, and
+//! `core/src/reaper/README.md` the steps. This file decides who waits, and who must not.
 //!
 //! *Tested by*: `tests/races/stop/payloads.rs`, `tests/races/stop/backlog.rs`,
 //! `tests/races/stop/cycles.rs`, `tests/races/stop/within.rs`, `tests/races/stop/sleeps.rs`.

@@ -1,10 +1,11 @@
 //! The end of an engine: which thread may run turns, which drops the handler, and what comes back.
 //!
-//! A stopper raises the flag, closes the shards, and ends the *roles*. Each shard has one role: the
-//! thread that holds it runs the shard's turns. The stopper ends a role that is free. A role that
-//! is taken is ended by its holder, which leaves the payloads in hand to the stoppers. The thread
-//! that ends the last role drops the handler and wakes all stoppers. So no stopper waits for a lock
-//! that is held while a task runs, and a stopper may give up waiting at any time.
+//! A stopper raises the flag, closes the shards, and ends the *roles*: the README here has the
+//! steps in order. Each shard has one role: the thread that holds it runs the shard's turns. The
+//! stopper ends a role that is free. A role that is taken is ended by its holder, which leaves the
+//! payloads in hand to the stoppers. The thread that ends the last role drops the handler and wakes
+//! all stoppers. So no stopper waits for a lock that is held while a task runs, and a stopper may
+//! give up waiting at any time.
 //!
 //! A holder that is busy with a task may lose its role to another thread (TAKEOVER). It is then
 //! *left over*: it may still look at the handler, and counts as a role that has not ended until it
@@ -192,11 +193,6 @@ impl<T, H> Ending<T, H> {
     /// The holders of roles end them soon; [`Ending::wait`] waits for that.
     pub fn stop(&self, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
         let is_first = self.begin();
-        self.close(is_first, shards, shared)
-    }
-
-    /// The rest of [`Ending::stop`], after [`Ending::begin`] has returned `is_first`.
-    pub fn close(&self, is_first: bool, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
         let mut pending = Vec::new();
         for shard in shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");

@@ -1,7 +1,7 @@
 //! The shard: a wheel, its notices, its doorbell, and the core that its one owner works on.
 //!
-//! Two sides. The *shared face* (this file): any thread files an entry, by `producer`. The
-//! *owner's core* (`owner`, `flush`, `eager`, `close`): one thread at a time opens buckets; which
+//! Two sides. The *shared face* (this file): any thread files an entry, by `producer`. The *owner's
+//! core* (`owner`, `opening`, `flush`, `eager`, `close`): one thread at a time opens buckets; which
 //! one, a lock decides that no scheduling, cancelling or resetting thread ever takes.
 //!
 //! *Invariant* (coverage): every filed entry lies in a bucket for which a notice or an item of
