@@ -502,6 +502,8 @@ MUTANTS = {
         "takeover", [(ENDING, [("        if in_hand.is_taken_over() {\n            return self.ending.role_ended(Payloads::new());\n        }\n",
                                 "        if in_hand.is_taken_over() {\n            self.ending.role_ended(Payloads::new());\n        }\n")])]),
     "two owners count in one place": ("takeover", [(TURN, [("        owner.change_counters(self.shared);\n", "")])]),
+    "a shard that is closed counts where it did before": (
+        "takeover", [(CLOSE, [("        owner.change_counters(shared);\n", "")])]),
     "what a takeover left is forgotten": (
         "takeover", [(TURN, [("        if !in_hand.payloads().is_empty() {\n", "        if false {\n")])]),
 
@@ -589,6 +591,10 @@ MUTANTS = {
     "a reader does not look again at the link that led it there": (
         "bucket_read",
         [(SCAN, [("link_of(unsafe { &*mark.0 }) == next && unsafe { is_in_list(mark) }", "unsafe { is_in_list(mark) }")])],
+    ),
+    "a reader does not ask whether what led it there is in the list": (
+        "bucket_read",
+        [(SCAN, [("link_of(unsafe { &*mark.0 }) == next && unsafe { is_in_list(mark) }", "link_of(unsafe { &*mark.0 }) == next")])],
     ),
     "a reader does not look again at the head": (
         "bucket_read", [(SCAN, [("return bucket.first(list) == next };", "return true };")])]),
@@ -1454,7 +1460,7 @@ MUTANTS = {
                    "        owner.heap.remove(place);\n")])],
     ),
     "a sweep unlinks the living": (
-        "shard", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant && word.in_list();")])],
+        "seat", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant && word.in_list();")])],
     ),
     "what is cascaded eagerly is not flushed with its bucket": (
         "shard", [(OPENING, [("        if let Some(mut open) = owner.eager.take_if(is_armed) {", "        if let Some(mut open) = owner.eager.take_if(is_armed).filter(|_| false) {")])],

@@ -366,3 +366,46 @@ fn a_reader_is_not_led_to_another_list_by_what_is_unlinked_in_the_middle() {
 fn a_reader_is_not_led_to_another_list_by_what_is_unlinked_at_the_head() {
     another_list_under_a_reader(2);
 }
+
+/// Two dead entries that follow each other in a list are unlinked, and the memory of the second one
+/// serves a timer on another list of the bucket. The reader knows that this one comes next, and the
+/// link that says so stays as it was.
+#[test]
+fn a_reader_is_not_led_to_another_list_by_what_was_unlinked_before() {
+    check(1, || {
+        let world = World::with(wheel(4, 1), Bell::None, 1);
+        // On one lane, each by a hand that begins.
+        let mut hands = [(); 3].map(|()| Hand::new(&world));
+        let mut timers = [0, 1, 2].map(|i: usize| hands[i].schedule(1, 0));
+        // Seats that fill the depot, and open too late for others. With one more push, what comes
+        // later goes to the other lane.
+        let mut other = Hand::new(&world);
+        other.schedule_detached(3, 0);
+        let seats = [(); 4].map(|()| other.schedule(3, 0));
+        seats.into_iter().for_each(|timer| _ = other.cancel(timer));
+        other.clear();
+        world.turn_until_idle(0);
+        let unlinked = timers[1].as_ref().map(|timer| NonNull::from(timer.entry()));
+        for dead in [1, 2] {
+            hands[dead].cancel(timers[dead].take());
+            hands[dead].clear();
+        }
+        // The memory in the depot.
+        (0..2).for_each(|_| _ = other.schedule_detached(3, 0));
+        world.shard.ask_for_sweep();
+        let swept = world.clone();
+        let owner = thread::spawn(move || {
+            swept.turn_until_idle(0);
+            let again = other.schedule(5, 2).unwrap();
+            // (On threads of the system there is more memory, and room for more seats.)
+            let is_unlinked = Some(NonNull::from(again.entry())) == unlinked;
+            assert!(!IS_CHECKED || is_unlinked, "it was swept");
+            (again, other)
+        });
+        let found = world.scan(9);
+        let (again, mut other) = owner.join().unwrap();
+        assert_eq!(due_at(&found, 1), 1, "{found:?}");
+        other.detach(again);
+        hands[0].detach(timers[0].take());
+    });
+}
