@@ -183,7 +183,7 @@ where
     /// whose time has come, if the callback has not got it yet.) O(1).
     ///
     /// `value` is a `V` or an `Arc<V>`. A time to live of zero, or an instant in the past, is over
-    /// at once: the callback gets the value.
+    /// by the engine's next tick: then the callback gets the value.
     ///
     /// # Errors
     /// The engine is full or has stopped. The value comes back in the error, and the entry that was
