@@ -44,7 +44,7 @@ use super::core::Core;
 use super::{Builder, Driver};
 use super::{Engine, Turn};
 
-/// How many timers fire at most, before other tasks of the runtime go on.
+/// How many timers a poll fires at most, before other tasks of the runtime go on.
 const AT_ONCE: usize = 256;
 
 /// How often one poll serves the shards: at first, and when its sleep is over at once.
@@ -213,7 +213,7 @@ impl<T: Send + 'static> DrivingTask<T> {
             served.is_rung |= rings.take(shard);
             is_wanted |= served.is_rung || served.turn.more;
         }
-        let mut looks = 0;
+        let (mut looks, mut left) = (0, AT_ONCE);
         loop {
             if !is_wanted {
                 match sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx)) {
@@ -232,7 +232,7 @@ impl<T: Send + 'static> DrivingTask<T> {
                 break;
             }
             looks += 1;
-            let (more, next) = match self.serve(&core) {
+            let (more, next) = match self.serve(&core, &mut left) {
                 Ok(found) => found,
                 Err(TurnError::Stopped) => return Poll::Ready(Ok(())),
                 Err(error) => return Poll::Ready(Err(error)),
@@ -259,14 +259,19 @@ impl<T: Send + 'static> DrivingTask<T> {
         }
     }
 
-    /// Runs turns of the shards that need one, and looks after those that were rung. Returns
-    /// whether there is more to do at once, and when the first of the shards needs a turn.
+    /// Runs turns of the shards that need one, which fire at most `left` timers, and looks after
+    /// those that were rung. Returns whether there is more to do at once, and when the first of the
+    /// shards needs a turn.
     ///
     /// # Errors
     /// The engine has stopped.
     #[inline]
-    fn serve(&mut self, core: &Core<T>) -> Result<(bool, Option<Instant>), TurnError> {
-        let (mut left, mut more, mut soonest) = (AT_ONCE, false, None);
+    fn serve(
+        &mut self,
+        core: &Core<T>,
+        left: &mut usize,
+    ) -> Result<(bool, Option<Instant>), TurnError> {
+        let (mut more, mut soonest) = (false, None);
         for shard in (self.first..self.shards.len()).chain(0..self.first) {
             let served = &mut self.shards[shard];
             if mem::take(&mut served.is_rung) && !served.turn.more {
@@ -275,10 +280,10 @@ impl<T: Send + 'static> DrivingTask<T> {
                     None => served.turn.more = true,
                 }
             }
-            if served.turn.more && left > 0 {
-                served.turn = core.turn(Turner::Task, shard, left)?;
-                left -= served.turn.fired;
-                if left == 0 {
+            if served.turn.more && *left > 0 {
+                served.turn = core.turn(Turner::Task, shard, *left)?;
+                *left -= served.turn.fired;
+                if *left == 0 {
                     self.first = (shard + 1) % self.shards.len();
                 }
             }

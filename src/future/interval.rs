@@ -68,8 +68,8 @@ pub enum MissedTickBehavior {
     /// are as many ticks as periods. The default.
     #[default]
     Burst,
-    /// The next tick is one period after the late tick. No two ticks are closer together than one
-    /// period.
+    /// The next tick is one period after the missed tick was returned. (A tick that is late, but
+    /// not missed, puts nothing off: the one after it may be closer than a period.)
     Delay,
     /// Skips the missed ticks. The next tick is at the next multiple of the period from the start.
     Skip,

@@ -26,9 +26,9 @@ use super::{IfAbsentError, Scheduled};
 /// *Threads.* All methods may be called from any thread and from tasks, even from the task of the
 /// same key. Tasks run where those of the engine run.
 ///
-/// *Cost.* Scheduling allocates once (and once more for a closure of more than three words). Of the
-/// other operations on a key, only a reset to an earlier time allocates. Each operation searches
-/// the map, O(1), and costs in the engine as much as with a plain [`Handle`](crate::Handle).
+/// *Cost.* Scheduling allocates once (and once more for a closure of more than three words). The
+/// other operations on a key allocate nothing of their own. Each operation searches the map, O(1),
+/// and costs in the engine as much as with a plain [`Handle`](crate::Handle).
 ///
 /// The map has 32 parts per CPU (but at least 64, and at most 256) with a lock each. A lock is held
 /// for one search, or while a part that has grown moves to a table of twice the size. Threads wait

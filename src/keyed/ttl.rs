@@ -90,7 +90,7 @@ use super::table::Rule;
 /// # Cost
 ///
 /// An insert allocates twice: a node, and the `Arc` (unless it is passed one). A look-up, a removal
-/// and an extension to a later time allocate nothing. Everything else is as with
+/// and an extension allocate nothing of their own. Everything else is as with
 /// [`KeyedTimers`](super::KeyedTimers): the map has 64 to 256 parts with a lock each, which is held
 /// for one search. An entry takes about as much memory as a keyed timer, and that of its value.
 pub struct TtlMap<K, V: ?Sized, S = RandomState> {
@@ -183,7 +183,7 @@ where
     /// whose time has come, if the callback has not got it yet.) O(1).
     ///
     /// `value` is a `V` or an `Arc<V>`. A time to live of zero, or an instant in the past, is over
-    /// at once: the callback gets the value.
+    /// by the engine's next tick: then the callback gets the value.
     ///
     /// # Errors
     /// The engine is full or has stopped. The value comes back in the error, and the entry that was

@@ -30,7 +30,7 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// end cancels the timer and takes the same locks. Both are O(1) per key, however many operations
 /// wait. Keys are spread over 256 locks, none of which is held during a callback or for a whole
 /// walk along a list. The only code of the user that runs under such a lock is `Eq` of keys; it
-/// must not use the purgatory. A purgatory takes 64 KiB, and about ten times that once every part
+/// must not use the purgatory. A purgatory takes some 80 KiB, and some 550 KiB once every part
 /// has had an operation. An operation that waits takes 96 bytes, 12 bytes more for each key that it
 /// shares with many others, about 140 for a key of its own, and its timer.
 ///

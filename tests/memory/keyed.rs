@@ -95,6 +95,9 @@ fn a_timer_takes_one_block_and_nothing_else_does() {
     let task = move || assert_eq!(std::hint::black_box(words)[0], 1);
     assert_eq!(made(&|| drop(timers.schedule_keyed(10, late, task))), 2, "more");
     assert_eq!(made(&|| assert_eq!(timers.reset(&7, 3 * HOUR), Ok(()))), 0);
+    // The first timer of such a time gets a block of the engine's, which has room for others.
+    assert_eq!(timers.reset(&100, MS), Ok(()));
+    assert_eq!(made(&|| assert_eq!(timers.reset(&7, MS), Ok(()))), 0, "earlier");
     assert_eq!(made(&|| assert!(timers.contains_key(&7) && timers.deadline(&7).is_some())), 0);
     assert_eq!(made(&|| assert!(timers.cancel(&7) && timers.take(&8).is_some())), 0);
     assert_eq!(made(&|| assert_eq!(timers.len(), 902)), 0);
@@ -121,6 +124,8 @@ fn an_entry_of_a_map_takes_two_blocks_and_looking_and_extending_take_none() {
     assert_eq!(made(&|| assert_eq!(map.get(&7).unwrap()[0], 7)), 0);
     assert_eq!(made(&|| assert_eq!(map.get_and_extend(&7, 3 * HOUR).unwrap()[0], 7)), 0);
     assert_eq!(made(&|| assert_eq!(map.extend(&8, 3 * HOUR), Ok(()))), 0);
+    assert_eq!(map.extend(&50, MS), Ok(()));
+    assert_eq!(made(&|| assert_eq!(map.extend(&8, MS), Ok(()))), 0, "earlier");
     assert_eq!(made(&|| assert!(map.contains_key(&7) && map.deadline(&7).is_some())), 0);
     assert_eq!(made(&|| assert_eq!(map.remove(&7).unwrap()[0], 7)), 0);
     assert_eq!((map.len(), engine.len()), (101, 101));

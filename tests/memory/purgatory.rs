@@ -165,6 +165,27 @@ fn a_million_operations_over_thousands_of_keys_end_in_every_way_and_leave_nothin
     assert_freed(before);
 }
 
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_purgatory_takes_as_much_as_its_docs_say() {
+    let _alone = alone();
+    let engine = by_hand::<u64, Small>().1;
+    // The engine has its memory.
+    assert!(engine.schedule(HOUR, || ()).unwrap().cancel());
+    let before = live().bytes;
+    let kib = || (live().bytes - before) / 1024;
+    let purgatory = Purgatory::<u64, Small>::with_engine(&engine);
+    assert!((75..=85).contains(&kib()), "{} KiB", kib());
+    let book = Arc::new(Book::default());
+    // Each of 256 parts has an operation at some time.
+    for key in 0..20_000 {
+        let op = Arc::new(Small { book: book.clone(), may_complete: false });
+        let arrival = purgatory.try_complete_else_watch(op, [key], HOUR).unwrap();
+        assert!(arrival.into_delayed().expect("it may not complete").cancel());
+    }
+    assert!((520..=580).contains(&kib()), "{} KiB", kib());
+}
+
 #[test]
 fn a_million_keys_come_and_go_and_leave_nothing() {
     let _alone = alone();

@@ -273,7 +273,8 @@ impl ManualClock {
         ManualClock::default()
     }
 
-    /// Moves the clock on; it stops at 2^64 - 1 ns (584 years).
+    /// Moves the clock on; it stops at 2^64 - 1 ns (584 years). From there every delay, also zero,
+    /// is too long to represent.
     ///
     /// This moves only the time: an engine on this clock fires the timers that became due at its
     /// next turn. To move time *and* fire everything on the way in order, call the engine's

@@ -162,6 +162,28 @@ fn a_crowd_lets_other_tasks_go_on_in_between() {
 }
 
 #[test]
+fn a_crowd_that_follows_another_lets_other_tasks_go_on_first() {
+    let mut rig = Rig::one_shard();
+    for crowd in 1..=2 {
+        for _ in 0..200 {
+            rig.engine().schedule_detached(crowd * MS, || ()).unwrap();
+        }
+        // The tasks of a crowd take as long as the next one is away.
+        let clock = rig.clock.clone();
+        rig.engine().schedule_detached(crowd * MS, move || clock.advance(MS)).unwrap();
+    }
+    assert_eq!(rig.poll(), Poll::Pending);
+    rig.clock.advance(MS);
+    let woken = rig.woken();
+    assert_eq!(rig.poll(), Poll::Pending);
+    assert!(rig.engine().stats().fired <= 256, "{} at once", rig.engine().stats().fired);
+    assert!(rig.woken() > woken, "it comes again");
+    while rig.engine().stats().fired < 402 {
+        assert_eq!(rig.poll(), Poll::Pending);
+    }
+}
+
+#[test]
 fn the_task_serves_all_shards() {
     let mut rig = Rig::new(Engine::builder().shards(3));
     let log = Log::default();

@@ -111,6 +111,13 @@ fn a_time_to_live_may_be_nothing_past_endless_or_have_a_slack() {
     assert_eq!((map.get(&1), map.get(&2), map.len()), (None, None, 2));
     engine.advance(Duration::ZERO).unwrap();
     assert_eq!(expired.take().len(), 2);
+    // In the middle of a tick both live to its end, as each entry does.
+    engine.advance(MS / 2).unwrap();
+    map.insert(1, "nothing", Duration::ZERO).unwrap();
+    map.insert(2, "just past", engine.now() - MS / 4).unwrap();
+    assert!(map.contains_key(&1) && map.contains_key(&2));
+    engine.advance(MS / 2).unwrap();
+    assert_eq!((expired.take().len(), map.len()), (2, 0));
     map.insert(3, "endless", Duration::MAX).unwrap();
     map.insert(4, "slack", When::after(100 * MS).slack(50 * MS)).unwrap();
     assert_eq!((map.deadline(&3), map.get(&3).as_deref()), (None, Some(&"endless")));
