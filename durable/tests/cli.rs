@@ -40,14 +40,9 @@ fn on_each(test: impl Fn(&Path, [TimerId; 3], Open)) {
     for open in stores {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("timers");
-        let record = |due_ms, number, text: &str| Record {
-            position: Position { due_ms, number },
-            first_due_ms: due_ms,
-            attempt: 1,
-            crashes: 0,
-            tried: false,
-            key: Some(format!("key {number}").into_bytes().into()),
-            payload: text.as_bytes().into(),
+        let record = |due_ms, number, text: &str| {
+            let key = format!("key {number}").into_bytes().into();
+            Record::new(Position { due_ms, number }, Some(key), text.as_bytes().into())
         };
         let far_ms = 4_102_444_800_000;
         let records = [record(5000, 1, "late"), record(far_ms, 2, "far"), record(7000, 3, "dies")];

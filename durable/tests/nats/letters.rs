@@ -5,30 +5,13 @@
 mod suite;
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::time::Duration;
 
-use tickless_durable::cluster::Firing;
-use tickless_durable::{Builder, Cluster};
+use tickless_durable::Cluster;
 
 use crate::limit::LIMIT;
-use crate::server::{Place, on_one as place, patiently};
-use suite::Scene;
-
-const SHARDS: u32 = 4;
-
-fn start<E: Display>(
-    place: &Place,
-    service: Builder,
-    handler: impl Fn(&Firing<'_, String>) -> Result<(), E> + Clone + Send + Sync + 'static,
-) -> Cluster<String> {
-    let start = || {
-        let builder = Cluster::nats(&place.url).schema(&place.name).shards(SHARDS);
-        let builder = builder.lease(Duration::from_secs(10)).service(service.clone());
-        builder.start(handler.clone())
-    };
-    patiently(start).unwrap()
-}
+use crate::server::on_one as place;
+use suite::{SHARDS, Scene};
 
 /// Holders are asked for what the others want to see of their shards.
 #[test]
