@@ -65,6 +65,8 @@ fn what_is_pending_late_and_dead_is_shown() {
         assert_eq!(json(path, &["ls", "--limit", "1"]).len(), 1);
         let from = json(path, &["ls", "--from", "1970-01-01T00:00:06Z"]);
         assert_eq!((from.len(), &from[0]["payload"]), (1, &"far".into()));
+        let late_ones = json(path, &["ls", "--late"]);
+        assert_eq!((late_ones.len(), &late_ones[0]["id"]), (1, &late.to_string().into()));
         let count = &json(path, &["count"])[0];
         assert_eq!((&count["timers"], &count["dead_letters"]), (&2.into(), &1.into()));
         assert!(count["lag_s"].as_f64().unwrap() > 1e9);
@@ -77,7 +79,7 @@ fn what_is_pending_late_and_dead_is_shown() {
         let (code, out, _) = run(path, &["ls"]);
         assert!(code == 0 && out.lines().count() == 2 && out.contains("key=key 2"), "{out}");
         let (code, out, _) = run(path, &["count"]);
-        assert!(code == 0 && out.contains("s late"), "{out}");
+        assert!(code == 0 && out.contains("late by 5") && out.contains("years"), "{out}");
         assert_eq!(json(path, &["check"])[0]["unreadable"], 0);
     });
 }
