@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tickless_durable::store::{Disk, Memory};
 use tickless_durable::{
-    Backoff, Builder, ByHand, DeadLetter, Durable, Firing, Op, Position, Record, Store, StoreError,
+    Backoff, Builder, ByHand, Cancelled, DeadLetter, Durable, Firing, Op, Position, Record, Store,
+    StoreError,
 };
 
 type Hook = Box<dyn FnOnce(&Durable<String>) + Send>;
@@ -70,15 +71,8 @@ fn at(due_ms: u64) -> SystemTime {
 
 /// A timer of another instance.
 fn record(due_ms: u64, number: u64) -> Record {
-    Record {
-        position: Position { due_ms, number },
-        first_due_ms: due_ms,
-        attempt: 1,
-        crashes: 0,
-        tried: false,
-        key: None,
-        payload: number.to_string().into_bytes().into(),
-    }
+    let payload = number.to_string().into_bytes();
+    Record::new(Position { due_ms, number }, None, payload.into())
 }
 
 /// The letter of a timer that has failed, and what makes it.
@@ -323,7 +317,8 @@ fn a_timer_whose_place_is_told_is_neither_lost_nor_back_after_it_is_gone() {
     assert_eq!(scene.fires_until(1400), ["7"]);
 }
 
-/// A sleep that completes twice: it is told of again and again, in each stage of its life.
+/// A sleep that completes twice: it is told of again and again, in each stage of its life. (The next
+/// test has the other way to that.)
 #[test]
 fn a_timer_that_is_told_of_again_in_any_stage_fires_once() {
     let mut scene = Scene::new();
@@ -351,6 +346,70 @@ fn a_timer_that_is_told_of_again_in_any_stage_fires_once() {
     tell();
     assert_eq!(scene.fires_until(2000), ["7"]);
     assert!(scene.disk.timers().is_empty());
+}
+
+/// A sleep that completes twice, by its cancel and by its timer (issue 1029 of Restate).
+#[test]
+fn a_timer_that_is_cancelled_in_any_stage_is_cancelled_or_fires_and_not_both() {
+    for stage in ["not due", "due", "running", "over and not written", "over"] {
+        let (disk, told) = (Disk::default(), Arc::new(Mutex::new(None)));
+        let fired = Arc::new(AtomicUsize::new(0));
+        let (count, reply) = (fired.clone(), told.clone());
+        let handler = move |firing: &Firing<String>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            if firing.payload() == "running" {
+                *reply.lock().unwrap() = Some(firing.timers().cancel(firing.id()));
+            }
+            Ok::<(), String>(())
+        };
+        let mut service = Builder::new().open_by_hand(disk.open(), at(1000), handler).unwrap();
+        let timers = service.timers().clone();
+        let ticket = timers.schedule(at(1200), stage.to_owned()).unwrap();
+        service.step().unwrap();
+        let id = ticket.wait().unwrap();
+        let cancel = |now: &str| {
+            if stage == now {
+                *told.lock().unwrap() = Some(timers.cancel(id));
+            }
+        };
+        cancel("not due");
+        service.advance(Duration::from_millis(300));
+        cancel("due");
+        let work = service.worker();
+        while work() {}
+        cancel("over and not written");
+        service.step().unwrap();
+        cancel("over");
+        for _ in 0..4 {
+            service.step().unwrap();
+            while work() {}
+        }
+        let reply = told.lock().unwrap().take().expect("it was cancelled");
+        let (cancelled, fired) = (reply.wait().unwrap(), fired.load(Ordering::Relaxed));
+        assert_eq!(fired, usize::from(cancelled != Cancelled::Cancelled), "{stage}: {cancelled:?}");
+        assert!(disk.timers().is_empty(), "{stage}");
+    }
+}
+
+/// Not all timers fire where more are due than fit into memory (issue 427 of Restate, whose test had
+/// room for one).
+#[test]
+fn a_thousand_timers_fire_where_one_fits_into_memory() {
+    let disk = Disk::default();
+    let (sender, fired) = channel();
+    let handler = move |firing: &Firing<String>| sender.send(firing.payload().clone());
+    let builder = Builder::new().window(1).linger(Duration::ZERO);
+    let timers = builder.open(disk.open(), handler).unwrap();
+    let now = SystemTime::now();
+    for n in 0..1000_u64 {
+        // In no order, so that some are due before the one that is in memory.
+        let due = now + Duration::from_millis(n * 7919 % 500);
+        drop(timers.schedule(due, n.to_string()).unwrap());
+    }
+    let all: BTreeSet<String> = (0..1000).map(|_| fired.recv().expect("they fire")).collect();
+    assert_eq!(all.len(), 1000, "each fires once");
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty() && fired.try_recv().is_err());
 }
 
 /// A missed wake-up: a service sleeps for a timer of an hour later, or for nothing, and an earlier
@@ -384,7 +443,7 @@ fn an_earlier_timer_wakes_a_service_that_sleeps_for_a_later_one() {
     timers.stop().unwrap();
 }
 
-/// At most so many expiries at a time: as many of a backlog are in memory as the window has, and as
+/// At most so many expiries at a time (pull request 1657 of TigerBeetle): as many of a backlog are in memory as the window has, and as
 /// many run as there are workers. All of them fire.
 #[test]
 fn a_backlog_is_taken_in_portions() {

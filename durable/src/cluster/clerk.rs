@@ -64,7 +64,7 @@ struct Write {
 pub(super) enum Then {
     Put(Promise<()>),
     /// If there is none with its key, this timer is there.
-    New(crate::TimerId, Promise<Option<crate::TimerId>>),
+    New(crate::position::TimerId, Promise<Option<crate::position::TimerId>>),
     Cancel(Promise<Cancelled>),
     /// A dead letter is gone, and perhaps a timer again.
     Letter(Promise<bool>),

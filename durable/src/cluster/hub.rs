@@ -163,7 +163,11 @@ pub(super) trait Clerking: Send {
     ) -> Result<Vec<(u32, Record)>, StoreError>;
 
     /// Looks a timer of a shard up.
-    fn get(&mut self, shard: u32, id: crate::TimerId) -> Result<Option<Record>, StoreError>;
+    fn get(
+        &mut self,
+        shard: u32,
+        id: crate::position::TimerId,
+    ) -> Result<Option<Record>, StoreError>;
 
     /// What is in all shards.
     fn contents(&mut self) -> Result<Vec<Shard>, StoreError>;

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use std::task::{Context, Poll};
 
 use crate::error::Error;
-use crate::{ParseIdError, promise};
+use crate::position::{self, ParseIdError};
+use crate::promise;
 
 /// Identifies a timer, on every instance and also after a restart.
 ///
@@ -23,7 +24,7 @@ use crate::{ParseIdError, promise};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId {
     pub(super) shard: u32,
-    pub(super) timer: crate::TimerId,
+    pub(super) timer: position::TimerId,
 }
 
 /// A timer on its way to the database: [`wait`](Ticket::wait) until it is durable, or `.await`
@@ -45,7 +46,7 @@ pub struct Ticket {
 #[must_use = "until it is ready, the timer may be lost in a crash"]
 pub struct Entered {
     pub(super) shard: u32,
-    pub(super) reply: promise::Reply<Option<crate::TimerId>>,
+    pub(super) reply: promise::Reply<Option<position::TimerId>>,
 }
 
 // === impl Entered ===
@@ -76,7 +77,7 @@ impl Future for Entered {
     }
 }
 
-fn of_shard(shard: u32, timer: Option<crate::TimerId>) -> Option<TimerId> {
+fn of_shard(shard: u32, timer: Option<position::TimerId>) -> Option<TimerId> {
     timer.map(|timer| TimerId { shard, timer })
 }
 
@@ -94,7 +95,7 @@ impl TimerId {
     }
 
     /// The timer's number, which is unique in all shards.
-    pub fn timer(self) -> crate::TimerId {
+    pub fn timer(self) -> position::TimerId {
         self.timer
     }
 }

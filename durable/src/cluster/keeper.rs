@@ -113,7 +113,7 @@ impl<P: Send + 'static> Keeper<P> {
             self.renew_if_due(keeping, &mut sent)?;
         }
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
-        inner.held().open().iter().for_each(crate::Durable::clock_was_read);
+        inner.held().open().iter().for_each(crate::service::Durable::clock_was_read);
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.
             Some(inner.lease / 20)

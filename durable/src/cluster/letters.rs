@@ -20,7 +20,7 @@ use super::{Cluster, TimerId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     pub(super) shard: u32,
-    pub(super) letter: crate::DeadLetter,
+    pub(super) letter: crate::record::DeadLetter,
 }
 
 // === impl DeadLetter ===
@@ -32,7 +32,7 @@ impl DeadLetter {
     }
 
     /// What is kept of the timer, and what its last attempt failed with.
-    pub fn letter(&self) -> &crate::DeadLetter {
+    pub fn letter(&self) -> &crate::record::DeadLetter {
         &self.letter
     }
 }

@@ -77,12 +77,12 @@ impl<P> Cluster<P> {
     /// The metrics of the shards that this instance holds.
     #[cfg(feature = "metrics")]
     #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
-    pub fn metrics(&self) -> crate::Metrics
+    pub fn metrics(&self) -> crate::service::Metrics
     where
         P: Send + 'static,
     {
         let cluster = Cluster { inner: self.inner.clone(), owner: None };
-        crate::Metrics::new(move || {
+        crate::service::Metrics::new(move || {
             let place = |work: &Work| {
                 let service = cluster.inner.open_at(work.shard)?.name().to_owned();
                 Some(Place { service, shard: Some((work.shard, work.fence)) })

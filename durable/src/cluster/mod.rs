@@ -306,7 +306,7 @@ impl<P> Cluster<P> {
         }
         let record = inner.record(key, due_ms, payload)?;
         let (promise, reply) = promise(&inner.clerk);
-        let ticket = crate::Ticket::new(record.id(), reply);
+        let ticket = crate::promise::Ticket::new(record.id(), reply);
         let is_urgent = inner.is_soon(due_ms);
         inner.clerk.write(shard, Op::Put(record), Then::Put(promise), is_urgent);
         Ok(Ticket { shard, ticket })

@@ -14,8 +14,8 @@ use crate::error::StoreError;
 use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::postgres::{
-    Database, Params, PostgresStore, Session, all_contents, all_letters, all_timers, apply,
-    channel, ddl as tables, get, keep_shards, lock_list, next_session, resharded,
+    Database, Params, PostgresStore, Session, all_letters, all_timers, apply, channel, contents_of,
+    ddl as tables, get, keep_shards, lock_list, next_session, resharded,
 };
 use crate::store::{Op, Store};
 
@@ -95,7 +95,7 @@ impl Hub for Postgres {
     }
 
     fn clerking(&self) -> Result<Box<dyn Clerking>, StoreError> {
-        let session = self.database.connect("tickless clerk")?;
+        let session = self.database.connect_to_lists("tickless clerk")?;
         let (channel, shards) = (channel(&self.database.schema), self.shards);
         Ok(Box::new(Telling { session, channel, shards }))
     }
@@ -279,13 +279,37 @@ impl Clerking for Telling {
         all_timers(&mut self.session, after, limit)
     }
 
-    fn get(&mut self, shard: u32, id: crate::TimerId) -> Result<Option<Record>, StoreError> {
+    fn get(
+        &mut self,
+        shard: u32,
+        id: crate::position::TimerId,
+    ) -> Result<Option<Record>, StoreError> {
         get(&mut self.session, shard.cast_signed(), id)
     }
 
     fn contents(&mut self) -> Result<Vec<Shard>, StoreError> {
         all_contents(&mut self.session)
     }
+}
+
+/// What is in each shard, and who has it: the shard, its fence, its holder, and until when.
+fn all_contents(session: &mut Session) -> Result<Vec<Shard>, StoreError> {
+    let count = "SELECT coalesce(t.n, 0), t.first, coalesce(d.n, 0), s.shard, s.fence,
+            CASE WHEN s.expires > now() THEN s.holder END
+        FROM shards AS s
+        LEFT JOIN (SELECT shard, count(*) AS n, min(due) AS first FROM records GROUP BY shard)
+            AS t ON t.shard = s.shard
+        LEFT JOIN (SELECT shard, count(*) AS n FROM dead_letters GROUP BY shard)
+            AS d ON d.shard = s.shard
+        ORDER BY s.shard";
+    let rows = session.query(count, &[])?;
+    let shard = |row: &Row| Shard {
+        shard: row.get::<_, i32>(3).cast_unsigned(),
+        fence: row.get::<_, i64>(4).cast_unsigned(),
+        holder: row.get::<_, Option<i64>>(5).map(i64::cast_unsigned),
+        contents: contents_of(row, 0),
+    };
+    Ok(rows.iter().map(shard).collect())
 }
 
 /// What the changes of several shards took out.

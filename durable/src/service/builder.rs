@@ -16,13 +16,14 @@ use crate::record::Key;
 use crate::store::Store;
 
 use super::by_hand::ByHand;
-use super::config::{Config, Misfire, Share};
+use super::config::{Config, Misfire, Recurring, Share};
 use super::core::Core;
+use super::durable::Durable;
+use super::firing::{Firing, erase};
 use super::numbers::Numbers;
 use super::owner::Owner;
-use super::recurring::{self, Recurring};
-use super::worker::{Firing, Run, erase};
-use super::{Durable, misfire};
+use super::worker::Run;
+use super::{misfire, recurring};
 
 /// Configures and opens a [`Durable`].
 ///
@@ -50,7 +51,14 @@ pub struct Builder {
     config: Config,
 }
 
-// === impl Builder ===
+// === impl Durable, Builder ===
+
+impl Durable {
+    /// Returns a [`Builder`], for a service with payloads of any type.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
 
 impl Builder {
     /// A builder with the default settings.
@@ -61,7 +69,8 @@ impl Builder {
     /// How many timers may be in memory, at least 1. Default: 65,536.
     ///
     /// The rest stays in the store, and is read when half of these have fired. A payload is in
-    /// memory with its timer.
+    /// memory with its timer. A timer is in memory until its end is written, so at most this many
+    /// fire within two [lingers](Builder::linger).
     pub fn window(mut self, timers: usize) -> Builder {
         self.config.window = timers.max(1);
         self

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use crate::error::StoreError;
 use crate::store::Store;
 
-use super::Durable;
 use super::core::Core;
+use super::durable::Durable;
 use super::worker::Run;
 use super::writer::Writer;
 

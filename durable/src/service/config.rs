@@ -9,8 +9,6 @@ use tickless::periodic::{Backoff, Jitter};
 use crate::error::StoreError;
 use crate::record::Key;
 
-use super::recurring::Recurring;
-
 /// What becomes of timers that were due while no service ran.
 ///
 /// It applies to timers that were due more than [`Builder::misfire_after`] before the service is
@@ -41,6 +39,16 @@ pub enum Misfire {
 }
 
 pub(super) type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
+
+/// When the next occurrence is after a time.
+pub(super) type Next = dyn Fn(SystemTime) -> Option<SystemTime> + Send + Sync;
+
+/// A recurring timer, which has a name: see `recurring.rs`.
+#[derive(Clone)]
+pub(super) struct Recurring {
+    pub(super) payload: Arc<[u8]>,
+    pub(super) next: Arc<Next>,
+}
 
 /// What a store that several instances share brings along.
 pub(crate) trait Share: Send + Sync {

@@ -29,9 +29,10 @@ use crate::record::Record;
 use crate::store::Op;
 
 use super::config::{Config, Share};
+use super::numbers::Numbers;
 use super::pending::{Pending, Then};
+use super::stats::Stats;
 use super::window::Window;
-use super::{Stats, numbers::Numbers};
 
 /// How often the alarm by the wall clock rings at most, while timers fire all the time.
 const GRAIN: Duration = Duration::from_millis(100);

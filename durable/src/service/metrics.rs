@@ -7,7 +7,8 @@ use std::fmt;
 
 use ::metrics::{Label, Unit};
 
-use super::{Durable, Stats};
+use super::durable::Durable;
+use super::stats::Stats;
 
 /// Publishes the numbers of a service, or of all shards that an instance of a cluster holds, to the
 /// recorder of the [`metrics`](::metrics) facade.

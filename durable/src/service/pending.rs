@@ -23,7 +23,7 @@ use crate::promise::Promise;
 use crate::record::{Key, Record};
 use crate::store::Op;
 
-use super::Cancelled;
+use super::cancelled::Cancelled;
 use super::reading::Question;
 
 /// For how many lingers a new timer waits at most, and any other change.

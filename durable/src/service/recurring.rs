@@ -18,7 +18,7 @@ use crate::position::{Position, ms_at_or_after, ms_passed, time_of};
 use crate::record::{Key, Record};
 use crate::store::{Op, Store};
 
-use super::config::Config;
+use super::config::{Config, Recurring};
 use super::numbers::Numbers;
 use super::unreadable;
 
@@ -39,16 +39,6 @@ use super::unreadable;
 pub fn every(period: Duration) -> impl Fn(SystemTime) -> Option<SystemTime> + Send + Sync + Clone {
     let period_ms = u64::try_from(period.as_millis()).unwrap_or(u64::MAX).max(1);
     move |after| time_of((ms_passed(after) / period_ms).checked_add(1)?.checked_mul(period_ms)?)
-}
-
-/// When the next occurrence is after a time.
-pub(super) type Next = dyn Fn(SystemTime) -> Option<SystemTime> + Send + Sync;
-
-/// What is known of a name.
-#[derive(Clone)]
-pub(super) struct Recurring {
-    pub(super) payload: Arc<[u8]>,
-    pub(super) next: Arc<Next>,
 }
 
 // === impl Recurring ===

@@ -5,10 +5,12 @@
 use std::time::SystemTime;
 
 #[cfg(any(feature = "postgres", feature = "nats"))]
-use crate::error::StoreError;
+use crate::error::{StopError, StoreError};
 use crate::position::{Position, ms_at_or_after};
 
-use super::Durable;
+use super::durable::Durable;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+use super::worker::is_served;
 
 impl<P> Durable<P> {
     /// Reads the store anew from this time on, because somebody else has added a timer that is due
@@ -59,7 +61,7 @@ impl<P> Durable<P> {
 
     /// Whether this thread runs a handler of this service.
     pub(crate) fn is_in_handler(&self) -> bool {
-        super::worker::is_served(&self.core)
+        is_served(&self.core)
     }
 
     /// An end of the service waits for handlers until then at most.
@@ -68,7 +70,7 @@ impl<P> Durable<P> {
     }
 
     /// As [`stop`](Durable::stop). Returns how many handlers are left behind all the same.
-    pub(crate) fn stop_and_count(&self) -> Result<usize, crate::StopError> {
+    pub(crate) fn stop_and_count(&self) -> Result<usize, StopError> {
         self.stop_at_most(None)
     }
 

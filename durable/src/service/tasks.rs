@@ -24,7 +24,8 @@ use crate::payload::Payload;
 use crate::record::Record;
 
 use super::core::Core;
-use super::worker::{Failure, Firing, Run, firing};
+use super::firing::{Firing, firing};
+use super::worker::{Failure, Run};
 
 /// Hides the types of a handler whose futures run there.
 pub(super) fn erase<P: Payload, E: Display, F>(

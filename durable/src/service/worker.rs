@@ -11,19 +11,15 @@
 use std::cell::Cell;
 use std::fmt::Display;
 use std::sync::{Arc, PoisonError};
-use std::time::SystemTime;
 
 use crate::error::StoreError;
 #[cfg(feature = "tokio")]
 use crate::error::StoreErrorKind;
 use crate::events;
-use crate::foreign;
-use crate::payload::Payload;
-use crate::position::{END, Position, TimerId, ms_at_or_after};
+use crate::position::{END, Position, ms_at_or_after};
 use crate::record::{DeadLetter, Record};
 use crate::store::Op;
 
-use super::Durable;
 #[cfg(feature = "tokio")]
 use super::core::Abort;
 use super::core::{Core, Running, State};
@@ -44,15 +40,6 @@ pub(super) struct Failure {
     is_final: bool,
 }
 
-/// A timer that is due, as its handler gets it.
-#[derive(Debug)]
-pub struct Firing<P> {
-    payload: P,
-    record: Record,
-    is_repeat: bool,
-    durable: Durable<P>,
-}
-
 thread_local! {
     /// The service whose handler this thread runs, or whose writer it is.
     static SERVED: Cell<*const Core> = const { Cell::new(std::ptr::null()) };
@@ -68,41 +55,6 @@ pub(super) fn is_served(core: &Arc<Core>) -> bool {
     SERVED.try_with(Cell::get).is_ok_and(|served| std::ptr::eq(served, Arc::as_ptr(core)))
 }
 
-/// Hides the types of a handler.
-pub(super) fn erase<P: Payload, E: Display>(
-    handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
-) -> Arc<Run> {
-    Arc::new(move |core, record| {
-        // All foreign code is called in here, destructors included.
-        let called = foreign::call(|| match firing(core, &record)? {
-            Ok(firing) => {
-                #[cfg(feature = "tracing")]
-                let _span = events::attempt(&core.config.thread_name, &record).entered();
-                let failed = |error: E| Failure::of_handler(error.to_string());
-                handler(&firing).map(Ok).map_err(failed)
-            }
-            Err(error) => Ok(Err(error)),
-        });
-        core.over(&record, called.unwrap_or_else(|text| Err(Failure::panicked(&text))));
-    })
-}
-
-/// What a handler gets, unless it must not be called any more. This calls foreign code.
-pub(super) fn firing<P: Payload>(
-    core: &Arc<Core>,
-    record: &Record,
-) -> Result<Result<Firing<P>, StoreError>, Failure> {
-    let is_repeat = record.tried || core.state().numbers.is_earlier(record.id());
-    let durable = Durable::borrowed(core);
-    let payload = P::from_bytes(&record.payload).map_err(|error| Failure {
-        error: format!("the payload cannot be read: {error}"),
-        is_final: true,
-    })?;
-    let firing = Firing { payload, record: record.clone(), is_repeat, durable };
-    // At last: all that comes before this can wait for a lock, or be suspended.
-    Ok(core.may_fire().map(|()| firing))
-}
-
 // === impl Failure ===
 
 impl Failure {
@@ -112,6 +64,10 @@ impl Failure {
 
     pub(super) fn panicked(text: &str) -> Failure {
         Failure::of_handler(format!("panicked: {text}"))
+    }
+
+    pub(super) fn of_payload(error: &dyn Display) -> Failure {
+        Failure { error: format!("the payload cannot be read: {error}"), is_final: true }
     }
 }
 
@@ -210,7 +166,7 @@ impl Core {
         }
     }
 
-    fn may_fire(&self) -> Result<(), StoreError> {
+    pub(super) fn may_fire(&self) -> Result<(), StoreError> {
         self.config.share.as_ref().map_or(Ok(()), |share| share.may_fire())
     }
 
@@ -307,120 +263,5 @@ impl Core {
         let to = Record { position, attempt, crashes: 0, tried: true, ..record.clone() };
         let to = Arc::new(to);
         (Op::Move { from, to: to.clone() }, Then::Retry(from, to))
-    }
-}
-
-// === impl Firing ===
-
-impl<P> Firing<P> {
-    /// What the timer carries.
-    pub fn payload(&self) -> &P {
-        &self.payload
-    }
-
-    /// The timer's number. It is the same at each attempt, so whatever the handler changes
-    /// elsewhere is changed once only if it is done together with a note of this number, and not
-    /// done where that note is found.
-    pub fn id(&self) -> TimerId {
-        self.record.id()
-    }
-
-    /// The timer's key, if it has one.
-    pub fn key(&self) -> Option<&[u8]> {
-        self.record.key.as_deref()
-    }
-
-    /// Which attempt this is, from 1 on. Attempts that ended with the process are not counted: see
-    /// [`crashes`](Firing::crashes) and [`may_be_repeat`](Firing::may_be_repeat).
-    pub fn attempt(&self) -> u32 {
-        self.record.attempt
-    }
-
-    /// How many attempts in a row before this one may have been cut off by the end of their
-    /// process, mostly without the first one: see [`crashes`](crate::Builder::crashes). A handler
-    /// of something dangerous can be more careful if this is not zero.
-    pub fn crashes(&self) -> u32 {
-        self.record.crashes
-    }
-
-    /// Whether a handler may have run for this timer before: at an earlier attempt, or in an
-    /// earlier process, which has died before the end of the timer was durable.
-    pub fn may_be_repeat(&self) -> bool {
-        self.is_repeat
-    }
-
-    /// When the timer was scheduled to be due, before it was put off for any reason.
-    pub fn due(&self) -> SystemTime {
-        self.record.first_due()
-    }
-
-    /// Where the timer is in its store, at this attempt.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn position(&self) -> Position {
-        self.record.position
-    }
-
-    /// The service, to schedule and cancel other timers. It does not keep the service open.
-    pub fn timers(&self) -> &Durable<P> {
-        &self.durable
-    }
-}
-
-#[cfg(all(test, any(feature = "postgres", feature = "nats")))]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
-
-    use super::*;
-    use crate::error::StoreErrorKind;
-    use crate::service::{Builder, Share};
-    use crate::store::Disk;
-
-    /// A lease that is over after so many looks.
-    struct Lease(AtomicU32);
-
-    impl Share for Lease {
-        fn now(&self) -> SystemTime {
-            SystemTime::now() + Duration::from_secs(1)
-        }
-
-        fn served_ms(&self) -> u64 {
-            0
-        }
-
-        fn may_fire(&self) -> Result<(), StoreError> {
-            let less = |left: u32| left.checked_sub(1);
-            let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-            left.map(drop).map_err(|_| StoreError::new(StoreErrorKind::Fenced, "it is over"))
-        }
-    }
-
-    /// One timer is due, and the lease is over after so many looks: how often the handler ran, how
-    /// many have fired by the statistics, and whether the service has ended.
-    fn fired_after(looks: u32) -> (u32, u64, bool) {
-        let now = SystemTime::now();
-        let (calls, lease) = (Arc::new(AtomicU32::new(0)), Arc::new(Lease(looks.into())));
-        let called = calls.clone();
-        let handler = move |_: &Firing<String>| {
-            called.fetch_add(1, Ordering::Relaxed);
-            Ok::<(), StoreError>(())
-        };
-        let service = Builder::new().share(lease, Duration::ZERO);
-        let mut service = service.open_by_hand(Disk::default().open(), now, handler).unwrap();
-        drop(service.timers().schedule(now, "text".to_owned()).unwrap());
-        service.step().unwrap();
-        service.step().unwrap();
-        service.advance(Duration::from_millis(20));
-        service.worker()();
-        let timers = service.timers();
-        (calls.load(Ordering::Relaxed), timers.stats().fired, timers.failure().is_some())
-    }
-
-    #[test]
-    fn no_handler_begins_after_the_last_look_at_the_lease() {
-        assert_eq!(fired_after(0), (0, 0, true));
-        // It is over while the worker takes the timer out of the window.
-        assert_eq!(fired_after(1), (0, 0, true));
-        assert_eq!(fired_after(2), (1, 1, false));
     }
 }

@@ -20,7 +20,7 @@ use crate::promise::{Promise, promise};
 use crate::record::Record;
 use crate::store::{Op, Store};
 
-use super::Cancelled;
+use super::cancelled::Cancelled;
 use super::core::{Core, State};
 use super::numbers::Numbers;
 use super::pending::{Request, Then, Unit};

@@ -1,7 +1,7 @@
 //! Dead letters of shards that this instance holds, and of others, on each store that instances
 //! share.
 //!
-//! The module above says where that is: `place()`, and `start(..)`.
+//! The module above says where that is: `place()`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,12 +10,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tickless_durable::cluster::{DeadLetter, Firing};
-use tickless_durable::{Backoff, Builder, Cancelled, Cluster};
+use tickless_durable::{Backoff, Builder, Cancelled, Cluster, cluster};
 
-use super::{SHARDS, place, start};
+use super::place;
 use crate::limit::LIMIT;
+use crate::scene::start;
 use crate::server::Place;
 use crate::until::wait_until;
+
+pub(super) const SHARDS: u32 = 4;
 
 /// Two instances, what fires, and whether that fails.
 pub(super) struct Scene {
@@ -37,10 +40,14 @@ impl Scene {
             let (sender, fails) = (sender.clone(), fails.clone());
             let service =
                 Builder::new().attempts(1).backoff(Backoff::new(Duration::from_millis(1)));
-            start(place, service, move |firing: &Firing<'_, String>| {
+            let handler = move |firing: &Firing<'_, String>| {
                 sender.send(firing.payload().clone()).unwrap();
                 if fails.load(Ordering::Relaxed) { Err("no") } else { Ok(()) }
-            })
+            };
+            let configured = |builder: cluster::Builder| {
+                builder.lease(Duration::from_secs(10)).service(service.clone())
+            };
+            start(place.parts(), SHARDS, configured, handler)
         };
         let (one, other) = (begin(), begin());
         wait_until("each has half of the shards", || {

@@ -5,30 +5,13 @@
 mod suite;
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::time::Duration;
 
-use tickless_durable::cluster::Firing;
-use tickless_durable::{Builder, Cluster};
+use tickless_durable::Cluster;
 
 use crate::limit::LIMIT;
-use crate::server::{Place, on_one as place, patiently};
-use suite::Scene;
-
-const SHARDS: u32 = 4;
-
-fn start<E: Display>(
-    place: &Place,
-    service: Builder,
-    handler: impl Fn(&Firing<'_, String>) -> Result<(), E> + Clone + Send + Sync + 'static,
-) -> Cluster<String> {
-    let start = || {
-        let builder = Cluster::nats(&place.url).schema(&place.name).shards(SHARDS);
-        let builder = builder.lease(Duration::from_secs(10)).service(service.clone());
-        builder.start(handler.clone())
-    };
-    patiently(start).unwrap()
-}
+use crate::server::on_one as place;
+use suite::{SHARDS, Scene};
 
 /// Holders are asked for what the others want to see of their shards.
 #[test]
@@ -82,4 +65,41 @@ fn an_observer_sees_and_changes_timers_through_their_holders() {
     scene.fired.recv_timeout(LIMIT).unwrap();
     assert!(observer.forget(&letters[1]).unwrap());
     assert_eq!(observer.contents().unwrap().len(), SHARDS as usize);
+}
+
+/// The command line shows the same, and does the same.
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_line_works_on_a_cluster() {
+    let Some(place) = place() else { return };
+    let scene = Scene::at(&place);
+    let letters = scene.fail();
+    let far = scene.one.now() + Duration::from_secs(3600);
+    let id = scene.one.schedule_keyed("k", far, "tea".to_owned()).unwrap().wait().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
+        let program = program.args([&place.url, "--schema", &place.name]).args(arguments);
+        let output = program.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap(), said)
+    };
+    let (is_done, listed, said) = run(&["ls"]);
+    assert!(is_done && listed.starts_with(&id.to_string()) && listed.contains("\"tea\""), "{said}");
+    assert_eq!(run(&["ls", "--late"]), (true, String::new(), String::new()));
+    let (is_done, dead, said) = run(&["dead"]);
+    assert!(is_done && dead.matches("error=\"no\"").count() == letters.len(), "{dead}{said}");
+    let (is_done, shown, said) = run(&["show", &id.to_string()]);
+    assert!(is_done && shown.contains("key        k"), "{shown}{said}");
+    let (is_done, count, said) = run(&["count"]);
+    assert!(
+        is_done && count.contains(&format!("held by {}", scene.one.instance())),
+        "{count}{said}"
+    );
+    let (is_done, revived, said) = run(&["revive", &letters[0].id().to_string()]);
+    assert!(is_done && revived.contains("revived"), "{revived}{said}");
+    scene.fired.recv_timeout(LIMIT).unwrap();
+    let (is_done, _, said) = run(&["reschedule", &id.to_string(), "--in", "1h"]);
+    assert!(!is_done && said.contains("cancel it and schedule another"), "{said}");
+    let (is_done, cancelled, said) = run(&["cancel", "--key", "k"]);
+    assert!(is_done && cancelled.contains("cancelled"), "{cancelled}{said}");
 }

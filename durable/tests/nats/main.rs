@@ -3,6 +3,7 @@
 #[path = "../common/history.rs"]
 mod checks;
 mod faults;
+#[path = "../common/instance.rs"]
 mod instance;
 mod letters;
 #[path = "../common/limit.rs"]

@@ -14,7 +14,14 @@ pub(crate) struct Place {
     pub(crate) name: String,
 }
 
-// === impl Servers ===
+// === impl Place, Servers ===
+
+impl Place {
+    /// How to connect, and to what.
+    pub(crate) fn parts(&self) -> (&str, &str) {
+        (&self.url, &self.name)
+    }
+}
 
 impl Servers {
     /// A place on them.

@@ -29,16 +29,7 @@ fn log(place: &Place) -> Vec<nats::Noted> {
 }
 
 fn record(number: u64, payload: Vec<u8>) -> Record {
-    let position = Position { due_ms: 5, number };
-    Record {
-        position,
-        first_due_ms: 5,
-        attempt: 1,
-        crashes: 0,
-        tried: false,
-        key: None,
-        payload: payload.into(),
-    }
+    Record::new(Position { due_ms: 5, number }, None, payload.into())
 }
 
 fn put(number: u64) -> Op {

@@ -1,10 +1,11 @@
 //! What a cluster costs the server, as rows of `PERF.md`. `SECONDS_EACH` is how long each is
 //! counted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use postgres::Client;
 use tickless_durable::Cluster;
@@ -48,7 +49,10 @@ struct Scene {
 
 impl Scene {
     fn new(shards: u32) -> Option<Scene> {
-        let place = Place::new()?;
+        Some(Scene::at(&Place::new()?, shards))
+    }
+
+    fn at(place: &Place, shards: u32) -> Scene {
         let seconds = std::env::var("SECONDS_EACH").map_or(1, |text| text.parse().unwrap());
         let (sender, fired) = channel();
         let start = || -> Cluster<String> {
@@ -63,7 +67,7 @@ impl Scene {
             let is_fair = |held: &u32| (shards / 3..=shards.div_ceil(3)).contains(held);
             held.iter().sum::<u32>() == shards && held.iter().all(is_fair)
         });
-        Some(Scene { clusters, fired, client: place.client(), seconds })
+        Scene { clusters, fired, client: place.client(), seconds }
     }
 
     /// A trickle of 100 timers per second from the first instance, each due a second later.
@@ -85,6 +89,21 @@ impl Scene {
         let left = "SELECT count(*) FROM records";
         let client = &mut self.client;
         wait_until("they are over", || client.query_one(left, &[]).unwrap().get::<_, i64>(0) == 0);
+    }
+
+    /// Waits until each instance has renewed its leases for a lease. Returns how many renewals there
+    /// were, and how many questions this has asked.
+    fn renewals(&mut self) -> (i64, i64) {
+        let (mut seen, mut asked) = (BTreeMap::<i64, BTreeSet<SystemTime>>::new(), 0);
+        wait_until("they renew their leases", || {
+            thread::sleep(Duration::from_millis(200));
+            asked += 1;
+            for row in self.client.query("SELECT instance, expires FROM instances", &[]).unwrap() {
+                seen.entry(row.get(0)).or_default().insert(row.get(1));
+            }
+            seen.len() == 3 && seen.values().all(|times| times.len() > 3)
+        });
+        (seen.values().map(|times| times.len() as i64).sum(), asked)
     }
 
     /// Returns how many transactions were made meanwhile.
@@ -110,6 +129,27 @@ fn what_idling_and_a_trickle_of_timers_cost_the_server() {
         scene.count(&format!("{shards} shards, without keys"), |scene| scene.trickle(false));
         scene.count(&format!("{shards} shards, with keys"), |scene| scene.trickle(true));
     }
+}
+
+/// Three times in each lease, an instance renews what it has and looks at the others.
+#[test]
+fn an_idle_cluster_costs_the_server_its_renewals_and_no_more() {
+    let Some(place) = Place::new() else { return };
+    let mut scene = Scene::at(&place.alone(), 8);
+    // The server counts what a session has done up to ten seconds later: so does this.
+    scene.renewals();
+    let before = cost(&mut scene.client);
+    let (renewals, asked) = scene.renewals();
+    let after = cost(&mut scene.client);
+    let transactions = after.transactions - before.transactions - asked;
+    let cpu_ms = (after.ticks - before.ticks) * 10;
+    println!("{renewals} renewals: {transactions} transactions and {cpu_ms} ms");
+    // Three to six for each, and the questions of this test.
+    let most = 6 * renewals + 50;
+    assert!(transactions < most, "{transactions} transactions, and less than {most} were expected");
+    // It takes a tenth of that, and ten times as much if statements are compiled.
+    let most_ms = 50 + 4 * most.unsigned_abs();
+    assert!(cpu_ms < most_ms, "{cpu_ms} ms for {transactions} transactions");
 }
 
 /// What nobody waits for shares its transactions: with others of its shard and, on the way to other

@@ -1,4 +1,4 @@
-//! What instances did, as rows that handlers and triggers write.
+//! What instances did, as rows that triggers write.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 use tickless_durable::store::PostgresStore;
 
-pub(crate) use crate::checks::{Change, History, Start, Taking};
+use crate::checks::{Change, History, Taking};
 use crate::limit::LIMIT;
 use crate::server::Place;
 
@@ -18,18 +18,10 @@ pub(crate) struct Recorder {
 /// A timer is called by its shard and number. The connection of a shard's store says in its name
 /// under which fence it writes.
 const TABLES: &str = "
-    CREATE TABLE starts (seq bigserial, timer text, shard int, fence bigint, instance bigint,
-        attempt int, due_us bigint, begun_us bigint,
-        at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
     CREATE TABLE changes (seq bigserial, timer text, is_put bool, under bigint, fence bigint,
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
     CREATE TABLE takings (seq bigserial, shard int, fence bigint,
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
-    CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql SET search_path
-        FROM CURRENT AS $$ BEGIN
-        PERFORM pg_notify(TG_TABLE_SCHEMA || '_history', '');
-        RETURN NULL;
-    END $$;
     CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql SET search_path
         FROM CURRENT AS $$
     DECLARE one records;
@@ -53,7 +45,6 @@ const TABLES: &str = "
         END IF;
         RETURN NULL;
     END $$;
-    CREATE TRIGGER noted AFTER INSERT ON starts FOR EACH ROW EXECUTE FUNCTION note_start();
     CREATE TRIGGER noted AFTER INSERT OR DELETE ON records FOR EACH ROW
         EXECUTE FUNCTION note_change();
     CREATE TRIGGER noted AFTER UPDATE ON shards FOR EACH ROW EXECUTE FUNCTION note_taking();
@@ -91,7 +82,7 @@ impl Recorder {
     /// What the tables have, for a test that has waited for too long.
     fn state(&mut self) -> String {
         let mut state = String::new();
-        for table in ["shards", "instances", "records", "starts"] {
+        for table in ["shards", "instances", "records"] {
             let rows = format!("SELECT t::text FROM {table} AS t LIMIT 50");
             let rows = self.client.query(&rows, &[]).unwrap();
             let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
@@ -116,24 +107,7 @@ impl Recorder {
         self.wait_for("SELECT count(*) FROM timers", 0);
     }
 
-    /// The time by the database's clock.
-    pub(crate) fn now_us(&mut self) -> i64 {
-        let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-        self.client.query_one(now, &[]).unwrap().get(0)
-    }
-
     pub(crate) fn read(&mut self) -> History {
-        let starts = "SELECT timer, shard, fence, instance, due_us, begun_us, at_us
-                      FROM starts ORDER BY seq";
-        let start = |row: &postgres::Row| Start {
-            timer: row.get(0),
-            shard: row.get(1),
-            fence: row.get(2),
-            instance: row.get(3),
-            due_us: row.get(4),
-            begun_us: row.get(5),
-            at_us: row.get(6),
-        };
         let changes = "SELECT timer, is_put, under, fence, at_us FROM changes ORDER BY seq";
         let change = |row: &postgres::Row| Change {
             timer: row.get(0),
@@ -149,9 +123,9 @@ impl Recorder {
             at_us: row.get(2),
         };
         History {
-            starts: self.client.query(starts, &[]).unwrap().iter().map(start).collect(),
             changes: self.client.query(changes, &[]).unwrap().iter().map(change).collect(),
             takings: self.client.query(takings, &[]).unwrap().iter().map(taking).collect(),
+            ..History::default()
         }
     }
 }

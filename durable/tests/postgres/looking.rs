@@ -202,6 +202,7 @@ fn the_command_line_works_on_a_cluster() {
     let listed = run(&["ls"]);
     assert!(listed.starts_with(&id.to_string()) && listed.contains("\"tea\""), "{listed}");
     assert_eq!(run(&["ls", "--from", "2100-01-01T00:00:00Z"]), "");
+    assert_eq!(run(&["ls", "--late"]), "");
     let count = run(&["count"]);
     assert!(count.contains(&format!("held by {}", cluster.instance())), "{count}");
     assert!(run(&["show", &id.to_string()]).contains("key        k"));

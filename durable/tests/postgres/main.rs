@@ -7,6 +7,7 @@ mod figures;
 mod history;
 #[path = "../common/initdb.rs"]
 mod initdb;
+#[path = "../common/instance.rs"]
 mod instance;
 mod letters;
 #[path = "../common/limit.rs"]
@@ -18,6 +19,7 @@ mod people;
 mod pooler;
 #[path = "../common/proxy.rs"]
 mod proxy;
+mod scene;
 mod server;
 mod share;
 mod store;

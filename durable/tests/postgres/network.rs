@@ -1,5 +1,5 @@
 //! Instances whose network to the server stops or is cut: a proxy is between them, which they reach
-//! by TCP. What their handlers write down goes another way, so that it would be seen if they ran.
+//! by TCP. What their handlers say goes another way, so that it would be seen if they ran.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -8,8 +8,9 @@ use tickless_durable::Cluster;
 use tickless_durable::cluster::Firing;
 
 use crate::history::Recorder;
-use crate::instance::{Instance, Settings};
+use crate::instance::{Instance, Settings, now_us};
 use crate::proxy::{Mode, Proxy};
+use crate::scene::Scene;
 use crate::server::{LOGIN, Place};
 use crate::until::wait_until;
 
@@ -20,33 +21,28 @@ fn proxy(place: &Place) -> Proxy {
     Proxy::new(move || Ok(UnixStream::connect(&socket)?.into()))
 }
 
-fn starts_of(instance: &Instance) -> String {
-    format!("SELECT least(count(*), 5) FROM starts WHERE instance = {}", instance.number)
-}
-
 /// One of two instances loses its network, the other one does all, and then it is there again.
 fn loses_its_network(mode: Mode) {
     let Some(place) = Place::new() else { return };
-    let mut recorder = Recorder::new(&place, 4);
+    let (proxy, mut scene) = (self::proxy(&place), Scene::new(place, 4));
     let settings = Settings { lease: LEASE, ..Settings::default() };
-    let proxy = self::proxy(&place);
     let through = Some(format!("host=127.0.0.1 port={} {LOGIN}", proxy.port));
-    let mut far = Instance::start(&place, &Settings { through, ..settings.clone() });
-    let mut near = Instance::start(&place, &settings);
-    recorder.wait_for_holders(2);
+    let mut far = Instance::start(&scene, &Settings { through, ..settings.clone() });
+    let mut near = Instance::start(&scene, &settings);
+    scene.recorder.wait_for_holders(2);
     far.schedule(150, 300, 2500);
     near.schedule(150, 300, 2500);
-    recorder.wait_for(&starts_of(&far), 5);
+    scene.starts.wait_for_those_of(&far, 5);
     proxy.set(mode);
-    recorder.wait_for_the_end();
-    recorder.wait_for_holders(1);
+    scene.wait_for_the_end();
+    scene.recorder.wait_for_holders(1);
     proxy.set(Mode::Passes);
-    recorder.wait_for_holders(2);
-    let now_us = recorder.now_us();
+    scene.recorder.wait_for_holders(2);
+    let (now_us, number) = (now_us(), far.number);
     far.schedule(100, 100, 400);
-    recorder.wait_for_the_end();
-    recorder.wait_for(&format!("{} AND at_us > {now_us}", starts_of(&far)), 5);
-    let history = recorder.read();
+    scene.wait_for_the_end();
+    scene.starts.wait_for(5, |start| start.instance == number && start.at_us > now_us);
+    let history = scene.read();
     history.check();
     assert_eq!(history.instances().len(), 2);
 }
@@ -65,16 +61,15 @@ fn an_instance_that_gets_no_replies_loses_its_shards_and_gets_others_when_it_is_
 #[test]
 fn an_instance_whose_network_is_slow_does_all_the_same() {
     let Some(place) = Place::new() else { return };
-    let mut recorder = Recorder::new(&place, 4);
-    let proxy = self::proxy(&place);
+    let (proxy, mut scene) = (self::proxy(&place), Scene::new(place, 4));
     let through = Some(format!("host=127.0.0.1 port={} {LOGIN}", proxy.port));
     let mut far =
-        Instance::start(&place, &Settings { lease: LEASE, through, ..Settings::default() });
-    recorder.wait_for_holders(1);
+        Instance::start(&scene, &Settings { lease: LEASE, through, ..Settings::default() });
+    scene.recorder.wait_for_holders(1);
     proxy.set(Mode::Delays(Duration::from_millis(20)));
     far.schedule(50, 100, 400);
-    recorder.wait_for_the_end();
-    recorder.read().check();
+    scene.wait_for_the_end();
+    scene.read().check();
 }
 
 #[test]

@@ -11,9 +11,9 @@ use postgres::error::SqlState;
 use tickless_durable::cluster::{Firing, TimerId};
 use tickless_durable::{Cancelled, Cluster};
 
-use crate::history::Recorder;
 use crate::instance::{Instance, Settings};
 use crate::limit::LIMIT;
+use crate::scene::Scene;
 use crate::server::Place;
 use crate::until::wait_until;
 
@@ -107,23 +107,23 @@ fn the_same_in_an_asynchronous_transaction() {
 #[test]
 fn an_instance_that_is_killed_in_a_transaction_leaves_no_timer_and_after_it_the_timer() {
     let Some(place) = Place::new() else { return };
-    let mut recorder = Recorder::new(&place, 2);
+    let mut scene = Scene::new(place, 2);
     let settings = Settings { lease: Duration::from_secs(2), ..Settings::default() };
-    let mut first = Instance::start(&place, &settings);
-    first.schedule_in_transaction();
+    let mut first = Instance::start(&scene, &settings);
+    first.does("enter");
     first.kill();
     let backends = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'
         AND query LIKE '%' || current_schema || '.schedule_ms%'";
-    recorder.wait_for(backends, 0);
-    recorder.wait_for("SELECT count(*) FROM timers", 0);
+    scene.recorder.wait_for(backends, 0);
+    scene.recorder.wait_for("SELECT count(*) FROM timers", 0);
     // This one does not have a shard before the lease of the first one is over, and is killed.
-    let mut second = Instance::start(&place, &settings);
-    second.schedule_in_transaction();
-    second.commit();
+    let mut second = Instance::start(&scene, &settings);
+    second.does("enter");
+    second.does("commit");
     second.kill();
-    let _third = Instance::start(&place, &settings);
-    recorder.wait_for("SELECT count(DISTINCT timer) FROM starts", 1);
-    recorder.wait_for_the_end();
+    let _third = Instance::start(&scene, &settings);
+    scene.starts.wait_for(1, |_| true);
+    scene.wait_for_the_end();
 }
 
 #[test]

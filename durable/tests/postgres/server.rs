@@ -72,6 +72,19 @@ impl Place {
         }
     }
 
+    /// The same in a database of its own, whose transactions the server counts by themselves.
+    pub(crate) fn alone(self) -> Place {
+        let name = &self.schema;
+        self.client().batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
+        let url = self.url.replace("dbname=postgres", &format!("dbname={name}"));
+        Place { url, ..self }
+    }
+
+    /// How to connect, and to what.
+    pub(crate) fn parts(&self) -> (&str, &str) {
+        (&self.url, &self.schema)
+    }
+
     pub(crate) fn config(&self) -> Config {
         self.url.parse().expect("it was written above")
     }

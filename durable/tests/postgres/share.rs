@@ -1,165 +1,58 @@
 //! Instances in one process: how they share the shards, and what one can do with the timers of
 //! another.
 
+#[path = "../common/share.rs"]
+mod suite;
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use postgres::{Client, NoTls};
 use tickless_durable::cluster::Firing;
-use tickless_durable::{Backoff, Builder, Cancelled, Cluster, StopError, every};
+use tickless_durable::{Builder, Cancelled, Cluster, StopError};
 
 use crate::history::Recorder;
-use crate::limit::LIMIT;
 use crate::server::Place;
+use suite::{Fired, HOUR, Scene, key_of_another, shared_by_three};
 
-/// Far from now.
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// Who has fired what.
-type Fired = (u64, String);
-
-struct Scene {
-    place: Place,
-    recorder: Recorder,
-    sender: Sender<Fired>,
-    fired: Receiver<Fired>,
+fn place() -> Option<Place> {
+    Place::new()
 }
 
-impl Scene {
-    fn new(shards: u32) -> Option<Scene> {
-        let place = Place::new()?;
-        let recorder = Recorder::new(&place, shards);
-        let (sender, fired) = channel();
-        Some(Scene { place, recorder, sender, fired })
-    }
-
-    fn builder(&self) -> tickless_durable::cluster::Builder {
-        let service = Builder::new().workers(1).backoff(Backoff::new(Duration::from_millis(10)));
-        let builder = Cluster::builder(&self.place.url).schema(&self.place.schema);
-        builder.lease(Duration::from_secs(10)).service(service)
-    }
-
-    fn start(&self) -> Cluster<String> {
-        let sender = self.sender.clone();
-        let handler = move |firing: &Firing<'_, String>| {
-            sender.send((firing.cluster().instance(), firing.payload().clone()))
-        };
-        self.builder().start(handler).unwrap()
-    }
-
-    #[track_caller]
-    fn fired(&self) -> Fired {
-        self.fired.recv_timeout(LIMIT).expect("a timer fires")
-    }
-}
-
-/// A key whose timers are in the shard that the other of two instances holds, and has opened.
-fn key_of_another(scene: &mut Scene, cluster: &Cluster<String>) -> String {
-    let held = "SELECT shard FROM shards WHERE holder = $1";
-    let instance = cluster.instance().cast_signed();
-    let held: i32 = scene.recorder.client.query_one(held, &[&instance]).unwrap().get(0);
-    let is_elsewhere = |key: &String| {
-        let ticket = cluster.schedule_keyed(key, cluster.now() + HOUR, String::new()).unwrap();
-        let id = ticket.wait().unwrap();
-        cluster.cancel(id).wait().unwrap();
-        id.shard().cast_signed() != held
-    };
-    let key = (0..).map(|n| format!("key {n}")).find(is_elsewhere).expect("there is one");
-    cluster.schedule_keyed(&key, cluster.now(), "open".into()).unwrap().wait().unwrap();
-    assert_eq!(scene.fired().1, "open");
-    key
-}
-
-/// Each occurrence has one number, whichever instance handles it, while instances come and go.
-#[test]
-fn a_recurring_timer_comes_once_for_all_instances() {
-    let Some(scene) = Scene::new(2) else { return };
-    let (sender, fired) = channel();
-    let start = || -> Cluster<String> {
-        let sender = sender.clone();
-        let handler = move |firing: &Firing<'_, String>| {
-            let sent = (firing.due(), firing.payload().clone(), firing.id());
-            sender.send(sent).map_err(|_| "the test is over")
-        };
-        let tick = every(Duration::from_millis(50));
-        let service = Builder::new().recurring("a", "a", tick.clone()).recurring("b", "b", tick);
-        scene.builder().service(service).start(handler).unwrap()
-    };
-    let (mut seen, mut instances) = (BTreeSet::new(), vec![start()]);
-    for _ in 0..4 {
-        instances.push(start());
-        for _ in 0..20 {
-            seen.insert(fired.recv_timeout(LIMIT).expect("it comes again"));
-        }
-        instances.remove(0).stop().unwrap();
-    }
-    drop(instances);
-    seen.extend(fired.try_iter());
-    let times: BTreeSet<_> = seen.iter().map(|(due, name, _)| (due, name)).collect();
-    assert_eq!(times.len(), seen.len(), "one has two numbers: {seen:?}");
-    assert!(["a", "b"].iter().all(|name| seen.iter().any(|(_, seen, _)| seen == name)));
+fn recorded(shards: u32) -> Option<(Scene, Recorder)> {
+    let place = Place::new()?;
+    let recorder = Recorder::new(&place, shards);
+    Some((Scene::new(place, shards), recorder))
 }
 
 #[test]
 fn an_instance_that_comes_gets_a_share_and_one_that_goes_leaves_it() {
-    let Some(mut scene) = Scene::new(7) else { return };
-    let first = scene.start();
-    scene.recorder.wait_for_holders(1);
-    let second = scene.start();
-    scene.recorder.wait_for_holders(2);
-    let third = scene.start();
-    scene.recorder.wait_for_holders(3);
-    for (n, cluster) in [&first, &second, &third].into_iter().enumerate() {
-        let now = cluster.now();
-        cluster.schedule(now, n.to_string()).unwrap().wait().unwrap();
-    }
-    let mut fired: Vec<String> = (0..3).map(|_| scene.fired().1).collect();
-    fired.sort();
-    assert_eq!(fired, ["0", "1", "2"]);
-    second.stop().unwrap();
-    scene.recorder.wait_for_holders(2);
-    assert_eq!(second.shards(), []);
-    assert!(second.schedule(second.now(), String::new()).is_err());
-    drop(first);
-    scene.recorder.wait_for_holders(1);
-    drop(third);
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 7);
+    shared_by_three(place);
     let free = "SELECT count(*) FROM shards WHERE holder IS NULL";
-    scene.recorder.wait_for(free, 7);
-    assert_eq!(scene.recorder.client.query("SELECT 1 FROM instances", &[]).unwrap().len(), 0);
+    recorder.wait_for(free, 7);
+    assert_eq!(recorder.client.query("SELECT 1 FROM instances", &[]).unwrap().len(), 0);
     let most = "SELECT max(n) FROM (SELECT count(*) AS n FROM takings GROUP BY shard) AS counts";
-    let most: i64 = scene.recorder.client.query_one(most, &[]).unwrap().get(0);
+    let most: i64 = recorder.client.query_one(most, &[]).unwrap().get(0);
     assert!(most < 10, "a shard was taken {most} times");
 }
 
 #[test]
-fn a_timer_that_another_instance_schedules_earlier_fires_at_its_time() {
-    let Some(mut scene) = Scene::new(2) else { return };
-    let (one, other) = (scene.start(), scene.start());
-    scene.recorder.wait_for_holders(2);
-    let key = key_of_another(&mut scene, &one);
-    // The holder waits for a timer in an hour when it is told of another.
-    other.schedule(other.now() + HOUR, "late".into()).unwrap().wait().unwrap();
-    let due = one.now() + Duration::from_millis(300);
-    one.schedule_keyed(&key, due, "soon".into()).unwrap().wait().unwrap();
-    assert_eq!(scene.fired(), (other.instance(), "soon".into()));
-    assert!(other.now() >= due);
-}
-
-#[test]
 fn an_instance_that_is_late_with_each_renewal_hears_what_others_do_all_the_same() {
-    let Some(mut scene) = Scene::new(2) else { return };
+    let Some((scene, mut recorder)) = recorded(2) else { return };
     let start = || {
         let sender = scene.sender.clone();
         let handler = move |firing: &Firing<'_, String>| {
             sender.send((firing.cluster().instance(), firing.payload().clone()))
         };
-        scene.builder().lease(Duration::from_secs(3)).start(handler).unwrap()
+        scene.start_as(Builder::new(), Duration::from_secs(3), handler)
     };
     let (one, other) = (start(), start());
-    scene.recorder.wait_for_holders(2);
-    let key = key_of_another(&mut scene, &one);
+    scene.wait_for_share(&[&one, &other]);
+    let key = key_of_another(&one);
     // When a renewal is over, it is time for the next one.
     let slow = "CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                     PERFORM pg_sleep(1.1);
@@ -167,47 +60,22 @@ fn an_instance_that_is_late_with_each_renewal_hears_what_others_do_all_the_same(
                 END $$;
                 CREATE TRIGGER slow BEFORE UPDATE ON instances FOR EACH ROW
                     EXECUTE FUNCTION be_slow()";
-    scene.recorder.client.batch_execute(slow).unwrap();
+    recorder.client.batch_execute(slow).unwrap();
     for n in 0..5 {
         // After a renewal that was slow, at least from the second time on.
-        let before = fences(&mut scene);
+        let before = fences(&mut recorder);
         one.schedule_keyed(&key, one.now(), format!("{n}")).unwrap().wait().unwrap();
         assert_eq!(scene.fired(), (other.instance(), format!("{n}")));
-        assert_eq!(fences(&mut scene), before, "it was not told by taking the shard anew");
+        assert_eq!(fences(&mut recorder), before, "it was not told by taking the shard anew");
     }
 }
 
 #[test]
-fn a_timer_of_another_instance_is_replaced_and_cancelled() {
-    let Some(mut scene) = Scene::new(2) else { return };
-    let (one, other) = (scene.start(), scene.start());
-    scene.recorder.wait_for_holders(2);
-    let key = key_of_another(&mut scene, &one);
-    // So far away that what is cancelled and replaced below is not due by then, on any machine.
-    let soon = one.now() + Duration::from_secs(60);
-    let first = other.schedule_keyed(&key, soon, "first".into()).unwrap().wait().unwrap();
-    let second = one.schedule_keyed(&key, soon, "second".into()).unwrap().wait().unwrap();
-    assert_eq!(one.cancel(first).wait().unwrap(), Cancelled::NotFound, "it was replaced");
-    let third = other.schedule_keyed(&key, soon, "third".into()).unwrap().wait().unwrap();
-    assert_eq!(other.cancel(second).wait().unwrap(), Cancelled::NotFound, "it was replaced");
-    assert_eq!(one.cancel(third).wait().unwrap(), Cancelled::Cancelled);
-    let last = one.schedule_keyed(&key, soon, "last".into()).unwrap().wait().unwrap();
-    assert_eq!(one.cancel_key(&key).wait().unwrap(), Cancelled::Cancelled);
-    // Which the holder says may be its own cancel, if it was not told of the other yet.
-    let _ = other.cancel(last).wait().unwrap();
-    let later = soon + Duration::from_millis(1);
-    one.schedule_keyed(&key, later, "after all".into()).unwrap().wait().unwrap();
-    // Those that were taken out would have come before.
-    assert_eq!(scene.fired(), (other.instance(), "after all".into()));
-    scene.recorder.wait_for_the_end();
-}
-
-#[test]
 fn two_instances_that_replace_the_same_timers_do_not_disturb_each_other() {
-    let Some(mut scene) = Scene::new(2) else { return };
+    let Some((scene, mut recorder)) = recorded(2) else { return };
     let (one, other) = (scene.start(), scene.start());
-    scene.recorder.wait_for_holders(2);
-    let before = fences(&mut scene);
+    recorder.wait_for_holders(2);
+    let before = fences(&mut recorder);
     std::thread::scope(|scope| {
         for cluster in [&one, &other] {
             scope.spawn(move || {
@@ -222,21 +90,21 @@ fn two_instances_that_replace_the_same_timers_do_not_disturb_each_other() {
             });
         }
     });
-    scene.recorder.wait_for("SELECT count(*) FROM timers", 5);
+    recorder.wait_for("SELECT count(*) FROM timers", 5);
     // No service has failed, and taken its shard anew.
-    assert_eq!(fences(&mut scene), before);
+    assert_eq!(fences(&mut recorder), before);
 }
 
-fn fences(scene: &mut Scene) -> i64 {
+fn fences(recorder: &mut Recorder) -> i64 {
     let fences = "SELECT sum(fence)::bigint FROM shards";
-    scene.recorder.client.query_one(fences, &[]).unwrap().get(0)
+    recorder.client.query_one(fences, &[]).unwrap().get(0)
 }
 
 #[test]
 fn an_instance_whose_connections_are_cut_goes_on() {
-    let Some(mut scene) = Scene::new(3) else { return };
+    let Some((scene, mut recorder)) = recorded(3) else { return };
     let cluster = scene.start();
-    scene.recorder.wait_for("SELECT count(*) FROM shards WHERE holder IS NOT NULL", 3);
+    recorder.wait_for("SELECT count(*) FROM shards WHERE holder IS NOT NULL", 3);
     cluster.schedule(cluster.now() + HOUR, "late".into()).unwrap().wait().unwrap();
     let soon = cluster.now() + Duration::from_millis(1000);
     for n in 0..30 {
@@ -246,15 +114,15 @@ fn an_instance_whose_connections_are_cut_goes_on() {
     // The recorder's has no such name.
     let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                WHERE application_name LIKE 'tickless % in ' || $1";
-    let count = scene.recorder.client.execute(cut, &[&scene.place.schema]).unwrap();
+    let count = recorder.client.execute(cut, &[&scene.place.schema]).unwrap();
     assert!(count >= 5, "{count}");
     let mut fired = BTreeSet::new();
     while fired.len() < 30 {
         fired.insert(scene.fired().1);
     }
     assert!(!fired.contains("late"));
-    scene.recorder.wait_for("SELECT count(*) FROM timers", 1);
-    scene.recorder.wait_for(
+    recorder.wait_for("SELECT count(*) FROM timers", 1);
+    recorder.wait_for(
         "SELECT count(*) FROM (SELECT shard FROM takings GROUP BY shard HAVING count(*) > 1) AS n",
         3,
     );
@@ -262,8 +130,8 @@ fn an_instance_whose_connections_are_cut_goes_on() {
 
 #[test]
 fn a_handler_that_settles_in_its_transaction_has_its_effect_once() {
-    let Some(mut scene) = Scene::new(1) else { return };
-    scene.recorder.client.batch_execute("CREATE TABLE effects (timer text)").unwrap();
+    let Some((scene, mut recorder)) = recorded(1) else { return };
+    recorder.client.batch_execute("CREATE TABLE effects (timer text)").unwrap();
     let (url, schema) = (scene.place.url.clone(), scene.place.schema.clone());
     let sender = scene.sender.clone();
     let handler = move |firing: &Firing<'_, String>| {
@@ -281,27 +149,27 @@ fn a_handler_that_settles_in_its_transaction_has_its_effect_once() {
         // As if the process had died before the end of the timer was written.
         if firing.attempt() == 1 { Err("too late") } else { Ok(()) }
     };
-    let cluster: Cluster<String> = scene.builder().start(handler).unwrap();
+    let cluster: Cluster<String> = scene.start_with(handler);
     cluster.schedule(cluster.now(), "committed".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired(), (1, "true".into()));
-    scene.recorder.wait_for_the_end();
+    recorder.wait_for_the_end();
     cluster.schedule(cluster.now(), "rolled back".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired(), (1, "true".into()));
     assert_eq!(scene.fired(), (2, "true".into()));
-    scene.recorder.wait_for_the_end();
+    recorder.wait_for_the_end();
     cluster.stop().unwrap();
-    let effects = scene.recorder.client.query("SELECT timer FROM effects", &[]).unwrap();
+    let effects = recorder.client.query("SELECT timer FROM effects", &[]).unwrap();
     let effects: Vec<String> = effects.iter().map(|row| row.get(0)).collect();
     assert_eq!(effects, ["committed", "rolled back"]);
 }
 
 #[test]
 fn a_handler_of_a_shard_that_was_taken_settles_nothing() {
-    let Some(mut scene) = Scene::new(1) else { return };
+    let Some((scene, mut recorder)) = recorded(1) else { return };
     let url = scene.place.url.clone();
     let schema = scene.place.schema.clone();
     let sender = scene.sender.clone();
-    let is_taken = AtomicBool::new(false);
+    let is_taken = Arc::new(AtomicBool::new(false));
     let handler = move |firing: &Firing<'_, String>| {
         let mut client = Client::connect(&url, NoTls).unwrap();
         if !is_taken.swap(true, Ordering::Relaxed) {
@@ -313,7 +181,7 @@ fn a_handler_of_a_shard_that_was_taken_settles_nothing() {
         sender.send((firing.fence(), is_settled.to_string())).unwrap();
         Ok::<(), String>(())
     };
-    let cluster: Cluster<String> = scene.builder().start(handler).unwrap();
+    let cluster: Cluster<String> = scene.start_with(handler);
     cluster.schedule(cluster.now(), "taken".into()).unwrap().wait().unwrap();
     let (fence, is_settled) = scene.fired();
     assert_eq!(is_settled, "false");
@@ -321,12 +189,12 @@ fn a_handler_of_a_shard_that_was_taken_settles_nothing() {
     let (later, is_settled) = scene.fired();
     assert!(later > fence);
     assert_eq!(is_settled, "true");
-    scene.recorder.wait_for_the_end();
+    recorder.wait_for_the_end();
 }
 
 #[test]
 fn a_handler_schedules_on_any_shard_and_cannot_stop_its_instance() {
-    let Some(mut scene) = Scene::new(4) else { return };
+    let Some((scene, mut recorder)) = recorded(4) else { return };
     let other = scene.start();
     let sender = scene.sender.clone();
     let handler = move |firing: &Firing<'_, String>| {
@@ -338,8 +206,8 @@ fn a_handler_schedules_on_any_shard_and_cannot_stop_its_instance() {
         }
         sender.send((cluster.instance(), firing.payload().clone()))
     };
-    let cluster: Cluster<String> = scene.builder().start(handler).unwrap();
-    scene.recorder.wait_for_holders(2);
+    let cluster: Cluster<String> = scene.start_with(handler);
+    recorder.wait_for_holders(2);
     // A timer without a key goes to a shard of this instance's, once one is open.
     while cluster.shards().is_empty() {
         std::thread::yield_now();
@@ -349,14 +217,14 @@ fn a_handler_schedules_on_any_shard_and_cannot_stop_its_instance() {
     assert_eq!(fired.iter().filter(|(_, text)| text == "child").count(), 20);
     let instances: BTreeSet<u64> = fired.iter().map(|(instance, _)| *instance).collect();
     assert_eq!(instances, BTreeSet::from([cluster.instance(), other.instance()]));
-    scene.recorder.wait_for_the_end();
+    recorder.wait_for_the_end();
 }
 
 /// The database's client cannot be used by a thread that runs tasks, and asynchronous programs
 /// start a cluster there.
 #[test]
 fn an_instance_can_be_used_inside_an_asynchronous_runtime() {
-    let Some(mut scene) = Scene::new(2) else { return };
+    let Some((scene, mut recorder)) = recorded(2) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let one = scene.start();
@@ -368,7 +236,7 @@ fn an_instance_can_be_used_inside_an_asynchronous_runtime() {
         drop(scene.start());
     });
     let free = "SELECT count(*) FROM shards WHERE holder IS NULL";
-    scene.recorder.wait_for(free, 2);
+    recorder.wait_for(free, 2);
 }
 
 /// A database or a role can ask for another isolation. Two writers of a list then read a state of
@@ -376,11 +244,11 @@ fn an_instance_can_be_used_inside_an_asynchronous_runtime() {
 #[test]
 fn the_isolation_that_a_database_asks_for_elsewhere_changes_nothing() {
     for isolation in ["repeatable\\ read", "serializable"] {
-        let Some(mut scene) = Scene::new(2) else { return };
+        let Some((mut scene, mut recorder)) = recorded(2) else { return };
         let options = format!(" options='-c default_transaction_isolation={isolation}'");
         scene.place.url.push_str(&options.replace('\\', "\\\\"));
         let (one, other) = (scene.start(), scene.start());
-        scene.recorder.wait_for_holders(2);
+        recorder.wait_for_holders(2);
         std::thread::scope(|scope| {
             for cluster in [&one, &other] {
                 scope.spawn(move || {
@@ -403,7 +271,7 @@ fn the_isolation_that_a_database_asks_for_elsewhere_changes_nothing() {
 /// The connection of a shard is idle as long as none of its timers is due.
 #[test]
 fn a_server_that_ends_idle_sessions_does_not_end_those_of_a_shard() {
-    let Some(mut scene) = Scene::new(1) else { return };
+    let Some((mut scene, mut recorder)) = recorded(1) else { return };
     scene.place.url.push_str(" options='-c idle_session_timeout=2s'");
     let cluster = scene.start();
     cluster.schedule(cluster.now(), "a".into()).unwrap().wait().unwrap();
@@ -411,7 +279,7 @@ fn a_server_that_ends_idle_sessions_does_not_end_those_of_a_shard() {
     // Idle for longer than that.
     let idle = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'tickless shard%'
                 AND state = 'idle' AND now() - state_change > interval '3 seconds'";
-    scene.recorder.wait_for(idle, 1);
+    recorder.wait_for(idle, 1);
     cluster.schedule(cluster.now(), "b".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired().1, "b");
     assert!(cluster.failure().is_none(), "{:?}", cluster.failure());

@@ -14,17 +14,7 @@ fn take(place: &Place) -> PostgresStore {
 }
 
 fn put(number: u64) -> Op {
-    let position = Position { due_ms: 5, number };
-    let payload: Arc<[u8]> = Arc::new([7]);
-    Op::Put(Arc::new(Record {
-        position,
-        first_due_ms: 5,
-        attempt: 1,
-        crashes: 0,
-        tried: false,
-        key: None,
-        payload,
-    }))
+    Op::Put(Arc::new(Record::new(Position { due_ms: 5, number }, None, [7].into())))
 }
 
 #[test]

@@ -131,12 +131,18 @@ pub(crate) fn letter(letter: DeadLetter) -> Row {
 }
 
 impl Place for File {
-    fn list(&mut self, from: Option<SystemTime>, limit: usize) -> Answer<Vec<Row>> {
+    fn list(
+        &mut self,
+        from: Option<SystemTime>,
+        before: Option<SystemTime>,
+        limit: usize,
+    ) -> Answer<Vec<Row>> {
         let mut rows: Vec<Row> = Vec::new();
         while rows.len() < limit {
             let last = rows.last().map(|last| last.record.position);
             let after = last.or(from.map(Position::before_all_at));
-            let page = self.0.scan(after, PAGE.min(limit - rows.len()))?;
+            let mut page = self.0.scan(after, PAGE.min(limit - rows.len()))?;
+            page.retain(|record| before.is_none_or(|before| record.due() < before));
             if page.is_empty() {
                 break;
             }
@@ -161,7 +167,7 @@ impl Place for File {
         let found = self.0.unreadable(None, usize::MAX)?;
         if found.is_empty() {
             // Which reads all of them.
-            self.list(None, usize::MAX)?;
+            self.list(None, None, usize::MAX)?;
         }
         self.letters(usize::MAX)?;
         Ok(found.into_iter().map(letter).collect())

@@ -20,12 +20,14 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, json};
 
-use place::{Place, Row};
+use place::{Answer, Place, Row};
 use salvage::Salvaged;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+use tickless_durable::Cluster;
 
 /// Looks at durable timers, and changes some. No timer fires because of this.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version)]
 struct Command {
     /// A file of redb's or SQLite's that no service has open, or the address of a server:
     /// postgres://user@host/database, nats://host
@@ -50,6 +52,9 @@ enum What {
         /// Those that are due then or later.
         #[arg(long, value_parser = humantime::parse_rfc3339_weak)]
         from: Option<SystemTime>,
+        /// Those that are due by now.
+        #[arg(long)]
+        late: bool,
     },
     /// Shows a timer or a dead letter.
     Show { id: String },
@@ -144,6 +149,24 @@ fn main() -> ExitCode {
     }
 }
 
+/// Opens the place that is called so.
+fn open(name: &str, schema: &str) -> Answer<Box<dyn Place>> {
+    if name.starts_with("postgres://") || name.starts_with("postgresql://") {
+        #[cfg(feature = "postgres")]
+        return Ok(Box::new(servers::Servers(Cluster::builder(name).schema(schema).observe()?)));
+        #[cfg(not(feature = "postgres"))]
+        return Err("this program was built without the feature postgres".into());
+    }
+    if name.starts_with("nats://") || name.starts_with("tls://") {
+        #[cfg(feature = "nats")]
+        return Ok(Box::new(servers::Servers(Cluster::nats(name).schema(schema).observe()?)));
+        #[cfg(not(feature = "nats"))]
+        return Err("this program was built without the feature nats".into());
+    }
+    let _ = schema;
+    Ok(Box::new(file::File::open(name)?))
+}
+
 /// Whether what was asked for was there.
 fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
     #[cfg(feature = "postgres")]
@@ -154,11 +177,12 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
     if let What::Salvage { to } = &command.what {
         return salvage(command, to);
     }
-    let mut place = place::open(&command.place, &command.schema)?;
+    let mut place = open(&command.place, &command.schema)?;
     let place = &mut *place;
     match &command.what {
-        What::Ls { limit, from } => {
-            place.list(*from, *limit)?.iter().for_each(|row| command.print_row(row));
+        What::Ls { limit, from, late } => {
+            let before = late.then(SystemTime::now);
+            place.list(*from, before, *limit)?.iter().for_each(|row| command.print_row(row));
             Ok(true)
         }
         What::Dead { limit } => {

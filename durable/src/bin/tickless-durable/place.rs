@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt::{self, Write};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tickless_durable::{Contents, Record};
@@ -11,7 +11,13 @@ pub(crate) type Answer<T> = Result<T, Box<dyn Error>>;
 
 /// A file, or servers.
 pub(crate) trait Place {
-    fn list(&mut self, from: Option<SystemTime>, limit: usize) -> Answer<Vec<Row>>;
+    /// The timers that are due from one time on and before another.
+    fn list(
+        &mut self,
+        from: Option<SystemTime>,
+        before: Option<SystemTime>,
+        limit: usize,
+    ) -> Answer<Vec<Row>>;
     fn dead(&mut self, limit: usize) -> Answer<Vec<Row>>;
     fn get(&mut self, id: &str) -> Answer<Option<Row>>;
     fn count(&mut self) -> Answer<Vec<Count>>;
@@ -22,28 +28,6 @@ pub(crate) trait Place {
     fn reschedule(&mut self, id: &str, at: SystemTime) -> Answer<bool>;
     fn revive(&mut self, id: &str, at: SystemTime) -> Answer<bool>;
     fn forget(&mut self, id: &str) -> Answer<bool>;
-}
-
-/// Opens the place that is called so.
-pub(crate) fn open(name: &str, schema: &str) -> Answer<Box<dyn Place>> {
-    if name.starts_with("postgres://") || name.starts_with("postgresql://") {
-        #[cfg(feature = "postgres")]
-        return Ok(Box::new(super::servers::Servers(
-            tickless_durable::Cluster::builder(name).schema(schema).observe()?,
-        )));
-        #[cfg(not(feature = "postgres"))]
-        return Err("this program was built without the feature postgres".into());
-    }
-    if name.starts_with("nats://") || name.starts_with("tls://") {
-        #[cfg(feature = "nats")]
-        return Ok(Box::new(super::servers::Servers(
-            tickless_durable::Cluster::nats(name).schema(schema).observe()?,
-        )));
-        #[cfg(not(feature = "nats"))]
-        return Err("this program was built without the feature nats".into());
-    }
-    let _ = schema;
-    Ok(Box::new(super::file::File::open(name)?))
 }
 
 /// A timer or a dead letter.
@@ -156,7 +140,11 @@ impl fmt::Display for Count {
         match first_due {
             None => Ok(()),
             Some(_) if !lag.is_zero() => {
-                write!(f, ", the first is {:.1} s late", lag.as_secs_f64())
+                let late_ms = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
+                // Of a long time, milliseconds tell nothing.
+                let late_ms = if late_ms < 60_000 { late_ms } else { late_ms / 1000 * 1000 };
+                let late = humantime::format_duration(Duration::from_millis(late_ms));
+                write!(f, ", the first is late by {late}")
             }
             Some(due) => write!(f, ", the first is due {}", rfc3339(due)),
         }

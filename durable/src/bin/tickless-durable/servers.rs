@@ -43,7 +43,12 @@ impl Servers {
 }
 
 impl Place for Servers {
-    fn list(&mut self, from: Option<SystemTime>, limit: usize) -> Answer<Vec<Row>> {
+    fn list(
+        &mut self,
+        from: Option<SystemTime>,
+        before: Option<SystemTime>,
+        limit: usize,
+    ) -> Answer<Vec<Row>> {
         let from = from.map(Position::before_all_at);
         let shards = self.0.contents()?;
         let mut rows: Vec<Row> = Vec::new();
@@ -51,7 +56,11 @@ impl Place for Servers {
             let mut after = Some((shard, from.unwrap_or(Position::FIRST)));
             while let (Some(_), true) = (after, rows.len() < limit) {
                 let page = self.0.list(after, PAGE.min(limit - rows.len()))?;
-                let mut here = page.into_iter().filter(|timer| timer.shard == shard).peekable();
+                let is_one = |timer: &Timer| {
+                    let is_before = before.is_none_or(|before| timer.record.due() < before);
+                    timer.shard == shard && is_before
+                };
+                let mut here = page.into_iter().filter(is_one).peekable();
                 after = here.peek().map(|_| (shard, Position::FIRST));
                 for one in here {
                     after = Some((shard, one.record.position));
@@ -81,7 +90,7 @@ impl Place for Servers {
 
     /// The holders of shards bury what they cannot read, so this is an error, if it is found.
     fn unreadable(&mut self) -> Answer<Vec<Row>> {
-        self.list(None, usize::MAX)?;
+        self.list(None, None, usize::MAX)?;
         self.letters(usize::MAX)?;
         Ok(Vec::new())
     }

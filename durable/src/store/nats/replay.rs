@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn an_effect_on_an_index_is_that_of_its_changes() {
-        let letter = crate::DeadLetter::new(
+        let letter = crate::record::DeadLetter::new(
             Record {
                 position: Position { due_ms: 1, number: 2 },
                 first_due_ms: 1,

@@ -39,7 +39,6 @@ use std::time::Duration;
 
 use tokio_postgres::{NoTls, Row};
 
-use crate::cluster::Shard;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
@@ -47,6 +46,7 @@ use crate::record::{DeadLetter, Record};
 use super::{Contents, Op, Store};
 
 pub(crate) use changes::apply;
+pub(crate) use row::contents_of;
 use session::is_out_of_time;
 pub(crate) use session::{Database, Params, Session, failed};
 pub(crate) use tables::{channel, ddl, prepare};
@@ -78,7 +78,8 @@ impl PostgresStore {
         fence: i64,
         ignores_fence: bool,
     ) -> Result<PostgresStore, StoreError> {
-        let session = database.connect(&format!("tickless shard {shard} fence {fence}"))?;
+        let name = format!("tickless shard {shard} fence {fence}");
+        let session = database.connect_to_lists(&name)?;
         Ok(PostgresStore {
             session,
             shard: shard.cast_signed(),
@@ -194,26 +195,6 @@ pub(crate) fn all_timers(
     let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
     let found = |row| Ok((Row::get::<_, i32>(row, 9).cast_unsigned(), row::record_of(row)?));
     rows.iter().map(found).collect()
-}
-
-/// What is in each shard, and who has it: the shard, its fence, its holder, and until when.
-pub(crate) fn all_contents(session: &mut Session) -> Result<Vec<Shard>, StoreError> {
-    let count = "SELECT coalesce(t.n, 0), t.first, coalesce(d.n, 0), s.shard, s.fence,
-            CASE WHEN s.expires > now() THEN s.holder END
-        FROM shards AS s
-        LEFT JOIN (SELECT shard, count(*) AS n, min(due) AS first FROM records GROUP BY shard)
-            AS t ON t.shard = s.shard
-        LEFT JOIN (SELECT shard, count(*) AS n FROM dead_letters GROUP BY shard)
-            AS d ON d.shard = s.shard
-        ORDER BY s.shard";
-    let rows = session.query(count, &[])?;
-    let shard = |row: &Row| Shard {
-        shard: row.get::<_, i32>(3).cast_unsigned(),
-        fence: row.get::<_, i64>(4).cast_unsigned(),
-        holder: row.get::<_, Option<i64>>(5).map(i64::cast_unsigned),
-        contents: row::contents_of(row, 0),
-    };
-    Ok(rows.iter().map(shard).collect())
 }
 
 /// Reads the dead letters of all shards, in the order of shards and positions.

@@ -24,7 +24,7 @@ pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
 }
 
 /// From three columns: how many timers, when the first is due, how many dead letters.
-pub(super) fn contents_of(row: &Row, from: usize) -> Contents {
+pub(crate) fn contents_of(row: &Row, from: usize) -> Contents {
     let count = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
     let first = row.get::<_, Option<i64>>(from + 1).and_then(|first| u64::try_from(first).ok());
     Contents {

@@ -109,9 +109,7 @@ impl Database {
     /// - A client that stops in the middle of a transaction loses it, so that it cannot keep a
     ///   shard's lock from the instance that takes the shard over. So does one that has given up a
     ///   statement: the server does a little earlier.
-    /// - All statements go by an index. Without statistics about a new table, the server would plan
-    ///   to read all of it, and keep to that plan. What is then planned looks dear enough to be
-    ///   compiled, which takes far longer than the statement: so nothing is.
+    /// - No statement is compiled, which takes longer than any of them.
     /// - A server that is told not to wait for its disk is told to, because a commit here means
     ///   that the batch is durable.
     /// - A statement sees what was committed before it, also if the database or the role asks for
@@ -140,7 +138,6 @@ impl Database {
             "SET search_path TO {schema}, pg_catalog;
              SET idle_in_transaction_session_timeout = {patience_ms};
              SET statement_timeout = {limit_ms};
-             SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
              SET jit = off;
              SET default_transaction_isolation = 'read committed';
              SELECT set_config('synchronous_commit', 'on', false)
@@ -148,6 +145,17 @@ impl Database {
              SELECT set_config('idle_session_timeout', '0', false)
                  WHERE current_setting('idle_session_timeout', true) IS NOT NULL"
         ))?;
+        Ok(session)
+    }
+
+    /// Connects for statements about timers and dead letters, which all go by an index. Without
+    /// statistics about a new table, the server would plan to read all of it, and keep to that
+    /// plan. The other tables have some rows, and their statements are planned as ever.
+    pub(crate) fn connect_to_lists(&self, name: &str) -> Result<Session, StoreError> {
+        let mut session = self.connect(name)?;
+        session.batch(
+            "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off",
+        )?;
         Ok(session)
     }
 }

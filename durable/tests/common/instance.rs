@@ -3,7 +3,11 @@
 //! The process is this program again, with the one test that is an instance. It is told by a line
 //! what to do, and tells by a line when that is done, and when a handler begins. It ends when its
 //! input does.
+//!
+//! The module `scene` of the program says what it shares with others: `start(..)`, and what it
+//! `does(..)` beyond what is here.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,17 +17,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fs, io, thread};
 
 use tickless_durable::cluster::{Faults, Firing};
-use tickless_durable::{Backoff, Builder, Cluster};
+use tickless_durable::{Backoff, Builder, Cluster, cluster};
 
+use crate::checks::{Change, Start};
 use crate::limit::LIMIT;
-use crate::scene::{Scene, now_us};
-use crate::server::patiently;
+use crate::scene::{Scene, does, start};
+use crate::until::wait_until;
 
 /// What its lines begin with: the harness of the tests writes some, too.
 const MARK: &str = "@ ";
 
 /// What a line begins with that says that a handler begins.
 const STARTS: &str = "starts ";
+
+/// What handlers have said that they began.
+#[derive(Clone, Default)]
+pub(crate) struct Starts(Arc<(Mutex<Vec<Start>>, Condvar)>);
 
 pub(crate) struct Instance {
     child: Child,
@@ -41,6 +50,13 @@ pub(crate) struct Settings {
     pub(crate) crashes: Option<u32>,
     /// What its wall clock is off by, in seconds, and the library that does it.
     pub(crate) skew: Option<(i64, PathBuf)>,
+    /// How it reaches the servers, if not as others do.
+    pub(crate) through: Option<String>,
+}
+
+/// The time by this machine's clock, which is that of the servers.
+pub(crate) fn now_us() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64
 }
 
 /// The library that shows a process another time.
@@ -50,17 +66,71 @@ pub(crate) fn faketime() -> Option<PathBuf> {
     found.find(|library| library.exists())
 }
 
+// === impl Starts ===
+
+impl Starts {
+    /// A handler has said so, just now or before: `TIMER SHARD FENCE INSTANCE DUE BEGUN`.
+    pub(crate) fn add(&self, told: &str) {
+        let words: Vec<&str> = told.split(' ').collect();
+        let number = |at: usize| words[at].parse::<i64>().unwrap();
+        let start = Start {
+            timer: words[0].to_owned(),
+            shard: i32::try_from(number(1)).unwrap(),
+            fence: number(2),
+            instance: number(3),
+            due_us: number(4),
+            begun_us: number(5),
+            at_us: now_us(),
+        };
+        self.0.0.lock().unwrap().push(start);
+        self.0.1.notify_all();
+    }
+
+    /// Waits until an instance has begun so many timers.
+    #[track_caller]
+    pub(crate) fn wait_for_those_of(&self, instance: &Instance, count: usize) {
+        let number = instance.number;
+        self.wait_for(count, |start| start.instance == number);
+    }
+
+    /// Waits until so many are as asked for.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, count: usize, is_one: impl Fn(&Start) -> bool) {
+        let are_too_few =
+            |all: &mut Vec<Start>| all.iter().filter(|start| is_one(start)).count() < count;
+        let all = self.0.0.lock().unwrap();
+        let (all, waited) = self.0.1.wait_timeout_while(all, LIMIT, are_too_few).unwrap();
+        assert!(!waited.timed_out(), "too few have begun of {count}: {all:?}");
+    }
+
+    /// All of them. Before the end of a timer is written, its handler has said that it begins, but
+    /// that can be on its way: so this waits until those are here whose timers are over.
+    pub(crate) fn all(&self, changes: &[Change]) -> Vec<Start> {
+        let mut is_there = BTreeMap::new();
+        for change in changes {
+            is_there.insert(&*change.timer, change.is_put);
+        }
+        let is_missing = |all: &mut Vec<Start>| {
+            let begun: BTreeSet<&str> = all.iter().map(|start| &*start.timer).collect();
+            is_there.iter().any(|(timer, is_there)| !is_there && !begun.contains(timer))
+        };
+        let all = self.0.0.lock().unwrap();
+        self.0.1.wait_timeout_while(all, LIMIT, is_missing).unwrap().0.clone()
+    }
+}
+
 // === impl Instance ===
 
 impl Instance {
     pub(crate) fn start(scene: &Scene, settings: &Settings) -> Instance {
         let Faults { ignores_fence, ignores_lease, goes_by_own_clock } = settings.faults;
         let faults = [ignores_fence, ignores_lease, goes_by_own_clock].map(|is| is as u8);
+        let (url, name) = scene.place.parts();
         let mut command = Command::new(env::current_exe().unwrap());
         command
             .args(["--exact", "instance::is_one_if_it_is_told_to", "--nocapture"])
-            .env("INSTANCE_URL", &scene.place.url)
-            .env("INSTANCE_NAME", &scene.place.name)
+            .env("INSTANCE_URL", settings.through.as_deref().unwrap_or(url))
+            .env("INSTANCE_NAME", name)
             .env("INSTANCE_SHARDS", scene.shards.to_string())
             .env("INSTANCE_LEASE_MS", settings.lease.as_millis().to_string())
             .env("INSTANCE_FAULTS", format!("{faults:?}"))
@@ -105,8 +175,7 @@ impl Instance {
     /// Has it schedule a timer that is due at once, and whose handler waits until it is told to
     /// [`go`](Instance::go).
     pub(crate) fn schedule_gated(&mut self) {
-        self.tell("schedule 1 0 0 gated");
-        self.has_done();
+        self.does("schedule 1 0 0 gated");
     }
 
     pub(crate) fn begin_to_schedule(&mut self, count: u32, from_ms: u64, over_ms: u64) {
@@ -118,8 +187,7 @@ impl Instance {
     }
 
     pub(crate) fn go(&mut self) {
-        self.tell("go");
-        self.has_done();
+        self.does("go");
     }
 
     /// The shards whose timers fire there.
@@ -143,7 +211,12 @@ impl Instance {
     }
 
     pub(crate) fn stop(&mut self) {
-        self.tell("stop");
+        self.does("stop");
+    }
+
+    /// Has it do something, and waits until that is done.
+    pub(crate) fn does(&mut self, command: &str) {
+        self.tell(command);
         self.has_done();
     }
 
@@ -183,6 +256,19 @@ impl Drop for Instance {
     }
 }
 
+/// Waits until these instances have all shards, as evenly as can be.
+#[track_caller]
+pub(crate) fn wait_for_holders(shards: u32, instances: &mut [&mut Instance]) {
+    wait_until("they share the shards", || {
+        let held: Vec<Vec<u32>> = instances.iter_mut().map(|one| one.shards()).collect();
+        let all: BTreeSet<u32> = held.iter().flatten().copied().collect();
+        let most = held.iter().map(Vec::len).max().unwrap_or(0);
+        let least = held.iter().map(Vec::len).min().unwrap_or(0);
+        let count: usize = held.iter().map(Vec::len).sum();
+        all.len() == shards as usize && count == all.len() && most - least <= 1
+    });
+}
+
 // === the process ===
 
 #[test]
@@ -196,10 +282,8 @@ fn is_one_if_it_is_told_to() {
     if let Ok(crashes) = env::var("INSTANCE_CRASHES") {
         service = service.crashes(crashes.parse().unwrap());
     }
-    let start = || {
-        Cluster::nats(&url)
-            .schema(env::var("INSTANCE_NAME").unwrap())
-            .shards(number("INSTANCE_SHARDS") as u32)
+    let configured = |builder: cluster::Builder| {
+        builder
             .lease(Duration::from_millis(number("INSTANCE_LEASE_MS")))
             .service(service.clone())
             .faults(Faults {
@@ -207,9 +291,9 @@ fn is_one_if_it_is_told_to() {
                 ignores_lease: &faults[4..5] == "1",
                 goes_by_own_clock: &faults[7..8] == "1",
             })
-            .start(handler(&gate))
     };
-    let cluster = patiently(start).unwrap();
+    let (name, shards) = (env::var("INSTANCE_NAME").unwrap(), number("INSTANCE_SHARDS") as u32);
+    let cluster = start((&url, &name), shards, configured, handler(&gate));
     say(&cluster.instance().to_string());
     for line in io::stdin().lines() {
         let line = line.unwrap();
@@ -241,7 +325,7 @@ fn is_one_if_it_is_told_to() {
                 continue;
             }
             ["stop"] => cluster.stop().unwrap(),
-            _ => panic!("{line}"),
+            _ => assert!(does(&url, &cluster, &line), "{line}"),
         }
         say("done");
     }
@@ -281,7 +365,7 @@ fn schedule(cluster: &Cluster<String>, count: u64, from_ms: u64, over_ms: u64, k
 /// Says that it has begun. Each tenth timer fails at first.
 fn handler(
     gate: &Arc<(Mutex<bool>, Condvar)>,
-) -> impl Fn(&Firing<'_, String>) -> Result<(), &'static str> + Send + Sync + 'static {
+) -> impl Fn(&Firing<'_, String>) -> Result<(), &'static str> + Clone + Send + Sync + 'static {
     let gate = gate.clone();
     move |firing| {
         let micros = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_micros();
