@@ -10,6 +10,8 @@
 //! DURABLE_KILLS=10000 cargo test --release -p tickless-durable --features sqlite,postgres,nats \
 //!     --test chaos -- --nocapture
 //! ```
+//!
+//! A long run can be several, with seeds of their own, which can also run side by side.
 
 #![cfg(unix)]
 
