@@ -156,7 +156,7 @@ where
     /// Default: no limit, so an attempt that is neither answered nor dropped is awaited for as long
     /// as the retry lasts. Those of [`run`](Retry::run) are over when they return, and not limited.
     ///
-    /// Costs a timer per attempt, and an allocation except in [`run_async`](Retry::run_async).
+    /// Costs a timer per attempt.
     ///
     /// ```
     /// # use std::sync::mpsc;

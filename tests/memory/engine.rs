@@ -12,7 +12,7 @@ use support::alone::alone;
 use support::counting::{free_what_waits_for_readers, live, made_here};
 use support::random::Random;
 use support::scaled;
-use tickless::periodic::{Backoff, Heartbeat, Retry, Run, Schedule};
+use tickless::periodic::{Attempt, Backoff, Heartbeat, Retry, Run, Schedule};
 use tickless::wait::Ended;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, Waitable};
 

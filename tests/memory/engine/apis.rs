@@ -24,18 +24,25 @@ fn what_repeats_allocates_when_it_starts_and_not_for_its_runs_beats_and_attempts
     let heartbeat = Heartbeat::new(&engine, MS * 7, on_silence).unwrap();
     let attempt = move |number| if black_box(ballast)[0] == 1 { Err(number) } else { Ok(()) };
     let retry = Retry::new(Backoff::new(MS).factor(1.0)).run(&engine, attempt, drop).unwrap();
+    let mut unanswered = None::<Attempt<(), ()>>;
+    let timed = Retry::new(Backoff::new(MS).factor(1.0))
+        .attempt_timeout(MS)
+        .start(&engine, move |attempt| drop(unanswered.replace(attempt)), drop)
+        .unwrap();
     allocates_nothing("what was started", || {
         engine.advance(MS).unwrap();
         assert!(heartbeat.beat());
     });
     let many = scaled(1000);
     assert!(periodics.iter().all(|it| it.runs() > many) && u64::from(retry.attempts()) > many);
+    assert!(u64::from(timed.attempts()) > many / 2, "each took its limit and a pause");
 
     let before = made_here();
     let run = start(Schedule::fixed_rate(MS));
     let peer = Heartbeat::new(&engine, MS, on_silence).unwrap();
     assert_eq!(made_here() - before, 2, "one for each, whatever was captured");
     assert!(run.cancel() && peer.stop() && heartbeat.stop() && retry.cancel());
+    assert!(timed.cancel());
     assert!(periodics.iter().all(|periodic| periodic.cancel()) && engine.is_empty());
 }
 
