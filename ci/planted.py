@@ -43,7 +43,7 @@ FAULTS = {
         "tsan", "core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),
     "a test needs a feature that its crate does not ask for": (
-        "clippy", "durable/src/service/worker.rs",
+        "clippy", "durable/src/service/firing.rs",
         '#[cfg(all(test, any(feature = "postgres", feature = "nats")))]', "#[cfg(test)]"),
     "a link leads nowhere": (
         "docs", "src/lib.rs", "//! ", "//! [nowhere](crate::nowhere) "),
