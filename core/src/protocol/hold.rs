@@ -3,7 +3,7 @@
 //! | the thing | is held to be | what comes to it |
 //! |---|---|---|
 //! | an operation of the purgatory | tried | checks of its keys |
-//! | a periodic, a retry, a heartbeat | run, and armed again | its timer, the answer to an attempt |
+//! | a periodic, retry or heartbeat | run, and armed again | its timer, the answer to an attempt |
 //!
 //! At most one thread holds it. The holder alone touches the state beside the word: closures,
 //! places under keys, the handle of the timer. No call waits for another thread.

@@ -51,7 +51,7 @@ impl<T> Bucket<T> {
         tray.take(&self.lanes, &self.own)
     }
 
-    /// Owner only: files an entry on the list that `turn` picks, after [`Bucket::begin_own`].
+    /// Owner only: files an entry on the list that `lane` picks, after [`Bucket::begin_own`].
     ///
     /// # Safety
     /// As [`OwnLanes::push`].
