@@ -599,16 +599,16 @@ MUTANTS = {
     "a reader does not look again at the head": (
         "bucket_read", [(SCAN, [("return bucket.first(list) == next };", "return true };")])]),
     "the reader's link is read Relaxed in a tray": (
-        "bucket_read", [(TRAY, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
+        "tray", [(TRAY, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
         "bucket_read", [(STACK, [("        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.\n        let head = self.head.load(Ordering::Acquire);",
                                   "        let head = self.head.load(Ordering::Relaxed);")])]),
     "a chain is shown before it is acquired": (
         "tray", [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed")])]),
     "the link is written Relaxed": (
-        "bucket_read", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
+        "tray", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
     "the head is read Relaxed before a push": (
-        "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
+        "tray", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
         "tray", [(LANES, [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),

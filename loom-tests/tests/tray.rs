@@ -282,6 +282,26 @@ fn a_reader_follows_a_link_of_a_second_try_to_a_node_as_it_was_written() {
     });
 }
 
+/// As above, and the other thread has pushed before. The owner is a thread of its own, so that the
+/// reader may come last.
+#[test]
+fn a_reader_follows_a_link_of_a_first_try_to_a_node_as_it_was_written() {
+    check(1, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        let reader = read_in_thread(&bench);
+        let owned = bench.clone();
+        let owner = thread::spawn(move || {
+            owned.pass(&mut owned.take_own(0));
+            owned.push(NonNull::from(&owned.nodes[0]));
+        });
+        bench.push(bench.written(1));
+        owner.join().unwrap();
+        reader.join().unwrap();
+        assert_eq!(bench.read(), [true, true, false]);
+    });
+}
+
 /// Each of the first nodes is taken out of its place, as by a sweep.
 #[test]
 fn a_reader_finds_what_comes_first_after_another_as_it_was_written() {

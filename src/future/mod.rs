@@ -82,6 +82,9 @@
 //! could take over. (A poll counts, since the engine cannot see whether the thread sleeps after it:
 //! until the task has returned, or the tasks that were due with it. The engine does not know who
 //! serves the shards of one that its callers [drive](crate::Driver), and refuses nothing there.)
+//! Nor does an engine look for circles through others: where a task of one engine awaits a timer of
+//! another, and a task of that one a timer of the first, spares make them go on. Without takeovers
+//! both wait until one of the engines stops.
 //!
 //! # Cancel safety
 //!

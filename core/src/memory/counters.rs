@@ -75,7 +75,7 @@ pub struct Counters {
     /// Its number among the counters of the engine.
     pub(super) number: u32,
     /// Empty: a writer writes here when it starts, when it publishes, and when it ends. So a model
-    /// checker reports two writers at a time, and a writer that does not happen after the one before.
+    /// checker reports two writers at a time, and one that does not happen after the one before.
     writer: UnsafeCell<()>,
 }
 
