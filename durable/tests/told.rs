@@ -317,8 +317,8 @@ fn a_timer_whose_place_is_told_is_neither_lost_nor_back_after_it_is_gone() {
     assert_eq!(scene.fires_until(1400), ["7"]);
 }
 
-/// A sleep that completes twice: it is told of again and again, in each stage of its life. (The next
-/// test has the other way to that.)
+/// A sleep that completes twice: it is told of again and again, in each stage of its life. (The
+/// next test has the other way to that.)
 #[test]
 fn a_timer_that_is_told_of_again_in_any_stage_fires_once() {
     let mut scene = Scene::new();
@@ -391,8 +391,8 @@ fn a_timer_that_is_cancelled_in_any_stage_is_cancelled_or_fires_and_not_both() {
     }
 }
 
-/// Not all timers fire where more are due than fit into memory (issue 427 of Restate, whose test had
-/// room for one).
+/// Not all timers fire where more are due than fit into memory (issue 427 of Restate, whose test
+/// had room for one).
 #[test]
 fn a_thousand_timers_fire_where_one_fits_into_memory() {
     let disk = Disk::default();
@@ -443,8 +443,8 @@ fn an_earlier_timer_wakes_a_service_that_sleeps_for_a_later_one() {
     timers.stop().unwrap();
 }
 
-/// At most so many expiries at a time (pull request 1657 of TigerBeetle): as many of a backlog are in memory as the window has, and as
-/// many run as there are workers. All of them fire.
+/// At most so many expiries at a time (pull request 1657 of TigerBeetle): as many of a backlog
+/// are in memory as the window has, and as many run as there are workers. All of them fire.
 #[test]
 fn a_backlog_is_taken_in_portions() {
     let disk = Disk::default();

@@ -91,8 +91,8 @@ impl Scene {
         wait_until("they are over", || client.query_one(left, &[]).unwrap().get::<_, i64>(0) == 0);
     }
 
-    /// Waits until each instance has renewed its leases for a lease. Returns how many renewals there
-    /// were, and how many questions this has asked.
+    /// Waits until each instance has renewed its leases for a lease. Returns how many renewals
+    /// there were, and how many questions this has asked.
     fn renewals(&mut self) -> (i64, i64) {
         let (mut seen, mut asked) = (BTreeMap::<i64, BTreeSet<SystemTime>>::new(), 0);
         wait_until("they renew their leases", || {

@@ -2,6 +2,8 @@
 
 #[path = "../common/history.rs"]
 mod checks;
+#[cfg(feature = "tracing")]
+mod events;
 mod faults;
 mod figures;
 mod history;
