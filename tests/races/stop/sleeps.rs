@@ -4,6 +4,7 @@
 
 use std::future::{Future, pending};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -162,6 +163,35 @@ fn without_takeovers_a_task_does_not_wait_for_its_own_engine() {
         }
         assert!(engine.stop().unwrap().is_empty());
     }
+}
+
+/// Each has a task that awaits a timer of the other, and no thread fires either. When one of them
+/// stops, its timers end; so does the other's task, whose thread fires what the first one awaits.
+#[test]
+fn a_stop_ends_a_circle_of_two_engines_without_takeovers() {
+    let engine = || Engine::builder().shards(1).takeover(None).build().unwrap();
+    let [one, two] = [(); 2].map(|()| engine());
+    let (all, (end, ended)) = (Arc::new(Barrier::new(3)), channel());
+    for [of, other] in [[&one, &two], [&two, &one]] {
+        let (other, all, end) = (other.clone(), all.clone(), end.clone());
+        let task = move || {
+            all.wait();
+            let result = block_on(other.sleep(Duration::from_millis(100)).wait());
+            drop(other);
+            end.send(result).unwrap();
+        };
+        of.schedule_detached(Duration::ZERO, task).unwrap();
+    }
+    // The tasks run, and then their sleeps are all that is pending.
+    all.wait();
+    while one.is_empty() || two.is_empty() {
+        thread::yield_now();
+    }
+    let stopper = thread::spawn(move || one.stop().unwrap().len());
+    (0..2).for_each(|_| _ = ended.recv_timeout(PATIENCE).expect("a wait lasts"));
+    // The one who awaits the first gets its sleep back with the stop, or dropped by it.
+    assert!(stopper.join().unwrap() <= 1);
+    two.stop().unwrap();
 }
 
 /// The engine cannot tell the timer of a periodic from the other payloads, and its stop returns it
