@@ -869,10 +869,6 @@ MUTANTS = {
         "seat",
         [(PRODUCER, [("        store(fresh);\n", ""), ("        match filed {\n", "        store(fresh);\n        match filed {\n")])],
     ),
-    "a reset's refused payload is lost": (
-        "stop",
-        [(PRODUCER, [("                Moved::Stranded\n", "                Moved::Gone\n")])],
-    ),
     "what is stranded still looks filed": (
         "stop",
         [(NODE, [("self.word.store(word.unlisted().0, Ordering::Relaxed);", "self.word.store(word.0, Ordering::Relaxed);")])],

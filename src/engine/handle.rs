@@ -233,6 +233,7 @@ impl<T: Send + 'static> Handle<T> {
                 cache.give_back(deferred);
                 Ok(())
             }
+            // As `refusal` says. (As one arm, the two take 16 instructions more of a request.)
             Moved::Stranded => Err(ResetError::Stopped),
             Moved::Gone => Err(this.refusal()),
         }
