@@ -58,8 +58,7 @@ impl Pulse {
     #[inline]
     pub fn would_be_late(&self, now_ns: u64, timeout_ns: u64) -> bool {
         // ORDER: Relaxed - the CAS of the beat decides; the last beat can only become a later one.
-        let last = self.last_ns.load(Ordering::Relaxed);
-        last.saturating_add(timeout_ns) <= clamped(now_ns)
+        has_passed(timeout_ns, self.last_ns.load(Ordering::Relaxed), clamped(now_ns))
     }
 
     /// A beat at `now_ns`. Returns `false` if the beats have ended, or if it ends them:
@@ -67,7 +66,7 @@ impl Pulse {
     #[inline]
     pub fn beat(&self, now_ns: u64, timeout_ns: u64) -> bool {
         let now_ns = clamped(now_ns);
-        let is_late = |last: u64| last.saturating_add(timeout_ns) <= now_ns;
+        let is_late = |last: u64| has_passed(timeout_ns, last, now_ns);
         let later = |last: u64| if is_late(last) { LATE } else { last.max(now_ns) };
         // A CAS even if a later time is stored: see the orderings above. (Not `fetch_max`, into
         // which ThreadSanitizer cannot see.)
@@ -129,6 +128,12 @@ impl Pulse {
 }
 
 debug! { impl[] Pulse[] { is_alive = |this| this.is_alive() } }
+
+/// Whether the timeout after the last beat has passed.
+#[inline]
+fn has_passed(timeout_ns: u64, last_ns: u64, now_ns: u64) -> bool {
+    last_ns.saturating_add(timeout_ns) <= now_ns
+}
 
 /// A time that cannot be taken for an end. (The ends lie 584 years ahead.)
 fn clamped(now_ns: u64) -> u64 {
