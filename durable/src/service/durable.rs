@@ -327,29 +327,21 @@ impl<P> Durable<P> {
 
     /// Throws a dead letter away. The reply tells whether it was there.
     pub fn forget(&self, letter: &DeadLetter) -> Reply<bool> {
-        let (promise, reply) = promise(&self.core);
-        let mut state = self.core.state();
-        match state.refuse(promise) {
-            Ok(promise) => {
-                let op = Op::Forget(letter.record.position);
-                state.pending.outcome(op, Then::Forget(promise));
-                drop(state);
-                self.core.writer_bell.notify_one();
-            }
-            Err(refused) => {
-                drop(state);
-                refused.tell();
-            }
-        }
-        reply
+        let op = Op::Forget(letter.record.position);
+        self.ask(|state, promise| state.pending.outcome(op, Then::Forget(promise)))
     }
 
     fn request<T>(&self, request: impl FnOnce(Promise<T>) -> Request) -> Reply<T> {
+        self.ask(|state, promise| state.pending.requests.push(request(promise)))
+    }
+
+    /// Leaves with the writer what keeps a promise, by `leave`, unless the service refuses.
+    fn ask<T>(&self, leave: impl FnOnce(&mut State, Promise<T>)) -> Reply<T> {
         let (promise, reply) = promise(&self.core);
         let mut state = self.core.state();
         match state.refuse(promise) {
             Ok(promise) => {
-                state.pending.requests.push(request(promise));
+                leave(&mut state, promise);
                 drop(state);
                 self.core.writer_bell.notify_one();
             }
