@@ -11,6 +11,7 @@ use tickless_durable::{Cancelled, Error, StoreErrorKind};
 
 use crate::limit::LIMIT;
 use crate::server::{Place, on_one as place, on_three, patiently};
+use crate::until::wait_until;
 use suite::{HOUR, Scene, key_of_another, shared_by_three};
 
 #[test]
@@ -111,17 +112,14 @@ fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
     let cluster = scene.start();
     let before = writes();
     let mut failed = Vec::new();
-    while failed.len() < 4 {
-        assert!(begun.elapsed() < LIMIT, "it is not tried again: {failed:?}");
-        match cluster.failure() {
-            Some(failure) if failed.last() != Some(&failure.at) => {
-                assert_eq!(failure.shard, Some(1), "{failure:?}");
-                assert!(failure.error.to_string().contains("not there"), "{failure:?}");
-                failed.push(failure.at);
-            }
-            _ => std::thread::sleep(Duration::from_millis(5)),
+    wait_until("it is tried four times", || {
+        if let Some(failure) = cluster.failure().filter(|it| failed.last() != Some(&it.at)) {
+            assert_eq!(failure.shard, Some(1), "{failure:?}");
+            assert!(failure.error.to_string().contains("not there"), "{failure:?}");
+            failed.push(failure.at);
         }
-    }
+        failed.len() == 4
+    });
     let writes = writes() - before;
     // The pauses grow from half a second on.
     for (pair, least_ms) in failed.windows(2).zip([500, 1000, 2000]) {
@@ -139,8 +137,5 @@ fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
     let create = format!("$JS.API.STREAM.CREATE.tickless_{name}_1");
     assert!(nats::publish(url, &create, stream.as_bytes()).is_err());
     scene.wait_for_share(&[&cluster]);
-    while cluster.failure().is_some() {
-        assert!(begun.elapsed() < LIMIT, "it is told although it works again");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("nothing is told any more", || cluster.failure().is_none());
 }

@@ -54,14 +54,7 @@ fn shards_that_open_and_close_and_one_that_cannot_be_opened_are_told() {
     });
     let Some(place) = Place::new() else { return };
     let mut recorder = Recorder::new(&place, 2);
-    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF current_setting('application_name') LIKE 'tickless shard 1 %' THEN
-                RAISE 'on purpose';
-            END IF;
-            RETURN NEW;
-        END $$;
-        CREATE TRIGGER refusing BEFORE UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION refuse()";
-    recorder.client.batch_execute(refuse).unwrap();
+    recorder.refuse_second_shard();
     let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
     let builder = Cluster::builder(&place.url).schema(&place.schema);
     let cluster: Cluster<String> = builder.start(handler).unwrap();

@@ -62,6 +62,22 @@ impl Recorder {
         Recorder { client }
     }
 
+    /// Shard 1 cannot be opened, until `refuse_no_shard`: the database says "on purpose".
+    pub(crate) fn refuse_second_shard(&mut self) {
+        let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF current_setting('application_name') LIKE 'tickless shard 1 %' THEN
+                RAISE 'on purpose';
+            END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER refusing BEFORE UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION refuse()";
+        self.client.batch_execute(refuse).unwrap();
+    }
+
+    pub(crate) fn refuse_no_shard(&mut self) {
+        self.client.batch_execute("DROP TRIGGER refusing ON meta").unwrap();
+    }
+
     /// Waits until a query counts that many.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, query: &str, count: i64) {

@@ -81,14 +81,7 @@ fn an_instance_that_joins_skips_nothing_of_what_waits_for_another() {
 fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
     let Some(place) = Place::new() else { return };
     let mut recorder = Recorder::new(&place, 2);
-    let cannot = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF current_setting('application_name') LIKE 'tickless shard 1 %' THEN
-                RAISE 'on purpose';
-            END IF;
-            RETURN NEW;
-        END $$;
-        CREATE TRIGGER refusing BEFORE UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION refuse()";
-    recorder.client.batch_execute(cannot).unwrap();
+    recorder.refuse_second_shard();
     let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
     let cluster: Cluster<String> = builder(&place).start(handler).unwrap();
     let before = SystemTime::now();
@@ -106,7 +99,7 @@ fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
     for (pair, least_ms) in tried.windows(2).zip([500, 1000, 2000]) {
         assert!(pair[1] - pair[0] >= least_ms * 990, "{tried:?}");
     }
-    recorder.client.batch_execute("DROP TRIGGER refusing ON meta").unwrap();
+    recorder.refuse_no_shard();
     wait_until("it is open", || cluster.shards().len() == 2);
     wait_until("nothing is told any more", || cluster.failure().is_none());
 }
