@@ -9,6 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 LIMIT=${LONG:+20000}
 LIMIT=${LIMIT:-1200}
 RACES=${1:-${LONG:+500000}}
+RACES=${RACES:-10000}
 
 need_command cc gcc
 need_command c++ g++
@@ -61,6 +62,7 @@ global=$(nm -g --defined-only "$out/prefix/lib/libtickless.a" | awk 'NF == 3 { p
 export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
 read -ra flags < <(pkg-config --cflags tickless)
 read -ra libs < <(pkg-config --libs tickless)
+archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
 strict=(-Wall -Wextra -Wpedantic -Werror -g -O1)
 c=(-std=c99 -D_POSIX_C_SOURCE=200809L -pthread "${strict[@]}" "${flags[@]}")
 cpp=(-std=c++17 -pthread "${strict[@]}" "${flags[@]}")
@@ -80,20 +82,14 @@ for compiler in "${c_compilers[@]}"; do
     for source in capi/tests/c/*.c; do
         name=$(basename "$source" .c)
         program=$out/$name.$compiler
-        # This one loads the library itself.
+        linked=("${libs[@]}") argument=$RACES
+        # Two load the library themselves, the second beside a copy of its own, whose names it exports.
         case $name in
-        unload) linked=(-ldl) ;;
-        # A copy of its own, beside one that it loads, and whose calls could find the program's.
-        copies) linked=("$out/prefix/lib/libtickless.a" -Wl,--export-dynamic -lm -ldl) ;;
-        *) linked=("${libs[@]}") ;;
+        unload) linked=(-ldl) argument=$out/prefix/lib/libtickless.so.1 ;;
+        copies) linked=("${archive[@]}" -Wl,--export-dynamic) argument=$out/prefix/lib/libtickless.so.1 ;;
         esac
         "$compiler" "${c[@]}" "$source" "${linked[@]}" -o "$program"
-        case $name in
-        race | published | contended) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
-        scope) run "$name, $compiler" "$program" "$((${RACES:-10000} / 10))" ;;
-        unload | copies) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
-        *) run "$name, $compiler" "$program" ;;
-        esac
+        run "$name, $compiler" "$program" "$argument"
     done
 done
 for compiler in "${cpp_compilers[@]}"; do
@@ -214,13 +210,10 @@ done
 # With the static library. The programs are instrumented, and what both allocate and free is watched.
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
-archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process misuse race published contended restart repeating batch wheel; do
+for name in timers calls threads driven process misuse race published contended restart repeating scope batch wheel; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
-gcc "${c[@]}" "${asan[@]}" capi/tests/c/scope.c "${archive[@]}" -o "$out/scope.asan"
-run "scope, AddressSanitizer" "$out/scope.asan" "$((RACES / 10))"
 for name in wrapper scope wheel; do
     g++ "${cpp[@]}" "${asan[@]}" "capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
     run "$name.cpp, AddressSanitizer" "$out/$name.asan"
@@ -295,12 +288,9 @@ for tool in memcheck helgrind; do
         "--suppressions=$out/prefix/share/tickless/valgrind.supp" "$out/example"
 done
 
-valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven misuse restart repeating batch wheel; do
-    run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
-done
-for name in race scope; do
-    run "$name, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/$name.gcc" "$((RACES / 1000))"
+valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite --fair-sched=yes)
+for name in calls driven misuse restart repeating batch wheel race scope; do
+    run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc" "$((RACES / 1000))"
 done
 
 # Statically, from a copy without the shared library, in a folder whose name has a space (which
