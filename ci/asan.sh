@@ -14,8 +14,8 @@ finds "ERROR: AddressSanitizer: heap-buffer-overflow" out-of-bounds
 finds "ERROR: AddressSanitizer: attempting double-free" double-free
 finds "ERROR: LeakSanitizer: detected memory leaks" leak circle
 
-tests=(--package race-tests --package tickless-netty --tests)
-[ -z "${LONG:-}" ] || tests=(--package race-tests --package tickless-netty --package tickless --package tickless-core
+tests=(--package race-tests --package tickless-netty --package tickless-inspect --tests)
+[ -z "${LONG:-}" ] || tests=(--package race-tests --package tickless-netty --package tickless-inspect --package tickless --package tickless-core
     --package tickless-wheel --package tickless-demo --tests)
 [ $# = 0 ] || tests=("$@")
 some_tests cargo test "${SANITIZED[@]}" "${tests[@]}"

@@ -15,7 +15,7 @@ browse() {
         --user-data-dir="$results/browser" "${@:2}" "$1" || fail "the browser ended with $?"
 }
 
-cargo build --locked --example watching
+cargo build --locked -p tickless-inspect --example watching
 timeout "$LIMIT" cargo run -p tickless-demo -- --seconds 3 --timers 100000 --compare --report "$results/page.html"
 # A script at its end looks for faults and writes them into the title.
 cat demo/tests/browser.html >>"$results/page.html"

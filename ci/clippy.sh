@@ -8,8 +8,8 @@ lint() {
     cargo clippy --locked "$@" -- -D warnings || fail "warnings: $*"
 }
 
-for crate in tickless tickless-core tickless-wheel tickless-netty tickless-durable tickless-c tickless-demo \
-    race-tests test-support loom-tests; do
+for crate in tickless tickless-core tickless-wheel tickless-netty tickless-inspect tickless-durable tickless-c \
+    tickless-demo race-tests test-support loom-tests; do
     lint --package "$crate" --all-targets
 done
 

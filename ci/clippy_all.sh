@@ -18,6 +18,6 @@ lint "--cfg loom --cfg crossbeam_loom" --package loom-tests
 lint "--cfg shuttle" --package loom-tests
 lint "--cfg asan" --package tickless --package tickless-core
 lint "--cfg tsan" --package tickless --package tickless-core
-lint "--cfg elsewhere" --package tickless --package tickless-core
+lint "--cfg elsewhere" --package tickless --package tickless-core --package tickless-inspect
 lint "--cfg coherence" --package coherence --package coherence-machine
 lint "--cfg events --cfg coherence" --package simulation

@@ -14,7 +14,7 @@ timeout "$LIMIT" cargo run --release -p tickless-demo -- \
 grep -q '</html>' "$page" || fail "the demo wrote no page"
 
 cargo build --locked --examples
-for source in {,netty/}examples/*.rs; do
+for source in {,netty/,inspect/}examples/*.rs; do
     name=$(basename "$source" .rs)
     echo "== $name"
     timeout "$LIMIT" "target/debug/examples/$name" </dev/null || fail "$name ended with $?"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The documentation of the engine, its core, the wheel and the crate for Netty's API builds as docs.rs builds
-# it, its links lead somewhere, its pages say nothing about the models, and nothing lacks a description.
+# The documentation of the engine, its core, the wheel, the inspector and the crate for Netty's API builds as
+# docs.rs builds it, its links lead somewhere, its pages say nothing about the models, and nothing lacks a description.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # docs.rs has an unstable compiler, and the stable one does the same if it is told to.
@@ -10,14 +10,16 @@ PAGES=$CARGO_TARGET_DIR/doc/tickless
 CORE_PAGES=$CARGO_TARGET_DIR/doc/tickless_core
 WHEEL_PAGES=$CARGO_TARGET_DIR/doc/tickless_wheel
 NETTY_PAGES=$CARGO_TARGET_DIR/doc/tickless_netty
+INSPECT_PAGES=$CARGO_TARGET_DIR/doc/tickless_inspect
 
-rm -rf "$PAGES" "$CORE_PAGES" "$WHEEL_PAGES" "$NETTY_PAGES"
+rm -rf "$PAGES" "$CORE_PAGES" "$WHEEL_PAGES" "$NETTY_PAGES" "$INSPECT_PAGES"
 # With links to other crates' pages, as docs.rs has them.
 RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --locked --no-deps --all-features \
-    -p tickless -p tickless-core -p tickless-wheel -p tickless-netty -Z rustdoc-map \
+    -p tickless -p tickless-core -p tickless-wheel -p tickless-netty -p tickless-inspect -Z rustdoc-map \
     --config 'doc.extern-map.registries.crates-io="https://docs.rs/"'
 need_command python3 python3
-python3 ci/links.py "$CARGO_TARGET_DIR/doc" tickless tickless_core tickless_wheel tickless_netty || fail "links lead nowhere"
+python3 ci/links.py "$CARGO_TARGET_DIR/doc" tickless tickless_core tickless_wheel tickless_netty tickless_inspect ||
+    fail "links lead nowhere"
 # For the models, parts of the crate are left out, which users would read as a restriction.
 ! grep -rlE --include='*.html' 'Available on [^.]*(neither|loom|shuttle|tsan)' "$PAGES" "$WHEEL_PAGES" ||
     fail "these pages speak of the models"

@@ -26,7 +26,7 @@ fi
 # The tool leaves unsafe functions alone, and they are the heart of the engine. So it changes a copy
 # in which they pass for safe ones.
 mkdir -p "$COPY"
-rm -rf "${COPY:?}"/{src,core,netty,tests,wheel}
+rm -rf "${COPY:?}"/{src,core,inspect,netty,tests,wheel}
 git ls-files -z --cached --others --exclude-standard |
     xargs -0 cp --parents --target-directory "$COPY"
 find "$COPY/src" "$COPY/core/src" "$COPY/wheel/src" -name '*.rs' -exec sed -i -E 's/\bunsafe fn ([a-z_])/fn \1/' {} +

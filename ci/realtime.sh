@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_nextest
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo nextest run --profile realtime -p tickless -p tickless-netty --test realtime --test wakes --color never 2>&1 | tee "$log"
+cargo nextest run --profile realtime -p tickless -p tickless-netty -p tickless-inspect --test realtime --test wakes --color never 2>&1 | tee "$log"
 
 mapfile -t flaky < <(sed -nE 's/^ *FLAKY [0-9/]+ \[[^]]*\] (\([^)]*\) )?//p' "$log" | sort -u)
 echo "$(date -I) $(git rev-parse --short HEAD 2>/dev/null || echo -) $(IFS=, && echo "${flaky[*]}")" >>.flaky

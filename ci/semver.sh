@@ -7,5 +7,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_cargo_tool cargo-semver-checks 0.51.0
 baseline=${1:-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)} ||
     fail "there is no release yet: name a revision"
-cargo semver-checks --package tickless --package tickless-wheel --package tickless-netty --package tickless-durable \
-    --all-features --baseline-rev "$baseline"
+cargo semver-checks --package tickless --package tickless-wheel --package tickless-netty --package tickless-inspect \
+    --package tickless-durable --all-features --baseline-rev "$baseline"

@@ -31,7 +31,8 @@ export RUSTC_BOOTSTRAP=1
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.3}"
 
 ELSEWHERE=(-Zprofile-rustflags --config 'profile.dev.package.tickless.rustflags=["--cfg", "elsewhere"]'
-    --config 'profile.dev.package.tickless-core.rustflags=["--cfg", "elsewhere"]')
+    --config 'profile.dev.package.tickless-core.rustflags=["--cfg", "elsewhere"]'
+    --config 'profile.dev.package.tickless-inspect.rustflags=["--cfg", "elsewhere"]')
 
 # debian_compiler: Debian's compiler and the source of its standard library are there, in whatever
 # version Debian has, and DEBIAN is a program that calls it. It tries once to get them.
@@ -128,11 +129,11 @@ can_run() {
     return 1
 }
 
-# builds TARGET: code of the engine with all features, and of the wheel. The crates that they need are only
+# builds TARGET: code of the engine with all features, of the inspector, and of the wheel. The crates that they need are only
 # checked, which keeps the functions that ours make code of (`-Z always-encode-mir`).
 builds() {
     can_build "$1" || return 0
-    local package packages=(tickless-wheel tickless-core tickless) command=(rustc --profile check)
+    local package packages=(tickless-wheel tickless-core tickless tickless-inspect) command=(rustc --profile check)
     local generate=(-- --emit=obj)
     [[ " ${WHEELS[*]} " != *" $1 "* ]] || packages=(tickless-wheel)
     # A standard library that is built as well is built as a whole.
@@ -160,7 +161,7 @@ step() {
             can_build "$target" || return 0
             can_run "$target" || { builds "$target" && return; }
             tests "$target" "the wheel" --package tickless-wheel --tests
-            tests "$target" "the engine" --package tickless --package tickless-core --tests
+            tests "$target" "the engine" --package tickless --package tickless-core --package tickless-inspect --tests
             ;;
         elsewhere)
             target=i686-unknown-linux-gnu
@@ -168,7 +169,7 @@ step() {
             can_build "$target" && can_run "$target" || target=$(host)
             can_build "$target" || return 0
             tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --package tickless-core \
-                --package race-tests --lib --test suite --test oracles --test races
+                --package tickless-inspect --package race-tests --lib --test suite --test oracles --test inspect --test races
             ;;
         aarch64-unknown-linux-gnu | armv7-unknown-linux-gnueabihf)
             builds "$target"

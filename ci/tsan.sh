@@ -12,7 +12,7 @@ export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 
-tests=(--package race-tests --package loom-tests --package tickless-netty)
+tests=(--package race-tests --package loom-tests --package tickless-netty --package tickless-inspect)
 # (Programs alone: rustdoc knows nothing of the flags.)
 [ -z "${LONG:-}" ] && tests+=(--tests) || tests+=(--package tickless --package tickless-core --lib
     --test storms --test at_random --test bounded --test races --test all)

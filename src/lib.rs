@@ -39,9 +39,6 @@ pub mod docs {
 mod engine;
 mod error;
 pub mod future;
-#[cfg(feature = "inspect")]
-#[cfg_attr(docsrs, doc(cfg(feature = "inspect")))]
-pub mod inspect;
 #[cfg(feature = "keyed")]
 #[cfg_attr(docsrs, doc(cfg(feature = "keyed")))]
 pub mod keyed;
@@ -57,12 +54,15 @@ pub mod wall;
 
 #[doc(inline)]
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
+#[cfg(feature = "callers")]
+#[cfg_attr(docsrs, doc(cfg(feature = "callers")))]
+pub use engine::Callers;
 #[cfg(feature = "serde")]
 #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 pub use engine::Listing;
 pub use engine::{
     Builder, CancelOnDrop, Driven, Driver, DueCount, DueTime, Engine, EnterGuard, Handle,
-    LevelCount, Overdue, PendingTimer, SetGlobalError, Snapshot, State, Stats, Stopped, Turn,
+    LevelCount, Overdue, PendingTimer, SetGlobalError, Snapshot, State, Stats, Stopped, Turn, View,
     Waitable, When, now,
 };
 #[cfg(feature = "metrics")]

@@ -175,7 +175,7 @@ impl Builder {
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch,
             listener,
-            #[cfg(feature = "inspect")]
+            #[cfg(feature = "callers")]
             callers: Default::default(),
             groups: groups.into(),
             threads,

@@ -1,9 +1,9 @@
 //! Who schedules an engine's timers: the places in the source, by samples.
 //!
-//! While somebody wants to know, each thread notes the caller of one in [`EVERY`] of its timers, at
-//! random, so that callers who come in turns are all seen. The notes are under a lock that a thread
-//! which schedules only tries. While nobody wants to know, a thread counts down to a sample that it
-//! does not take.
+//! While that is switched on, each thread notes the caller of one in [`Callers::EVERY`] of its
+//! timers, at random, so that callers who come in turns are all seen. The notes are under a lock
+//! that a thread which schedules only tries. While it is off, a thread counts down to a sample that
+//! it does not take.
 //!
 //! *Owner*: a thread has its sampler. The notes belong to the core; any thread notes and reads.
 //!
@@ -17,10 +17,9 @@ use std::mem;
 use std::panic::Location;
 use std::ptr;
 
-use crate::sync::{AtomicUsize, Counter, Mutex, Ordering, add_one};
+use crate::sync::{AtomicBool, Counter, Mutex, Ordering, add_one};
 
-/// On average, one of so many timers is a sample.
-pub(crate) const EVERY: u64 = 64;
+use super::Engine;
 
 /// How many places there is room for.
 const PLACES: usize = 512;
@@ -32,25 +31,74 @@ pub(super) struct Sampler {
     random: u32,
 }
 
-/// The samples of an engine.
+/// What an engine has noted of its callers.
 #[derive(Default)]
-pub(super) struct Callers {
-    /// How many want to know.
-    wanted_by: AtomicUsize,
+pub(super) struct CallerNotes {
+    is_on: AtomicBool,
     /// The samples of each place, in the order of the addresses.
     places: Mutex<Vec<(&'static Location<'static>, u64)>>,
     /// Samples whose places were not noted: there was no room, or another thread had the lock.
     others: Counter,
 }
 
-/// What was noted so far.
+/// Who schedules an engine's timers, by samples: [`Engine::callers`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Noted {
+#[non_exhaustive]
+pub struct Callers {
     /// Whether samples are taken now.
-    pub(crate) goes_on: bool,
-    /// By file, line and column.
-    pub(crate) samples: BTreeMap<(&'static str, u32, u32), u64>,
-    pub(crate) others: u64,
+    pub is_sampled: bool,
+    /// How many samples each place in the source has.
+    pub samples: BTreeMap<&'static Location<'static>, u64>,
+    /// Samples whose places were not noted: there is room for some 500, and two threads do not note
+    /// at the same moment.
+    pub others: u64,
+}
+
+// === impl Engine: callers ===
+
+impl<T: Send + 'static> Engine<T> {
+    /// Begins or ends to sample who schedules timers. It is off until the first call. While it is
+    /// on, each thread notes, of one timer in 64, at random, the place in the source that scheduled
+    /// it: [`callers`](Engine::callers). Does nothing in a child process.
+    pub fn sample_callers(&self, is_on: bool) {
+        if !self.is_inherited() {
+            self.core().callers.switch(is_on);
+        }
+    }
+
+    /// Returns who schedules, as far as it was [sampled](Engine::sample_callers).
+    ///
+    /// The place is that of the call of [`Engine::schedule`] and the other methods that schedule
+    /// with [`Engine`] and [`Scope`](crate::Scope). Timers of other modules, sleeps among them, are
+    /// noted as places in this crate. A timer that is moved by a reset is not noted again. In a
+    /// child process there are no samples.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Callers, Engine};
+    ///
+    /// let engine = Engine::new()?;
+    /// engine.sample_callers(true);
+    /// for _ in 0..10_000 {
+    ///     engine.schedule(Duration::from_secs(1), || ())?.cancel();
+    /// }
+    /// let callers: Callers = engine.callers();
+    /// for (place, samples) in &callers.samples {
+    ///     println!("{place}: {} timers", samples * Callers::EVERY);
+    /// }
+    /// # assert_eq!(callers.samples.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn callers(&self) -> Callers {
+        if self.is_inherited() { Callers::default() } else { self.core().callers.noted() }
+    }
+}
+
+// === impl Callers ===
+
+impl Callers {
+    /// One sample stands for so many timers.
+    pub const EVERY: u64 = 64;
 }
 
 // === impl Sampler ===
@@ -73,47 +121,42 @@ impl Sampler {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
-        self.left = 1 + (self.random >> 8) % (2 * EVERY as u32 - 1);
+        self.left = 1 + (self.random >> 8) % (2 * Callers::EVERY as u32 - 1);
     }
 
     /// Counts a timer, and notes its caller if it is a sample.
     #[inline(always)]
-    pub(super) fn count(&mut self, callers: &Callers, caller: &'static Location<'static>) {
+    pub(super) fn count(&mut self, notes: &CallerNotes, caller: &'static Location<'static>) {
         self.left -= 1;
         if self.left == 0 {
-            self.sample(callers, caller);
+            self.sample(notes, caller);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn sample(&mut self, callers: &Callers, caller: &'static Location<'static>) {
+    fn sample(&mut self, notes: &CallerNotes, caller: &'static Location<'static>) {
         self.start();
         // ORDER: Relaxed - a flag that orders nothing.
-        if callers.wanted_by.load(Ordering::Relaxed) > 0 {
-            callers.note(caller);
+        if notes.is_on.load(Ordering::Relaxed) {
+            notes.note(caller);
         }
     }
 }
 
-// === impl Callers ===
+// === impl CallerNotes ===
 
-impl Callers {
-    /// From now on samples are noted, until `unwant` was called as often.
-    pub(super) fn want(&self) {
-        let mut room = Vec::with_capacity(PLACES);
+impl CallerNotes {
+    /// From now on samples are noted, or not.
+    fn switch(&self, is_on: bool) {
+        let mut room = Vec::with_capacity(if is_on { PLACES } else { 0 });
         let mut places = self.places.lock().expect("nothing panics under this lock");
         if places.capacity() == 0 {
             mem::swap(&mut *places, &mut room);
         }
         // ORDER: Relaxed - a flag; the lock publishes the room.
-        self.wanted_by.fetch_add(1, Ordering::Relaxed);
+        self.is_on.store(is_on, Ordering::Relaxed);
         // The lock is released first, then the room is freed that was not needed.
-    }
-
-    pub(super) fn unwant(&self) {
-        // ORDER: Relaxed - as above.
-        self.wanted_by.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn note(&self, caller: &'static Location<'static>) {
@@ -127,19 +170,18 @@ impl Callers {
     }
 
     /// What was noted so far.
-    pub(super) fn noted(&self) -> Noted {
+    pub(super) fn noted(&self) -> Callers {
         // ORDER: Relaxed - a flag, and a number.
-        let (wanted_by, others) =
-            (self.wanted_by.load(Ordering::Relaxed), self.others.load(Ordering::Relaxed));
-        let mut noted = Noted { goes_on: wanted_by > 0, others, ..Noted::default() };
+        let (is_sampled, others) =
+            (self.is_on.load(Ordering::Relaxed), self.others.load(Ordering::Relaxed));
         let mut places = Vec::with_capacity(PLACES);
         places.extend_from_slice(&self.places.lock().expect("nothing panics under this lock"));
-        for (place, samples) in places {
-            // (One place in the source may have several addresses.)
-            let at = (place.file(), place.line(), place.column());
-            *noted.samples.entry(at).or_default() += samples;
+        let mut samples = BTreeMap::new();
+        for (place, count) in places {
+            // (One place in the source may have several addresses: they are equal.)
+            *samples.entry(place).or_default() += count;
         }
-        noted
+        Callers { is_sampled, samples, others }
     }
 }
 
@@ -155,25 +197,25 @@ mod tests {
 
     #[test]
     fn one_of_sixty_four_is_noted_on_average_and_each_of_two_in_turns() {
-        let (callers, mut sampler) = (Callers::default(), Sampler::new(7));
+        let (callers, mut sampler) = (CallerNotes::default(), Sampler::new(7));
         let places = [here(), here()];
         let mut count = |timers: usize| {
             (0..timers).for_each(|n| sampler.count(&callers, places[n % 2]));
             callers.noted().samples.into_values().collect::<Vec<_>>()
         };
-        assert!(count(1_000).is_empty(), "nobody wants to know");
-        callers.want();
+        assert!(count(1_000).is_empty(), "it is off");
+        callers.switch(true);
         let samples = count(64_000);
         assert_eq!(samples.len(), 2);
         assert!(samples.iter().all(|samples| (400..600).contains(samples)), "{samples:?}");
-        callers.unwant();
+        callers.switch(false);
         assert_eq!(count(1_000), samples);
     }
 
     #[test]
     fn what_finds_no_room_or_a_busy_lock_is_counted_as_others_and_allocates_nothing() {
-        let callers = Callers::default();
-        callers.want();
+        let callers = CallerNotes::default();
+        callers.switch(true);
         // As callers are, each at an address of its own that is there for good.
         static ALL: OnceLock<Vec<Location<'static>>> = OnceLock::new();
         let all = ALL.get_or_init(|| vec![*here(); 4 * PLACES]);

@@ -14,8 +14,8 @@ use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
-#[cfg(feature = "inspect")]
-use super::callers::Callers;
+#[cfg(feature = "callers")]
+use super::callers::CallerNotes;
 use super::registry::{self, ENGINES, STOPS};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -45,8 +45,8 @@ pub(super) struct Core<T> {
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
     /// Who schedules the timers.
-    #[cfg(feature = "inspect")]
-    pub(super) callers: Callers,
+    #[cfg(feature = "callers")]
+    pub(super) callers: CallerNotes,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.

@@ -119,7 +119,7 @@ impl<T: Send + 'static> EngineRef<T> {
     /// # Errors
     /// The engine is full, has stopped or is gone; the payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "inspect", track_caller)]
+    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_when(
         self,
         when: When,
@@ -135,7 +135,7 @@ impl<T: Send + 'static> EngineRef<T> {
     ///
     /// # Errors
     /// As `schedule`.
-    #[cfg_attr(feature = "inspect", track_caller)]
+    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_at_ns(
         self,
         deadline_ns: u64,
@@ -156,7 +156,7 @@ impl EngineRef {
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "inspect", track_caller)]
+    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_sleep(
         self,
         computed: Computed,
@@ -170,7 +170,7 @@ impl EngineRef {
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
-    #[cfg_attr(feature = "inspect", track_caller)]
+    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let now_ns = cache.now_ns();
@@ -388,7 +388,7 @@ debug! { impl[T] EngineRef[T] { number } }
 
 /// Files a payload in its engine. `EXEMPT`: it is that of a sleep.
 #[inline]
-#[cfg_attr(feature = "inspect", track_caller)]
+#[cfg_attr(feature = "callers", track_caller)]
 fn file<T: Send + 'static, const EXEMPT: bool>(
     cache: Lent<T>,
     Computed { deadline, now_ns }: Computed,

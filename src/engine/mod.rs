@@ -13,13 +13,13 @@
 //! - `engine_ref` is a weak reference to an engine; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for higher-level APIs that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by number.
-//! - `callers` samples who schedules, for an inspector.
+//! - `callers` samples who schedules.
 //! - `observe` has statistics, snapshots and metrics.
 
 mod ambient;
 mod assembly;
 mod builder;
-#[cfg(feature = "inspect")]
+#[cfg(feature = "callers")]
 mod callers;
 mod core;
 mod crew;
@@ -46,8 +46,8 @@ mod when;
 pub use crate::time::Driven;
 pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
-#[cfg(feature = "inspect")]
-pub(crate) use callers::{EVERY, Noted};
+#[cfg(feature = "callers")]
+pub use callers::Callers;
 pub(crate) use deadline::Deadline;
 pub use driving::Turn;
 pub(crate) use engine_ref::{Computed, EngineRef};
@@ -56,9 +56,7 @@ pub(crate) use handle::Cancel;
 pub use handle::{CancelOnDrop, Handle, State};
 #[cfg(feature = "serde")]
 pub use observe::Listing;
-#[cfg(feature = "inspect")]
-pub(crate) use observe::Window;
-pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
+pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats, View};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
 pub use stopping::Stopped;

@@ -33,9 +33,9 @@ mod engine {
     mod stuck;
     mod takeover;
     mod threads_end;
+    mod view;
 }
 mod future;
-mod inspector;
 mod keyed {
     mod foreign;
     mod races;

@@ -18,8 +18,6 @@ mod beats;
 mod boottime;
 mod crowds;
 mod drive_attacks;
-#[cfg(unix)]
-mod fork;
 mod groups;
 mod idle;
 mod known_races;

@@ -66,11 +66,10 @@ mod keyed {
 }
 mod observe {
     mod callers;
-    mod inspector;
-    mod inspector_ends;
     mod json;
     mod metrics;
     mod stats;
+    mod view;
 }
 mod panicky;
 mod periodic {

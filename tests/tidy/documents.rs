@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents that there have to be.
-const DOCUMENTS: [&str; 14] = [
+const DOCUMENTS: [&str; 15] = [
     "ARCHITECTURE.md",
     "tests/README.md",
     "README.md",
@@ -18,6 +18,7 @@ const DOCUMENTS: [&str; 14] = [
     "core/src/memory/README.md",
     "core/src/reaper/README.md",
     "core/src/shard/README.md",
+    "inspect/README.md",
     "netty/README.md",
     "wheel/README.md",
 ];
@@ -79,21 +80,29 @@ fn missing(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Folders of tests, and the manifests that name their programs.
-const TESTED: [&str; 5] =
-    ["tests/", "wheel/tests/", "demo/tests/", "netty/tests/", "loom-tests/tests/"];
-const MANIFESTS: [&str; 8] = [
+const TESTED: [&str; 6] = [
+    "tests/",
+    "wheel/tests/",
+    "demo/tests/",
+    "inspect/tests/",
+    "netty/tests/",
+    "loom-tests/tests/",
+];
+const MANIFESTS: [&str; 9] = [
     "Cargo.toml",
     "tests/races/Cargo.toml",
     "tests/clients/Cargo.toml",
     "tests/support/Cargo.toml",
     "wheel/Cargo.toml",
     "demo/Cargo.toml",
+    "inspect/Cargo.toml",
     "netty/Cargo.toml",
     "loom-tests/Cargo.toml",
 ];
 
 /// Programs that a script runs.
-const BY_SCRIPT: [&str; 2] = ["tests/realtime/main.rs", "netty/tests/wakes.rs"];
+const BY_SCRIPT: [&str; 3] =
+    ["tests/realtime/main.rs", "netty/tests/wakes.rs", "inspect/tests/realtime.rs"];
 
 /// Files of tests that nobody runs: no program by its manifest, and no module of one.
 pub(crate) fn forgotten_tests(files: &[Source]) -> Vec<String> {

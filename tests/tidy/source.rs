@@ -20,7 +20,7 @@ pub(crate) struct Source {
 }
 
 /// Folders with Rust files of ours.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "src",
     "core",
     "tests",
@@ -31,6 +31,7 @@ const FOLDERS: [&str; 13] = [
     "durable",
     "examples",
     "fuzz",
+    "inspect",
     "loom-tests",
     "netty",
     "wheel",

@@ -24,8 +24,6 @@ mod elsewhere;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod linux;
 mod process;
-#[cfg(unix)]
-mod sockets;
 
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use alarm::Alarm;
@@ -34,8 +32,6 @@ pub use elsewhere::*;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use linux::*;
 pub use process::{Process, Told};
-#[cfg(unix)]
-pub use sockets::{Interest, wait_for_sockets};
 
 /// Makes each child of this process call `handler` before `fork` returns there. The handler may do
 /// only what a signal handler may. Returns `false` if the system has no memory for that.

@@ -2,7 +2,7 @@
 //!
 //! - `stats`, `overdue` and `snapshot` have the types that the methods return, and print tables.
 //! - `metrics` publishes the counters through the `metrics` facade.
-//! - `json` is what serde writes of these types; `window` is a view for an inspector.
+//! - `json` is what serde writes of these types; `view` is an engine seen from outside.
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
 //!
@@ -18,15 +18,16 @@ mod metrics;
 mod overdue;
 mod snapshot;
 mod stats;
-#[cfg(feature = "inspect")]
-mod window;
+mod view;
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use crate::dispatch::works_for;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::entry;
+use crate::reaper::{Observer, Seen};
 use crate::shard::{Counted, Violation};
 
 #[cfg(feature = "serde")]
@@ -36,8 +37,7 @@ pub use metrics::{Metrics, MetricsPublisher};
 pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
-#[cfg(feature = "inspect")]
-pub(crate) use window::Window;
+pub use view::View;
 
 // === impl Engine: observability ===
 
@@ -60,6 +60,11 @@ impl<T: Send + 'static> Engine<T> {
         self.core().instant_now()
     }
 
+    /// Returns the engine's name: [`Builder::name`](crate::Builder::name).
+    pub fn name(&self) -> &str {
+        self.core().observers[0].name()
+    }
+
     /// Returns the number of shards. Shards are numbered from zero.
     pub fn shards(&self) -> usize {
         self.core().shards.len()
@@ -70,6 +75,27 @@ impl<T: Send + 'static> Engine<T> {
     /// each thread; and as much as `overdue` for shards that are behind.
     pub fn stats(&self) -> Stats {
         Stats::of(self.core())
+    }
+
+    /// Returns the histogram of lateness since the engine was built: upper bounds, at most 6.25 %
+    /// too high, and how many timers were that late and not less. [`Stats::lateness`] has its
+    /// percentiles. Waits for no lock.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().shards(1).manual_clock(&clock).build()?;
+    /// engine.schedule_detached(Duration::from_millis(5), || ())?;
+    /// clock.advance(Duration::from_millis(8));
+    /// engine.turn(0)?;
+    /// let late: Vec<_> = engine.latenesses().into_iter().collect();
+    /// assert!(matches!(&late[..], [(at_most, 1)] if *at_most >= Duration::from_millis(3)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn latenesses(&self) -> BTreeMap<Duration, u64> {
+        latenesses(self.core())
     }
 
     /// Returns for how long timers have been due that were not handed over, and which tasks are
@@ -132,6 +158,15 @@ impl<T: Send + 'static> Engine<T> {
         assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
         core.check()
     }
+}
+
+fn latenesses<T: Send + 'static>(core: &Core<T>) -> BTreeMap<Duration, u64> {
+    let mut latenesses = BTreeMap::new();
+    for lateness in core.observers.iter().map(Observer::lateness) {
+        let count = |late, timers| *latenesses.entry(late).or_default() += timers;
+        lateness.tell_new(&mut Seen::nothing(), count);
+    }
+    latenesses
 }
 
 impl<T: Send + 'static> Core<T> {

@@ -21,12 +21,12 @@ mod kept;
 use std::cell::{Cell, RefCell};
 use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
-#[cfg(feature = "inspect")]
+#[cfg(feature = "callers")]
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 use crate::dispatch::{Told, contained, ordinary};
-#[cfg(feature = "inspect")]
+#[cfg(feature = "callers")]
 use crate::engine::callers::Sampler;
 use crate::engine::core::Core;
 use crate::engine::registry::{self, ENGINES};
@@ -46,7 +46,7 @@ pub(super) struct ThreadCache<T> {
     pub(super) thread_clock: ThreadClock,
     /// The shard on which the thread schedules.
     pub(super) shard: u32,
-    #[cfg(feature = "inspect")]
+    #[cfg(feature = "callers")]
     sampler: Sampler,
 }
 
@@ -166,7 +166,7 @@ impl<T> Lent<T> {
     /// cache back, and does the deferred work. `PINS` is for callers that do not hold the engine,
     /// `EXEMPT` for sleeps: see [`Producer::schedule`].
     #[inline(always)]
-    #[cfg_attr(feature = "inspect", track_caller)]
+    #[cfg_attr(feature = "callers", track_caller)]
     pub(super) fn schedule<const PINS: bool, const EXEMPT: bool>(
         self,
         deadline: Tick,
@@ -186,7 +186,7 @@ impl<T> Lent<T> {
     /// # Safety
     /// As for [`Producer::schedule_with`].
     #[inline(always)]
-    #[cfg_attr(feature = "inspect", track_caller)]
+    #[cfg_attr(feature = "callers", track_caller)]
     pub(super) unsafe fn schedule_with<const PINS: bool, const EXEMPT: bool>(
         mut self,
         deadline: Tick,
@@ -198,7 +198,7 @@ impl<T> Lent<T> {
     where
         T: 'static,
     {
-        #[cfg(feature = "inspect")]
+        #[cfg(feature = "callers")]
         self.count_caller(Location::caller());
         let ThreadCache { core, producer, shard, .. } = &mut *self;
         let shard = &core.shards[*shard as usize];
@@ -224,7 +224,7 @@ impl<T> Lent<T> {
     }
 
     /// Counts a timer of `caller`.
-    #[cfg(feature = "inspect")]
+    #[cfg(feature = "callers")]
     #[inline(always)]
     fn count_caller(&mut self, caller: &'static Location<'static>) {
         let ThreadCache { core, sampler, .. } = &mut **self;
@@ -318,7 +318,7 @@ impl<T> ThreadCache<T> {
             producer: Producer::new(&core.shared, shard),
             thread_clock: ThreadClock::default(),
             shard,
-            #[cfg(feature = "inspect")]
+            #[cfg(feature = "callers")]
             sampler: Sampler::default(),
             core,
         }

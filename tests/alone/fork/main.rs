@@ -15,8 +15,8 @@ use support::child::in_a_child;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
 use tickless::{
-    Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
-    Task, TurnError,
+    Batch, BindError, Builder, Callers, Driver, Engine, GlobalReason, Handle, ManualClock, State,
+    StopError, Task, TurnError,
 };
 use tickless_core::entry::{read, waiting};
 
@@ -42,6 +42,7 @@ fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
     let engine = Engine::builder().shards(2).build().unwrap();
     assert_works(&engine);
     let pending = engine.schedule(HOUR, || ()).unwrap();
+    let view = engine.view();
     in_a_child("scheduling", || {
         for _ in 0..3 {
             let refused = engine.schedule(MS, || panic!("it ran in the child")).unwrap_err();
@@ -61,8 +62,12 @@ fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
         assert_eq!(engine.stats().pending, 1);
         assert_eq!(engine.snapshot().len(), 1);
         assert!(!format!("{engine:?}").is_empty());
+        engine.sample_callers(true);
+        assert_eq!(engine.callers(), Callers::default());
+        assert!(view.stats().is_none(), "it belongs to the parent");
     });
     assert_works(&engine);
+    assert_eq!(view.stats().map(|stats| stats.pending), Some(1));
     assert!(pending.cancel());
     assert!(engine.stop().unwrap().is_empty());
 }

@@ -7,12 +7,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::inspect::Inspector;
+use support::patience::PATIENCE;
 use tickless::{Engine, ManualClock};
 use tickless_core::sync::Mutex;
+use tickless_inspect::{Inspector, serve};
 
-use super::inspector::{Site, ask};
-use support::patience::PATIENCE;
+use crate::replies::{Site, ask};
 
 /// Sends these bytes and returns what comes. `None`: nobody is there.
 fn exchange(site: Site, bytes: &[u8]) -> Option<String> {
@@ -63,7 +63,7 @@ fn a_drop_ends_it_with_clients_connected() {
         assert!(ended.err().is_none_or(|error| error.kind() != ErrorKind::WouldBlock));
     }
     // The address is free.
-    let again = engine.inspect(site.address).unwrap();
+    let again = serve(&engine, site.address).unwrap();
     assert_eq!(status(site, "/"), ok());
     drop((engine, again));
 }
@@ -126,11 +126,12 @@ fn an_engine_whose_callback_owns_its_inspector_ends() {
 #[cfg(unix)]
 mod unix {
     use super::*;
-    use crate::observe::inspector::may_cut_off;
+    use crate::replies::may_cut_off;
     use std::fs;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     use std::os::unix::net::UnixStream;
     use std::path::{Path, PathBuf};
+    use tickless_inspect::serve_unix;
 
     /// A folder that is removed at the end.
     struct Folder(PathBuf);
@@ -170,7 +171,7 @@ mod unix {
         let engine = manual();
         engine.schedule_detached(PATIENCE, || ()).unwrap();
         let since = Instant::now();
-        let inspector = engine.inspect_unix(&path).unwrap();
+        let inspector = serve_unix(&engine, &path).unwrap();
         assert_eq!(
             (inspector.local_addr(), inspector.to_string()),
             (None, path.display().to_string())
@@ -179,7 +180,7 @@ mod unix {
         assert!(file.file_type().is_socket());
         assert_eq!(file.permissions().mode() & 0o777, 0o600);
         assert_eq!(pending(&path, since), 1);
-        let taken = engine.inspect_unix(&path).unwrap_err();
+        let taken = serve_unix(&engine, &path).unwrap_err();
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
         assert_eq!(pending(&path, since), 1, "the first one still serves");
         drop(inspector);
@@ -191,9 +192,9 @@ mod unix {
         let folder = Folder::new("tickless-inspect-other");
         let path = folder.0.join("socket");
         let (engine, since) = (manual(), Instant::now());
-        let inspector = engine.inspect_unix(&path).unwrap();
+        let inspector = serve_unix(&engine, &path).unwrap();
         fs::remove_file(&path).unwrap();
-        let other = engine.inspect_unix(&path).unwrap();
+        let other = serve_unix(&engine, &path).unwrap();
         drop(inspector);
         assert_eq!(pending(&path, since), 0);
         drop(other);

@@ -2,18 +2,17 @@
 //! other side has read it. Nothing here waits.
 
 use std::io::{self, ErrorKind};
-#[cfg(unix)]
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use super::ear::Waits;
-use super::listener::Socket;
-use super::reply::Clerk;
 #[cfg(unix)]
-use crate::os::Interest;
+use nix::poll::{PollFd, PollFlags};
+
+use crate::ear::Waits;
+use crate::listener::Socket;
+use crate::reply::{Clerk, reply_to_too_much};
 
 /// How long each of the three steps may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the head of a request may be.
 const MAX_HEAD: usize = 8 * 1024;
@@ -21,11 +20,11 @@ const MAX_HEAD: usize = 8 * 1024;
 /// How much is thrown away.
 const MAX_REST: usize = 256 * 1024;
 
-pub(super) struct Connection {
+pub(crate) struct Connection {
     socket: Box<dyn Socket>,
     step: Step,
     /// When the step has taken too long.
-    pub(super) deadline: Instant,
+    pub(crate) deadline: Instant,
 }
 
 enum Step {
@@ -41,17 +40,20 @@ enum Step {
 // === impl Connection ===
 
 impl Connection {
-    pub(super) fn new(socket: Box<dyn Socket>, now: Instant) -> Connection {
+    pub(crate) fn new(socket: Box<dyn Socket>, now: Instant) -> Connection {
         Connection { socket, step: Step::Read(Vec::new()), deadline: now + PATIENCE }
     }
 
     /// Goes on as far as it can. Returns `false` if the connection is to be closed.
-    pub(super) fn go_on(&mut self, now: Instant, clerk: &mut Clerk) -> bool {
+    pub(crate) fn go_on<T>(&mut self, now: Instant, clerk: &mut Clerk<T>) -> bool
+    where
+        T: Send + 'static,
+    {
         loop {
             let next = match &mut self.step {
                 Step::Read(head) => match read_head(&mut *self.socket, head) {
                     Ok(Some(end)) => Ok(Step::Write(clerk.reply_to(&head[..end]), 0)),
-                    Ok(None) => Ok(Step::Write(Clerk::reply_to_too_much(), 0)),
+                    Ok(None) => Ok(Step::Write(reply_to_too_much(), 0)),
                     Err(error) => Err(error),
                 },
                 Step::Write(reply, written) => write(&mut *self.socket, reply, written).map(|()| {
@@ -70,13 +72,10 @@ impl Connection {
 
 impl Waits for Connection {
     #[cfg(unix)]
-    fn event(&self) -> (BorrowedFd<'_>, Interest) {
-        let event = if matches!(self.step, Step::Write(..)) {
-            Interest::Writable
-        } else {
-            Interest::Readable
-        };
-        (self.socket.fd(), event)
+    fn event(&self) -> PollFd<'_> {
+        let is_written = matches!(self.step, Step::Write(..));
+        let event = if is_written { PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        PollFd::new(self.socket.fd(), event)
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tickless::inspect::Inspector;
 use tickless::{Engine, ManualClock, StopError, TurnError};
+use tickless_inspect::Inspector;
 
 /// What the page is drawn from, as any program may read it.
 fn ask(inspector: &Inspector, path: &str) -> io::Result<String> {
@@ -96,7 +96,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(engine.snapshot().len(), 502);
 
     // The same, and who schedules, for browsers and programs of this machine.
-    let inspector = engine.inspect(([127, 0, 0, 1], 0))?.with_callers();
+    engine.sample_callers(true);
+    let inspector = tickless_inspect::serve(&engine, ([127, 0, 0, 1], 0))?;
     println!("see {inspector}, or {inspector}stats.json");
     let overdue = ask(&inspector, "/overdue.json")?;
     println!("{overdue}");

@@ -1,23 +1,23 @@
 //! What a request gets.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::Location;
+use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, to_vec};
+use tickless::{Callers, View};
 
-use super::request::{Request, parse};
-use crate::engine::{EVERY, Noted, Window};
-use crate::sync::Arc;
-use crate::time::saturating_ns;
+use crate::request::{Request, parse};
 
 /// Writes the replies to requests about one engine.
-pub(super) struct Clerk {
-    engine: Arc<dyn Window>,
+pub(crate) struct Clerk<T: Send + 'static> {
+    engine: View<T>,
     /// The page, up to what changes each time.
     page: String,
     /// Whether a request found that the engine is gone.
-    pub(super) is_over: bool,
+    pub(crate) is_over: bool,
 }
 
 /// A reply before it is written.
@@ -37,25 +37,25 @@ const NAME: &str = "{{name}}";
 /// Stands in the page for a word that the page's own scripts and styles have, and no others.
 const NONCE: &str = "{{nonce}}";
 
+/// The reply to a head that is too long.
+pub(crate) fn reply_to_too_much() -> Vec<u8> {
+    Reply::text("400 Bad Request", "the head is too long").written()
+}
+
 // === impl Clerk ===
 
-impl Clerk {
-    pub(super) fn new(engine: Arc<dyn Window>, name: &str) -> Clerk {
+impl<T: Send + 'static> Clerk<T> {
+    pub(crate) fn new(engine: View<T>, name: &str) -> Clerk<T> {
         Clerk { engine, page: PAGE.replace(NAME, &escaped(name)), is_over: false }
     }
 
     /// The whole reply to a head that was read.
-    pub(super) fn reply_to(&mut self, head: &[u8]) -> Vec<u8> {
+    pub(crate) fn reply_to(&mut self, head: &[u8]) -> Vec<u8> {
         let reply = match parse(head) {
             Ok(request) => self.reply(request),
             Err(message) => Reply::text("400 Bad Request", message),
         };
         reply.written()
-    }
-
-    /// The reply to a head that is too long.
-    pub(super) fn reply_to_too_much() -> Vec<u8> {
-        Reply::text("400 Bad Request", "the head is too long").written()
     }
 
     fn reply(&mut self, request: Request<'_>) -> Reply {
@@ -67,19 +67,14 @@ impl Clerk {
         if request.is_foreign && request.path != "/" {
             return Reply::text("400 Bad Request", "the request comes from another site");
         }
-        let engine = &*self.engine;
+        let engine = &self.engine;
         let found = match request.path {
             "/" => engine.stats().map(|_| self.page()),
-            "/stats.json" => engine.stats().map(|it| Reply::json(&it)),
-            "/snapshot.json" => engine.snapshot().map(|it| Reply::json(&it)),
-            "/overdue.json" => engine.overdue().map(|it| Reply::json(&it)),
-            "/lateness.json" => engine.latenesses().map(|all| {
-                let line = |(at_most, timers)| {
-                    json!({ "at_most_ns": saturating_ns(at_most), "timers": timers })
-                };
-                Reply::json(&Vec::from_iter(all.into_iter().map(line)))
-            }),
-            "/callers.json" => engine.callers().map(|it| Reply::json(&told(it))),
+            "/stats.json" => engine.stats().map(|it| Reply::json(to_vec(&it))),
+            "/snapshot.json" => engine.snapshot().map(|it| Reply::json(to_vec(&it))),
+            "/overdue.json" => engine.overdue().map(|it| Reply::json(to_vec(&it))),
+            "/lateness.json" => engine.latenesses().map(|it| Reply::json(to_vec(&histogram(it)))),
+            "/callers.json" => engine.callers().map(|it| Reply::json(to_vec(&told(it)))),
             _ => return Reply::text("404 Not Found", "there is no such page"),
         };
         self.is_over = found.is_none();
@@ -108,8 +103,8 @@ impl Reply {
         Reply { status, kind: "text/plain; charset=utf-8", body, also: String::new() }
     }
 
-    fn json(value: &impl Serialize) -> Reply {
-        let body = serde_json::to_vec(value).expect("numbers and names can be written");
+    fn json(body: serde_json::Result<Vec<u8>>) -> Reply {
+        let body = body.expect("numbers and names can be written");
         Reply { status: "200 OK", kind: "application/json", body, also: String::new() }
     }
 
@@ -133,15 +128,26 @@ impl Reply {
     }
 }
 
+/// Upper bounds of lateness, from the least, and how many timers were that late.
+fn histogram(latenesses: BTreeMap<Duration, u64>) -> Vec<Value> {
+    let ns = |bound: Duration| u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+    let line = |(bound, timers)| json!({ "at_most_ns": ns(bound), "timers": timers });
+    latenesses.into_iter().map(line).collect()
+}
+
 /// The callers that schedule timers, those with the most samples first.
-fn told(noted: Noted) -> Value {
-    let mut samples = Vec::from_iter(noted.samples);
+fn told(callers: Callers) -> Value {
+    let Callers { is_sampled, samples, others, .. } = callers;
+    let mut samples = Vec::from_iter(samples);
     samples.sort_by_key(|&(_, samples)| Reverse(samples));
-    let mut callers = Vec::new();
-    for ((file, line, column), samples) in samples {
-        callers.push(json!({ "file": file, "line": line, "column": column, "samples": samples }));
-    }
-    json!({ "sampled": noted.goes_on, "every": EVERY, "callers": callers, "others": noted.others })
+    let line = |(place, samples): (&Location<'_>, u64)| {
+        json!({
+            "file": place.file(), "line": place.line(), "column": place.column(), "samples": samples
+        })
+    };
+    let callers: Vec<_> = samples.into_iter().map(line).collect();
+    let every = Callers::EVERY;
+    json!({ "sampled": is_sampled, "every": every, "callers": callers, "others": others })
 }
 
 /// A name as it may stand in the text of a page.

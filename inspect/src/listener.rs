@@ -11,19 +11,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::ear::Waits;
 #[cfg(unix)]
-use crate::os::Interest;
+use nix::poll::{PollFd, PollFlags};
+
+use crate::ear::Waits;
 
 /// A socket that accepts connections, without waiting for them.
-pub(super) enum Listener {
+pub(crate) enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(UnixListener, File),
 }
 
 /// A connection that nobody waits for.
-pub(super) trait Socket: Read + Write + Send {
+pub(crate) trait Socket: Read + Write + Send {
     /// Tells the other side that this was all.
     fn end_writing(&self);
 
@@ -33,7 +34,7 @@ pub(super) trait Socket: Read + Write + Send {
 
 /// The file of a Unix socket, which is removed with this if it is still the same.
 #[cfg(unix)]
-pub(super) struct File {
+pub(crate) struct File {
     path: PathBuf,
     device_and_inode: Option<(u64, u64)>,
 }
@@ -41,7 +42,7 @@ pub(super) struct File {
 // === impl Listener ===
 
 impl Listener {
-    pub(super) fn tcp(address: SocketAddr) -> io::Result<Listener> {
+    pub(crate) fn tcp(address: SocketAddr) -> io::Result<Listener> {
         if !address.ip().is_loopback() {
             let message = format!("{address} is not a loopback address");
             return Err(io::Error::new(ErrorKind::InvalidInput, message));
@@ -52,7 +53,7 @@ impl Listener {
     }
 
     #[cfg(unix)]
-    pub(super) fn unix(path: &Path) -> io::Result<Listener> {
+    pub(crate) fn unix(path: &Path) -> io::Result<Listener> {
         let listener = UnixListener::bind(path)?;
         let file = File::at(path);
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -62,7 +63,7 @@ impl Listener {
         Ok(Listener::Unix(listener, file))
     }
 
-    pub(super) fn address(&self) -> io::Result<(String, Option<SocketAddr>)> {
+    pub(crate) fn address(&self) -> io::Result<(String, Option<SocketAddr>)> {
         match self {
             Listener::Tcp(listener) => {
                 let address = listener.local_addr()?;
@@ -77,7 +78,7 @@ impl Listener {
     ///
     /// # Errors
     /// `WouldBlock`: there is none. Another: the system refuses it.
-    pub(super) fn accept(&self) -> io::Result<Box<dyn Socket>> {
+    pub(crate) fn accept(&self) -> io::Result<Box<dyn Socket>> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
@@ -96,12 +97,12 @@ impl Listener {
 
 impl Waits for Listener {
     #[cfg(unix)]
-    fn event(&self) -> (BorrowedFd<'_>, Interest) {
+    fn event(&self) -> PollFd<'_> {
         let fd = match self {
             Listener::Tcp(listener) => listener.as_fd(),
             Listener::Unix(listener, _) => listener.as_fd(),
         };
-        (fd, Interest::Readable)
+        PollFd::new(fd, PollFlags::POLLIN)
     }
 }
 

@@ -25,7 +25,8 @@ fn ask(address: SocketAddr, path: &str) -> Option<String> {
 fn engines_and_inspectors_come_and_go_while_they_are_asked() {
     for n in 0..20 {
         let engine = Engine::new().unwrap();
-        let inspector = engine.inspect(([127, 0, 0, 1], 0)).unwrap().with_callers();
+        engine.sample_callers(true);
+        let inspector = tickless_inspect::serve(&engine, ([127, 0, 0, 1], 0)).unwrap();
         let address = inspector.local_addr().unwrap();
         let (is_asked, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|threads| {

@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::iter;
 use std::time::{Duration, Instant};
 
-use super::connection::Connection;
-use super::ear::{Ear, Waits};
-use super::listener::Listener;
-use super::reply::Clerk;
-use crate::engine::Window;
-use crate::sync::Arc;
+use tickless::View;
+
+use crate::connection::Connection;
+use crate::ear::{Ear, Waits};
+use crate::listener::Listener;
+use crate::reply::Clerk;
 
 /// How many connections are open at a time.
 const MAX_CONNECTIONS: usize = 32;
@@ -21,10 +21,10 @@ const BURST: usize = 8;
 /// How long no connection is accepted if the system refuses one.
 const REST: Duration = Duration::from_millis(100);
 
-pub(super) struct Server {
+pub(crate) struct Server<T: Send + 'static> {
     listener: Listener,
     ear: Ear,
-    clerk: Clerk,
+    clerk: Clerk<T>,
     /// From the oldest.
     open: VecDeque<Connection>,
     /// Until when no connection is accepted.
@@ -33,14 +33,14 @@ pub(super) struct Server {
 
 // === impl Server ===
 
-impl Server {
-    pub(super) fn new(listener: Listener, ear: Ear, engine: Arc<dyn Window>, name: &str) -> Server {
+impl<T: Send + 'static> Server<T> {
+    pub(crate) fn new(listener: Listener, ear: Ear, engine: View<T>, name: &str) -> Server<T> {
         let (clerk, open) = (Clerk::new(engine, name), VecDeque::new());
         Server { listener, ear, clerk, open, rests_until: None }
     }
 
     /// Serves until the bell is dropped, or the engine is gone and somebody was told so.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         while !(self.clerk.is_over && self.open.is_empty()) {
             self.wait();
             if self.ear.has_rung() {

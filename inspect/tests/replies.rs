@@ -1,4 +1,4 @@
-//! An inspector as its clients see it: what it has, what it refuses, and that nobody holds it up.
+//! What an inspector replies: its numbers, what it refuses, and that nobody holds it up.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::patience::PATIENCE;
 use support::random::Random;
-use tickless::inspect::Inspector;
-use tickless::{Builder, Engine, ManualClock};
+use tickless::{Builder, Callers, Engine, ManualClock};
+use tickless_inspect::{Inspector, serve};
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
@@ -32,7 +32,7 @@ impl Site {
     /// Lets `engine` be inspected.
     pub(crate) fn of(engine: &Engine) -> (Inspector, Site) {
         let since = Instant::now();
-        let inspector = engine.inspect(LOOPBACK).unwrap();
+        let inspector = serve(engine, LOOPBACK).unwrap();
         let address = inspector.local_addr().unwrap();
         (inspector, Site { address, since })
     }
@@ -161,6 +161,38 @@ fn its_numbers_are_those_of_the_engine() {
 }
 
 #[test]
+fn it_tells_who_schedules_as_the_engine_samples_it() {
+    let (engine, _inspector, site) = served();
+    let nothing = serde_json::json!({ "sampled": false, "every": 64, "callers": [], "others": 0 });
+    assert_eq!(json(site, "/callers.json"), nothing);
+    engine.sample_callers(true);
+    for n in 0..10_000 {
+        // The second place has a quarter of the samples.
+        let schedule = || engine.schedule(HOUR, || ());
+        let timer = if n % 5 == 0 { engine.schedule(HOUR, || ()) } else { schedule() };
+        assert!(timer.unwrap().cancel());
+    }
+    let told = json(site, "/callers.json");
+    assert_eq!((&told["sampled"], &told["every"]), (&true.into(), &Callers::EVERY.into()));
+    let mut samples = Vec::from_iter(engine.callers().samples);
+    samples.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
+    let [first, second] = samples[..] else { panic!("two places: {told}") };
+    for (caller, (place, samples)) in
+        told["callers"].as_array().unwrap().iter().zip([first, second])
+    {
+        assert_eq!(
+            (&caller["file"], &caller["line"]),
+            (&place.file().into(), &place.line().into())
+        );
+        assert_eq!(
+            (&caller["column"], &caller["samples"]),
+            (&place.column().into(), &samples.into())
+        );
+    }
+    assert!(first.1 > second.1, "from the most samples");
+}
+
+#[test]
 fn the_page_is_on_its_own_and_has_the_engines_name_as_text() {
     let (_engine, _inspector, site) = served();
     let replies = [0, 1].map(|_| get(site, "/"));
@@ -204,9 +236,9 @@ fn what_is_not_served_is_refused() {
     // A link to the page may stand on another site.
     let reply = exchange(site, head("GET / HTTP/1.0", "Sec-Fetch-Site: cross-site\r\n").as_bytes());
     assert_eq!(status(&reply), "HTTP/1.1 200 OK");
-    let elsewhere = engine.inspect(([0, 0, 0, 0], 0)).unwrap_err();
+    let elsewhere = serve(&engine, ([0, 0, 0, 0], 0)).unwrap_err();
     assert_eq!(elsewhere.kind(), ErrorKind::InvalidInput);
-    let taken = engine.inspect(site.address).unwrap_err();
+    let taken = serve(&engine, site.address).unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AddrInUse);
 }
 
@@ -307,9 +339,9 @@ fn clients_that_read_late_get_their_reply_and_hold_nobody_up() {
 fn engines_of_any_kind_can_be_inspected() {
     let typed = Builder::new().shards(2).build_each(|_: u32| ()).unwrap();
     let since = Instant::now();
-    let inspector = typed.inspect(("::1".parse::<std::net::Ipv6Addr>().unwrap(), 0));
+    let inspector = serve(&typed, ("::1".parse::<std::net::Ipv6Addr>().unwrap(), 0));
     // Without IPv6, the system refuses the address.
-    let inspector = inspector.or_else(|_| typed.inspect(LOOPBACK)).unwrap();
+    let inspector = inspector.or_else(|_| serve(&typed, LOOPBACK)).unwrap();
     let site = |inspector: &Inspector| Site { address: inspector.local_addr().unwrap(), since };
     for shard in [0, 1] {
         typed.bind_thread(shard).unwrap();
@@ -318,7 +350,7 @@ fn engines_of_any_kind_can_be_inspected() {
     let snapshot = json(site(&inspector), "/snapshot.json");
     assert_eq!((&snapshot["pending"], &snapshot["by_shard"][1]), (&2.into(), &1.into()));
     // Several at a time.
-    let other = typed.inspect(LOOPBACK).unwrap();
+    let other = serve(&typed, LOOPBACK).unwrap();
     drop(inspector);
     assert_eq!(json(site(&other), "/stats.json")["pending"], 2);
 }

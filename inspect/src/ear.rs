@@ -5,15 +5,15 @@
 //! thread looks at its sockets every [`POLL`]; with `--cfg elsewhere`, on Unix too.
 
 #[cfg(all(unix, not(elsewhere)))]
-pub(super) use self::with_poll::{Bell, Ear, pair};
+pub(crate) use self::with_poll::{Bell, Ear, pair};
 #[cfg(not(all(unix, not(elsewhere))))]
-pub(super) use self::without::{Bell, Ear, pair};
+pub(crate) use self::without::{Bell, Ear, pair};
 
 /// What a connection or the listener waits for.
-pub(super) trait Waits {
+pub(crate) trait Waits {
     /// The socket, and what it is waited for.
     #[cfg(unix)]
-    fn event(&self) -> (std::os::fd::BorrowedFd<'_>, crate::os::Interest);
+    fn event(&self) -> nix::poll::PollFd<'_>;
 }
 
 #[cfg(unix)]
@@ -25,14 +25,15 @@ mod with_poll {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
     use super::Waits;
-    use crate::os::{Interest, wait_for_sockets};
 
-    pub(in crate::inspect) struct Bell(UnixStream);
+    pub(crate) struct Bell(UnixStream);
 
-    pub(in crate::inspect) struct Ear(UnixStream);
+    pub(crate) struct Ear(UnixStream);
 
-    pub(in crate::inspect) fn pair() -> io::Result<(Bell, Ear)> {
+    pub(crate) fn pair() -> io::Result<(Bell, Ear)> {
         let (bell, ear) = UnixStream::pair()?;
         ear.set_nonblocking(true)?;
         Ok((Bell(bell), Ear(ear)))
@@ -47,21 +48,27 @@ mod with_poll {
 
     impl Ear {
         /// Whether the bell was dropped.
-        pub(in crate::inspect) fn has_rung(&self) -> bool {
+        pub(crate) fn has_rung(&self) -> bool {
             let read = (&self.0).read(&mut [0]);
             let waits = [ErrorKind::WouldBlock, ErrorKind::Interrupted];
             !read.is_err_and(|error| waits.contains(&error.kind()))
         }
 
         /// Waits until one of these may go on, the bell is dropped or `timeout` has passed.
-        pub(in crate::inspect) fn wait<'a>(
+        pub(crate) fn wait<'a>(
             &'a self,
             all: impl Iterator<Item = &'a dyn Waits>,
             timeout: Option<Duration>,
         ) {
-            let ear = (self.0.as_fd(), Interest::Readable);
-            let events: Vec<_> = [ear].into_iter().chain(all.map(Waits::event)).collect();
-            wait_for_sockets(&events, timeout);
+            let ear = PollFd::new(self.0.as_fd(), PollFlags::POLLIN);
+            let mut events: Vec<_> = [ear].into_iter().chain(all.map(Waits::event)).collect();
+            // Rounded up: a deadline has passed when the wait ends.
+            let ms = |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000);
+            let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
+                ms(timeout).try_into().unwrap_or(PollTimeout::MAX)
+            });
+            // If it ends early or fails, the thread tries its sockets and waits again.
+            let _ = poll(&mut events, timeout);
         }
     }
 }
@@ -69,30 +76,31 @@ mod with_poll {
 #[cfg(not(all(unix, not(elsewhere))))]
 mod without {
     use std::io;
+    use std::sync::mpsc;
+    use std::thread;
     use std::time::Duration;
 
     use super::Waits;
-    use crate::sync::{mpsc, thread};
 
     const POLL: Duration = Duration::from_millis(20);
 
-    pub(in crate::inspect) struct Bell(#[expect(dead_code, reason = "its drop rings")] Sender);
+    pub(crate) struct Bell(#[expect(dead_code, reason = "its drop rings")] Sender);
 
     type Sender = mpsc::SyncSender<()>;
 
-    pub(in crate::inspect) struct Ear(mpsc::Receiver<()>);
+    pub(crate) struct Ear(mpsc::Receiver<()>);
 
-    pub(in crate::inspect) fn pair() -> io::Result<(Bell, Ear)> {
+    pub(crate) fn pair() -> io::Result<(Bell, Ear)> {
         let (bell, ear) = mpsc::sync_channel(1);
         Ok((Bell(bell), Ear(ear)))
     }
 
     impl Ear {
-        pub(in crate::inspect) fn has_rung(&self) -> bool {
+        pub(crate) fn has_rung(&self) -> bool {
             self.0.try_recv() == Err(mpsc::TryRecvError::Disconnected)
         }
 
-        pub(in crate::inspect) fn wait<'a>(
+        pub(crate) fn wait<'a>(
             &'a self,
             _all: impl Iterator<Item = &'a dyn Waits>,
             timeout: Option<Duration>,

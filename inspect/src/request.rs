@@ -5,18 +5,18 @@ use std::str;
 
 /// A request that is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request<'a> {
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
     /// Whether a browser says that another site asks.
-    pub(super) is_foreign: bool,
+    pub(crate) is_foreign: bool,
 }
 
 /// Reads the head of a request, up to and with its empty line.
 ///
 /// # Errors
 /// The fault of the request, in words.
-pub(super) fn parse(head: &[u8]) -> Result<Request<'_>, &'static str> {
+pub(crate) fn parse(head: &[u8]) -> Result<Request<'_>, &'static str> {
     let head = str::from_utf8(head).map_err(|_| "the head is not text")?;
     let mut lines = head.split("\r\n");
     let (method, path) = request_line(lines.next().unwrap_or_default())?;
