@@ -192,8 +192,9 @@ MUTANTS = {
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
         [(OWNER, [(
-            "            if !owner.note(bucket, place) {\n",
-            "            if bucket.is_armed_for(place.expiration) && !owner.note(bucket, place) {\n",
+            "            if !owner.heap.add(place) {\n",
+            "            let is_judged = self.wheel.bucket(place).unwrap().is_armed_for(place.expiration);\n"
+            "            if is_judged && !owner.heap.add(place) {\n",
         )])],
     ),
     "expiration published Relaxed, fence in ring_before left out": (
@@ -218,11 +219,13 @@ MUTANTS = {
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(OWNER, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
+        [(OWNER, [("            if !owner.heap.add(place) {\n",
+                   "            let is_same = |other: Place| (other.level, other.slot) == (place.level, place.slot);\n"
+                   "            if owner.heap.iter().any(is_same) || !owner.heap.add(place) {\n")])],
     ),
     "a cascade arms a bucket and leaves it off the armed heap": (
         "bucket_arm",
-        [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
+        [(OWNER, [("        if owner.heap.add(place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
     "an owner takes its own lists of a bucket where it has filed nothing": (
