@@ -221,15 +221,11 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Counts a timer that was moved by its word alone, without this producer.
-    pub fn count_reset(&mut self) {
-        self.stock.counters.add(Count::Reset, 1);
-    }
-
-    /// Counts a timer that has fired and was scheduled again, without a task of the user: it counts
-    /// neither as scheduled nor as fired.
-    pub fn count_rearmed(&mut self) {
-        self.stock.counters.add(Count::Rearmed, 1);
+    /// Counts what was done without this producer: a timer that was moved by its word alone
+    /// (`Reset`), or one that has fired and was scheduled again, without a task of the user, and
+    /// counts neither as scheduled nor as fired (`Rearmed`).
+    pub fn count(&mut self, count: Count) {
+        self.stock.counters.add(count, 1);
     }
 
     /// Adds an entry's memory to the free list, and counts the end of a timer that had fired.

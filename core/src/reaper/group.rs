@@ -79,7 +79,7 @@ impl Group {
         let next = shards.clone().map(|_| AtomicU64::new(Tick::NEVER.get())).collect();
         let takes_ns = shards.clone().map(|_| Counter::new(0)).collect();
         let servers = shards.clone().map(|_| Hint::new(0)).collect();
-        let (lead, stuck_threads) = (Lead::new(), stuck);
+        let (lead, stuck_threads) = (Lead::default(), stuck);
         let stuck = Hint::new(0);
         Group { number, shards, doorbell, lead, next, takes_ns, servers, stuck, stuck_threads }
     }

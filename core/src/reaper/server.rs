@@ -284,9 +284,9 @@ fn turns<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) -
     let now = || context.scale.floor(context.clock.now_ns());
     let owner = context.lock();
     owner.count(Count::WokeUp, woken);
-    let mut report = context.turn_of(owner, in_hand, now(), SHARE)?;
+    let mut report = context.turn_of(owner, in_hand, now(), SHARE, SHARE)?;
     while !context.leads && report.busy && !report.taken_over && !context.is_stopping() {
-        report = context.turn_of(context.lock(), in_hand, now(), SHARE)?;
+        report = context.turn_of(context.lock(), in_hand, now(), SHARE, SHARE)?;
     }
     Some(report)
 }

@@ -8,7 +8,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::entry::Entry;
-use crate::inbox::{At, LANES, Lanes, OwnLanes, Tray};
+use crate::inbox::{At, CHAINS, LANES, Lanes, OwnLanes, Tray};
 use crate::sync::{AtomicU64, Life, Ordering};
 use crate::time::Tick;
 
@@ -72,7 +72,7 @@ impl<T> Bucket<T> {
 
     /// Owner only, for checks: whether it remembers that it has filed what is here.
     pub(super) fn knows_own(&self) -> bool {
-        self.has_own() || self.own.firsts().all(|first| first.is_null())
+        self.has_own() || self.firsts().skip(LANES).all(|first| first.is_null())
     }
 
     /// Owner only: whether this is the round for which it files entries here.
@@ -115,7 +115,7 @@ impl<T> Bucket<T> {
 
     /// Each list's first entry, for a reader under a guard.
     pub fn firsts(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
-        self.lanes.firsts().chain(self.own.firsts())
+        (0..CHAINS).map(|list| self.first(list))
     }
 
     /// Whether the bucket was last armed for `expiration`.
@@ -161,10 +161,10 @@ impl<T> Default for Bucket<T> {
     /// An empty bucket that was never armed.
     fn default() -> Bucket<T> {
         Bucket {
-            lanes: Lanes::new(),
+            lanes: Lanes::default(),
             expiration: AtomicU64::new(NONE),
             own_for: AtomicU64::new(NONE),
-            own: OwnLanes::new(),
+            own: OwnLanes::default(),
             life: Life::begin(),
         }
     }
