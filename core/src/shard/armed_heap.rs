@@ -11,11 +11,13 @@
 //! always is: so the size is bounded by the rounds for which buckets are armed.
 
 use std::cmp::Reverse;
-use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
 
+use crate::entry::Filed;
+use crate::sync::spread;
 use crate::time::{Place, Tick};
 
 /// Armed buckets by expiration, and what is kept for each.
@@ -27,9 +29,30 @@ pub struct ArmedHeap<V = ()> {
     first: Option<Place>,
     /// See [`ArmedHeap::take_change`].
     has_changed: bool,
-    /// Everything on it. (The map keeps its capacity. It grows at the same time in each run, which
-    /// tests that count allocations rely on: so its hashes are not random.)
-    kept: HashMap<Place, V, BuildHasherDefault<DefaultHasher>>,
+    /// Everything on it, by level and expiration in one number. (The map keeps its capacity.)
+    kept: HashMap<u64, V, BuildHasherDefault<NumberHasher>>,
+}
+
+/// Hashes one number, in a few instructions: a round comes and goes each time that a bucket opens.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the keys are numbers");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = spread(number);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+fn number_of(place: Place) -> u64 {
+    Filed::of(place).pack()
 }
 
 // === impl ArmedHeap ===
@@ -47,7 +70,7 @@ impl ArmedHeap {
 impl<V> ArmedHeap<V> {
     /// What is kept for a place. If that is not on the heap yet, it is added with what `make` makes.
     pub(super) fn at_or_add(&mut self, place: Place, make: impl FnOnce() -> V) -> &mut V {
-        let free = match self.kept.entry(place) {
+        let free = match self.kept.entry(number_of(place)) {
             Entry::Occupied(kept) => return kept.into_mut(),
             Entry::Vacant(free) => free,
         };
@@ -66,7 +89,7 @@ impl<V> ArmedHeap<V> {
 
     /// What is kept for a place, if it is on the heap.
     pub(super) fn at(&self, place: Place) -> Option<&V> {
-        self.kept.get(&place)
+        self.kept.get(&number_of(place))
     }
 
     /// Whether a bucket of a level above the first was added or removed since the last
@@ -106,10 +129,19 @@ impl<V> ArmedHeap<V> {
         debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
         self.levels[usize::from(first.level) - 1].pop();
         self.has_changed |= first.level > 1;
-        // Of several with the same expiration, `min_by_key` returns the one that comes first.
-        let firsts = (1..=self.levels()).rev().filter_map(|level| self.first_of(level));
-        self.first = firsts.min_by_key(|place| place.expiration);
-        self.kept.remove(&first).expect("what is on a heap is kept")
+        self.first = self.find_first();
+        self.kept.remove(&number_of(first)).expect("what is on a heap is kept")
+    }
+
+    fn find_first(&self) -> Option<Place> {
+        let mut first = None::<Place>;
+        for (heap, level) in self.levels.iter().zip(1..) {
+            let Some(&Reverse((expiration, slot))) = heap.peek() else { continue };
+            if first.is_none_or(|first| expiration <= first.expiration) {
+                first = Some(Place { level, slot, expiration });
+            }
+        }
+        first
     }
 
     /// Everything on the armed heap, in no order.
@@ -122,7 +154,7 @@ impl<V> ArmedHeap<V> {
     /// For checks: whether the heaps have what is kept, once each, and `first` is the first of it.
     pub(super) fn is_whole(&self) -> bool {
         let first = self.iter().min_by_key(|place| (place.expiration, Reverse(place.level)));
-        let is_kept = self.iter().all(|place| self.kept.contains_key(&place));
+        let is_kept = self.iter().all(|place| self.at(place).is_some());
         is_kept && self.iter().count() == self.kept.len() && self.first == first
     }
 }

@@ -306,7 +306,8 @@ mod tests {
         assert!(check(&parts, 0).unwrap_err().to_string().contains("no such bucket"));
         bucket(shard, 9);
         assert_eq!(check(&parts, 0), Ok(Counted::default()));
-        shard.owner().lock().unwrap().heap.add(Place { slot: far.slot + 1, ..far });
+        let beside = Place { expiration: Tick::new(far.expiration.get() + 1), ..far };
+        shard.owner().lock().unwrap().heap.add(beside);
         assert!(check(&parts, 0).unwrap_err().to_string().contains("is not a bucket"));
     }
 

@@ -203,9 +203,6 @@ impl<T> Shard<T> {
             next = next_of(this);
             // SAFETY: it was taken out of the list, and has no payload.
             unsafe { owner.outbox.put(shared, notice) };
-            if place.expiration <= self.clock() {
-                reached(Event::NoticeStale);
-            }
             if !owner.heap.add(place) {
                 reached(Event::NoticeForNothing);
             }
@@ -240,8 +237,6 @@ impl<T> Shard<T> {
         if owner.heap.add(place) && self.clock() < place.expiration {
             // The armed heap covers it: producers may rely on the bucket.
             bucket.arm(place.expiration);
-        } else if self.clock() >= place.expiration {
-            reached(Event::RefiledDue);
         }
     }
 }
