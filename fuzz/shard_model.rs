@@ -171,14 +171,12 @@ impl Pair {
 
     fn schedule(&mut self, producer: bool, deadline: Tick, now: Tick, owned: bool) {
         let (producer, number) = (&mut self.producers[usize::from(producer)], self.scheduled);
-        let entry = producer.schedule::<false, false>(
-            &self.shared,
-            &self.shard,
-            deadline,
-            || now,
-            number,
-            owned,
-        );
+        let (shared, shard) = (&self.shared, &self.shard);
+        // SAFETY: nothing is kept.
+        let entry = unsafe {
+            let now = || now;
+            producer.schedule::<false, false>(shared, shard, deadline, now, number, owned, |_| ())
+        };
         let (entry, deferred) = entry.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         self.scheduled += 1;

@@ -110,7 +110,10 @@ impl<T> Bench<T> {
     ) -> NonNull<Entry<T>> {
         let Bench { shared, shard, producer, .. } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let filed = producer.schedule::<false, false>(shared, shard, due, now, payload, held);
+        // SAFETY: nothing is kept.
+        let filed = unsafe {
+            producer.schedule::<false, false>(shared, shard, due, now, payload, held, |_| ())
+        };
         let (entry, deferred) = filed.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         entry

@@ -90,8 +90,11 @@ fn littered() -> (Shard<u32>, Shared<u32>) {
     for n in 0..24 {
         let due = Tick::new(5);
         let is_dead = n / 8 == 1;
-        let filed =
-            producer.schedule::<false, false>(&shared, &shard, due, || Tick::ZERO, n, is_dead);
+        let now = || Tick::ZERO;
+        // SAFETY: nothing is kept.
+        let filed = unsafe {
+            producer.schedule::<false, false>(&shared, &shard, due, now, n, is_dead, |_| ())
+        };
         let (entry, _) = filed.expect("the shard is open");
         if is_dead {
             // SAFETY: the handle is ours, and is given up here.
