@@ -263,8 +263,8 @@ MUTANTS = {
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(SERVER, [
-            ("        group.doorbell().publish(next);\n",
-             "        let heard = is_called();\n        group.doorbell().publish(next);\n"),
+            ("        group.doorbell.publish(next);\n",
+             "        let heard = is_called();\n        group.doorbell.publish(next);\n"),
             (LAST_LOOK, "if group.earliest() < next || heard || engine.is_stopping() {"),
         ])],
     ),
@@ -272,8 +272,8 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell().retract();"),
-                      ("        group.doorbell().sleep(timeout, ends_ns);\n", "        group.doorbell().retract();\n        group.doorbell().sleep(timeout, ends_ns);\n")]),
+            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell.retract();"),
+                      ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
     "a reaper in user space does not look who asks": (
@@ -576,7 +576,7 @@ MUTANTS = {
     "a whole block that is taken off its list is left": (
         "block", [(BLOCK, [("Ordering::AcqRel) == all | LISTED", "Ordering::AcqRel) == 0")])]),
     "a block that is found whole stays in the list": (
-        "block", [("core/src/memory/blocks.rs", [("                unsafe { self.list.remove(block) };\n", "")])]),
+        "block", [(BLOCK, [("                unsafe { self.remove(block) };\n", "")])]),
     "the list is given up before what is free of its block is taken": (
         "block", [("core/src/memory/blocks.rs", [
             ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",

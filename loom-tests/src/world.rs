@@ -170,7 +170,7 @@ impl World {
         index: usize,
         hand: ManualClock,
     ) -> Arc<World> {
-        let doorbell = group.doorbell().clone();
+        let doorbell = group.doorbell.clone();
         let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared).with_group_index(index);
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
@@ -287,7 +287,7 @@ impl World {
             // Unless a stop came first, and took it over itself.
             let Some(seen) = world.ending.progress(0) else { return };
             let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
-            assert!(world.group.lead().take(number));
+            assert!(world.group.lead.take(number));
             Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
         });
         threads[number].set(reaper.thread().clone()).expect("each place is filled once");
