@@ -84,7 +84,7 @@ fn take_all(inbox: &Lanes<Node>) -> usize {
     let tray = Tray::wide();
     let tray: &Tray<Node> = &tray;
     tray.begin(0);
-    let mut at = tray.take(inbox, &OwnLanes::new());
+    let mut at = tray.take(inbox, &OwnLanes::default());
     let mut count = 0;
     while let Some(node) = tray.peek(&at) {
         // SAFETY: the tray is this thread's, and showed the node.
@@ -97,7 +97,7 @@ fn take_all(inbox: &Lanes<Node>) -> usize {
 }
 
 fn push(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {
-    let inbox = Lanes::new();
+    let inbox = Lanes::default();
     let time = on_threads(threads, NODES as u64, |thread, _, start| {
         let share = share(nodes, threads, thread as usize);
         start.wait();
@@ -110,7 +110,7 @@ fn push(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {
 }
 
 fn take(nodes: &[&Node], lanes: usize) -> Duration {
-    let inbox = Lanes::new();
+    let inbox = Lanes::default();
     push_all(&inbox, nodes, lanes);
     let began = Instant::now();
     assert_eq!(take_all(&inbox), nodes.len());
@@ -119,7 +119,7 @@ fn take(nodes: &[&Node], lanes: usize) -> Duration {
 
 /// Threads push while this one takes, whenever it sees something, until it has everything.
 fn push_and_take(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {
-    let (inbox, start) = (&Lanes::new(), &Barrier::new(threads + 1));
+    let (inbox, start) = (&Lanes::default(), &Barrier::new(threads + 1));
     thread::scope(|scope| {
         for thread in 0..threads {
             let share = share(nodes, threads, thread);
@@ -132,7 +132,7 @@ fn push_and_take(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {
         let began = Instant::now();
         let mut left = NODES;
         while left > 0 {
-            if inbox.firsts().all(|first| first.is_null()) {
+            if (0..LANES).all(|lane| inbox.first(lane).is_null()) {
                 thread::yield_now();
             } else {
                 left -= take_all(inbox);

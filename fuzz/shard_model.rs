@@ -171,14 +171,12 @@ impl Pair {
 
     fn schedule(&mut self, producer: bool, deadline: Tick, now: Tick, owned: bool) {
         let (producer, number) = (&mut self.producers[usize::from(producer)], self.scheduled);
-        let entry = producer.schedule::<false, false>(
-            &self.shared,
-            &self.shard,
-            deadline,
-            || now,
-            number,
-            owned,
-        );
+        let (shared, shard) = (&self.shared, &self.shard);
+        // SAFETY: nothing is kept.
+        let entry = unsafe {
+            let now = || now;
+            producer.schedule::<false, false>(shared, shard, deadline, now, number, owned, |_| ())
+        };
         let (entry, deferred) = entry.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         self.scheduled += 1;
@@ -234,13 +232,9 @@ impl Pair {
         let context = self.around.turn_context(&self.shard, &self.shared, &handler, &stopping);
         let before = self.shard.clock();
         let most = at_most.map_or(usize::MAX, usize::from);
-        let mut in_hand = InHand::new();
-        let report = if self.has_crowds {
-            let owner = self.shard.owner().lock().expect("a turn does not panic");
-            context.turn_of(owner, &mut in_hand, now, most)
-        } else {
-            context.turn(&mut in_hand, now, most)
-        };
+        let mut in_hand = InHand::default();
+        let looks = if self.has_crowds { most } else { usize::MAX };
+        let report = context.turn_of(context.lock(), &mut in_hand, now, most, looks);
         let report = report.expect("the shard is open");
         let fired = log.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(report.fired, fired.len());

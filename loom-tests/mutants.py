@@ -192,8 +192,9 @@ MUTANTS = {
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
         [(OWNER, [(
-            "            if !owner.note(bucket, place) {\n",
-            "            if bucket.is_armed_for(place.expiration) && !owner.note(bucket, place) {\n",
+            "            if !owner.heap.add(place) {\n",
+            "            let is_judged = self.wheel.bucket(place).unwrap().is_armed_for(place.expiration);\n"
+            "            if is_judged && !owner.heap.add(place) {\n",
         )])],
     ),
     "expiration published Relaxed, fence in ring_before left out": (
@@ -218,11 +219,13 @@ MUTANTS = {
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(OWNER, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
+        [(OWNER, [("            if !owner.heap.add(place) {\n",
+                   "            let is_same = |other: Place| (other.level, other.slot) == (place.level, place.slot);\n"
+                   "            if owner.heap.iter().any(is_same) || !owner.heap.add(place) {\n")])],
     ),
     "a cascade arms a bucket and leaves it off the armed heap": (
         "bucket_arm",
-        [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
+        [(OWNER, [("        if owner.heap.add(place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
     "an owner takes its own lists of a bucket where it has filed nothing": (
@@ -260,8 +263,8 @@ MUTANTS = {
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(SERVER, [
-            ("        group.doorbell().publish(next);\n",
-             "        let heard = is_called();\n        group.doorbell().publish(next);\n"),
+            ("        group.doorbell.publish(next);\n",
+             "        let heard = is_called();\n        group.doorbell.publish(next);\n"),
             (LAST_LOOK, "if group.earliest() < next || heard || engine.is_stopping() {"),
         ])],
     ),
@@ -269,8 +272,8 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell().retract();"),
-                      ("        group.doorbell().sleep(timeout, ends_ns);\n", "        group.doorbell().retract();\n        group.doorbell().sleep(timeout, ends_ns);\n")]),
+            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell.retract();"),
+                      ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
     "a reaper in user space does not look who asks": (
@@ -573,7 +576,7 @@ MUTANTS = {
     "a whole block that is taken off its list is left": (
         "block", [(BLOCK, [("Ordering::AcqRel) == all | LISTED", "Ordering::AcqRel) == 0")])]),
     "a block that is found whole stays in the list": (
-        "block", [("core/src/memory/blocks.rs", [("                unsafe { self.list.remove(block) };\n", "")])]),
+        "block", [(BLOCK, [("                unsafe { self.remove(block) };\n", "")])]),
     "the list is given up before what is free of its block is taken": (
         "block", [("core/src/memory/blocks.rs", [
             ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",

@@ -110,7 +110,10 @@ impl<T> Bench<T> {
     ) -> NonNull<Entry<T>> {
         let Bench { shared, shard, producer, .. } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let filed = producer.schedule::<false, false>(shared, shard, due, now, payload, held);
+        // SAFETY: nothing is kept.
+        let filed = unsafe {
+            producer.schedule::<false, false>(shared, shard, due, now, payload, held, |_| ())
+        };
         let (entry, deferred) = filed.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         entry
@@ -121,7 +124,7 @@ impl<T> Bench<T> {
     where
         T: Send,
     {
-        self.fired(|context| context.turn(&mut InHand::new(), now, at_most))
+        self.fired(|context| context.turn(&mut InHand::default(), now, at_most))
     }
 
     /// Runs a turn at `now` as an engine's threads do, which looks at `looks` entries. Returns what
@@ -131,7 +134,7 @@ impl<T> Bench<T> {
         T: Send,
     {
         let owner = || self.shard.owner().lock().expect("a turn does not panic");
-        self.fired(|context| context.turn_of(owner(), in_hand, now, looks))
+        self.fired(|context| context.turn_of(owner(), in_hand, now, looks, looks))
     }
 
     fn fired(&self, turn: impl FnOnce(&TurnContext<'_, T>) -> Option<Report>) -> (Report, Vec<T>)

@@ -155,7 +155,7 @@ impl Hand {
         let producer = &mut self.producer;
         // SAFETY: nothing is done with the entry.
         let filed = unsafe {
-            producer.schedule_with::<false, false>(shared, shard, due, now, payload, true, keep)
+            producer.schedule::<false, false>(shared, shard, due, now, payload, true, keep)
         };
         let (entry, deferred) = filed.expect("nobody stops it");
         self.finish(deferred);
@@ -205,7 +205,12 @@ impl Hand {
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
         let now = || Tick::new(now);
-        match self.producer.schedule::<PINS, false>(shared, shard, due, now, payload, owned) {
+        let producer = &mut self.producer;
+        // SAFETY: nothing is kept.
+        let filed = unsafe {
+            producer.schedule::<PINS, false>(shared, shard, due, now, payload, owned, |_| ())
+        };
+        match filed {
             Ok((entry, deferred)) => {
                 self.finish(deferred);
                 Some(Timer { entry, id })

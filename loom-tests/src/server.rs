@@ -80,7 +80,7 @@ impl<'a> Server<'a> {
                 // ORDER: Relaxed - it only ends the model; others are woken below.
                 self.wanted.done.store(true, Ordering::Relaxed);
                 if self.worlds.len() > 1 {
-                    self.group().doorbell().ring();
+                    self.group().doorbell.ring();
                 }
             }
         }

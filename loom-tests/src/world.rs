@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tickless_core::bench::Around;
 use tickless_core::dispatch::{Batch, InHand};
-use tickless_core::doorbell::{Bell, Doorbell, Threads};
+use tickless_core::doorbell::{Answering, Bell, Doorbell, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
 use tickless_core::reaper::{Ending, Group, Report, Role, Spin, StuckThreads, TurnContext};
 use tickless_core::shard::Shard;
-use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
+use tickless_core::sync::{Counter, JoinHandle, OnceLock, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
 
 use crate::hand::Hand;
@@ -38,6 +38,8 @@ pub struct World {
     pub ending: Ending<Payload, Handler>,
     /// The group that the shard belongs to.
     pub group: Arc<Group>,
+    /// The one thread that serves it, if the bell wakes a thread.
+    threads: OnceLock<Threads>,
     /// Moves the reapers' clock.
     hand: ManualClock,
     pub(crate) around: Around,
@@ -143,8 +145,15 @@ impl World {
 
     /// A world that [`World::serve`] serves, and whose levels are there already.
     pub fn served(geometry: Geometry) -> Arc<World> {
-        let world = World::with(geometry, Bell::Thread(Default::default()), 1);
+        World::served_with(geometry, 1)
+    }
+
+    /// The same with a shared for so many shards: see [`World::with`].
+    pub fn served_with(geometry: Geometry, pool_for: usize) -> Arc<World> {
+        let threads = Threads::from([OnceLock::new()]);
+        let world = World::with(geometry, Bell::Thread(Answering::new(&threads, 0)), pool_for);
         world.make_levels();
+        world.threads.set(threads).expect("it is new");
         world
     }
 
@@ -161,7 +170,7 @@ impl World {
         index: usize,
         hand: ManualClock,
     ) -> Arc<World> {
-        let doorbell = group.doorbell().clone();
+        let doorbell = group.doorbell.clone();
         let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared).with_group_index(index);
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
@@ -169,6 +178,7 @@ impl World {
             shared,
             ending: Ending::new(1, Handler { dropped: dropped.clone() }),
             dropped,
+            threads: OnceLock::new(),
             group: group.clone(),
             around: Around::new(&hand, TICK),
             hand,
@@ -277,7 +287,7 @@ impl World {
             // Unless a stop came first, and took it over itself.
             let Some(seen) = world.ending.progress(0) else { return };
             let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
-            assert!(world.group.lead().take(number));
+            assert!(world.group.lead.take(number));
             Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
         });
         threads[number].set(reaper.thread().clone()).expect("each place is filled once");
@@ -299,7 +309,8 @@ impl World {
     fn serve_in_thread_with(self: &Arc<World>, wanted: Vec<u64>, spin: Spin) -> JoinHandle<()> {
         let world = self.clone();
         let reaper = thread::spawn(move || world.serve_with(&wanted, spin));
-        self.shard.doorbell().answered_by(reaper.thread().clone());
+        let threads = self.threads.get().expect("it was made to be served");
+        threads[0].set(reaper.thread().clone()).expect("it has one reaper to begin with");
         reaper
     }
 

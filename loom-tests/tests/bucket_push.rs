@@ -40,7 +40,7 @@ fn take(lanes: &Lanes<Node>, mut each: impl FnMut(NonNull<Node>)) {
     let tray = Tray::wide();
     let tray: &Tray<Node> = &tray;
     tray.begin(0);
-    let mut at = tray.take(lanes, &OwnLanes::new());
+    let mut at = tray.take(lanes, &OwnLanes::default());
     while let Some(node) = tray.peek(&at) {
         // SAFETY: the tray is this thread's, and showed the node.
         unsafe { tray.pass(&mut at, node) };
@@ -77,7 +77,7 @@ fn assert_all(mut values: Vec<u32>, expected: &[u32]) {
 #[test]
 fn each_node_is_taken_once_and_with_what_is_in_it() {
     check(3, || {
-        let lanes = Arc::new(Lanes::new());
+        let lanes = Arc::new(Lanes::default());
         let threads = [1, 2].map(|value| {
             let lanes = lanes.clone();
             thread::spawn(move || {
@@ -95,7 +95,7 @@ fn each_node_is_taken_once_and_with_what_is_in_it() {
 #[test]
 fn three_producers_on_two_lanes() {
     check(3, || {
-        let lanes = Arc::new(Lanes::new());
+        let lanes = Arc::new(Lanes::default());
         let threads = [1, 2, 3].map(|value| {
             let lanes = lanes.clone();
             thread::spawn(move || push(&lanes, value, value as usize))
@@ -110,7 +110,7 @@ fn three_producers_on_two_lanes() {
 #[test]
 fn what_was_taken_may_be_pushed_again_at_once() {
     check(3, || {
-        let lanes = Arc::new(Lanes::new());
+        let lanes = Arc::new(Lanes::default());
         push(&lanes, 0, 0);
         let threads = [1, 2].map(|value| {
             let lanes = lanes.clone();

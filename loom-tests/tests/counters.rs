@@ -11,7 +11,7 @@ use tickless_core::memory::{AllCounters, Count, Counters};
 
 /// Begins with two sets that are free, the first of which was handed back last.
 fn two_free() -> Arc<AllCounters> {
-    let all_counters = AllCounters::new();
+    let all_counters = AllCounters::default();
     let [first, second] = [all_counters.claim(), all_counters.claim()];
     all_counters.hand_back(&second);
     all_counters.hand_back(&first);
@@ -31,7 +31,7 @@ fn are_distinct(held: &[Arc<Counters>]) -> bool {
 #[test]
 fn threads_that_come_and_go_count_all() {
     check(3, || {
-        let all_counters = Arc::new(AllCounters::new());
+        let all_counters = Arc::new(AllCounters::default());
         let threads = [(); 2].map(|()| {
             on_thread(&all_counters, |all_counters| {
                 count_on(all_counters);
@@ -40,7 +40,7 @@ fn threads_that_come_and_go_count_all() {
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(all_counters.sums().scheduled(), 4);
-        let of_one = AllCounters::new();
+        let of_one = AllCounters::default();
         of_one.claim();
         assert_eq!(all_counters.len(), of_one.len(), "one segment is enough");
     });

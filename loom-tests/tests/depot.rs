@@ -119,7 +119,7 @@ fn what_exceeds_the_depot_of_one_shard_is_for_others() {
         }
         assert_eq!(fetched.iter().map(Item::look).collect::<Vec<_>>(), [2]);
         let depots = Arc::into_inner(depots).expect("every thread is joined");
-        assert_eq!(depots.drain().map(|item| item.look()).collect::<Vec<_>>(), [1]);
+        assert_eq!(depots.close().map(|item| item.look()).collect::<Vec<_>>(), [1]);
     });
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom_tests::{Hand, World, check, collect, wheel};
 use tickless_core::doorbell::Bell;
 use tickless_core::entry::{self, Entry, Linked, Phase};
-use tickless_core::inbox::{self, Lanes, OwnLanes};
+use tickless_core::inbox::{self, LANES, Lanes, OwnLanes};
 use tickless_core::sync::{Ordering, thread};
 use tickless_core::time::Tick;
 
@@ -26,7 +26,7 @@ fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {
 fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
     let tray: &inbox::Tray<Entry<()>> = &inbox::Tray::wide();
     tray.begin(0);
-    let mut at = tray.take(lanes, &OwnLanes::new());
+    let mut at = tray.take(lanes, &OwnLanes::default());
     while let Some(entry) = tray.peek(&at) {
         // SAFETY: the tray is this thread's, and showed the entry.
         unsafe { tray.pass(&mut at, entry) };
@@ -37,7 +37,7 @@ fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
 /// Follows the lanes as a scan does, each to its end.
 fn read_lanes<T>(lanes: &Lanes<Entry<T>>) {
     let _reader = entry::read();
-    for first in lanes.firsts() {
+    for first in (0..LANES).map(|lane| lanes.first(lane)) {
         let mut next = first;
         while let Some(entry) = NonNull::new(next) {
             // SAFETY: it was reached under a guard; the checker reports if it was freed.
@@ -56,7 +56,7 @@ fn free_after_readers(entry: NonNull<Entry<()>>) {
 #[test]
 fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
     check(3, || {
-        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
+        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::default()));
         push_new(&others);
         push_new(&read_in);
         let reader = {
@@ -79,7 +79,7 @@ fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
 #[test]
 fn an_entry_that_waits_in_a_tray_links_to_nothing_that_was_freed_before() {
     check(3, || {
-        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
+        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::default()));
         let freed = push_new(&others);
         let waits = push_new(&others);
         let mut taken = Vec::new();
@@ -113,7 +113,7 @@ fn an_entry_that_waits_in_a_tray_links_to_nothing_that_was_freed_before() {
 #[test]
 fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
     check(1, || {
-        let lanes = Lanes::new();
+        let lanes = Lanes::default();
         let tray: Arc<inbox::Tray<Entry<()>>> = Arc::new(inbox::Tray::wide());
         let entry = Entry::allocate(0);
         let place = wheel(2, 1).place(Tick::new(1), Tick::ZERO);
@@ -124,7 +124,7 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
         // SAFETY: as above, and it is freed when it was taken.
         unsafe { lanes.push(entry, 0) }.expect("nobody closes");
         tray.begin(0);
-        let mut at = tray.take(&lanes, &OwnLanes::new());
+        let mut at = tray.take(&lanes, &OwnLanes::default());
         tray.set_moving(entry.as_ptr());
         // SAFETY: the tray is this thread's, and shows the entry.
         unsafe { tray.pass(&mut at, entry) };

@@ -58,7 +58,7 @@ unsafe impl Sync for Node {}
 impl Node {
     fn new() -> Arc<Node> {
         let (task, ended) = (UnsafeCell::new(None), Counter::new(0));
-        Arc::new(Node { gate: Gate::new(), task, ended })
+        Arc::new(Node { gate: Gate::default(), task, ended })
     }
 
     fn end(&self, end: End) {

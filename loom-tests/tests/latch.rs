@@ -32,7 +32,7 @@ unsafe impl Send for Waiter {}
 
 impl<W: Send + 'static> Door<W> {
     fn new() -> Arc<Door<W>> {
-        Arc::new(Door { latch: Latch::new(), done: UnsafeCell::new(0) })
+        Arc::new(Door { latch: Latch::default(), done: UnsafeCell::new(0) })
     }
 
     fn open(&self, wake: impl FnMut(W)) {

@@ -32,7 +32,7 @@ impl Led {
 #[test]
 fn one_thread_at_a_time_leads() {
     check(3, || {
-        let led = Arc::new(Led { lead: Lead::new(), bell: UnsafeCell::new(()) });
+        let led = Arc::new(Led { lead: Lead::default(), bell: UnsafeCell::new(()) });
         assert!(led.lead.take(0));
         let takers = [1, 2].map(|number| {
             let led = led.clone();

@@ -242,8 +242,7 @@ fn a_reaper_serves_while_timers_come_go_and_move_and_is_stopped() {
 fn a_reaper_serves_until_it_has_run_what_is_moved_and_what_is_scheduled() {
     check(1, || {
         // With room in the depots, the model is not about what exceeds it.
-        let world = World::with(wheel(2, 1), Bell::Thread(Default::default()), 4);
-        world.make_levels();
+        let world = World::served_with(wheel(2, 1), 4);
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
         let reaper = world.serve_in_thread(vec![0, 0]);

@@ -186,7 +186,7 @@ fn a_hand_over_finds_the_watcher_or_is_found() {
         let (watch, threads) = watch_of_one();
         // The watcher is awake: that is what a reaper reads that reads late.
         watch.publish(0);
-        let mut in_hand = InHand::<u8>::new();
+        let mut in_hand = InHand::<u8>::default();
         let line = in_hand.line().clone();
         let watcher = watcher(&watch, &threads, move || line.progress().is_some());
         in_hand.open(1, 0);
@@ -251,7 +251,7 @@ fn a_stuck_task_is_found_by_the_alarm() {
         let alarm = Arc::new(Bedside { is_set, threads: threads.clone() });
         let watch = Watch::new(Duration::from_nanos(1), threads.clone());
         let watch = Arc::new(watch.with_alarm(Some(Box::new(Remote(alarm.clone())))));
-        let [mut quick, mut stuck] = [(); 2].map(|()| InHand::<u8>::new());
+        let [mut quick, mut stuck] = [(); 2].map(|()| InHand::<u8>::default());
         let line = stuck.line().clone();
         let watcher = watcher(&watch, &threads, move || line.progress().is_some());
         let time = {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use loom_tests::{check, wheel};
 use tickless_core::entry::{Entry, Linked};
-use tickless_core::inbox::{At, Lanes, OwnLanes, Tray};
+use tickless_core::inbox::{At, LANES, Lanes, OWN_LANES, OwnLanes, Tray};
 use tickless_core::sync::{AtomicPtr, AtomicU32, Ordering, thread};
 use tickless_core::time::Tick;
 
@@ -40,8 +40,8 @@ impl Bench {
         let null = std::ptr::null_mut;
         let node = || Node { next: AtomicPtr::new(null()), value: AtomicU32::new(0) };
         Arc::new(Bench {
-            lanes: Lanes::new(),
-            own: OwnLanes::new(),
+            lanes: Lanes::default(),
+            own: OwnLanes::default(),
             wide: Box::new(Tray::wide()),
             narrow: Box::new(Tray::narrow()),
             nodes: [node(), node(), node()],
@@ -80,7 +80,7 @@ impl Bench {
     /// The same with the owner's own lists alone, which were filed at `of`.
     fn take_own(&self, of: u64) -> At {
         self.wide.begin(of);
-        self.wide.take(&Lanes::new(), &self.own)
+        self.wide.take(&Lanes::default(), &self.own)
     }
 
     fn pass(&self, at: &mut At) {
@@ -106,7 +106,8 @@ impl Bench {
             assert_ne!(value, 0, "found before it was written");
             found[value as usize - 1] = true;
         };
-        for first in self.own.firsts().chain(self.lanes.firsts()) {
+        let shared = (0..LANES).map(|lane| self.lanes.first(lane));
+        for first in (0..OWN_LANES).map(|lane| self.own.first(lane)).chain(shared) {
             let mut next = first;
             for _ in 0..3 {
                 let Some(node) = NonNull::new(next) else { break };
@@ -387,13 +388,13 @@ fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
         let [rest, first] = entries;
         let wide: Arc<Tray<Entry<()>>> = Arc::new(Tray::wide());
         let narrow: Arc<Tray<Entry<()>>> = Arc::new(Tray::narrow());
-        let own = OwnLanes::new();
+        let own = OwnLanes::default();
         for Shown(entry) in [rest, first] {
             // SAFETY: the lists and the entry are this thread's; it is freed when both have ended.
             unsafe { own.push(entry, 0) };
         }
         wide.begin(0);
-        let mut at = wide.take(&Lanes::new(), &own);
+        let mut at = wide.take(&Lanes::default(), &own);
         let read = wide.clone();
         let reader = thread::spawn(move || {
             let mut found = false;

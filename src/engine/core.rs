@@ -182,9 +182,9 @@ impl<T> Core<T> {
 
     /// The number of the thread that serves a shard, or that served it last.
     pub(super) fn server(&self, shard: usize) -> usize {
-        let group = self.groups.partition_point(|group| group.shards().end <= shard);
+        let group = self.groups.partition_point(|group| group.shards.end <= shard);
         let group = &self.groups[group];
-        group.server(shard - group.shards().start)
+        group.server(shard - group.shards.start)
     }
 
     /// The task that has run in a shard since `since_ns`, on thread number `server`.

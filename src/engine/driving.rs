@@ -246,7 +246,7 @@ impl<T: Send + 'static> Core<T> {
             match turner {
                 Turner::Thread => context.turn(in_hand, now, max_fired),
                 // Other tasks wait, even while nothing fires.
-                Turner::Task => context.turn_of(context.lock(), in_hand, now, max_fired),
+                Turner::Task => context.turn_of(context.lock(), in_hand, now, max_fired, max_fired),
             }
         });
         let report = report.ok_or(TurnError::Stopped)?;

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{Task, works_for, works_for_any};
 use crate::entry::Exchange;
 use crate::error::{ResetError, ScheduleError};
+use crate::memory::Count;
 #[cfg(feature = "test-util")]
 use crate::sync::Arc;
 use crate::time::{Clock, Scale, Tick};
@@ -106,7 +107,7 @@ impl<T: Send + 'static> EngineRef<T> {
     #[cold]
     pub(crate) fn count_rearmed(self) {
         if let Some(mut cache) = self.lent() {
-            cache.producer.count_rearmed();
+            cache.producer.count(Count::Rearmed);
         }
     }
 }
@@ -187,7 +188,7 @@ impl EngineRef {
         let Some(mut cache) = self.lent() else { return false };
         let is_moved = handle.reset_in_place(&cache.core.shared, tick);
         if is_moved {
-            cache.producer.count_reset();
+            cache.producer.count(Count::Reset);
         }
         is_moved
     }
@@ -207,7 +208,7 @@ impl EngineRef {
             *deadline = cache.core.quick(*deadline, due_ns);
             let tick = cache.core.scale.ceil(due_ns);
             if handle.reset_in_place(&cache.core.shared, tick) {
-                cache.producer.count_reset();
+                cache.producer.count(Count::Reset);
                 return Ok(());
             }
         }

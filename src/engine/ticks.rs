@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use crate::memory::Count;
 use crate::time::Tick;
 
 use super::{Engine, Handle, When};
@@ -48,7 +49,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Counts a timer that [`Handle::reset_in_place`] has moved.
     pub(crate) fn count_reset(&self) {
         if let Some(mut cache) = self.cache() {
-            cache.producer.count_reset();
+            cache.producer.count(Count::Reset);
         }
     }
 
@@ -61,7 +62,7 @@ impl<T: Send + 'static> Engine<T> {
             return;
         }
         if let Some(mut cache) = self.cache() {
-            cache.producer.count_rearmed();
+            cache.producer.count(Count::Rearmed);
         }
     }
 }

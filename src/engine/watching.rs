@@ -85,7 +85,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         let after_ns = core.stuck_after_ns;
         let mut until_ns = NEVER_NS;
         for group in &core.groups {
-            for (index, shard) in group.shards().enumerate() {
+            for (index, shard) in group.shards.clone().enumerate() {
                 let again_ns = match core.ending.look(shard, &core.clock, after_ns) {
                     Found::Busy(again_ns) => {
                         self.saw_busy = true;
@@ -122,7 +122,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         since_ns: u64,
     ) -> Option<Taken<'a, T>> {
         let (crew, core) = (&self.thread.crew, &self.thread.crew.core);
-        let shard = group.shards().start + index;
+        let shard = group.shards.start + index;
         let task = || core.stuck_task(shard, group.server(index), since_ns);
         let mut state = crew.lock();
         // Under the lock, so that the thread that watches from then on is still there.
@@ -139,7 +139,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
             state.serving += 1;
             drop(state);
             let leads = group.take_lead_from(index, self.thread.number);
-            return Some(Taken { group: group.number(), index, role, leads });
+            return Some(Taken { group: group.number, index, role, leads });
         }
         let is_there = core.ending.progress(shard).map(Progress::payload) == Some(seen.payload());
         if is_there && state.told[shard].replace(seen.payload()) != Some(seen.payload()) {

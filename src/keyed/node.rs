@@ -101,7 +101,7 @@ impl<K> Node<K> {
     #[inline]
     pub(super) fn pair<T>(key: K, hash: KeyHash, task: T) -> (MainNode<K, T>, SharedNode<K, T>) {
         let kept = TableState { task, generations: Generations::default() };
-        Main::pair(Node { key, hash, gate: Gate::new() }, kept)
+        Main::pair(Node { key, hash, gate: Gate::default() }, kept)
     }
 }
 

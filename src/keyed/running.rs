@@ -80,7 +80,7 @@ impl<K, T> Running<K, T> {
         let found = self.0.iter_mut().filter(|begun| begun.node.hash == hash && is_it(&begun.node));
         let run = |begun: &mut Begun<K, T>| {
             let Begun { node, process, run } = begun;
-            let new = || Run { latch: Latch::new(), process: *process, node: node.clone() };
+            let new = || Run { latch: Latch::default(), process: *process, node: node.clone() };
             run.get_or_insert_with(|| Arc::new(new())).clone()
         };
         found.map(run).collect()

@@ -158,7 +158,7 @@ impl<B: Body> Armed<B> {
     ) -> Result<Arc<Armed<B>>, StartError<B>> {
         let core = Core {
             word: HoldWord::new_held(),
-            gone: Latch::new(),
+            gone: Latch::default(),
             process: Process::current(),
             tally: AtomicU64::new(0),
             due_ns: AtomicU64::new(at_ns),

@@ -112,11 +112,6 @@ unsafe impl<T: Send> Send for Line<T> {}
 // === impl InHand ===
 
 impl<T> InHand<T> {
-    /// No payload.
-    pub fn new() -> InHand<T> {
-        InHand::with(Payloads::new(), None, None)
-    }
-
     fn with(payloads: Payloads<T>, opened: Option<Tick>, handed_ns: Option<u64>) -> InHand<T> {
         let contents = Contents { payloads, hidden: 0, opened, handed_ns };
         InHand {
@@ -239,9 +234,10 @@ impl<T> InHand<T> {
     }
 }
 
+/// No payload.
 impl<T> Default for InHand<T> {
     fn default() -> InHand<T> {
-        InHand::new()
+        InHand::with(Payloads::new(), None, None)
     }
 }
 

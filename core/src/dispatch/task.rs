@@ -76,11 +76,11 @@ impl Task {
     #[inline]
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Task {
         if const { fits::<F>() } {
-            // SAFETY: it fits, as was just checked.
-            unsafe { Task::inline(closure) }
+            // SAFETY: it fits, as was just checked, and the vtable is one for it.
+            unsafe { Task::with(closure, const { &VTable::of::<F>() }) }
         } else {
-            // SAFETY: a box is one word.
-            unsafe { Task::inline(Box::new(closure)) }
+            // SAFETY: a box is one word, and the vtable is one for it.
+            unsafe { Task::with(Box::new(closure), const { &VTable::of::<Box<F>>() }) }
         }
     }
 
@@ -116,14 +116,6 @@ impl Task {
         let this = ManuallyDrop::new(self);
         // SAFETY: as the caller promises; `ManuallyDrop` keeps it from being dropped here.
         unsafe { this.data.as_ptr().cast::<R>().read() }
-    }
-
-    /// # Safety
-    /// `F` fits into the data.
-    #[inline]
-    unsafe fn inline<F: FnOnce() + Send + 'static>(closure: F) -> Task {
-        // SAFETY: the caller says that it fits, and the vtable is one for it.
-        unsafe { Task::with(closure, const { &VTable::of::<F>() }) }
     }
 
     /// # Safety

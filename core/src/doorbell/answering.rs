@@ -27,13 +27,6 @@ impl Answering {
         Answering { threads: threads.clone(), number: AtomicUsize::new(number) }
     }
 
-    /// Fills the place of the thread that answers.
-    pub(super) fn set(&self, thread: Thread) {
-        // ORDER(DOORBELL): Relaxed - nobody has taken the shard over yet.
-        let place = &self.threads[self.number.load(Ordering::Relaxed)];
-        place.set(thread).expect("a shard has one reaper to begin with");
-    }
-
     /// Thread `number` answers from now on.
     pub(super) fn move_to(&self, number: usize) {
         // ORDER(DOORBELL): Relaxed - the thread has filled its place before this, and fences after
@@ -49,13 +42,6 @@ impl Answering {
         if let Some(thread) = self.threads[self.number.load(Ordering::Relaxed)].get() {
             thread.unpark();
         }
-    }
-}
-
-/// A list with one place.
-impl Default for Answering {
-    fn default() -> Answering {
-        Answering::new(&Threads::from([OnceLock::new()]), 0)
     }
 }
 

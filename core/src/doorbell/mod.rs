@@ -39,7 +39,7 @@ mod listener;
 use std::time::Duration;
 
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU64, CachePadded, Ordering, Thread, fence, park};
+use crate::sync::{AtomicU64, CachePadded, Ordering, fence, park};
 use crate::time::Tick;
 
 pub use alarm::{Alarm, SystemAlarm};
@@ -87,13 +87,6 @@ impl Doorbell {
         let wakes_at = CachePadded::new(AtomicU64::new(AWAKE));
         let asks = (0..words).map(|_| AtomicU64::new(0)).collect();
         Doorbell { wakes_at, bell, asks }
-    }
-
-    /// Sets the thread to wake. Must be called before anything can be scheduled.
-    pub fn answered_by(&self, thread: Thread) {
-        if let Bell::Thread(answering) = &self.bell {
-            answering.set(thread);
-        }
     }
 
     /// The calling thread, which is number `number` of the engine's, has taken the shard over: it

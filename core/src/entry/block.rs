@@ -31,6 +31,9 @@ const SIZE: usize = 4096;
 /// The bit of a block that is listed; the bits below it tell which entries were given back.
 const LISTED: u64 = 1 << 63;
 
+/// Listed blocks that are looked at in an idle moment.
+const LOOKS: usize = 64;
+
 /// Entries that a block has at most.
 const MOST: usize = 63;
 
@@ -55,6 +58,8 @@ struct Header {
 /// is.
 pub struct BlockList<T> {
     blocks: Vec<Block<T>>,
+    /// Blocks at the beginning of the list that are to be looked at.
+    pub unseen: usize,
 }
 
 /// Where an entry lies in its block: its number there, and that of the entry after the header.
@@ -336,17 +341,12 @@ debug! { impl[T] Block[T] { header = |this| this.header } }
 impl<T> BlockList<T> {
     /// A list of nothing.
     pub const fn empty() -> BlockList<T> {
-        BlockList { blocks: Vec::new() }
+        BlockList { blocks: Vec::new(), unseen: 0 }
     }
 
     /// How many blocks there are.
     pub fn count(&self) -> usize {
         self.blocks.len()
-    }
-
-    /// The block at this index.
-    pub fn at(&self, index: usize) -> Block<T> {
-        self.blocks[index]
     }
 
     /// Adds a block at the end.
@@ -360,7 +360,9 @@ impl<T> BlockList<T> {
 
     /// Takes the last block off the list.
     pub fn pop(&mut self) -> Option<Block<T>> {
-        self.blocks.pop()
+        let last = self.blocks.pop();
+        self.unseen = self.unseen.min(self.count());
+        last
     }
 
     /// Takes a block off the list. The last one takes its place.
@@ -374,6 +376,29 @@ impl<T> BlockList<T> {
         if index < self.blocks.len() {
             self.place(index);
         }
+        self.unseen = self.unseen.min(self.count());
+    }
+
+    /// Looks at some of the blocks that are to be looked at, and moves those that are whole to
+    /// `whole`. Returns `true` if there are more.
+    pub fn look_through(&mut self, whole: &mut Vec<Block<T>>) -> bool {
+        for _ in 0..self.unseen.min(LOOKS) {
+            self.unseen -= 1;
+            let block = self.blocks[self.unseen];
+            // SAFETY: it is listed, and the list is this thread's.
+            if unsafe { block.is_whole() } {
+                // SAFETY: it is on this list.
+                unsafe { self.remove(block) };
+                whole.push(block);
+            }
+        }
+        self.unseen > 0
+    }
+
+    /// Takes everything off the list. Returns the blocks that are whole.
+    pub fn drain(&mut self) -> Vec<Block<T>> {
+        // SAFETY: each was listed, and was just taken off its list.
+        std::iter::from_fn(|| self.pop()).filter(|block| unsafe { block.unlist() }).collect()
     }
 
     /// Tells the block at this index where it is.

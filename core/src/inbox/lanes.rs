@@ -45,11 +45,6 @@ pub struct OwnLanes<N> {
 // === impl Lanes ===
 
 impl<N: Linked> Lanes<N> {
-    /// Empty lists.
-    pub fn new() -> Lanes<N> {
-        Lanes { lanes: array::from_fn(|_| Stack::new()) }
-    }
-
     /// Pushes `node` on lane `lane`, modulo the number of lanes; a caller that counts it up spreads
     /// its nodes evenly.
     ///
@@ -80,16 +75,12 @@ impl<N: Linked> Lanes<N> {
     pub fn first(&self, lane: usize) -> *mut N {
         self.lanes[lane].first()
     }
-
-    /// Each lane's first node, for a reader under a guard.
-    pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
-        self.lanes.iter().map(Stack::first)
-    }
 }
 
+/// Empty lists.
 impl<N: Linked> Default for Lanes<N> {
     fn default() -> Lanes<N> {
-        Lanes::new()
+        Lanes { lanes: array::from_fn(|_| Stack::default()) }
     }
 }
 
@@ -98,11 +89,6 @@ debug! { impl[N] Lanes[N] {} }
 // === impl OwnLanes ===
 
 impl<N: Linked> OwnLanes<N> {
-    /// Empty lists.
-    pub fn new() -> OwnLanes<N> {
-        OwnLanes { heads: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
-    }
-
     /// Pushes `node` on lane `lane`, modulo their number; see [`Lanes::push`].
     ///
     /// # Safety
@@ -154,16 +140,12 @@ impl<N: Linked> OwnLanes<N> {
         // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
         self.heads[lane].load(Ordering::Acquire)
     }
-
-    /// Each lane's first node, for a reader under a guard.
-    pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
-        (0..self.heads.len()).map(|lane| self.first(lane))
-    }
 }
 
+/// Empty lists.
 impl<N: Linked> Default for OwnLanes<N> {
     fn default() -> OwnLanes<N> {
-        OwnLanes::new()
+        OwnLanes { heads: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
     }
 }
 

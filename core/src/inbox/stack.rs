@@ -32,11 +32,6 @@ fn closed<N>() -> *mut N {
 // === impl Stack ===
 
 impl<N: Linked> Stack<N> {
-    /// An empty list.
-    pub fn new() -> Stack<N> {
-        Stack { head: AtomicPtr::new(ptr::null_mut()) }
-    }
-
     /// Pushes `node`.
     ///
     /// # Errors
@@ -144,9 +139,10 @@ pub fn next_of<N: Linked>(node: &N) -> *mut N {
     node.next().load(Ordering::Relaxed)
 }
 
+/// An empty list.
 impl<N: Linked> Default for Stack<N> {
     fn default() -> Stack<N> {
-        Stack::new()
+        Stack { head: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 

@@ -86,11 +86,6 @@ impl Head {
 // === impl AllCounters ===
 
 impl AllCounters {
-    /// No writer yet.
-    pub fn new() -> AllCounters {
-        AllCounters::default()
-    }
-
     /// A set of counters for a new writer. O(1) in the number of sets, except for a call that makes
     /// a segment.
     pub fn claim(&self) -> Arc<Counters> {
@@ -323,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_set_that_was_handed_back_serves_the_next_writer_and_keeps_its_sums() {
-        let all_counters = AllCounters::new();
+        let all_counters = AllCounters::default();
         let first = all_counters.claim();
         first.add(Count::Filed, 3);
         let second = all_counters.claim();
@@ -341,7 +336,7 @@ mod tests {
 
     #[test]
     fn there_are_as_many_as_there_were_writers_at_a_time_or_twice_that() {
-        let all_counters = AllCounters::new();
+        let all_counters = AllCounters::default();
         for writers in [1, FIRST, FIRST + 1, 1000, 3] {
             for _ in 0..3 {
                 let claimed: Vec<Arc<Counters>> =

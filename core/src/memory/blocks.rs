@@ -20,9 +20,6 @@ use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};
 
 use super::shared::Memory;
 
-/// Blocks that are looked at in an idle moment.
-const LOOKS: usize = 64;
-
 /// New entries that a thread takes at least, however few a block has.
 const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 
@@ -37,20 +34,14 @@ pub struct Blocks<T> {
     fresh: usize,
     /// Blocks that were made.
     made: Hint,
-    listed: Mutex<Listed<T>>,
+    /// Blocks of which half or more is free.
+    listed: Mutex<BlockList<T>>,
     /// Whether a block became whole while another thread had the list, and whether the look
     /// through the list that follows is under way.
     has_missed: AtomicBool,
     is_looking: AtomicBool,
     /// Set when the engine has ended.
     is_closed: AtomicBool,
-}
-
-/// Blocks of which half or more is free.
-struct Listed<T> {
-    list: BlockList<T>,
-    /// Blocks at the beginning of the list that are to be looked at.
-    unseen: usize,
 }
 
 // === impl Blocks ===
@@ -76,7 +67,7 @@ impl<T> Blocks<T> {
             capacity,
             fresh,
             made: Hint::new(0),
-            listed: Mutex::new(Listed { list: BlockList::empty(), unseen: 0 }),
+            listed: Mutex::new(BlockList::empty()),
             has_missed: AtomicBool::new(false),
             is_looking: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -131,7 +122,7 @@ impl<T> Blocks<T> {
         let Some(mut listed) = self.try_list() else { return false };
         // ORDER: Relaxed - as above; also below.
         if listed.unseen == 0 && self.has_missed.swap(false, Ordering::Relaxed) {
-            listed.unseen = listed.list.count();
+            listed.unseen = listed.count();
         }
         let mut whole = Vec::new();
         let has_more = listed.look_through(&mut whole);
@@ -143,7 +134,7 @@ impl<T> Blocks<T> {
 
     /// How many blocks are listed.
     pub fn listed(&self) -> usize {
-        self.try_list().map_or(0, |listed| listed.list.count())
+        self.try_list().map_or(0, |listed| listed.count())
     }
 
     /// Lists no more blocks, and gives back what is listed and whole. (If another thread has the
@@ -157,7 +148,7 @@ impl<T> Blocks<T> {
     }
 
     /// The list, unless another thread has it or nothing is to be listed.
-    fn try_list(&self) -> Option<MutexGuard<'_, Listed<T>>> {
+    fn try_list(&self) -> Option<MutexGuard<'_, BlockList<T>>> {
         // ORDER: Relaxed - as in `close`.
         if self.capacity == 1 || self.is_closed.load(Ordering::Relaxed) {
             return None;
@@ -186,7 +177,7 @@ fn have_to_stay() -> bool {
 /// As [`Blocks::give`].
 unsafe fn give<T>(
     entries: &mut Vec<Memory<T>>,
-    mut listed: Option<&mut Listed<T>>,
+    mut listed: Option<&mut BlockList<T>>,
     whole: &mut Vec<Block<T>>,
 ) -> bool {
     let (mut is_done, stays) = (true, have_to_stay());
@@ -205,14 +196,14 @@ unsafe fn give<T>(
                 // SAFETY: it was given back whole, and is listed now.
                 unsafe {
                     block.list();
-                    listed.list.push(block);
+                    listed.push(block);
                 }
                 is_done = false;
             }
             (Given::WholeInList, Some(_)) if stays => is_done = false,
             (Given::Whole, _) => whole.push(block),
             // SAFETY: it has just become listed.
-            (Given::Listed, Some(listed)) => unsafe { listed.list.push(block) },
+            (Given::Listed, Some(listed)) => unsafe { listed.push(block) },
             (Given::WholeInList, Some(listed)) => {
                 // SAFETY: it is listed, and only who has the list takes it off.
                 unsafe { listed.remove(block) };
@@ -236,53 +227,4 @@ fn free<T>(whole: Vec<Block<T>>) {
     // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all that it
     // touches, and freeing memory without a payload is fine on any thread and runs no user code.
     unsafe { after_readers(free) };
-}
-
-// === impl Listed ===
-
-impl<T> Listed<T> {
-    /// Takes the last block off the list.
-    fn pop(&mut self) -> Option<Block<T>> {
-        let last = self.list.pop();
-        self.unseen = self.unseen.min(self.list.count());
-        last
-    }
-
-    /// Takes a block off the list.
-    ///
-    /// # Safety
-    /// The block is on the list.
-    unsafe fn remove(&mut self, block: Block<T>) {
-        // SAFETY: passed on to the caller.
-        unsafe { self.list.remove(block) };
-        self.unseen = self.unseen.min(self.list.count());
-    }
-
-    /// Looks at some of the blocks that are to be looked at, and adds those that are whole to
-    /// `whole`. Returns `true` if there are more.
-    fn look_through(&mut self, whole: &mut Vec<Block<T>>) -> bool {
-        for _ in 0..self.unseen.min(LOOKS) {
-            self.unseen -= 1;
-            let block = self.list.at(self.unseen);
-            // SAFETY: it is listed, and the list is this thread's.
-            if unsafe { block.is_whole() } {
-                // SAFETY: it is on this list.
-                unsafe { self.list.remove(block) };
-                whole.push(block);
-            }
-        }
-        self.unseen > 0
-    }
-
-    /// Takes everything off the list. Returns the blocks that are whole.
-    fn drain(&mut self) -> Vec<Block<T>> {
-        let mut whole = Vec::new();
-        while let Some(block) = self.pop() {
-            // SAFETY: it was listed, and was just taken off its list.
-            if unsafe { block.unlist() } {
-                whole.push(block);
-            }
-        }
-        whole
-    }
 }

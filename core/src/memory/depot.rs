@@ -192,11 +192,6 @@ impl<I> Depots<I> {
         self.each().map(Depot::magazines).sum()
     }
 
-    /// As [`Depot::drain`], of all.
-    pub fn drain(&self) -> impl Iterator<Item = I> {
-        self.each().flat_map(Depot::drain)
-    }
-
     /// As [`Depot::close`], of all.
     pub fn close(&self) -> impl Iterator<Item = I> {
         self.each().flat_map(Depot::close)

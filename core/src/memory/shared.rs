@@ -96,7 +96,7 @@ impl<T> Shared<T> {
     pub unsafe fn new(engine: u32, shards: usize, max_pending: Option<u64>) -> Shared<T> {
         Shared {
             engine,
-            all_counters: AllCounters::new(),
+            all_counters: AllCounters::default(),
             seats: Depots::new(shards, MOST_SEAT_MAGAZINES, SEATS),
             memory: Depots::new(shards, MEMORY_MAGAZINES, MAGAZINE),
             blocks: Blocks::new(engine),
@@ -132,7 +132,7 @@ impl<T> Shared<T> {
     /// Exempts timers from the limit: those for whose payloads `is_exempt` returns `true`. Before
     /// the first use.
     pub fn with_exempt(mut self, is_exempt: fn(&T) -> bool) -> Shared<T> {
-        self.limit.iter_mut().for_each(|limit| limit.exempt(is_exempt));
+        self.limit.iter_mut().for_each(|limit| limit.is_exempt = is_exempt);
         self
     }
 
@@ -270,11 +270,11 @@ impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // The shards are closed, so no list reaches the entries in the depots, and no reader is
         // left.
-        for Seat { entry, .. } in self.seats.drain() {
+        for Seat { entry, .. } in self.seats.close() {
             // SAFETY: a seat in the depot is kept by the depot alone once its list let go.
             unsafe { Entry::free(entry) };
         }
-        for Memory(entry) in self.memory.drain() {
+        for Memory(entry) in self.memory.close() {
             // SAFETY: memory in the depot is held by the depot alone.
             unsafe { Entry::free(entry) };
         }
@@ -288,12 +288,6 @@ debug! { impl[T] Shared[T] { engine } }
 impl<T> Limit<T> {
     fn new(most: u64) -> Limit<T> {
         Limit { most, pending: CachePadded::default(), is_exempt: |_| false }
-    }
-
-    /// From now on, does not count payloads for which `is_exempt` returns `true`. Before the first
-    /// use.
-    fn exempt(&mut self, is_exempt: fn(&T) -> bool) {
-        self.is_exempt = is_exempt;
     }
 
     fn counts(&self, payload: &T) -> bool {

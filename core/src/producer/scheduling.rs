@@ -77,38 +77,21 @@ impl<T> Producer<T> {
     }
 
     /// Schedules `payload` for `deadline`; `now` is the caller's clock. Returns the entry, and
-    /// whether work was deferred: none if the timer got a seat.
+    /// whether work was deferred: none if the timer got a seat. `store` gets the entry before the
+    /// timer can fire, and is not called if the limit is reached.
     ///
     /// `PINS`: only the registry and this thread keep the engine, which may end meanwhile (see
     /// `shard/close.rs`). `EXEMPT`: the limit does not count the payload.
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
-    #[inline(always)]
-    pub fn schedule<const PINS: bool, const EXEMPT: bool>(
-        &mut self,
-        shared: &Shared<T>,
-        shard: &Shard<T>,
-        deadline: Tick,
-        now: impl FnOnce() -> Tick,
-        payload: T,
-        held: bool,
-    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
-        // SAFETY: nothing is kept.
-        unsafe {
-            self.schedule_with::<PINS, EXEMPT>(shared, shard, deadline, now, payload, held, |_| ())
-        }
-    }
-
-    /// As [`schedule`](Producer::schedule). `store` gets the entry before the timer can fire, and
-    /// is not called if the limit is reached.
     ///
     /// # Safety
     /// `store` saves the pointer and does no more; it does not panic. After an error the entry is
     /// no timer of the caller's.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "inlined into `schedule`, which has all but one")]
-    pub unsafe fn schedule_with<const PINS: bool, const EXEMPT: bool>(
+    #[expect(clippy::too_many_arguments, reason = "inlined")]
+    pub unsafe fn schedule<const PINS: bool, const EXEMPT: bool>(
         &mut self,
         shared: &Shared<T>,
         shard: &Shard<T>,
@@ -221,15 +204,11 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Counts a timer that was moved by its word alone, without this producer.
-    pub fn count_reset(&mut self) {
-        self.stock.counters.add(Count::Reset, 1);
-    }
-
-    /// Counts a timer that has fired and was scheduled again, without a task of the user: it counts
-    /// neither as scheduled nor as fired.
-    pub fn count_rearmed(&mut self) {
-        self.stock.counters.add(Count::Rearmed, 1);
+    /// Counts what was done without this producer: a timer that was moved by its word alone
+    /// (`Reset`), or one that has fired and was scheduled again, without a task of the user, and
+    /// counts neither as scheduled nor as fired (`Rearmed`).
+    pub fn count(&mut self, count: Count) {
+        self.stock.counters.add(count, 1);
     }
 
     /// Adds an entry's memory to the free list, and counts the end of a timer that had fired.

@@ -84,11 +84,6 @@ pub enum Armed {
 // === impl Gate ===
 
 impl Gate {
-    /// The gate of a timer that is being made.
-    pub fn new() -> Gate {
-        Gate { word: AtomicU32::new(MAKING) }
-    }
-
     /// The maker's part, under the lock of the key and just before it enters the timer there.
     /// Returns `false` if the timer was due already and must not be entered.
     pub fn open(&self) -> bool {
@@ -138,9 +133,10 @@ impl Gate {
     }
 }
 
+/// The gate of a timer that is being made.
 impl Default for Gate {
     fn default() -> Gate {
-        Gate::new()
+        Gate { word: AtomicU32::new(MAKING) }
     }
 }
 

@@ -68,11 +68,6 @@ unsafe impl<W: Send> Sync for Latch<W> {}
 // === impl Latch ===
 
 impl<W> Latch<W> {
-    /// A latch that is not open, and that nobody watches.
-    pub fn new() -> Latch<W> {
-        Latch { head: AtomicPtr::new(ptr::null_mut()) }
-    }
-
     /// Whether it is open.
     #[inline]
     pub fn is_open(&self) -> bool {
@@ -169,9 +164,10 @@ fn wake_all<W>(head: *mut WaiterNode<W>, mut wake: impl FnMut(W)) {
     }
 }
 
+/// A latch that is not open, and that nobody watches.
 impl<W> Default for Latch<W> {
     fn default() -> Latch<W> {
-        Latch::new()
+        Latch { head: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 
@@ -230,7 +226,7 @@ mod tests {
 
     #[test]
     fn each_waiter_is_woken_once_and_places_are_used_again() {
-        let latch = Latch::new();
+        let latch = Latch::default();
         assert_eq!(
             (latch.watch('a'), latch.watch('b'), latch.watch('c')),
             (Some(0), Some(1), Some(2))
@@ -251,7 +247,7 @@ mod tests {
     #[test]
     fn a_latch_that_never_opens_drops_its_waiters() {
         let token = std::sync::Arc::new(());
-        let latch = Latch::new();
+        let latch = Latch::default();
         assert_eq!(latch.watch(token.clone()), Some(0));
         drop(latch);
         assert_eq!(std::sync::Arc::strong_count(&token), 1);

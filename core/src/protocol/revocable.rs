@@ -79,7 +79,7 @@ impl<V, W> Revocable<V, W> {
     #[inline]
     pub fn new(value: V) -> Revocable<V, W> {
         let value = UnsafeCell::new(ManuallyDrop::new(value));
-        Revocable { phase: AtomicU32::new(WAITS), value, latch: Latch::new() }
+        Revocable { phase: AtomicU32::new(WAITS), value, latch: Latch::default() }
     }
 
     /// The guard takes the value to use it, and calls [`end`](Revocable::end) when that is over.

@@ -48,11 +48,14 @@ const STUCK_NS: u64 = 5_000_000;
 /// Shards that share a doorbell.
 #[derive(Debug)]
 pub struct Group {
-    number: usize,
+    /// Its number among the groups of the engine.
+    pub number: usize,
     /// The numbers of its shards in the engine. Here each has an *index*, from zero on.
-    shards: Range<usize>,
-    doorbell: Arc<Doorbell>,
-    lead: Lead,
+    pub shards: Range<usize>,
+    /// The doorbell of its shards, which is the leader's.
+    pub doorbell: Arc<Doorbell>,
+    /// Who leads.
+    pub lead: Lead,
     /// When each shard needs its next turn, or [`SERVED`].
     next: Box<[AtomicU64]>,
     /// How long the turns of each shard took lately, in nanoseconds.
@@ -79,29 +82,9 @@ impl Group {
         let next = shards.clone().map(|_| AtomicU64::new(Tick::NEVER.get())).collect();
         let takes_ns = shards.clone().map(|_| Counter::new(0)).collect();
         let servers = shards.clone().map(|_| Hint::new(0)).collect();
-        let (lead, stuck_threads) = (Lead::new(), stuck);
+        let (lead, stuck_threads) = (Lead::default(), stuck);
         let stuck = Hint::new(0);
         Group { number, shards, doorbell, lead, next, takes_ns, servers, stuck, stuck_threads }
-    }
-
-    /// Its number among the groups of the engine.
-    pub fn number(&self) -> usize {
-        self.number
-    }
-
-    /// The doorbell.
-    pub fn doorbell(&self) -> &Arc<Doorbell> {
-        &self.doorbell
-    }
-
-    /// Who leads.
-    pub fn lead(&self) -> &Lead {
-        &self.lead
-    }
-
-    /// The numbers of its shards in the engine.
-    pub fn shards(&self) -> Range<usize> {
-        self.shards.clone()
     }
 
     /// The number in the engine of shard `index`.

@@ -39,11 +39,6 @@ fn kept_by(number: usize) -> usize {
 // === impl Lead ===
 
 impl Lead {
-    /// Nobody leads.
-    pub fn new() -> Lead {
-        Lead(AtomicUsize::new(FREE))
-    }
-
     /// Takes a lead that nobody has, for thread `number`.
     pub fn take(&self, number: usize) -> bool {
         self.replace(FREE, kept_by(number))
@@ -86,8 +81,9 @@ impl Lead {
     }
 }
 
+/// Nobody leads.
 impl Default for Lead {
     fn default() -> Lead {
-        Lead::new()
+        Lead(AtomicUsize::new(FREE))
     }
 }

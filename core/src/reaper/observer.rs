@@ -104,7 +104,7 @@ impl Observer {
             tell: wrapped(&observation.name, &rule.tell),
         });
         Observer {
-            lateness: Latenesses::new(),
+            lateness: Latenesses::default(),
             shard,
             observation: observation.clone(),
             slow,

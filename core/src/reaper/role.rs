@@ -57,7 +57,7 @@ unsafe impl<T: Send> Sync for RoleWord<T> {}
 
 impl<T> RoleWord<T> {
     pub(super) fn new() -> RoleWord<T> {
-        let in_hand = InHand::new();
+        let in_hand = InHand::default();
         RoleWord {
             state: AtomicU32::new(FREE),
             look: Mutex::new(Look::of(&in_hand)),

@@ -95,7 +95,7 @@ impl<'a, E: Serve> Server<'a, E> {
     /// Takes the lead of the group, which nobody has, and serves until the engine stops, or until
     /// other threads are enough.
     pub fn lead(mut self) {
-        let is_first = self.group.lead().take(self.number);
+        let is_first = self.group.lead.take(self.number);
         debug_assert!(is_first, "two threads are to lead");
         self.begin_lead();
         self.serve();
@@ -107,7 +107,7 @@ impl<'a, E: Serve> Server<'a, E> {
         if leads {
             self.begin_lead();
         }
-        if self.leads && self.group.shards().len() > 1 {
+        if self.leads && self.group.shards.len() > 1 {
             // The rest of the batch may have the same kind of task.
             self.pass_lead_on();
         }
@@ -149,7 +149,7 @@ impl<'a, E: Serve> Server<'a, E> {
     fn pass(&mut self, begun_ns: u64) -> bool {
         let (engine, group) = (self.engine, self.group);
         let (mut now_ns, mut has_worked) = (begun_ns, false);
-        for index in 0..group.shards().len() {
+        for index in 0..group.shards.len() {
             if !group.needs_turn(index, engine.scale().floor(now_ns)) {
                 continue;
             }
@@ -183,7 +183,7 @@ impl<'a, E: Serve> Server<'a, E> {
             None => return false,
         };
         let end = scale.floor(now_ns.saturating_add(takes_ns));
-        (0..group.shards().len()).any(|other| other != index && group.needs_turn(other, end))
+        (0..group.shards.len()).any(|other| other != index && group.needs_turn(other, end))
     }
 
     /// Runs a turn of shard `index`, whose role is `role`, at `now_ns`. A thread that does not lead
@@ -192,7 +192,7 @@ impl<'a, E: Serve> Server<'a, E> {
         let (engine, group, leads) = (self.engine, self.group, self.leads);
         if leads {
             engine.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
-            group.lead().lend(self.number);
+            group.lead.lend(self.number);
         }
         let woken = mem::take(&mut self.woken);
         group.begin(index, self.number);
@@ -204,7 +204,7 @@ impl<'a, E: Serve> Server<'a, E> {
             group.end(index, if report.collects { Tick::ZERO } else { report.next });
         }
         drop(role);
-        self.leads = leads && group.lead().reclaim(self.number);
+        self.leads = leads && group.lead.reclaim(self.number);
         if leads && !self.leads {
             reached(Event::LeadLost);
         }
@@ -221,16 +221,16 @@ impl<'a, E: Serve> Server<'a, E> {
     /// Leaves what was asked for meanwhile to the leader.
     fn leave(&self) {
         if self.group.is_asked() {
-            self.group.doorbell().ring();
+            self.group.doorbell.ring();
         }
     }
 
     /// Lets another thread lead, if there is one.
     #[cold]
     fn pass_lead_on(&mut self) {
-        let (lead, number) = (self.group.lead(), self.number);
+        let (lead, number) = (&self.group.lead, self.number);
         lead.give_up(number);
-        self.leads = !self.engine.find_leader(self.group.number());
+        self.leads = !self.engine.find_leader(self.group.number);
         reached(if self.leads { Event::LeadKept } else { Event::LeadPassed });
         if self.leads {
             let is_back = lead.take(number);
@@ -262,14 +262,14 @@ impl<'a, E: Serve> Server<'a, E> {
             return None;
         }
         engine.watch().iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
-        group.doorbell().publish(next);
+        group.doorbell.publish(next);
         if group.earliest() < next || is_called() {
             reached(Event::SleepCalledOff);
-            group.doorbell().retract();
+            group.doorbell.retract();
             spin_loop();
             return None;
         }
-        group.doorbell().sleep(timeout, ends_ns);
+        group.doorbell.sleep(timeout, ends_ns);
         engine.clock().look_again();
         self.woken += 1;
         ends_ns
@@ -284,9 +284,9 @@ fn turns<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) -
     let now = || context.scale.floor(context.clock.now_ns());
     let owner = context.lock();
     owner.count(Count::WokeUp, woken);
-    let mut report = context.turn_of(owner, in_hand, now(), SHARE)?;
+    let mut report = context.turn_of(owner, in_hand, now(), SHARE, SHARE)?;
     while !context.leads && report.busy && !report.taken_over && !context.is_stopping() {
-        report = context.turn_of(context.lock(), in_hand, now(), SHARE)?;
+        report = context.turn_of(context.lock(), in_hand, now(), SHARE, SHARE)?;
     }
     Some(report)
 }

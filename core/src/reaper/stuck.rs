@@ -217,7 +217,7 @@ mod tests {
 
     impl Case {
         fn new() -> Case {
-            let in_hand = InHand::new();
+            let in_hand = InHand::default();
             let look = Look::of(&in_hand);
             Case { hand: ManualClock::new(), in_hand, look }
         }

@@ -85,32 +85,21 @@ impl<'a, T> TurnContext<'a, T> {
     /// turn ends. Except: it may land in a bucket of the present that this turn has not opened yet.
     /// A turn opens each such bucket once.
     pub fn turn(&self, in_hand: &mut InHand<T>, now: Tick, max_fired: usize) -> Option<Report> {
-        let mut owner = self.lock();
-        owner.bound_looks(usize::MAX);
-        self.turn_within(owner, in_hand, now, max_fired)
+        self.turn_of(self.lock(), in_hand, now, max_fired, usize::MAX)
     }
 
     /// As [`TurnContext::turn`], for a caller that holds the shard's lock. The turn looks at no
-    /// more than `at_most` entries, also of those that do not fire.
+    /// more than `looks` entries, also of those that do not fire.
+    #[inline]
     pub fn turn_of(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
         now: Tick,
-        at_most: usize,
-    ) -> Option<Report> {
-        owner.bound_looks(at_most);
-        self.turn_within(owner, in_hand, now, at_most)
-    }
-
-    #[inline]
-    fn turn_within(
-        &self,
-        mut owner: MutexGuard<'a, Owner<T>>,
-        in_hand: &mut InHand<T>,
-        now: Tick,
         max_fired: usize,
+        looks: usize,
     ) -> Option<Report> {
+        owner.bound_looks(looks);
         if owner.is_closed() {
             reached(Event::ClosedTurn);
             // A stop came between a takeover and this turn.
@@ -251,7 +240,6 @@ impl<'a, T> TurnContext<'a, T> {
     /// Hands over the collected payloads, without the shard's lock. The first of them comes from a
     /// bucket that was due to open at `opened`; `before` payloads of this turn have fired already.
     /// Returns how many payloads this turn has fired.
-    #[inline(always)]
     fn hand_over(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
@@ -259,20 +247,10 @@ impl<'a, T> TurnContext<'a, T> {
         opened: Option<Tick>,
         before: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
-        match owner.batch().len() {
-            0 => Ok((owner, before)),
-            due => self.hand_over_due(owner, in_hand, opened, before, due),
+        let due = owner.batch().len();
+        if due == 0 {
+            return Ok((owner, before));
         }
-    }
-
-    fn hand_over_due(
-        &self,
-        mut owner: MutexGuard<'a, Owner<T>>,
-        in_hand: &mut InHand<T>,
-        opened: Option<Tick>,
-        before: usize,
-        due: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         owner.count_held();
         in_hand.fill(owner.batch(), opened);

@@ -8,74 +8,88 @@
 //!
 //! *Invariants*: `first` is the first of the heaps. An item is never judged by the expiration that
 //! its bucket publishes. Only a duplicate of the same bucket and expiration is left out, and it
-//! always is: no pair is on the heap twice, so its size is bounded by the rounds for which buckets
-//! are armed. A bucket remembers one of its rounds, the armed heap the others.
+//! always is: so the size is bounded by the rounds for which buckets are armed.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
 
+use crate::entry::Filed;
+use crate::sync::spread;
 use crate::time::{Place, Tick};
 
-/// Armed buckets by expiration.
-#[derive(Debug, Default)]
-pub struct ArmedHeap {
+/// Armed buckets by expiration, and what is kept for each.
+#[derive(Debug)]
+pub struct ArmedHeap<V = ()> {
     /// As many levels as were ever needed.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
-    /// A bit for each level that has a bucket on it; that of the first level is the lowest.
-    used: u64,
     /// See [`ArmedHeap::first`].
     first: Option<Place>,
     /// See [`ArmedHeap::take_change`].
     has_changed: bool,
-    /// The rounds on it that their bucket does not remember. (The set keeps its capacity.)
-    others: HashSet<Place>,
-    /// Everything on it, to find duplicates. It grows at the same time in each run, which tests
-    /// that count allocations rely on: so its hashes are not random.
-    #[cfg(debug_assertions)]
-    all: HashSet<Place, std::hash::BuildHasherDefault<std::hash::DefaultHasher>>,
+    /// Everything on it, by level and expiration in one number. (The map keeps its capacity.)
+    kept: HashMap<u64, V, BuildHasherDefault<NumberHasher>>,
+}
+
+/// Hashes one number, in a few instructions: a round comes and goes each time that a bucket opens.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the keys are numbers");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = spread(number);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+fn number_of(place: Place) -> u64 {
+    Filed::of(place).pack()
 }
 
 // === impl ArmedHeap ===
 
 impl ArmedHeap {
-    /// Whether no bucket is on it for a round that the bucket does not remember.
-    #[inline]
-    pub(super) fn has_no_others(&self) -> bool {
-        self.others.is_empty()
+    /// Adds a bucket that opens at the place's expiration. Returns `false` if this pair is on the
+    /// heap already. O(log n) in the level's rounds.
+    pub fn add(&mut self, place: Place) -> bool {
+        let mut is_new = false;
+        self.at_or_add(place, || is_new = true);
+        is_new
     }
+}
 
-    /// Whether this pair is on it, though the bucket does not remember it.
-    pub(super) fn has_other(&self, place: Place) -> bool {
-        self.others.contains(&place)
-    }
-
-    /// As [`ArmedHeap::add`], for a bucket that remembers another round. Leaves out a duplicate.
-    pub(super) fn add_other(&mut self, place: Place) {
-        if self.others.insert(place) {
-            self.add(place);
-        }
-    }
-
-    /// Adds a bucket that opens at the place's expiration; the pair is not on the heap yet. O(log
-    /// n) in the level's rounds.
-    pub fn add(&mut self, place: Place) {
-        #[cfg(debug_assertions)]
-        assert!(self.all.insert(place), "{place:?} is on the armed heap already");
+impl<V> ArmedHeap<V> {
+    /// What is kept for a place. If that is not on the heap yet, it is added with what `make` makes.
+    pub(super) fn at_or_add(&mut self, place: Place, make: impl FnOnce() -> V) -> &mut V {
+        let free = match self.kept.entry(number_of(place)) {
+            Entry::Occupied(kept) => return kept.into_mut(),
+            Entry::Vacant(free) => free,
+        };
         let level = usize::from(place.level);
         if self.levels.len() < level {
             self.levels.resize_with(level, BinaryHeap::new);
         }
         self.levels[level - 1].push(Reverse((place.expiration, place.slot)));
-        self.used |= 1 << (level - 1);
         self.has_changed |= level > 1;
-        let is_first = |first: Place| {
-            let order = |place: Place| (place.expiration, Reverse(place.level));
-            order(place) < order(first)
-        };
-        if self.first.is_none_or(is_first) {
+        let order = |place: Place| (place.expiration, Reverse(place.level));
+        if self.first.is_none_or(|first| order(place) < order(first)) {
             self.first = Some(place);
         }
+        free.insert(make())
+    }
+
+    /// What is kept for a place, if it is on the heap.
+    pub(super) fn at(&self, place: Place) -> Option<&V> {
+        self.kept.get(&number_of(place))
     }
 
     /// Whether a bucket of a level above the first was added or removed since the last
@@ -110,38 +124,24 @@ impl ArmedHeap {
         self.first
     }
 
-    /// Removes the first bucket, which is `first`.
-    pub fn remove(&mut self, first: Place) {
+    /// Removes the first bucket of a level. Returns what was kept for it.
+    pub fn remove(&mut self, first: Place) -> V {
         debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
-        #[cfg(debug_assertions)]
-        assert!(self.all.remove(&first), "{first:?} is not on the armed heap");
-        let heap = &mut self.levels[usize::from(first.level) - 1];
-        heap.pop();
-        if heap.is_empty() {
-            self.used &= !(1 << (first.level - 1));
-        }
+        self.levels[usize::from(first.level) - 1].pop();
         self.has_changed |= first.level > 1;
         self.first = self.find_first();
+        self.kept.remove(&number_of(first)).expect("what is on a heap is kept")
     }
 
     fn find_first(&self) -> Option<Place> {
-        let (mut first, mut used) = (None::<Place>, self.used);
-        while used != 0 {
-            let at = used.trailing_zeros();
-            used &= used - 1;
-            let next = self.levels[at as usize].peek();
-            let Reverse((expiration, slot)) = *next.expect("a used level has a bucket");
+        let mut first = None::<Place>;
+        for (heap, level) in self.levels.iter().zip(1..) {
+            let Some(&Reverse((expiration, slot))) = heap.peek() else { continue };
             if first.is_none_or(|first| expiration <= first.expiration) {
-                first = Some(Place { level: at as u8 + 1, slot, expiration });
+                first = Some(Place { level, slot, expiration });
             }
         }
         first
-    }
-
-    /// Forgets a removed round that the bucket itself did not remember.
-    pub(super) fn forget_other(&mut self, place: Place) {
-        let was_there = self.others.remove(&place);
-        debug_assert!(was_there, "{place:?} is remembered by its bucket or here");
     }
 
     /// Everything on the armed heap, in no order.
@@ -149,6 +149,20 @@ impl ArmedHeap {
         self.levels.iter().zip(1..).flat_map(|(heap, level)| {
             heap.iter().map(move |&Reverse((expiration, slot))| Place { level, slot, expiration })
         })
+    }
+
+    /// For checks: whether the heaps have what is kept, once each, and `first` is the first of it.
+    pub(super) fn is_whole(&self) -> bool {
+        let first = self.iter().min_by_key(|place| (place.expiration, Reverse(place.level)));
+        let is_kept = self.iter().all(|place| self.at(place).is_some());
+        is_kept && self.iter().count() == self.kept.len() && self.first == first
+    }
+}
+
+impl<V> Default for ArmedHeap<V> {
+    fn default() -> ArmedHeap<V> {
+        let kept = HashMap::default();
+        ArmedHeap { levels: Vec::new(), first: None, has_changed: false, kept }
     }
 }
 
@@ -191,12 +205,11 @@ mod tests {
             let is_new = |new: Place| heap.iter().all(|place| place != new);
             let new = Some(place(level, 0, random >> 33 & 0xff)).filter(|&new| is_new(new));
             match (comes, new, heap.first_of(level)) {
-                (true, Some(new), _) => heap.add(new),
+                (true, Some(new), _) => assert!(heap.add(new)),
                 (_, _, Some(first)) => heap.remove(first),
                 _ => {}
             }
-            let first = heap.iter().min_by_key(|place| (place.expiration, Reverse(place.level)));
-            assert_eq!(heap.first(), first);
+            assert!(heap.is_whole());
         }
     }
 
@@ -214,25 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_the_bucket_does_not_remember_is_on_the_armed_heap_once() {
+    fn each_round_of_a_bucket_is_on_the_armed_heap_once() {
         let mut heap = ArmedHeap::default();
-        heap.add(place(1, 5, 5));
-        for other in [place(1, 5, 69), place(1, 5, 133), place(1, 5, 69)] {
-            heap.add_other(other);
-        }
-        assert!(heap.has_other(place(1, 5, 69)) && !heap.has_other(place(1, 5, 5)));
+        let added = [5, 69, 133, 69].map(|at| heap.add(place(1, 5, at)));
+        assert_eq!(added, [true, true, true, false]);
+        assert!(heap.at(place(1, 5, 69)).is_some() && heap.at(place(2, 5, 69)).is_none());
         let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut heap, 99)).collect();
         assert_eq!(order, [place(1, 5, 5), place(1, 5, 69)]);
-        heap.forget_other(place(1, 5, 69));
-        assert!(!heap.has_other(place(1, 5, 69)) && !heap.has_no_others());
-    }
-
-    #[test]
-    #[cfg(debug_assertions)]
-    #[should_panic(expected = "is on the armed heap already")]
-    fn an_opening_that_is_noted_twice_is_found() {
-        let mut heap = ArmedHeap::default();
-        heap.add(place(1, 5, 5));
-        heap.add(place(1, 5, 5));
+        assert!(heap.add(place(1, 5, 69)), "it was removed");
     }
 }

@@ -1,14 +1,14 @@
 //! A bucket: an inbox of entries, and what it was last armed for.
 //!
 //! *Owner*: any thread pushes and arms. Only the shard's owner takes, files on lists of its own,
-//! and uses `queued`.
+//! and uses `own_for`.
 //!
 //! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
 
 use std::ptr::{self, NonNull};
 
 use crate::entry::Entry;
-use crate::inbox::{At, LANES, Lanes, OwnLanes, Tray};
+use crate::inbox::{At, CHAINS, LANES, Lanes, OwnLanes, Tray};
 use crate::sync::{AtomicU64, Life, Ordering};
 use crate::time::Tick;
 
@@ -19,8 +19,9 @@ pub struct Bucket<T> {
     /// Entries that producers filed.
     pub lanes: Lanes<Entry<T>>,
     expiration: AtomicU64,
-    /// For the owner: a round of the bucket that is on the armed heap, and [`FILED`].
-    queued: AtomicU64,
+    /// For the owner: the round for which it files entries here, which is on the armed heap. If it
+    /// has filed none, taking everything does not touch the two cache lines of its lists.
+    own_for: AtomicU64,
     /// Entries that the owner filed.
     pub(super) own: OwnLanes<Entry<T>>,
     life: Life,
@@ -30,13 +31,9 @@ pub struct Bucket<T> {
 const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 256, "a bucket is four cache lines");
 
 /// No expiration: [`Tick`]s are smaller.
-const NONE: u64 = u64::MAX >> 1;
+const NONE: u64 = u64::MAX;
 
-/// In the word `queued`: the owner has filed entries here. If it has not, taking everything does
-/// not touch the two cache lines of its lists.
-const FILED: u64 = 1 << 63;
-
-const _: () = assert!(Tick::NEVER.get() < NONE && NONE < FILED, "a time leaves room for the mark");
+const _: () = assert!(Tick::NEVER.get() < NONE, "every time is one");
 
 // === impl Bucket ===
 
@@ -47,7 +44,7 @@ impl<T> Bucket<T> {
         if !self.has_own() {
             return tray.take_shared(&self.lanes);
         }
-        self.set_word(self.word() & !FILED);
+        self.set_own_for(NONE);
         tray.take(&self.lanes, &self.own)
     }
 
@@ -62,26 +59,26 @@ impl<T> Bucket<T> {
         unsafe { self.own.push(entry, lane) };
     }
 
-    /// Owner only: remembers that it files entries here.
-    pub(super) fn begin_own(&self) {
-        self.set_word(self.word() | FILED);
+    /// Owner only: remembers that it files entries here for this round.
+    pub(super) fn begin_own(&self, expiration: Tick) {
+        self.set_own_for(expiration.get());
     }
 
     /// Owner only: whether it may have filed entries here that were not taken.
     #[inline]
     fn has_own(&self) -> bool {
-        self.word() & FILED != 0
+        self.own_for() != NONE
     }
 
     /// Owner only, for checks: whether it remembers that it has filed what is here.
     pub(super) fn knows_own(&self) -> bool {
-        self.has_own() || self.own.firsts().all(|first| first.is_null())
+        self.has_own() || self.firsts().skip(LANES).all(|first| first.is_null())
     }
 
-    /// Owner only: whether it may have filed entries here, and the bucket remembers this round.
+    /// Owner only: whether this is the round for which it files entries here.
     #[inline]
     pub(super) fn has_own_for(&self, expiration: Tick) -> bool {
-        self.word() == expiration.get() | FILED
+        self.own_for() == expiration.get()
     }
 
     /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
@@ -118,7 +115,7 @@ impl<T> Bucket<T> {
 
     /// Each list's first entry, for a reader under a guard.
     pub fn firsts(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
-        self.lanes.firsts().chain(self.own.firsts())
+        (0..CHAINS).map(|list| self.first(list))
     }
 
     /// Whether the bucket was last armed for `expiration`.
@@ -147,36 +144,16 @@ impl<T> Bucket<T> {
         self.expiration.store(expiration.get(), Ordering::Release);
     }
 
-    /// Owner only: whether this is the round that the bucket remembers, of its rounds on the armed
-    /// heap.
     #[inline]
-    pub(super) fn is_queued_for(&self, expiration: Tick) -> bool {
-        self.word() & !FILED == expiration.get()
-    }
-
-    /// Owner only: whether the bucket remembers a round.
-    #[inline]
-    pub(super) fn is_queued(&self) -> bool {
-        self.word() & !FILED != NONE
-    }
-
-    /// Owner only: remembers this round, or none.
-    #[inline]
-    pub(super) fn set_queued(&self, expiration: Option<Tick>) {
-        self.set_word(expiration.map_or(NONE, Tick::get) | self.word() & FILED);
-    }
-
-    /// Owner only: the word `queued`.
-    #[inline]
-    fn word(&self) -> u64 {
+    fn own_for(&self) -> u64 {
         // ORDER: Relaxed - only the owner reads and writes it, under its lock; also below.
-        self.queued.load(Ordering::Relaxed)
+        self.own_for.load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn set_word(&self, word: u64) {
-        // ORDER: Relaxed - as in `word`.
-        self.queued.store(word, Ordering::Relaxed);
+    fn set_own_for(&self, round: u64) {
+        // ORDER: Relaxed - as in `own_for`.
+        self.own_for.store(round, Ordering::Relaxed);
     }
 }
 
@@ -184,10 +161,10 @@ impl<T> Default for Bucket<T> {
     /// An empty bucket that was never armed.
     fn default() -> Bucket<T> {
         Bucket {
-            lanes: Lanes::new(),
+            lanes: Lanes::default(),
             expiration: AtomicU64::new(NONE),
-            queued: AtomicU64::new(NONE),
-            own: OwnLanes::new(),
+            own_for: AtomicU64::new(NONE),
+            own: OwnLanes::default(),
             life: Life::begin(),
         }
     }

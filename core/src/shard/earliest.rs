@@ -51,8 +51,9 @@ impl<T> Shard<T> {
     fn places<'a>(&'a self, owner: &'a Owner<T>) -> impl Iterator<Item = (Tick, Among<'a, T>)> {
         let armed = self.unread().chain(owner.heap.iter());
         let armed = armed.map(|place| (place.expiration, Among::Bucket(place)));
-        let rounds = owner.rounds.places().filter_map(|place| {
-            let tray = owner.rounds.at(place)?;
+        let rounds = &owner.rounds.opens;
+        let rounds = rounds.iter().filter_map(|place| {
+            let tray = rounds.at(place)?;
             Some((place.expiration, Among::Tray(&**tray)))
         });
         let open = owner.due.iter().chain(owner.parked.iter()).map(|open: &Open<T>| {

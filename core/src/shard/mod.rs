@@ -103,7 +103,7 @@ impl<T> Shard<T> {
             index,
             wheel: Wheel::new(geometry, |_, _| Bucket::default()),
             clock: CachePadded::new(AtomicU64::new(now.get())),
-            notices: CachePadded::new(Stack::new()),
+            notices: CachePadded::new(Stack::default()),
             doorbell: doorbell.into(),
             group_index: 0,
             is_sweep_asked: CachePadded::new(AtomicBool::new(false)),

@@ -62,7 +62,7 @@ impl<T> Shard<T> {
                 return !owner.parked.is_empty() && self.go_on(owner, now);
             };
             let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
-            owner.cross_off(bucket, place);
+            owner.heap.remove(place);
             owner.due = Some(self.open_bucket(owner, shared, bucket, place, Bucket::take_into));
         }
         if let Some(open) = &mut owner.due {

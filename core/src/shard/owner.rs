@@ -203,11 +203,7 @@ impl<T> Shard<T> {
             next = next_of(this);
             // SAFETY: it was taken out of the list, and has no payload.
             unsafe { owner.outbox.put(shared, notice) };
-            let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
-            if place.expiration <= self.clock() {
-                reached(Event::NoticeStale);
-            }
-            if !owner.note(bucket, place) {
+            if !owner.heap.add(place) {
                 reached(Event::NoticeForNothing);
             }
         }
@@ -237,56 +233,10 @@ impl<T> Shard<T> {
     /// Remembers that the owner files entries in a bucket, and for when.
     #[inline(never)]
     fn begin_own(&self, owner: &mut Owner<T>, bucket: &Bucket<T>, place: Place) {
-        bucket.begin_own();
-        if owner.note(bucket, place) && self.clock() < place.expiration {
+        bucket.begin_own(place.expiration);
+        if owner.heap.add(place) && self.clock() < place.expiration {
             // The armed heap covers it: producers may rely on the bucket.
             bucket.arm(place.expiration);
-        } else if self.clock() >= place.expiration {
-            reached(Event::RefiledDue);
-        }
-    }
-}
-
-impl<T> Owner<T> {
-    /// Puts a bucket on the armed heap. Returns `false` if the same item is there already.
-    #[inline]
-    fn note(&mut self, bucket: &Bucket<T>, place: Place) -> bool {
-        if bucket.is_queued_for(place.expiration) {
-            return false;
-        }
-        let is_free = !bucket.is_queued();
-        if is_free && self.heap.has_no_others() {
-            bucket.set_queued(Some(place.expiration));
-            self.heap.add(place);
-            return true;
-        }
-        self.note_other(bucket, place, is_free)
-    }
-
-    /// The same for a bucket that is, or may be, on the armed heap for another round.
-    #[cold]
-    fn note_other(&mut self, bucket: &Bucket<T>, place: Place, is_free: bool) -> bool {
-        if self.heap.has_other(place) {
-            return false;
-        }
-        if is_free {
-            bucket.set_queued(Some(place.expiration));
-            self.heap.add(place);
-        } else {
-            reached(Event::OtherRound);
-            self.heap.add_other(place);
-        }
-        true
-    }
-
-    /// Removes the first bucket from the armed heap.
-    #[inline]
-    pub(super) fn cross_off(&mut self, bucket: &Bucket<T>, first: Place) {
-        self.heap.remove(first);
-        if bucket.is_queued_for(first.expiration) {
-            bucket.set_queued(None);
-        } else {
-            self.heap.forget_other(first);
         }
     }
 }

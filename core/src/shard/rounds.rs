@@ -14,7 +14,6 @@
 //! *Tested by*: `tests/suite/engine/late_turns.rs`, `tests/suite/engine/rounds.rs`,
 //! `shard/rounds/tests.rs`.
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
@@ -28,9 +27,8 @@ use super::trays::Trays;
 /// Entries by the opening of the bucket that they are filed in. (All collections keep their
 /// capacity: eager cascading constantly files rounds of level 1 that are put aside.)
 pub(super) struct Rounds<T> {
-    /// When each round opens.
-    pub(super) opens: ArmedHeap,
-    trays: HashMap<Place, Arc<Tray<Entry<T>>>>,
+    /// When each round opens, and the tray that has its entries.
+    pub(super) opens: ArmedHeap<Arc<Tray<Entry<T>>>>,
     /// Empty trays.
     idle: Vec<Arc<Tray<Entry<T>>>>,
     /// Which chain is next.
@@ -41,7 +39,7 @@ pub(super) struct Rounds<T> {
 
 impl<T> Rounds<T> {
     pub(super) fn new() -> Rounds<T> {
-        Rounds { opens: ArmedHeap::default(), trays: HashMap::new(), idle: Vec::new(), lane: 0 }
+        Rounds { opens: ArmedHeap::default(), idle: Vec::new(), lane: 0 }
     }
 
     /// Puts an entry aside that is filed at `place`. O(log n) in the rounds put aside.
@@ -49,14 +47,12 @@ impl<T> Rounds<T> {
     /// # Safety
     /// The owner holds the entry by its list bit, and gives it up.
     pub(super) unsafe fn add(&mut self, trays: &Trays<T>, place: Place, entry: NonNull<Entry<T>>) {
-        let (opens, idle) = (&mut self.opens, &mut self.idle);
         let begin = || {
-            opens.add(place);
-            let tray = idle.pop().unwrap_or_else(|| trays.add());
+            let tray = self.idle.pop().unwrap_or_else(|| trays.add());
             tray.begin(bucket_number(place.level, place.slot));
             tray
         };
-        let tray = self.trays.entry(place).or_insert_with(begin);
+        let tray = self.opens.at_or_add(place, begin);
         self.lane = self.lane.wrapping_add(1);
         // SAFETY: passed on to the caller.
         unsafe { tray.give(entry, self.lane) };
@@ -65,16 +61,13 @@ impl<T> Rounds<T> {
     /// Whether no round waits here.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.trays.is_empty()
+        self.opens.first().is_none()
     }
 
     /// Takes out the round of `place` if that is the first of its level.
     pub(super) fn take(&mut self, place: Place) -> Option<Arc<Tray<Entry<T>>>> {
-        if self.opens.first_of(place.level) != Some(place) {
-            return None;
-        }
-        self.opens.remove(place);
-        self.trays.remove(&place)
+        let is_first = self.opens.first_of(place.level) == Some(place);
+        is_first.then(|| self.opens.remove(place))
     }
 
     /// Takes back an empty tray.
@@ -82,19 +75,10 @@ impl<T> Rounds<T> {
         self.idle.push(tray);
     }
 
-    /// The round of `place`, if it waits here.
-    pub(super) fn at(&self, place: Place) -> Option<&Arc<Tray<Entry<T>>>> {
-        self.trays.get(&place)
-    }
-
-    /// The rounds that wait here, in no order.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
-        self.trays.keys().copied()
-    }
-
     /// The entries that wait here and their places, for checks.
     pub(super) fn rest(&self) -> impl Iterator<Item = (Place, NonNull<Entry<T>>)> + '_ {
-        self.trays.iter().flat_map(|(&place, tray)| tray.rest().map(move |entry| (place, entry)))
+        let trays = self.opens.iter().filter_map(|place| Some((place, self.opens.at(place)?)));
+        trays.flat_map(|(place, tray)| tray.rest().map(move |entry| (place, entry)))
     }
 }
 

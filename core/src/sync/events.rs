@@ -50,10 +50,7 @@ events! {
     MemoryFetched: "free entries came from the depot",
     MemoryReleased: "free entries went back to their blocks",
     // Notices and the armed heap.
-    NoticeStale: "a notice was read when its bucket was due already",
     NoticeForNothing: "a notice found its item on the armed heap already",
-    OtherRound: "a bucket was put on the armed heap for a further round",
-    RefiledDue: "an entry was re-filed to a bucket that is due",
     // The flush.
     FlushPaused: "a turn ended in the middle of a bucket",
     EndLost: "the CAS that ends a timer failed",

@@ -184,7 +184,7 @@ impl<T> Lent<T> {
     /// As [`schedule`](Lent::schedule). `store` gets the entry before the timer can fire.
     ///
     /// # Safety
-    /// As for [`Producer::schedule_with`].
+    /// As for [`Producer::schedule`].
     #[inline(always)]
     #[cfg_attr(feature = "callers", track_caller)]
     pub(super) unsafe fn schedule_with<const PINS: bool, const EXEMPT: bool>(
@@ -209,7 +209,7 @@ impl<T> Lent<T> {
         }
         // SAFETY: passed on to the caller.
         let (entry, deferred) = unsafe {
-            producer.schedule_with::<PINS, EXEMPT>(
+            producer.schedule::<PINS, EXEMPT>(
                 &core.shared,
                 shard,
                 deadline,

@@ -314,7 +314,11 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let fates = Fates::new(2);
     let far = Tick::new(1_000_000);
     let now = || Tick::ZERO;
-    let filed = producer.schedule::<false, false>(&shared, &shard, far, now, fates.token(0), true);
+    let schedule = |producer: &mut Producer<Token>, token| {
+        // SAFETY: nothing is kept.
+        unsafe { producer.schedule::<false, false>(&shared, &shard, far, now, token, true, |_| ()) }
+    };
+    let filed = schedule(&mut producer, fates.token(0));
     let (mut entry, deferred) = filed.unwrap();
     assert!(deferred.is_nothing(), "there is no hook");
     assert!(shard.has_notices(), "no turn has read the first one's");
@@ -337,8 +341,7 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let token = unsafe { producer::take::<_, _, false>(entry, producers) };
     assert_eq!((token.map(|token| token.number), fates.of(0)), (Some(0), (0, 1)));
     // Its room is free again, so that this is refused for the right reason.
-    let refused =
-        producer.schedule::<false, false>(&shared, &shard, far, now, fates.token(1), true);
+    let refused = schedule(&mut producer, fates.token(1));
     assert!(refused.unwrap_err().is_stopped());
     assert_eq!(shared.all_counters.pending(), 0);
     assert!(producer.clear(&shared).is_nothing());

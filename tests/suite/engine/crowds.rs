@@ -350,7 +350,7 @@ impl Shard {
         // SAFETY: what is built on it keeps to it; the bench closes its shard.
         let shared = unsafe { Shared::new(0, 1, None) }.with_share(share);
         let bench = Bench::new(shared, Geometry::default(), Bell::None, Tick::ZERO);
-        Shard { bench, in_hand: InHand::new() }
+        Shard { bench, in_hand: InHand::default() }
     }
 
     fn schedule(&mut self, deadline: u64, now: u64) {

@@ -77,7 +77,7 @@ fn blocks_leave_a_list_from_its_end_and_from_where_they_are() {
     blocks.iter().for_each(|&block| unsafe { list.push(block) });
     // SAFETY: it is on the list.
     unsafe { list.remove(blocks[2]) };
-    assert!(list.pop() == Some(blocks[3]) && list.at(2) == blocks[4] && list.count() == 3);
+    assert!(list.pop() == Some(blocks[3]) && list.blocks[2] == blocks[4] && list.count() == 3);
     // SAFETY: as above; it was moved to the place of the other.
     unsafe { list.remove(blocks[4]) };
     // SAFETY: as above.

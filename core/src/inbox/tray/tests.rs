@@ -57,7 +57,7 @@ fn take(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
 
 /// As `take`, into a tray that was just begun.
 fn take_into(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
-    let (lanes, own) = (Lanes::new(), OwnLanes::new());
+    let (lanes, own) = (Lanes::default(), OwnLanes::default());
     let mut rest = nodes.iter();
     for (lane, &length) in lengths.iter().enumerate() {
         for node in rest.by_ref().take(length).map(NonNull::from) {
@@ -70,7 +70,7 @@ fn take_into(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
         }
     }
     let at = tray.take(&lanes, &own);
-    assert!(lanes.firsts().chain(own.firsts()).all(|first| first.is_null()));
+    assert!((0..LANES).all(|lane| lanes.first(lane).is_null() && own.first(lane).is_null()));
     at
 }
 

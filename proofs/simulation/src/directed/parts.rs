@@ -52,7 +52,7 @@ pub(super) fn a_shard_is_closed_in_a_reset() {
     let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
     let stopping = AtomicBool::new(false);
     let context = around.turn_context(shard, shared, &handler, &stopping);
-    assert!(context.turn(&mut InHand::new(), Tick::new(9), usize::MAX).is_none());
+    assert!(context.turn(&mut InHand::default(), Tick::new(9), usize::MAX).is_none());
     assert!(!context.stopping.load(Ordering::Relaxed));
 }
 
@@ -90,8 +90,11 @@ fn littered() -> (Shard<u32>, Shared<u32>) {
     for n in 0..24 {
         let due = Tick::new(5);
         let is_dead = n / 8 == 1;
-        let filed =
-            producer.schedule::<false, false>(&shared, &shard, due, || Tick::ZERO, n, is_dead);
+        let now = || Tick::ZERO;
+        // SAFETY: nothing is kept.
+        let filed = unsafe {
+            producer.schedule::<false, false>(&shared, &shard, due, now, n, is_dead, |_| ())
+        };
         let (entry, _) = filed.expect("the shard is open");
         if is_dead {
             // SAFETY: the handle is ours, and is given up here.
@@ -113,7 +116,7 @@ fn turn((shard, shared): &(Shard<u32>, Shared<u32>), now: Tick) -> usize {
     let around = Around::new(&ManualClock::new(), Duration::from_millis(1));
     let stopping = AtomicBool::new(false);
     let context = around.turn_context(shard, shared, &handler, &stopping);
-    context.turn(&mut InHand::new(), now, usize::MAX).map_or(0, |report| report.fired)
+    context.turn(&mut InHand::default(), now, usize::MAX).map_or(0, |report| report.fired)
 }
 
 /// A watcher has seen a hand-over that is over when it takes the shard over.
