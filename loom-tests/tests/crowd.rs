@@ -115,7 +115,7 @@ fn a_crowd_helps_to_sweep_while_buckets_open() {
                 hand.clear();
                 let World { shard, shared, .. } = &**hand.world();
                 shard.ask_for_sweep();
-                (0..3).for_each(|_| shard.help_sweep(shared));
+                (0..3).for_each(|_| _ = shard.help_sweep(shared));
             }
         });
         world.turn_at(1..=4);

@@ -44,7 +44,7 @@ fn littered(slots: u32, [deadline, now]: [u64; 2], turn: Option<u64>) -> Littere
 
 fn help(world: &Arc<World>) -> JoinHandle<()> {
     let world = world.clone();
-    thread::spawn(move || world.shard.help_sweep(&world.shared))
+    thread::spawn(move || _ = world.shard.help_sweep(&world.shared))
 }
 
 /// After all threads have returned: the dead entry is gone.
@@ -146,7 +146,7 @@ fn a_bucket_opens_that_was_swept() {
         two.clear();
         let owner = world.clone();
         let owner = thread::spawn(move || owner.turn_at(1..=2));
-        (0..3).for_each(|_| world.shard.help_sweep(&world.shared));
+        (0..3).for_each(|_| _ = world.shard.help_sweep(&world.shared));
         owner.join().unwrap();
         assert!(ids.into_iter().chain([behind]).all(has_run));
         end(&world, hand, before, 2);
@@ -172,7 +172,7 @@ fn the_next_cut_waits_for_an_owner_that_ends_one() {
             let now = shard.begin(Tick::new(1));
             assert!(shard.open_due(&mut shard.owner().lock().unwrap(), shared, now));
         });
-        (0..2).for_each(|_| world.shard.help_sweep(&world.shared));
+        (0..2).for_each(|_| _ = world.shard.help_sweep(&world.shared));
         owner.join().unwrap();
         world.turn_at(1..=2);
         assert!(ids.into_iter().chain([behind, next]).all(has_run));
@@ -191,7 +191,7 @@ fn a_bucket_opens_in_which_a_sweep_has_paused() {
         world.shard.ask_for_sweep();
         let owner = world.clone();
         let owner = thread::spawn(move || _ = owner.turn(1));
-        (0..3).for_each(|_| world.shard.help_sweep(&world.shared));
+        (0..3).for_each(|_| _ = world.shard.help_sweep(&world.shared));
         owner.join().unwrap();
         assert!(ids.into_iter().all(has_run));
         end(&world, hand, None, 1);

@@ -212,7 +212,7 @@ fn who_helps_to_sweep() {
     };
     delays_nobody(without_depot, litter, |hand, ()| {
         let World { shard, shared, .. } = &**hand.world();
-        (0..4).for_each(|_| shard.help_sweep(shared));
+        (0..4).for_each(|_| _ = shard.help_sweep(shared));
         None
     });
 }

@@ -82,7 +82,7 @@ fn who_lets_go_of_seats_sweeps_while_the_reaper_turns() {
             hand.clear();
             let world = hand.world().clone();
             world.shard.ask_for_sweep();
-            world.shard.help_sweep(&world.shared);
+            _ = world.shard.help_sweep(&world.shared);
             hand
         });
         world.turn(0);

@@ -91,8 +91,9 @@ MUTANTS = {
     "a shard's number has too few bits": ("who is stuck, since when", "const", "STUCK_SHARD_BITS", lambda it: it["STUCK_SHARD_BITS"] - 1),
     "half of the dead are half of the living": ("too many dead", FORMULAS, "> max2(living, DEAD_AT_LEAST)", ">= max2(living, DEAD_AT_LEAST)"),
     "a share is more than the mean": ("some shard has its share", FORMULAS, "return flag(fits(here * shards) >= dead)", "return flag(fits(here * shards) > dead)"),
-    "a thread helps with half of the visits": ("the dead are bounded", "const", "HELP", lambda it: it["HELP"] // 4),
+    "a thread helps with half of the visits": ("the dead are bounded", "const", "HELP", lambda it: it["HELP"] // 2),
     "a sweep is due if there are twice the dead": ("the dead are bounded", FORMULAS, "flag(fits(2 * dead) >", "flag(fits(dead) >"),
-    "the dead are bounded by what lives now": ("the dead are bounded while the living fall", WORDS, "case.prove(3 * dead <= 3 * most + spare)", "case.prove(3 * dead <= 3 * largest(now, F.DEAD_AT_LEAST) + spare)"),
-    "the sweep before is forgotten": ("the dead are bounded while the living fall", WORDS, "most = largest(then, before, F.DEAD_AT_LEAST)", "most = largest(then, F.DEAD_AT_LEAST)"),
+    "an entry is visited twice in a round": ("a round is paid for", WORDS, "seen <= was + died + new,", "seen <= was + died + 2 * new,"),
+    "the dead are bounded by what lives now": ("the dead are bounded while the living fall", WORDS, "4 * largest(before, most) + spare", "4 * most + spare"),
+    "the round before is forgotten": ("the dead are bounded while the living fall", WORDS, "case.assume(4 * most >= before)", "case.assume(5 * most >= before)"),
 }

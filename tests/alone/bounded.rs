@@ -1,5 +1,5 @@
-//! Bounded: dead entries are no more than the living, or than 4096, and what caches hold, at any
-//! time and whatever the reapers are doing: while something is always due, while tasks are slow,
+//! Bounded: dead entries are at most four thirds of the living, or of 4096, and what caches hold, at
+//! any time and whatever the reapers are doing: while something is always due, while tasks are slow,
 //! and while one blocks.
 //!
 //! Entries are counted while nobody cancels: a count over threads that go on counting is none.
@@ -355,7 +355,7 @@ fn as_many_may_be_dead_as_live_and_no_more_while_the_reaper_blocks() {
 
 /// The threads alone sweep: no turn is run. `proofs/arithmetic` has the bound.
 #[test]
-fn the_dead_are_few_again_two_sweeps_after_the_living_fell() {
+fn the_dead_are_few_again_two_rounds_after_the_living_fell() {
     const SHARDS: u64 = 8;
     const OF_EACH: u64 = 5_000;
     let _alone = alone();
@@ -368,7 +368,9 @@ fn the_dead_are_few_again_two_sweeps_after_the_living_fell() {
         };
         (0..SHARDS).flat_map(on).collect()
     };
-    let bound = |living: u64| living.max(FEW) + 342 * (SHARDS + 1) + OF_THREAD + 2 * 24 * SHARDS;
+    // Shards, the thread, visits at the end of a sweep; and the first entries of two buckets.
+    let spare = 1024 * (SHARDS + 1) + OF_THREAD + 512 * SHARDS;
+    let bound = |living: u64| (4 * living.max(FEW) + spare) / 3 + 2 * 24 * SHARDS;
     let most = SHARDS * OF_EACH;
     let mut living = on_each(OF_EACH);
     let mut cancelled = 0;

@@ -28,8 +28,8 @@ use crate::sync::{CachePadded, Counter, IS_CHECKED, Ordering};
 use super::Shared;
 use super::counters::{Changes, Counters};
 
-/// There may be as many dead entries as living ones, and always this many: so few are not worth a
-/// walk. Sweeping begins at half of the maximum.
+/// Sweeping begins when the dead are more than half of the living, or of this number if that is
+/// more: so few are not worth a walk.
 pub const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
 /// Living timers for each change that all writers together may keep to themselves, and the changes
@@ -56,6 +56,8 @@ const MOST_UNTOLD: u64 = 1024;
 pub(super) struct Balance {
     engine: CachePadded<Figures>,
     shards: Box<[CachePadded<OfShard>]>,
+    /// The number of the shard in which threads help to sweep.
+    helped: Counter,
 }
 
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl Balance {
         let figures = Figures { living: Counter::new(0), dead: Counter::new(0) };
         let of_shard = || OfShard { dead: Counter::new(0), unswept: Counter::new(0) };
         let shards = (0..shards.max(1)).map(|_| CachePadded::new(of_shard())).collect();
-        Balance { engine: CachePadded::new(figures), shards }
+        Balance { engine: CachePadded::new(figures), shards, helped: Counter::new(0) }
     }
 
     fn of(&self, shard: u32) -> &OfShard {
@@ -177,6 +179,20 @@ impl<T> Shared<T> {
         read(&self.balance.of(shard).unswept) > 0
     }
 
+    /// The shard in which threads help to sweep: each in turn, to the end of its sweep.
+    pub(crate) fn helped_shard(&self) -> usize {
+        // ORDER: Relaxed - as in `publish_counts`.
+        self.balance.helped.load(Ordering::Relaxed) as usize
+    }
+
+    /// Threads help in the shard after `shard` from now on, if they helped there.
+    pub(crate) fn help_next_after(&self, shard: u32) {
+        let (this, next) = (u64::from(shard), (u64::from(shard) + 1) % self.shards() as u64);
+        // ORDER: Relaxed - as in `publish_counts`.
+        let _ =
+            self.balance.helped.compare_exchange(this, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// A sweep of `shard` begins.
     pub(crate) fn forget_unswept(&self, shard: u32) {
         // ORDER: Relaxed - as in `publish_counts`.
@@ -196,34 +212,36 @@ impl<T> Shared<T> {
 ///
 /// # How many entries are dead at most
 ///
-/// Let `M` be the larger of `living` and 4096, and `S` the number of shards. Sweeping begins when
-/// more than `M / 2` entries are dead.
-/// 1. A sweep visits living entries, dead entries and kept seats: at most about `3 M` entries, 1024
-///    for each shard and 1024 more, and what threads keep. (While threads cancel, the depots of a
-///    shard and of all have at most one seat for each living timer, and 1024 for each shard and
-///    1024 more.)
+/// Threads that let go of seats sweep the shards one after the other. A *round* is one sweep of each
+/// shard with dead entries that its last sweep has not seen. Let `M` be 4096, or the most timers
+/// that lived since the round before the one under way began, if that is more. (What lived earlier
+/// counts for a quarter after each round.) Let `c` be 1024 for each shard and 1024 more, 64 for each
+/// thread, 512 for each shard, and one for every four buckets that exist. Then at most
+/// `(4 M + c) / 3` entries are dead, whatever the owners do:
+/// 1. A round visits no more than was dead when it began, was let go in it, and is filed now,
+///    living or kept: an entry is visited once. The last are `2 M` and `c` at most, because the
+///    depots have a seat for each living timer, or 1024 for each shard and 1024 more.
 /// 2. A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
-///    entries itself (`shard/sweep.rs`): eight for each seat. If another thread sweeps that shard
-///    at that moment, that thread visits.
-/// 3. So a sweep ends before another `3/8 M + 128 (S + 1)` entries are dead, whatever the owner
-///    does.
-/// 4. So at most `M + 128 (S + 1)` entries are dead, plus 64 for each thread (its seats) and 256
-///    for each shard that hands a batch over. The first entry of each list stays as well until the
-///    shard's owner sweeps or the bucket opens: 24 for each bucket.
+///    entries itself (`shard/sweep.rs`): eight for each seat. Some visits are not made, because a
+///    sweep ends, or finds too many buckets empty.
+/// 3. So of a round with `D` dead at its begin, `(D + 2 M + c) / 7` seats are let go at most. This is
+///    all that is dead at its end. If the dead are not too many at some time, they are `M / 2` at
+///    most, and from there on the same holds.
 ///
-/// Three cases are worse:
+/// Besides, a thread may have let go of 64 seats and not have helped yet, and 256 for each shard
+/// that hands a batch over are not counted yet. The first entry of each list stays until the shard's
+/// owner sweeps or the bucket opens: 24 for each bucket.
+///
+/// In these cases there may be more:
 /// - *A thread is held up while it sweeps.* Until it goes on, only the owner frees dead entries of
-///   that shard, as it opens their buckets.
-/// - *Timers become fewer faster than sweeps end.* Then `M` is the largest that it was when the
-///   sweep under way began, or the one before that, and at most `M + 342 (S + 1)` entries are dead.
-///   (The seats that were let go in a sweep are dead when the next one begins, though they are more
-///   than half of what `M` is then.)
-/// - *Millions are cancelled at once.* They are dead until the owner has swept once, or until
-///   threads have let go of so many more seats that two sweeps were paid for by eight visits each:
-///   about three quarters of `M`.
+///   that shard, as it opens their buckets, and rounds do not end. Threads sweep later shards.
+/// - *More threads let go at a time than there are shards to sweep.* One thread sweeps a shard, and
+///   the others that find no shard do not pay for what they let go.
+/// - *Timers fire.* What is filed, visited and fired pays for no visit. Its owner does: it sweeps a
+///   chunk of 1024 with each full batch, and all of its shard when nothing is due.
 ///
-/// The sums take the sweeps of all shards for one. Threads help in the shard with the most dead, so
-/// they may sweep one twice before another one has its turn.
+/// If millions are cancelled at once, about as many are dead as lived before. They are, until the
+/// owners have swept once, or threads have let go of as many seats as pay for two rounds.
 #[inline]
 pub const fn are_too_many(dead: u64, living: u64) -> bool {
     let least = if living > DEAD_AT_LEAST { living } else { DEAD_AT_LEAST };

@@ -7,7 +7,8 @@
 //!
 //! *Orderings*: BUCKET-ARM, DOORBELL.
 //!
-//! *Tested by*: `tests/races/engine/hooks.rs`, `loom-tests/tests/{doorbell,bucket_arm}.rs`.
+//! *Tested by*: the unit tests, `tests/races/engine/hooks.rs`,
+//! `loom-tests/tests/{doorbell,bucket_arm}.rs`.
 
 use crate::memory::Shared;
 use crate::shard::Shard;
@@ -83,10 +84,30 @@ impl Chores {
             // now.
             let littered = shards.iter().filter(|shard| shared.has_unswept(shard.index()));
             littered.for_each(Shard::ask_for_sweep);
-            // The reapers may be busy, or blocked.
-            let most = shards.iter().max_by_key(|shard| shared.dead_in(shard.index()));
             // (The models have helpers of their own: `cut`, `suspended`.)
-            most.into_iter().filter(|_| !IS_CHECKED).for_each(|shard| shard.help_sweep(shared));
+            if !IS_CHECKED {
+                help_sweep(shards, shared);
+            }
         }
     }
 }
+
+/// Sweeps a little, because the reapers may be busy, or blocked. Threads sweep one shard to the
+/// end, and then the next. So none is swept twice before each has had its turn, though it may have
+/// the most dead all the time. If nothing is to be done there, or another thread does it, this
+/// thread sweeps a later shard.
+fn help_sweep<T>(shards: &[Shard<T>], shared: &Shared<T>) {
+    let (before, from_there) = shards.split_at(shared.helped_shard());
+    for shard in from_there.iter().chain(before) {
+        let has_helped = shard.help_sweep(shared);
+        if !shard.is_being_swept() {
+            shared.help_next_after(shard.index());
+        }
+        if has_helped {
+            return;
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -41,7 +41,7 @@ pub(crate) use eager::LOOK_OUT;
 pub use flush::BATCH;
 pub use owner::Owner;
 pub use scan::Pending;
-pub use sweep::HELP;
+pub use sweep::{HELP, LOOKS};
 
 use std::ptr::NonNull;
 

@@ -39,7 +39,7 @@ use super::swept::Way;
 use super::{Owner, Shard};
 
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
-const LOOKS: usize = 4;
+pub const LOOKS: usize = 4;
 
 /// Entries that a thread visits each time that it lets go of seats while too many are dead.
 pub const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
@@ -122,15 +122,23 @@ impl<T> Sweep<T> {
 }
 
 impl<T> Shard<T> {
-    /// Sweeps a little, unless another thread sweeps. For threads that let go of seats.
-    pub fn help_sweep(&self, shared: &Shared<T>) {
-        let Ok(mut sweep) = self.sweeping.try_lock() else { return reached(Event::SweepBusy) };
+    /// Sweeps a little, if a sweep is wanted and no other thread sweeps. Returns whether it did. For
+    /// threads that let go of seats.
+    pub fn help_sweep(&self, shared: &Shared<T>) -> bool {
+        if !self.may_sweep(shared) {
+            return false;
+        }
+        let Ok(mut sweep) = self.sweeping.try_lock() else {
+            reached(Event::SweepBusy);
+            return false;
+        };
         // The owner may open what is being swept, and let go of entries there.
         let reader = read();
         let counters = shared.all_counters.claim();
         let mut outbox = Outbox::new(shared, self.index);
         let sweeper = Sweeper { outbox: &mut outbox, counters: &counters, is_owner: false };
-        if self.sweep_on(&mut sweep, shared, sweeper, HELP) {
+        let has_helped = self.sweep_on(&mut sweep, shared, sweeper, HELP);
+        if has_helped {
             reached(Event::SweepHelped);
         }
         outbox.end(shared);
@@ -145,6 +153,12 @@ impl<T> Shard<T> {
             self.doorbell.ask(self.group_index);
             self.doorbell.ring();
         }
+        has_helped
+    }
+
+    /// Whether a sweep is under way, perhaps paused.
+    pub fn is_being_swept(&self) -> bool {
+        self.swept.is_under_way()
     }
 
     /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,

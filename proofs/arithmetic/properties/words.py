@@ -145,54 +145,76 @@ def _():
         case.prove(F.are_a_share(most, count, dead) == 1)
 
 
-@holds("the dead are bounded", "a thread that lets go of seats visits enough entries that a sweep ends before the dead are more than there may be", "are_too_many")
+@holds("a round is paid for", "threads sweep one shard after the other; for each seat that is let go in a round, a thread visits as many entries as it should, and no shard has more to visit than what was filed there", "are_too_many")
 def _():
-    case = Case()
-    living, dead, begun = case.int("living", 10_000, 0, 2**48), case.int("dead", 7_000, 0, 2**48), case.int("begun", 5_001, 1, 2**48)
-    let_go, visits = case.int("let_go", 2_000, 0, 2**48), case.int("visits", 16_000, 0, 2**48)
-    most = z3.If(living > F.DEAD_AT_LEAST, living, F.DEAD_AT_LEAST)
-    # A sweep is under way, and has not visited all: at most the living, the dead and the seats in depots, thrice the
-    # most, and the seats for which there is room in any case. It began when there were too many dead, but not with one
-    # seat less.
-    spare = 1024 * (case.int("shards", 2, 1, 2**16) + 1)
-    case.assume(F.are_too_many(begun - 1, living) == 0, visits <= 3 * most + spare)
-    # Each seat that was let go since was paid for by visits of the thread that did.
-    case.assume(let_go * div(F.HELP, 2 * F.SEATS) <= visits, dead <= begun + let_go)
-    case.prove(8 * dead <= 7 * most + 8 + spare, 8 * dead <= 8 * most + spare)
+    for count in (1, 2, 3, 5, 8, 13):
+        case = Case(f"{count} shards")
+        # The most that lived in the round so far, and who else keeps seats.
+        living, threads = case.int("living", 10_000 * count, 0, 2**48), case.int("threads", 3, 0, 2**16)
+        buckets = case.int("buckets", 320 * count, 0, 2**32)
+        spare, lost = spare_of(count, threads, 0), lost_of(count, buckets)
+        filed, dead, let_go, visits = 0, 0, 0, 0
+        for shard in range(count):
+            # What was filed there when the round began, living or kept; what died before; what was filed since.
+            of_shard = [("filed", 10_000), ("dead", 5_000), ("new", 2_000), ("left", 2_000), ("visits", 16_000)]
+            was, died, new, left, seen = [case.int(f"{name}_{shard}", n, 0, 2**50) for name, n in of_shard]
+            # An entry is visited once, wherever it was filed. What is let go was filed.
+            case.assume(seen <= was + died + new, left <= was + new)
+            filed, dead, let_go, visits = filed + was + new - left, dead + died, let_go + left, visits + seen
+        # Depots have a seat for each living timer, or as many as there is room for in any case.
+        case.assume(filed <= living + largest(living, F.DEAD_AT_LEAST) + spare)
+        case.assume(let_go * div(F.HELP, 2 * F.SEATS) <= visits + lost)
+        most = largest(living, F.DEAD_AT_LEAST)
+        case.prove((div(F.HELP, 2 * F.SEATS) - 1) * let_go <= dead + 2 * most + spare + lost)
 
 
-@holds("the dead are bounded while the living fall", "the dead are no more than the most that lived when the sweep under way or the one before it began, and 342 for each shard and one", "are_too_many")
+@holds("the dead are bounded", "from a time at which they were not too many, to the end of that round: the dead are no more than six sevenths of the most that live in it, and what each shard, thread and bucket adds", "are_too_many")
 def _():
     case = Case()
-    # How many live now, lived when the sweep under way began, and when the one before it did.
-    now, then = case.int("now", 9, 0, 2**48), case.int("then", 10_000, 0, 2**48)
-    before = case.int("before", 12_000, 0, 2**48)
-    case.assume(now <= then)
-    most = largest(then, before, F.DEAD_AT_LEAST)
-    spare = 1024 * (case.int("shards", 2, 1, 2**16) + 1)
-    # Each sweep: the dead when it began, its visits, and the seats that were let go meanwhile and paid for them. It
-    # visits the living, the dead and the seats in depots, for which there is room by the number of the living.
-    begun, visits, let_go = sweep(case, "", 3_000, 24_000, 3_000)
-    begun_before, visits_before, let_go_before = sweep(case, "_before", 6_001, 26_000, 3_250)
-    case.assume(visits_before <= before + begun_before + largest(before, F.DEAD_AT_LEAST) + spare)
-    case.assume(visits <= then + begun + largest(then, F.DEAD_AT_LEAST) + spare)
-    # What is proved held when the one before began. This one began as soon as there were too many dead, or when the one
-    # before had ended, which left what was let go meanwhile.
-    case.assume(3 * begun_before <= 3 * most + spare)
-    case.assume(either(F.are_too_many(begun - 1, then) == 0, begun <= let_go_before))
-    dead = case.int("dead", 5_000, 0, 2**50)
-    case.assume(dead <= begun + let_go)
-    case.prove(3 * dead <= 3 * most + spare)
+    living, most = case.int("living", 10_000, 0, 2**48), case.int("most", 12_000, F.DEAD_AT_LEAST, 2**48)
+    begun, let_go, spare = round_of(case, most, 5_000, 3_000)
+    case.assume(living <= most, F.are_too_many(begun, living) == 0)
+    case.prove(7 * (begun + let_go) <= 6 * most + spare)
+
+
+@holds("the dead are bounded while the living fall", "rounds in which the dead are too many all the time: they are no more than four thirds of the most that lived since the round before began, and what each shard, thread and bucket adds; what lived earlier counts for a quarter after each round", "are_too_many")
+def _():
+    case = Case()
+    # The most in the round before, or a quarter of that of the one before that; and in this round.
+    before, most = case.int("before", 40_000, F.DEAD_AT_LEAST, 2**48), case.int("most", 10_000, F.DEAD_AT_LEAST, 2**48)
+    case.assume(4 * most >= before)
+    begun, let_go, spare = round_of(case, most, 6_000, 3_000)
+    # The round before has left this. (The property above says so of one in which they were not too many.)
+    case.assume(left_by_round(begun, before, spare))
+    case.prove(3 * (begun + let_go) <= 4 * largest(before, most) + spare)
+    # Only what was let go in a round is dead at its end.
+    case.prove(left_by_round(let_go, most, spare))
+
+
+def left_by_round(dead, most, spare):
+    return 42 * dead <= 36 * most + 7 * spare
+
+
+def round_of(case, most, begun, let_go):
+    """The dead when a round begins, or at a later time in it, what is let go from then on, and what may come on top."""
+    begun, let_go = case.int("begun", begun, 0, 2**50), case.int("let_go", let_go, 0, 2**50)
+    shards, threads = case.int("shards", 8, 1, 2**16), case.int("threads", 3, 0, 2**16)
+    spare = spare_of(shards, threads, lost_of(shards, case.int("buckets", 2_560, 0, 2**32)))
+    case.assume((div(F.HELP, 2 * F.SEATS) - 1) * let_go <= begun + 2 * most + spare)
+    return begun, let_go, spare
+
+
+def spare_of(shards, threads, lost):
+    """Seats for which depots have room in any case, those of the threads, and visits that were not made."""
+    return 1024 * (shards + 1) + 2 * F.SEATS * threads + lost
+
+
+def lost_of(shards, buckets):
+    """Visits that threads do not make: with the end of a shard's sweep, and where they look into too many buckets."""
+    return F.HELP * shards + div(buckets, F.LOOKS)
 
 
 def largest(first, *others):
     for other in others:
         first = z3.If(first > other, first, other)
     return first
-
-
-def sweep(case, which, begun, visits, let_go):
-    begun = case.int(f"begun{which}", begun, 1, 2**50)
-    visits, let_go = case.int(f"visits{which}", visits, 0, 2**51), case.int(f"let_go{which}", let_go, 0, 2**50)
-    case.assume(let_go * div(F.HELP, 2 * F.SEATS) <= visits)
-    return begun, visits, let_go
