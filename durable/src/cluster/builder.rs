@@ -285,7 +285,7 @@ impl Builder {
 
     fn start_with<P: Send + 'static>(self, open: Box<Open<P>>) -> Result<Cluster<P>, OpenError> {
         self.is_named_well()?;
-        let (faults, lease, linger) = (self.faults, self.lease, self.service.get_linger());
+        let (faults, lease, wait) = (self.faults, self.lease, self.service.longest_wait());
         let (place, schema, shards) = (self.place, &self.schema, self.shards);
         let join = move || {
             let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence, true)?;
@@ -312,7 +312,7 @@ impl Builder {
             instance: numbers.session(),
             clock: Arc::new(clock),
             held: Mutex::new(Held::default()),
-            clerk: Arc::new(Clerk::new(linger)),
+            clerk: Arc::new(Clerk::new(wait)),
             numbers: Mutex::new(numbers),
             state: Mutex::new(State::default()),
             bell: Condvar::new(),
