@@ -113,6 +113,9 @@
 //! - `Firing::settle` is for PostgreSQL.
 //! - *Durable* means that most of a stream's servers have a batch. Whether they have synced it is a
 //!   setting of theirs, `sync_interval`.
+//!
+//! [`Durable`]: crate::Durable
+//! [`Cancelled::Cancelled`]: crate::Cancelled::Cancelled
 
 // From the bottom: `hub` (what instances share; in `postgres` and in `nats`) and its `message`s;
 // `clock`, `lease`, `held`, `troubles`; the threads `clerk` and `keeper`, which closes shards by

@@ -32,6 +32,7 @@
 //! `durable/src/store/nats/` has neither: a shard is a log with one writer, whose holder keeps an
 //! index, and another instance asks the holder.
 //!
+//! [`Record`]: crate::Record
 //! [`StoreErrorKind::Fenced`]: crate::StoreErrorKind::Fenced
 
 mod contract;
