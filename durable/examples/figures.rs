@@ -9,8 +9,9 @@
 //! `floor`: what the disk takes for a sync. `rate`: durable timers per second, and what the store
 //! alone does with the same batches. `elide`: the share of timers that reach the disk if most are
 //! cancelled early. `late`: how late timers fire. `backlog`: how long a service takes for what was
-//! due before it was opened, with and without notes about its attempts. `memory`: what a process
-//! with many timers has in memory. Files go to the directory of `TMPDIR`.
+//! due before it was opened, with and without notes about its attempts. `window`: what a timer has
+//! in memory. `memory`: what a process with many timers has there. Files go to the directory of
+//! `TMPDIR`.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -21,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
-use tickless_durable::{Durable, Firing, Op, Position, Record, RedbStore, Store};
+use tickless_durable::{Durable, Firing, Op, Position, Record, RedbOptions, RedbStore, Store};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -36,15 +37,20 @@ fn main() -> Result<()> {
             rate()?;
             elide()?;
             late()?;
-            backlog()
+            backlog()?;
+            window()
         }
         ["floor"] => floor(),
         ["rate"] => rate(),
         ["elide"] => elide(),
         ["late"] => late(),
         ["backlog"] => backlog(),
+        ["window"] => window(),
         ["memory", timers] => memory(timers.parse()?),
-        _ => Err("give one of floor, rate, elide, late, backlog, memory NUMBER, or nothing".into()),
+        _ => {
+            Err("give one of floor, rate, elide, late, backlog, window, memory NUMBER, or nothing"
+                .into())
+        }
     }
 }
 
@@ -92,6 +98,11 @@ fn print_micros(what: &str, micros: &Histogram<u64>) {
 
 const RATE_TIMERS: u64 = 500_000;
 
+/// As many, or few in a run that only shows that it runs.
+fn sized(timers: u64) -> u64 {
+    if std::env::var_os("FIGURES_QUICK").is_some() { timers / 50 } else { timers }
+}
+
 fn rate() -> Result<()> {
     let mut shares = Vec::new();
     // In turn, because the disk is not always the same.
@@ -118,7 +129,7 @@ fn service_rate(threads: u64) -> Result<(f64, usize)> {
     let timers = open(&directory.path().join("timers"))?;
     let (due, begun) = (SystemTime::now() + HOUR, Instant::now());
     let schedule = |first: u64| {
-        for number in (first..RATE_TIMERS).step_by(threads as usize) {
+        for number in (first..sized(RATE_TIMERS)).step_by(threads as usize) {
             let due = due + Duration::from_millis(number.wrapping_mul(7919) % 3_600_000);
             drop(timers.schedule(due, payload(number)).expect("it runs"));
         }
@@ -130,7 +141,7 @@ fn service_rate(threads: u64) -> Result<(f64, usize)> {
     timers.stop()?;
     let seconds = begun.elapsed().as_secs_f64();
     let stats = timers.stats();
-    Ok((RATE_TIMERS as f64 / seconds, (stats.stored / stats.batches) as usize))
+    Ok((sized(RATE_TIMERS) as f64 / seconds, (stats.stored / stats.batches) as usize))
 }
 
 /// What the store does without a service.
@@ -139,13 +150,13 @@ fn store_rate(batch: usize) -> Result<f64> {
     let mut store = RedbStore::open(directory.path().join("timers"))?;
     let begun = Instant::now();
     let mut number = 0;
-    while number < RATE_TIMERS {
-        let last = RATE_TIMERS.min(number + batch as u64);
+    while number < sized(RATE_TIMERS) {
+        let last = sized(RATE_TIMERS).min(number + batch as u64);
         let ops: Vec<Op> = (number..last).map(put).collect();
         store.commit(&ops)?;
         number = last;
     }
-    Ok(RATE_TIMERS as f64 / begun.elapsed().as_secs_f64())
+    Ok(sized(RATE_TIMERS) as f64 / begun.elapsed().as_secs_f64())
 }
 
 fn put(number: u64) -> Op {
@@ -173,7 +184,7 @@ fn elide() -> Result<()> {
     let mut waiting = std::collections::BTreeMap::new();
     let mut random = 1_u64;
     let (mut scheduled, mut late) = (0_u64, 0_u64);
-    while scheduled < 1_000_000 {
+    while scheduled < sized(1_000_000) {
         // 100 timers per 100 us.
         for _ in 0..100 {
             let ticket = timers.schedule(SystemTime::now() + HOUR, payload(scheduled))?;
@@ -217,7 +228,7 @@ fn elide() -> Result<()> {
 
 /// Timers over some seconds, that were durable before.
 fn late() -> Result<()> {
-    const TIMERS: u64 = 20_000;
+    let count = sized(20_000);
     const OVER: Duration = Duration::from_secs(10);
     let directory = tempfile::tempdir()?;
     let micros = Arc::new(Mutex::new(Histogram::<u64>::new(3)?));
@@ -230,12 +241,12 @@ fn late() -> Result<()> {
     })?;
     let begin = SystemTime::now() + Duration::from_secs(2);
     let mut last = None;
-    for number in 0..TIMERS {
-        let due = begin + OVER.mul_f64(number as f64 / TIMERS as f64);
+    for number in 0..count {
+        let due = begin + OVER.mul_f64(number as f64 / count as f64);
         last = Some(timers.schedule(due, payload(number))?);
     }
     last.expect("there are some").wait()?;
-    while micros.lock().expect("nobody panics").len() < TIMERS {
+    while micros.lock().expect("nobody panics").len() < count {
         thread::sleep(Duration::from_millis(50));
     }
     let failed = timers.stats().failed;
@@ -249,7 +260,7 @@ fn late() -> Result<()> {
 
 /// Timers that were due while no service ran, and handlers that do nothing.
 fn backlog() -> Result<()> {
-    const TIMERS: u64 = 50_000;
+    let count = sized(50_000);
     for round in 0..5 {
         // In turn, because the disk is not always the same.
         for (how, crashes) in [("with notes", 5), ("without", u32::MAX)] {
@@ -267,23 +278,23 @@ fn backlog() -> Result<()> {
                 key: None,
                 payload: payload(number).into(),
             };
-            let puts = (0..TIMERS).map(|number| Op::Put(Arc::new(record(number))));
+            let puts = (0..count).map(|number| Op::Put(Arc::new(record(number))));
             store.commit(&puts.collect::<Vec<_>>())?;
             drop(store);
             let builder = Durable::builder().crashes(crashes);
             let begun = Instant::now();
             let handler = |_: &Firing<Vec<u8>>| Ok::<(), std::io::Error>(());
             let timers = builder.open(RedbStore::open(&path)?, handler)?;
-            while timers.stats().fired < TIMERS || timers.stats().busy > 0 {
+            while timers.stats().fired < count || timers.stats().busy > 0 {
                 thread::sleep(Duration::from_millis(5));
             }
             let seconds = begun.elapsed().as_secs_f64();
             let stats = timers.stats();
             timers.stop()?;
             println!(
-                "backlog, round {round}: {TIMERS} timers that were due, {how}: {seconds:.2} s, \
+                "backlog, round {round}: {count} timers that were due, {how}: {seconds:.2} s, \
                  {:.0}/s, {} notes, {} batches",
-                TIMERS as f64 / seconds,
+                count as f64 / seconds,
                 stats.noted,
                 stats.batches
             );
@@ -293,6 +304,39 @@ fn backlog() -> Result<()> {
 }
 
 // === memory ===
+
+/// The same timers, of which one or all are in the window.
+fn window() -> Result<()> {
+    let count = sized(500_000);
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("timers");
+    let mut store = RedbStore::open(&path)?;
+    (0..count).collect::<Vec<_>>().chunks(10_000).try_for_each(|numbers| {
+        store.commit(&numbers.iter().copied().map(put).collect::<Vec<_>>()).map(drop)
+    })?;
+    drop(store);
+    let mut resident = Vec::new();
+    for window in [1, count] {
+        let store = RedbOptions::new().cache_bytes(1 << 20).open(&path)?;
+        let builder = Durable::builder().window(window as usize).span(Duration::MAX);
+        let timers = builder.open(store, |_: &Firing<Vec<u8>>| Ok::<(), std::io::Error>(()))?;
+        while (timers.stats().near as u64) < window {
+            thread::sleep(Duration::from_millis(50));
+        }
+        resident.push(status_kb("VmRSS"));
+        timers.stop()?;
+    }
+    let bytes = (resident[1] - resident[0]) * 1024 / count;
+    println!("window: {bytes} bytes for each of {count} timers, with a payload of 32 bytes");
+    Ok(())
+}
+
+/// What the system says of this process.
+fn status_kb(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).unwrap_or_default()
+}
 
 fn memory(count: u64) -> Result<()> {
     let directory = tempfile::tempdir()?;
@@ -328,16 +372,10 @@ fn memory(count: u64) -> Result<()> {
 }
 
 fn print_memory(when: &str, timers: &Durable) {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let of = |name: &str| {
-        let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default()
-            / 1024
-    };
     let near = timers.stats().near;
     println!(
         "memory: {when}: {} MB resident, at most {} MB so far, {near} timers in the window",
-        of("VmRSS"),
-        of("VmHWM")
+        status_kb("VmRSS") / 1024,
+        status_kb("VmHWM") / 1024
     );
 }

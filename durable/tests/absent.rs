@@ -10,7 +10,7 @@ use tickless_durable::{Builder, Cancelled, Durable, Error, Firing, TimerId};
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn far() -> SystemTime {
-    SystemTime::now() + 2 * HOUR
+    SystemTime::now() + 5 * HOUR
 }
 
 /// A service whose writer waits until somebody waits for it, and what it fires.

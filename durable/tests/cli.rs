@@ -55,6 +55,20 @@ fn on_each(test: impl Fn(&Path, [TimerId; 3], Open)) {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    on_each(|path, _, _| {
+        for arguments in [&["ls"][..], &["count"], &["watch", "--every", "1ms"]] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut program = Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
+            let output = program.arg(path).args(arguments).stdout(writer).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!((output.status.code(), &*said), (Some(2), ""), "{arguments:?}");
+        }
+    });
+}
+
+#[test]
 fn what_is_pending_late_and_dead_is_shown() {
     on_each(|path, [late, far, dead], _| {
         let listed = json(path, &["ls"]);
@@ -77,7 +91,7 @@ fn what_is_pending_late_and_dead_is_shown() {
         let (code, out, _) = run(path, &["show", &late.to_string()]);
         assert!(code == 0 && out.contains("payload    late") && !out.contains("error"), "{out}");
         let (code, out, _) = run(path, &["ls"]);
-        assert!(code == 0 && out.lines().count() == 2 && out.contains("key=key 2"), "{out}");
+        assert!(code == 0 && out.lines().count() == 2 && out.contains("key=\"key 2\""), "{out}");
         let (code, out, _) = run(path, &["count"]);
         assert!(code == 0 && out.contains("late by 5") && out.contains("years"), "{out}");
         assert_eq!(json(path, &["check"])[0]["unreadable"], 0);

@@ -215,7 +215,7 @@ fn a_store_that_fails_fails_everybody_who_waits_and_nothing_fires_any_more() {
         let (timers, _fired) = sending(&disk, failing);
         disk.fail_next(fault);
         let tickets: Vec<_> =
-            (0..3).map(|_| timers.schedule(now() + 2 * HOUR, text("a")).unwrap()).collect();
+            (0..3).map(|_| timers.schedule(now() + 5 * HOUR, text("a")).unwrap()).collect();
         let cancel = timers.cancel_key("k");
         for ticket in &tickets {
             assert!(matches!(ticket.wait(), Err(Error::Store(_))));
@@ -241,7 +241,7 @@ fn a_stop_writes_what_is_pending_and_keeps_what_has_not_fired() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
     let tickets: Vec<_> =
-        (0..10).map(|_| timers.schedule(now() + 2 * HOUR, text("a")).unwrap()).collect();
+        (0..10).map(|_| timers.schedule(now() + 5 * HOUR, text("a")).unwrap()).collect();
     timers.stop().unwrap();
     assert!(tickets.iter().all(|ticket| ticket.try_get().unwrap().is_ok()));
     assert_eq!(disk.timers().len(), 10);
@@ -262,7 +262,7 @@ fn a_stop_waits_for_the_handler_that_runs_and_for_its_end_to_be_durable() {
         thread::spawn(move || timers.stop())
     };
     // The stop has begun when nothing is taken any more.
-    while timers.schedule(now() + 2 * HOUR, text("b")).is_ok() {
+    while timers.schedule(now() + 5 * HOUR, text("b")).is_ok() {
         thread::yield_now();
     }
     assert!(!stopping.is_finished());
@@ -341,7 +341,7 @@ fn a_handler_that_runs_for_longer_than_it_may_is_told_and_not_waited_for() {
 fn the_last_one_that_is_dropped_stops_the_service() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
-    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    let ticket = timers.schedule(now() + 5 * HOUR, text("a")).unwrap();
     drop(timers.clone());
     assert!(ticket.try_get().is_none());
     drop(timers);

@@ -4,6 +4,8 @@
 mod common;
 #[path = "common/limit.rs"]
 mod limit;
+#[path = "common/until.rs"]
+mod until;
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -16,8 +18,10 @@ use common::{HOUR, builder, gated, now, sending, text};
 use limit::LIMIT;
 use tickless_durable::store::Disk;
 use tickless_durable::{
-    Cancelled, Error, Firing, OpenError, Position, ScheduleReason, StopError, TimerId,
+    Builder, Cancelled, Error, Firing, OpenError, Position, ScheduleReason, StopError, TimerId,
+    every,
 };
+use until::wait_until;
 
 // === tickets ===
 
@@ -25,7 +29,7 @@ use tickless_durable::{
 fn a_ticket_is_ready_when_the_timer_is_durable() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
-    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    let ticket = timers.schedule(now() + 5 * HOUR, text("a")).unwrap();
     assert!(ticket.try_get().is_none() && disk.timers().is_empty(), "nobody waits for it");
     assert_eq!(ticket.wait().unwrap(), ticket.id());
     assert_eq!(disk.timers()[0].id(), ticket.id());
@@ -35,11 +39,11 @@ fn a_ticket_is_ready_when_the_timer_is_durable() {
 fn a_ticket_can_be_awaited() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
-    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    let ticket = timers.schedule(now() + 5 * HOUR, text("a")).unwrap();
     let cancel = timers.cancel(ticket.id());
     assert!(matches!(pollster::block_on(ticket), Err(Error::Cancelled)));
     assert_eq!(pollster::block_on(cancel).unwrap(), Cancelled::Cancelled);
-    let ticket = timers.schedule(now() + 2 * HOUR, text("b")).unwrap();
+    let ticket = timers.schedule(now() + 5 * HOUR, text("b")).unwrap();
     let id = ticket.id();
     assert_eq!(pollster::block_on(ticket).unwrap(), id);
 }
@@ -63,7 +67,7 @@ fn what_is_cancelled_before_it_is_written_never_reaches_the_store() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
     for _ in 0..100 {
-        let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+        let ticket = timers.schedule(now() + 5 * HOUR, text("a")).unwrap();
         assert_eq!(timers.cancel(ticket.id()).wait().unwrap(), Cancelled::Cancelled);
         assert!(matches!(ticket.wait(), Err(Error::Cancelled)));
     }
@@ -76,8 +80,8 @@ fn what_is_cancelled_before_it_is_written_never_reaches_the_store() {
 fn what_is_replaced_before_it_is_written_is_told_so() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
-    let first = timers.schedule_keyed("k", now() + 2 * HOUR, text("a")).unwrap();
-    let second = timers.schedule_keyed("k", now() + 2 * HOUR, text("b")).unwrap();
+    let first = timers.schedule_keyed("k", now() + 5 * HOUR, text("a")).unwrap();
+    let second = timers.schedule_keyed("k", now() + 5 * HOUR, text("b")).unwrap();
     assert!(matches!(first.wait(), Err(Error::Replaced)));
     second.wait().unwrap();
     assert_eq!(disk.timers().len(), 1);
@@ -87,7 +91,7 @@ fn what_is_replaced_before_it_is_written_is_told_so() {
 fn more_than_may_wait_is_refused_with_its_payload() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR).max_unwritten(2));
-    let far = now() + 2 * HOUR;
+    let far = now() + 5 * HOUR;
     let kept: Vec<_> = (0..2).map(|_| timers.schedule(far, text("a")).unwrap()).collect();
     let refused = timers.schedule(far, text("b")).unwrap_err();
     assert!(matches!(refused.reason, ScheduleReason::Busy) && refused.payload == "b");
@@ -99,7 +103,7 @@ fn more_than_may_wait_is_refused_with_its_payload() {
 fn more_bytes_than_may_wait_are_refused_with_their_payload() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR).max_unwritten_bytes(1000));
-    let (far, large) = (now() + 2 * HOUR, "x".repeat(600));
+    let (far, large) = (now() + 5 * HOUR, "x".repeat(600));
     let schedule = || timers.schedule(far, large.clone());
     let first = schedule().unwrap();
     let second = timers.schedule_keyed("x".repeat(400), far, String::new()).unwrap();
@@ -173,6 +177,32 @@ fn a_timer_fires_by_itself_and_not_before_its_time() {
     assert!(now() >= due);
     timers.stop().unwrap();
     assert!(disk.timers().is_empty());
+}
+
+#[test]
+fn a_timer_that_is_due_before_it_would_be_written_is_written_at_once() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    // It can wait for a linger, and new timers wait for longer.
+    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    wait_until("it is durable", || ticket.try_get().is_some());
+    assert_eq!(disk.timers()[0].id(), ticket.id());
+}
+
+#[test]
+fn an_attempt_or_an_occurrence_that_comes_soon_does_not_wait_to_be_written() {
+    let disk = Disk::default();
+    let (timers, begun, release) = gated(&disk, builder().linger(HOUR));
+    drop(timers.schedule(now(), text("a")).unwrap());
+    for attempt in 1..=3 {
+        assert_eq!(begun.recv_timeout(LIMIT), Ok(attempt));
+        release.send(attempt == 3).unwrap();
+    }
+    let often = Builder::new().recurring("often", "tick", every(Duration::from_millis(1)));
+    let (_timers, fired) = sending(&Disk::default(), often.linger(HOUR));
+    for _ in 0..3 {
+        assert_eq!(fired.recv_timeout(LIMIT), Ok((text("tick"), 1)));
+    }
 }
 
 #[test]
@@ -347,12 +377,12 @@ fn a_waker_that_panics_harms_nobody_else() {
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
     let waker = Waker::from(std::sync::Arc::new(Broken));
     let mut broken: Vec<_> =
-        (0..3).map(|_| Box::pin(timers.schedule(now() + 2 * HOUR, text("a")).unwrap())).collect();
+        (0..3).map(|_| Box::pin(timers.schedule(now() + 5 * HOUR, text("a")).unwrap())).collect();
     for ticket in &mut broken {
         // It may be ready by now.
         let _ = ticket.as_mut().poll(&mut Context::from_waker(&waker));
     }
-    let ticket = timers.schedule(now() + 2 * HOUR, text("b")).unwrap();
+    let ticket = timers.schedule(now() + 5 * HOUR, text("b")).unwrap();
     ticket.wait().unwrap();
     assert!(timers.failure().is_none(), "{:?}", timers.failure());
     for ticket in &broken {
@@ -386,14 +416,14 @@ fn a_waker_may_drop_the_last_one_while_a_handler_waits_for_the_writer() {
     let asks = Mutex::new(asks);
     let handler = move |firing: &Firing<String>| {
         asks.lock().unwrap().recv().unwrap();
-        let ticket = firing.timers().schedule(now() + 2 * HOUR, text("c")).unwrap();
+        let ticket = firing.timers().schedule(now() + 5 * HOUR, text("c")).unwrap();
         said.send(()).unwrap();
         over.send(ticket.wait().is_ok()).unwrap();
         Ok::<(), Error>(())
     };
     let timers = builder().workers(1).linger(HOUR).open(disk.open(), handler).unwrap();
     timers.schedule(now(), text("a")).unwrap().wait().unwrap();
-    let mut ticket = Box::pin(timers.schedule(now() + 2 * HOUR, text("b")).unwrap());
+    let mut ticket = Box::pin(timers.schedule(now() + 5 * HOUR, text("b")).unwrap());
     let (timers, asked) = (Mutex::new(Some(timers)), Mutex::new(asked));
     let waker = Waker::from(std::sync::Arc::new(Holding { timers, ask, asked }));
     // The writer waits for this test before it can be ready.
@@ -406,7 +436,7 @@ fn a_number_of_another_store_is_no_timer_here() {
     let here = Disk::default();
     let (timers, _fired) = sending(&here, builder().linger(HOUR));
     // Not written yet, written, and tried again.
-    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    let ticket = timers.schedule(now() + 5 * HOUR, text("a")).unwrap();
     let number = ticket.id().first_position().number;
     let other = TimerId::of(Position { due_ms: 1, number });
     assert_eq!(timers.cancel(other).wait().unwrap(), Cancelled::NotFound);

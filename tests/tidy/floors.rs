@@ -1,5 +1,7 @@
 //! Who may import whom, and who alone may name what.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::paths::paths;
 use super::source::Source;
 
@@ -52,6 +54,24 @@ const HOUSE: &House = &[
     ("dispatch", 5, From::Below),
     ("error", 5, From::Below),
     ("local", 5, From::Only(&[])),
+];
+
+/// Where the files of durable timers are, but for their command line.
+const DURABLE: &str = "durable/src/";
+
+/// Durable timers, which see nothing of `tickless` that users do not see.
+const DURABLE_HOUSE: &House = &[
+    ("cluster", 4, From::Below),
+    ("conformance", 4, From::Below),
+    ("service", 3, From::Below),
+    ("store", 2, From::Below),
+    ("events", 2, From::Below),
+    ("promise", 1, From::Below),
+    ("record", 1, From::Below),
+    ("error", 0, From::Only(&[])),
+    ("foreign", 0, From::Only(&[])),
+    ("payload", 0, From::Only(&[])),
+    ("position", 0, From::Only(&[])),
 ];
 
 /// A name that few files may use.
@@ -127,12 +147,12 @@ pub(crate) fn upward_imports(files: &[Source]) -> Vec<String> {
 }
 
 fn imports_of(source: &Source) -> Vec<String> {
-    let is_core = source.path.starts_with(CORE);
-    let house = if is_core { CORE_HOUSE } else { HOUSE };
-    let room = |name: &str| {
-        let below = if is_core { &[] } else { CORE_HOUSE };
-        house.iter().chain(below).find(|(module, ..)| *module == name)
+    let (house, below): (&House, &House) = match &source.path {
+        path if path.starts_with(CORE) => (CORE_HOUSE, &[]),
+        path if path.starts_with(DURABLE) => (DURABLE_HOUSE, &[]),
+        _ => (HOUSE, CORE_HOUSE),
     };
+    let room = |name: &str| house.iter().chain(below).find(|(module, ..)| *module == name);
     let place = module_path(&source.path);
     let own = place[0];
     let Some((_, floor, from)) = house.iter().find(|(module, ..)| *module == own) else {
@@ -163,7 +183,7 @@ fn imports_of(source: &Source) -> Vec<String> {
 
 /// The module path of a file: `mod.rs` is its folder, any other is one deeper.
 fn module_path(path: &str) -> Vec<&str> {
-    let path = path.trim_start_matches("core/").trim_start_matches("src/");
+    let path = path.split_once("src/").map_or(path, |(_, path)| path);
     path.trim_end_matches(".rs").trim_end_matches("/mod").split('/').collect()
 }
 
@@ -178,6 +198,53 @@ fn crate_module(parts: &[String], depth: usize) -> Option<&str> {
     } else {
         None
     }
+}
+
+/// Whether a file is one of durable timers, below the root of their crate.
+pub(crate) fn is_durable(path: &str) -> bool {
+    let path = path.strip_prefix(DURABLE);
+    path.is_some_and(|path| !path.starts_with("bin/") && path != "lib.rs")
+}
+
+/// Files of durable timers that import each other, directly or by way of others.
+pub(crate) fn circles(files: &[Source]) -> Vec<String> {
+    let is_judged =
+        |source: &&Source| is_durable(&source.path) && !source.path.ends_with("tests.rs");
+    let judged: Vec<&Source> = files.iter().filter(is_judged).collect();
+    let places: BTreeMap<Vec<&str>, &Source> =
+        judged.iter().map(|source| (module_path(&source.path), *source)).collect();
+    let mut imports: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (place, source) in &places {
+        let named = paths(&source.product).into_iter().filter(|named| named.parts.len() > 1);
+        let found = named.filter_map(|named| {
+            let path = absolute(place, &named.parts);
+            let file = (1..=path.len()).rev().find_map(|length| places.get(&path[..length]));
+            file.map(|file| file.path.as_str()).filter(|path| *path != source.path)
+        });
+        imports.insert(&source.path, found.collect());
+    }
+    // A file is in no circle if nothing that is left imports it, or if it imports nothing of that.
+    let mut before = usize::MAX;
+    while imports.len() < before {
+        before = imports.len();
+        let left: BTreeSet<&str> = imports.keys().copied().collect();
+        imports.values_mut().for_each(|of| of.retain(|path| left.contains(path)));
+        let imported: BTreeSet<&str> = imports.values().flatten().copied().collect();
+        imports.retain(|path, of| imported.contains(path) && !of.is_empty());
+    }
+    let complaint = |(path, of)| format!("{path}: in a circle of imports, with {of:?}");
+    imports.into_iter().map(complaint).collect()
+}
+
+/// A path as seen from the root of the crate, if the module at `place` names it.
+fn absolute<'a>(place: &[&'a str], parts: &'a [String]) -> Vec<&'a str> {
+    let supers = parts.iter().take_while(|part| *part == "super").count();
+    let (base, rest) = match parts[0].as_str() {
+        "crate" => (&place[..0], &parts[1..]),
+        "self" => (place, &parts[1..]),
+        _ => (&place[..place.len().saturating_sub(supers)], &parts[supers..]),
+    };
+    base.iter().copied().chain(rest.iter().map(String::as_str)).collect()
 }
 
 /// Names that were taken past their door, and locks where none belong.
@@ -244,6 +311,26 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, keyed::Timers};"), 1);
     assert_eq!(upward("core/src/inbox/tray/tests.rs", "use crate::shard::Shard;"), 0);
     assert_eq!(upward("core/src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
+}
+
+#[test]
+fn a_circle_of_imports_is_found() {
+    let circles = |texts: &[(&str, &str)]| {
+        let source =
+            |(path, text): &(&str, &str)| Source::new(&format!("durable/src/{path}"), text);
+        circles(&texts.iter().map(source).collect::<Vec<_>>()).len()
+    };
+    let (room, leaf) = ("mod leaf;\npub use leaf::Leaf;", "use crate::other::Other;");
+    assert_eq!(circles(&[("room/mod.rs", room), ("room/leaf.rs", leaf), ("other.rs", "")]), 0);
+    assert_eq!(circles(&[("room/mod.rs", room), ("room/leaf.rs", "use super::Op;")]), 2);
+    assert_eq!(circles(&[("room/mod.rs", "mod leaf;"), ("room/leaf.rs", "use super::Op;")]), 0);
+    let other = ("other.rs", "fn a() { crate::room::b() }");
+    let above = ("above.rs", "use crate::other::Other;");
+    assert_eq!(circles(&[("room/mod.rs", room), ("room/leaf.rs", leaf), other, above]), 3);
+    assert_eq!(
+        circles(&[("a.rs", "#[cfg(test)]\nuse crate::b::B;"), ("b.rs", "use super::a::A;")]),
+        0
+    );
 }
 
 #[test]

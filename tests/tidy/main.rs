@@ -22,7 +22,14 @@ fn assert_none(complaints: Vec<String>) {
 
 #[test]
 fn imports_only_go_down_the_floors() {
-    assert_none(floors::upward_imports(&crate_files()));
+    let mut files = tree();
+    files.retain(|source| source::is_product(&source.path) || floors::is_durable(&source.path));
+    assert_none(floors::upward_imports(&files));
+}
+
+#[test]
+fn no_two_files_of_durable_timers_import_each_other() {
+    assert_none(floors::circles(&tree()));
 }
 
 #[test]

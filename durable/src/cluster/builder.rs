@@ -27,16 +27,19 @@ use crate::store::postgres::{Database, failed, prepare};
 use super::clerk::{Clerk, Work};
 use super::clock::SharedClock;
 use super::firing::{Firing, Got};
+use super::handle::Cluster;
 use super::held::Held;
-use super::hub::{Hub, Keeping};
+use super::hub::{Hub, Keeping, is_named_well};
+use super::inner::{Faults, Inner, Open, State};
 use super::keeper::Keeper;
 use super::lease::Lease;
+use super::message::Message;
 #[cfg(feature = "nats")]
 use super::nats::Meeting;
+use super::observer::Observer;
 use super::owner::Owner;
 #[cfg(feature = "postgres")]
 use super::postgres::Postgres;
-use super::{Cluster, Inner, Observer, Open, State};
 
 /// Configures and starts an instance of a [`Cluster`].
 ///
@@ -72,20 +75,28 @@ struct Servers {
 #[cfg(feature = "postgres")]
 type Reach = dyn FnOnce(Config, &str, Duration) -> Database + Send;
 
-/// What an instance does wrong, for tests which show that they would notice.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
-    /// It writes without a look at the fence.
-    pub ignores_fence: bool,
-    /// It fires without a look at its leases.
-    pub ignores_lease: bool,
-    /// Its timers are due by its own clock.
-    pub goes_by_own_clock: bool,
-}
-
 /// The shortest lease.
 const MIN_LEASE: Duration = Duration::from_millis(100);
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Returns a [`Builder`] for an instance whose timers are in this database:
+    /// `host=.. user=..`, or a URL. See [`postgres::Config`](::postgres::Config).
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+    pub fn builder(database: &str) -> Builder {
+        Builder::postgres(database)
+    }
+
+    /// Returns a [`Builder`] for an instance whose timers are on these servers of NATS, with
+    /// JetStream: `nats://one.example,nats://other.example`. See [NATS](super#nats).
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn nats(servers: &str) -> Builder {
+        Builder::nats(servers)
+    }
+}
 
 // === impl Builder ===
 
@@ -285,7 +296,7 @@ impl Builder {
 
     fn start_with<P: Send + 'static>(self, open: Box<Open<P>>) -> Result<Cluster<P>, OpenError> {
         self.is_named_well()?;
-        let (faults, lease, linger) = (self.faults, self.lease, self.service.get_linger());
+        let (faults, lease, wait) = (self.faults, self.lease, self.service.longest_wait());
         let (place, schema, shards) = (self.place, &self.schema, self.shards);
         let join = move || {
             let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence, true)?;
@@ -312,7 +323,7 @@ impl Builder {
             instance: numbers.session(),
             clock: Arc::new(clock),
             held: Mutex::new(Held::default()),
-            clerk: Arc::new(Clerk::new(linger)),
+            clerk: Arc::new(Clerk::new(wait)),
             numbers: Mutex::new(numbers),
             state: Mutex::new(State::default()),
             bell: Condvar::new(),
@@ -322,14 +333,6 @@ impl Builder {
         });
         start(inner, keeping).map_err(OpenError::Thread)
     }
-}
-
-/// Whether a schema can have this name here: it is written without quotes.
-pub(super) fn is_named_well(schema: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    (1..=48).contains(&schema.len())
-        && schema.bytes().all(is_plain)
-        && !schema.starts_with(|first: char| first.is_ascii_digit())
 }
 
 impl Place {
@@ -452,7 +455,7 @@ fn start<P: Send + 'static>(
         threads.keeper = Some(builder.spawn(move || keeper.run())?);
     }
     // The others have to look how many they are now.
-    inner.clerk.tell(super::message::Message::Look);
+    inner.clerk.tell(Message::Look);
     Ok(Cluster { inner, owner: Some(Arc::new(owner)) })
 }
 

@@ -4,8 +4,8 @@
 //! shard's list in a database, or by way of the holder, as the hub does it. If the hub needs a
 //! holder and there is none at the moment, they wait here. Dead letters are read by it as well.
 //!
-//! A new timer that nobody waits for, and that is not due soon, waits for others: for two lingers
-//! of the services. Then all that is here is written, whatever its shards are.
+//! A new timer that nobody waits for, and that is not due soon, waits for others: for four
+//! lingers of the services. Then all that is here is written, whatever its shards are.
 //!
 //! *Owner*: the clerk's thread has the connection. Any thread adds jobs.
 //!
@@ -36,7 +36,7 @@ pub(super) struct Clerk {
     desk: Mutex<Desk>,
     bell: Condvar,
     /// How long new timers wait for others.
-    linger: Duration,
+    wait: Duration,
 }
 
 #[derive(Default)]
@@ -137,8 +137,8 @@ pub(super) struct Work<'c> {
 // === impl Clerk ===
 
 impl Clerk {
-    pub(super) fn new(linger: Duration) -> Clerk {
-        Clerk { desk: Mutex::default(), bell: Condvar::new(), linger: 2 * linger }
+    pub(super) fn new(wait: Duration) -> Clerk {
+        Clerk { desk: Mutex::default(), bell: Condvar::new(), wait }
     }
 
     /// Why nothing is taken, if that is so.
@@ -157,7 +157,7 @@ impl Clerk {
             desk.waiting += 1;
             desk.bytes += bytes_of(&op);
             desk.writes.entry(shard).or_default().push(Write { op, then, since: since_start() });
-            desk.is_urgent |= is_urgent || self.linger.is_zero();
+            desk.is_urgent |= is_urgent || self.wait.is_zero();
             let is_first = desk.since.is_none();
             desk.since.get_or_insert_with(Instant::now);
             let is_urgent = desk.is_urgent;
@@ -170,8 +170,8 @@ impl Clerk {
 
     /// Whether a timer that is due then cannot wait for others.
     pub(super) fn is_soon(&self, due_ms: u64, now_ms: u64) -> bool {
-        let linger_ms = u64::try_from(self.linger.as_millis()).unwrap_or(u64::MAX);
-        due_ms <= now_ms.saturating_add(linger_ms)
+        let wait_ms = u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX);
+        due_ms <= now_ms.saturating_add(wait_ms)
     }
 
     /// Looks something up. Who waits is told that the clerk has stopped, if so.
@@ -213,7 +213,7 @@ impl Clerk {
         loop {
             let pause = (!again.is_empty()).then(|| pause.saturating_sub(begun.elapsed()));
             let is_over = desk.is_closed && again.is_empty();
-            let left = desk.wait(self.linger).into_iter().chain(pause).min();
+            let left = desk.wait(self.wait).into_iter().chain(pause).min();
             desk = match left {
                 _ if is_over => break,
                 Some(left) if left.is_zero() => break,
@@ -257,13 +257,13 @@ fn bytes_of(op: &Op) -> usize {
 
 impl Desk {
     /// How long it may take until something has to be done; `None`: there is nothing.
-    fn wait(&self, linger: Duration) -> Option<Duration> {
+    fn wait(&self, wait: Duration) -> Option<Duration> {
         let others = [self.reads.is_empty(), self.releases.is_empty(), self.messages.is_empty()];
         let is_urgent = self.is_urgent && !self.writes.is_empty();
         if is_urgent || others != [true; 3] {
             return Some(Duration::ZERO);
         }
-        self.since.map(|since| linger.saturating_sub(since.elapsed()))
+        self.since.map(|since| wait.saturating_sub(since.elapsed()))
     }
 
     fn is_empty(&self) -> bool {

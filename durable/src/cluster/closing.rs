@@ -14,7 +14,7 @@ use crate::error::OpenError;
 use crate::events;
 use crate::service::{Durable, Share};
 
-use super::Inner;
+use super::inner::Inner;
 use super::lease::Lease;
 use super::message::Message;
 

@@ -8,10 +8,10 @@ use postgres::Transaction;
 
 use crate::service;
 
-use super::Cluster;
-#[cfg(feature = "postgres")]
-use super::Inner;
+use super::handle::Cluster;
 use super::id::TimerId;
+#[cfg(feature = "postgres")]
+use super::inner::Inner;
 
 /// A timer that is due, as its handler gets it.
 ///
@@ -111,11 +111,13 @@ impl<P> Firing<'_, P> {
     /// not wait inside it for a ticket of a timer with the same key.
     ///
     /// ```no_run
-    /// use tickless_durable::Cluster;
+    /// use tickless_durable::{Cluster, cluster::Firing};
     ///
-    /// # fn pay(to: &str, transaction: &mut postgres::Transaction<'_>) -> Result<(),
-    /// postgres::Error> { Ok(()) } let url = "host=db.example user=payments"; let cluster =
-    /// Cluster::builder(url).start(move |firing: &tickless_durable::cluster::Firing<'_, String>| {
+    /// # fn pay(_: &str, _: &mut postgres::Transaction<'_>) -> Result<(), postgres::Error> {
+    /// #     Ok(())
+    /// # }
+    /// let url = "host=db.example user=payments";
+    /// let cluster = Cluster::builder(url).start(move |firing: &Firing<'_, String>| {
     ///     let mut client = postgres::Client::connect(url, postgres::NoTls)?;
     ///     let mut transaction = client.transaction()?;
     ///     if firing.settle(&mut transaction)? {

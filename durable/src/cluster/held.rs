@@ -4,7 +4,7 @@
 //! the store, and closing waits for handlers. Meanwhile its lease is renewed. What other instances
 //! tell about a shard while it is being opened is kept, and told to its service then.
 //!
-//! *Owner*: any thread, under the lock of [`Inner`](super::Inner).
+//! *Owner*: any thread, under the lock of [`Inner`](super::inner::Inner).
 //!
 //! *Invariants*: a shard is here once. It leaves after its service has ended.
 //!

@@ -11,9 +11,8 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::position::Position;
 use crate::record::{DeadLetter, Record};
-use crate::store::{Op, Store};
+use crate::store::{Contents, Op, Store};
 
-use super::looking::Shard;
 use super::message::{MOST, Message};
 
 /// Where instances meet.
@@ -35,6 +34,20 @@ pub(super) trait Hub: Send + Sync {
     /// Whether what others do to a shard reaches its holder even if a connection fails. If not, a
     /// failure of the keeper's is a reason to open all shards anew.
     fn misses_nothing(&self) -> bool;
+}
+
+/// A shard, who has it, and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shard {
+    /// Its number, from 0 on.
+    pub shard: u32,
+    /// How it was taken last.
+    pub fence: u64,
+    /// The [instance](super::Cluster::instance) that has it. `None`: none has.
+    pub holder: Option<u64>,
+    /// How many timers and dead letters it has.
+    pub contents: Contents,
 }
 
 /// Passes on what has become of a shard's list.
@@ -203,4 +216,12 @@ pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) ->
     let gone: Vec<Position> = ops.iter().zip(outcomes).filter_map(gone).collect();
     let gone = gone.chunks(MOST).map(|gone| Message::Gone(shard, gone.to_vec()));
     gone.chain(there).collect()
+}
+
+/// Whether a schema can have this name here: it is written without quotes.
+pub(super) fn is_named_well(schema: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    (1..=48).contains(&schema.len())
+        && schema.bytes().all(is_plain)
+        && !schema.starts_with(|first: char| first.is_ascii_digit())
 }

@@ -1,22 +1,72 @@
-//! What the threads of an instance do with what they share.
+//! What the threads of an instance share.
 //!
 //! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::error::{ScheduleReason, StoreError, StoreErrorKind};
+use crate::error::{OpenError, ScheduleReason, StoreError, StoreErrorKind};
 use crate::events;
 use crate::position::{Position, ms_passed};
 use crate::record::{Key, Record};
-use crate::service::Durable;
+use crate::service::{Durable, Numbers};
+use crate::store::Store;
 
 use super::clerk::Clerk;
-use super::clock::since_start;
+use super::clock::{SharedClock, since_start};
 use super::held::Held;
+use super::hub::Hub;
+use super::lease::Lease;
 use super::message::Message;
 use super::owner::Instance;
-use super::{Inner, State};
+use super::troubles::Troubles;
+
+/// What the threads of an instance share.
+pub(super) struct Inner<P> {
+    pub(super) hub: Arc<dyn Hub>,
+    /// How many shards there are.
+    pub(super) shards: u32,
+    pub(super) lease: Duration,
+    /// The number of this instance. No other ever has the same.
+    pub(super) instance: u64,
+    pub(super) clock: Arc<SharedClock>,
+    pub(super) held: Mutex<Held<P>>,
+    pub(super) clerk: Arc<Clerk>,
+    /// For timers that go to shards of others.
+    pub(super) numbers: Mutex<Numbers>,
+    pub(super) state: Mutex<State>,
+    pub(super) bell: Condvar,
+    pub(super) open: Box<Open<P>>,
+    pub(super) faults: Faults,
+}
+
+/// Opens the service of a shard.
+pub(super) type Open<P> =
+    dyn Fn(&Arc<Inner<P>>, &Arc<Lease>, Box<dyn Store>) -> Opened<P> + Send + Sync;
+type Opened<P> = Result<Durable<P>, OpenError>;
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) is_stopping: bool,
+    /// The keeper is to look.
+    pub(super) is_woken: bool,
+    /// Until when an end waits for handlers at most, and how many it has left behind.
+    pub(super) end_by: Option<Instant>,
+    pub(super) left_behind: usize,
+    pub(super) troubles: Troubles,
+}
+
+/// What an instance does wrong, for tests which show that they would notice.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// It writes without a look at the fence.
+    pub ignores_fence: bool,
+    /// It fires without a look at its leases.
+    pub ignores_lease: bool,
+    /// Its timers are due by its own clock.
+    pub goes_by_own_clock: bool,
+}
 
 /// The shard of a key: the same on every instance and in every version.
 pub(super) fn shard_of(key: &Key, shards: u32) -> u32 {

@@ -27,11 +27,12 @@ use crate::error::StoreError;
 use crate::service::Share;
 
 use super::clock::since_start;
+use super::closing;
 use super::held::News;
 use super::hub::{Keeping, Renewal, Taken, Taking};
+use super::inner::{Inner, State};
 use super::lease::{Lease, until};
 use super::message::Message;
-use super::{Inner, closing};
 
 pub(super) struct Keeper<P> {
     pub(super) inner: Arc<Inner<P>>,
@@ -246,7 +247,7 @@ impl<P: Send + 'static> Keeper<P> {
                     return;
                 }
                 let state = self.inner.state();
-                let is_quiet = |state: &mut super::State| !state.is_woken;
+                let is_quiet = |state: &mut State| !state.is_woken;
                 let woken = self.inner.bell.wait_timeout_while(state, left, is_quiet);
                 drop(woken.unwrap_or_else(PoisonError::into_inner));
                 continue;

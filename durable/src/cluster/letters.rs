@@ -14,7 +14,8 @@ use crate::service::Durable;
 use crate::store::Op;
 
 use super::clerk::{Then, reading};
-use super::{Cluster, TimerId};
+use super::handle::Cluster;
+use super::id::TimerId;
 
 /// A timer of some shard that will not be tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]

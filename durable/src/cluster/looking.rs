@@ -10,10 +10,11 @@ use crate::record::Record;
 #[cfg(feature = "metrics")]
 use crate::service::Place;
 use crate::service::Stats;
-use crate::store::Contents;
 
 use super::clerk::reading;
-use super::{Cluster, TimerId};
+use super::handle::Cluster;
+use super::hub::Shard;
+use super::id::TimerId;
 
 /// A timer of some shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,20 +24,6 @@ pub struct Timer {
     pub shard: u32,
     /// What the shard has of it.
     pub record: Record,
-}
-
-/// A shard, who has it, and what is in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Shard {
-    /// Its number, from 0 on.
-    pub shard: u32,
-    /// How it was taken last.
-    pub fence: u64,
-    /// The [instance](Cluster::instance) that has it. `None`: none has.
-    pub holder: Option<u64>,
-    /// How many timers and dead letters it has.
-    pub contents: Contents,
 }
 
 /// What this instance does for a shard.

@@ -15,9 +15,11 @@ use crate::record::{Key, Record};
 use crate::store::Op;
 
 use super::clock::since_start;
-use super::hub::Clerking;
+use super::hub::{Clerking, Shard};
+use super::id::TimerId;
 use super::inner::shard_of;
-use super::{DeadLetter, Shard, Timer, TimerId};
+use super::letters::DeadLetter;
+use super::looking::Timer;
 
 /// The timers of a cluster, seen and changed from outside: see
 /// [`Builder::observe`](super::Builder::observe).

@@ -19,12 +19,11 @@ use crate::store::postgres::{
 };
 use crate::store::{Op, Store};
 
-use super::builder::is_named_well;
 use super::clock::since_start;
 use super::hub::{
-    Clerking, Hub, Keeping, Outcomes, Reading, Renewal, Taken, Taking, Tell, messages,
+    Clerking, Hub, Keeping, Outcomes, Reading, Renewal, Shard, Taken, Taking, Tell, is_named_well,
+    messages,
 };
-use super::looking::Shard;
 use super::message::Message;
 
 /// The statements that make a cluster's tables in PostgreSQL, for those who make them themselves.

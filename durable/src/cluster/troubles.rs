@@ -1,6 +1,6 @@
 //! What an instance has failed at, and when it may try to open a shard again.
 //!
-//! *Owner*: any thread, under the lock of [`State`](super::State).
+//! *Owner*: any thread, under the lock of [`State`](super::inner::State).
 //!
 //! *Tested by*: here, `durable/tests/postgres/operating.rs`.
 

@@ -14,7 +14,8 @@ use crate::position::ms_at_or_after;
 use crate::service::bytes_of;
 use crate::store::postgres::failed;
 
-use super::{Cluster, TimerId};
+use super::handle::Cluster;
+use super::id::TimerId;
 
 /// What is asked of the database.
 struct Question {

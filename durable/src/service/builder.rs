@@ -16,6 +16,8 @@ use crate::record::Key;
 use crate::store::Store;
 
 use super::by_hand::ByHand;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+use super::config::LINGERS;
 use super::config::{Config, Misfire, Recurring, Share};
 use super::core::Core;
 use super::durable::Durable;
@@ -70,7 +72,7 @@ impl Builder {
     ///
     /// The rest stays in the store, and is read when half of these have fired. A payload is in
     /// memory with its timer. A timer is in memory until its end is written, so at most this many
-    /// fire within two [lingers](Builder::linger).
+    /// fire within four [lingers](Builder::linger).
     pub fn window(mut self, timers: usize) -> Builder {
         self.config.window = timers.max(1);
         self
@@ -85,21 +87,19 @@ impl Builder {
     /// How long a new timer waits at least before it is written, if nobody waits for it. Default:
     /// 20 ms; zero: nothing waits.
     ///
-    /// A write is shared by whatever comes within two lingers of a timer's end or of a cancel, and
-    /// within three of a new timer that could be written. So a new timer is written within four
-    /// lingers, and any other change within two.
+    /// Any change that nobody waits for is written within four lingers, together with what has come
+    /// by then. A change for whose ticket or reply somebody [waits](crate::Ticket::wait) is written
+    /// at once, and so is a timer that is due within four lingers.
     ///
-    /// A timer that is cancelled meanwhile is never written. A crash loses what was not written. A
-    /// timer that is due sooner than this is written at once, and so is a change for whose ticket
-    /// or reply somebody [waits](crate::Ticket::wait).
+    /// A timer that is cancelled meanwhile is never written. A crash loses what was not written.
     pub fn linger(mut self, linger: Duration) -> Builder {
         self.config.linger = linger.min(Duration::from_secs(86_400));
         self
     }
 
     #[cfg(any(feature = "postgres", feature = "nats"))]
-    pub(crate) fn get_linger(&self) -> Duration {
-        self.config.linger
+    pub(crate) fn longest_wait(&self) -> Duration {
+        LINGERS * self.config.linger
     }
 
     /// How many new timers are written together, at least 1. Default: 16,384. The rest comes next.

@@ -66,6 +66,10 @@ pub(crate) trait Share: Send + Sync {
     fn may_fire(&self) -> Result<(), StoreError>;
 }
 
+/// For how many lingers a change that nobody waits for waits at most, so that others are written
+/// with it. New timers wait for one at least, so while they come, a batch is made in each three.
+pub(super) const LINGERS: u32 = 4;
+
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) window: usize,

@@ -28,7 +28,7 @@ use crate::promise::{Hurry, Promise};
 use crate::record::Record;
 use crate::store::Op;
 
-use super::config::{Config, Share};
+use super::config::{Config, LINGERS, Share};
 use super::numbers::Numbers;
 use super::pending::{Pending, Then};
 use super::stats::Stats;
@@ -149,6 +149,13 @@ impl Core {
 
     pub(super) fn now_ms(&self) -> u64 {
         ms_passed(self.now())
+    }
+
+    /// Whether a timer that is due then cannot wait for others to be written with.
+    pub(super) fn is_soon(&self, due_ms: u64) -> bool {
+        let wait = LINGERS * self.config.linger;
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        due_ms <= self.now_ms().saturating_add(wait_ms)
     }
 
     // --- arming ---

@@ -163,8 +163,7 @@ impl<P> Durable<P> {
         waiter: Waiter,
     ) -> Result<TimerId, ScheduleReason> {
         let core = &self.core;
-        let linger_ms = u64::try_from(core.config.linger.as_millis()).unwrap_or(u64::MAX);
-        let is_soon = due_ms <= core.now_ms().saturating_add(linger_ms);
+        let is_soon = core.is_soon(due_ms);
         let mut state = core.state();
         if let Some(reason) = state.refusal() {
             return Err(reason);

@@ -24,11 +24,8 @@ use crate::record::{Key, Record};
 use crate::store::Op;
 
 use super::cancelled::Cancelled;
+use super::config::LINGERS;
 use super::reading::Question;
-
-/// For how many lingers a new timer waits at most, and any other change.
-const PUTS: u32 = 4;
-const OTHERS: u32 = 2;
 
 /// How many timers that others have added are read at a time, unless one of them is due within
 /// `AHEAD_MS`.
@@ -217,17 +214,14 @@ impl Pending {
     /// How long it may take until something has to be written; `None`: there is nothing.
     ///
     /// A new timer is not written before `linger` has passed. Each change waits for longer than
-    /// that, so that others are written with it. New timers have the larger limit: where timers
-    /// fire all the time, they go with what became of those.
+    /// that, so that others are written with it.
     pub(super) fn wait(&self, linger: Duration) -> Option<Duration> {
         if self.has_urgent_put || (self.is_urgent && self.since.is_some()) {
             return Some(Duration::ZERO);
         }
-        let left = |since: Instant, wait: Duration| wait.saturating_sub(since.elapsed());
-        let put = self.puts.first_key_value();
-        let put = put.map(|(_, put)| left(put.since, PUTS * linger));
-        let other = self.since.map(|since| left(since, OTHERS * linger));
-        put.into_iter().chain(other).min()
+        let put = self.puts.first_key_value().map(|(_, put)| put.since);
+        let since = put.into_iter().chain(self.since).min()?;
+        Some((LINGERS * linger).saturating_sub(since.elapsed()))
     }
 
     /// How long the timers that others have added need not be read; `None`: there are none.

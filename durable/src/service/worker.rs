@@ -234,7 +234,16 @@ impl Core {
         }
         state.stats.buried += u64::from(matches!(change.0, Op::Bury { .. }));
         state.stats.retried += u64::from(matches!(change.0, Op::Move { .. }));
+        // An occurrence is written together with the end of the one before.
+        let is_soon = match &change.1 {
+            Then::Recur(_) => true,
+            Then::Retry(_, to) => self.is_soon(to.position.due_ms),
+            _ => false,
+        };
         state.pending.outcome(change.0, change.1);
+        if is_soon {
+            state.pending.hurry(None);
+        }
         drop(state);
         self.writer_bell.notify_one();
     }

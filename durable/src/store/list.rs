@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Key, Record};
 
-use super::Op;
+use super::contract::Op;
 
 /// The timers and the dead letters of a store, within a transaction.
 ///

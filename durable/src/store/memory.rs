@@ -14,8 +14,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Key, Record};
 
+use super::contract::{Op, Store};
 use super::list::{self, List};
-use super::{Op, Store};
 
 /// What survives a crash. Clones are the same disk.
 #[derive(Clone, Debug, Default)]

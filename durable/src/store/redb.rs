@@ -24,9 +24,9 @@ use crate::error::{StoreError, StoreErrorKind, kind_of};
 use crate::position::{Position, TimerId, time_of};
 use crate::record::{DeadLetter, Key, Record};
 
+use super::contract::{Contents, Op, Store};
 use super::files::make_whole;
 use super::list::{self, List};
-use super::{Contents, Op, Store};
 
 /// A position as a key.
 type Place = [u8; 16];

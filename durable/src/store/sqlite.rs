@@ -28,10 +28,10 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId, time_of};
 use crate::record::{DeadLetter, Key, Record};
 
+use super::contract::{Contents, Op, Store};
 use super::files::make_whole;
 use super::list::{self, List};
 use super::look::{Claim, is_missing, look};
-use super::{Contents, Op, Store};
 
 /// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
 const APPLICATION: i64 = 0x746b_6c73;

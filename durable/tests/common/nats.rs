@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use tickless_durable::store::nats::{history, leader};
+use tickless_durable::store::nats::probe::{history, leader};
 use tickless_durable::{OpenError, StoreError, StoreErrorKind};
 
 use crate::limit::LIMIT;

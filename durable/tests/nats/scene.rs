@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tickless_durable::Cluster;
 use tickless_durable::cluster::{Builder, Firing};
-use tickless_durable::store::nats;
+use tickless_durable::store::nats::probe;
 
 use crate::checks::{Change, History, Taking};
 use crate::instance::Starts;
@@ -59,7 +59,7 @@ impl Scene {
     fn logs(&self) -> History {
         let mut history = History::default();
         for shard in 0..self.shards {
-            let log = patiently(|| nats::history(&self.place.url, &self.place.name, shard));
+            let log = patiently(|| probe::history(&self.place.url, &self.place.name, shard));
             let log = log.unwrap_or_else(|error| panic!("{error}"));
             let mut fence = 0;
             for noted in log {

@@ -6,7 +6,7 @@ mod suite;
 
 use std::time::{Duration, Instant};
 
-use tickless_durable::store::nats;
+use tickless_durable::store::nats::probe;
 use tickless_durable::{Cancelled, Error, StoreErrorKind};
 
 use crate::limit::LIMIT;
@@ -77,9 +77,9 @@ fn an_instance_that_idles_writes_a_log_anew_that_somebody_has_purged() {
     let Place { url, name } = &scene.place;
     let purge = format!("$JS.API.STREAM.PURGE.tickless_{name}_0");
     // The reply is not one to a message that was added.
-    assert!(nats::publish(url, &purge, b"").is_err());
+    assert!(probe::publish(url, &purge, b"").is_err());
     let begun = Instant::now();
-    while patiently(|| nats::history(url, name, 0))
+    while patiently(|| probe::history(url, name, 0))
         .unwrap()
         .iter()
         .all(|one| one.changes.is_empty())
@@ -104,10 +104,10 @@ fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
     let Place { url, name } = &scene.place;
     // The reply is not one to a message that was added.
     let delete = format!("$JS.API.STREAM.DELETE.tickless_{name}_1");
-    assert!(nats::publish(url, &delete, b"").is_err());
+    assert!(probe::publish(url, &delete, b"").is_err());
     // The number of a key that nobody reads: so many writes were made before.
     let probe = format!("$KV.tickless_{name}.probe");
-    let writes = || patiently(|| nats::publish(url, &probe, b"")).unwrap();
+    let writes = || patiently(|| probe::publish(url, &probe, b"")).unwrap();
     let begun = Instant::now();
     let cluster = scene.start();
     let before = writes();
@@ -135,7 +135,7 @@ fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
         "storage":"file","discard":"new","allow_direct":true,"num_replicas":1}}"#
     );
     let create = format!("$JS.API.STREAM.CREATE.tickless_{name}_1");
-    assert!(nats::publish(url, &create, stream.as_bytes()).is_err());
+    assert!(probe::publish(url, &create, stream.as_bytes()).is_err());
     scene.wait_for_share(&[&cluster]);
     wait_until("nothing is told any more", || cluster.failure().is_none());
 }

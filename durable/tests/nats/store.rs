@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tickless_durable::store::{NatsStore, nats};
+use tickless_durable::store::NatsStore;
+use tickless_durable::store::nats::probe;
 use tickless_durable::{
     Cluster, DeadLetter, Op, OpenError, Position, Record, Store, StoreError, StoreErrorKind,
     conformance,
@@ -24,8 +25,8 @@ fn try_to_take(place: &Place, floor: u64) -> Result<NatsStore, StoreError> {
     patiently(|| NatsStore::take_first(&place.url, &place.name, floor))
 }
 
-fn log(place: &Place) -> Vec<nats::Noted> {
-    patiently(|| nats::history(&place.url, &place.name, 0)).unwrap()
+fn log(place: &Place) -> Vec<probe::Noted> {
+    patiently(|| probe::history(&place.url, &place.name, 0)).unwrap()
 }
 
 fn record(number: u64, payload: Vec<u8>) -> Record {
@@ -267,7 +268,7 @@ fn a_holder_writes_a_log_anew_that_somebody_has_purged() {
         assert!(!store.mend().unwrap(), "nobody has purged it");
         let purge = format!("$JS.API.STREAM.PURGE.tickless_{}_0", place.name);
         // The reply is not one to a message that was added.
-        assert!(nats::publish(&place.url, &purge, which.as_bytes()).is_err());
+        assert!(probe::publish(&place.url, &purge, which.as_bytes()).is_err());
         assert!(patiently(|| store.mend()).unwrap());
         assert!(!store.mend().unwrap(), "it is whole");
         let letters = store.dead_letters(None, usize::MAX).unwrap();
@@ -288,7 +289,7 @@ fn a_message_that_is_not_ours_is_not_taken_for_a_batch() {
     let mut store = take(&place);
     store.commit(&[put(1)]).unwrap();
     let subject = format!("tickless.{}.log.0", place.name);
-    patiently(|| nats::publish(&place.url, &subject, b"\x01what is this")).unwrap();
+    patiently(|| probe::publish(&place.url, &subject, b"\x01what is this")).unwrap();
     assert_eq!(store.commit(&[put(2)]).unwrap_err().kind(), StoreErrorKind::Fenced);
     let opened = try_to_take(&place, FLOOR);
     assert_eq!(opened.unwrap_err().kind(), StoreErrorKind::Corrupt);
@@ -316,7 +317,7 @@ fn servers_that_cannot_be_used_are_a_typed_error() {
     let builder = || Cluster::nats(&place.url).schema(&place.name);
     is_refused(patiently(|| start(builder().shards(4))), StoreErrorKind::Denied);
     let meta = format!("$KV.tickless_{}.meta", place.name);
-    patiently(|| nats::publish(&place.url, &meta, b"99 1")).unwrap();
+    patiently(|| probe::publish(&place.url, &meta, b"99 1")).unwrap();
     is_refused(patiently(|| start(builder())), StoreErrorKind::Version);
 }
 
@@ -331,7 +332,7 @@ fn a_bucket_that_was_emptied_beside_logs_that_were_not_is_refused() {
         drop(store);
         // The reply is not one to a message that was added.
         let gone = format!("$JS.API.STREAM.{what}.KV_tickless_{}", place.name);
-        assert!(nats::publish(&place.url, &gone, b"").is_err());
+        assert!(probe::publish(&place.url, &gone, b"").is_err());
         let opened = try_to_take(&place, FLOOR);
         let error = opened.expect_err(what);
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{what}: {error:?}");

@@ -10,7 +10,7 @@ mod salvage;
 mod servers;
 
 use std::error::Error;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -57,7 +57,10 @@ enum What {
         late: bool,
     },
     /// Shows a timer or a dead letter.
-    Show { id: String },
+    Show {
+        /// As `ls` and `dead` show it.
+        id: String,
+    },
     /// Counts timers and dead letters, and says how late the first timer is.
     Count,
     /// Lists the dead letters.
@@ -68,8 +71,10 @@ enum What {
     },
     /// Makes timers of dead letters again: of one, or of all.
     Revive {
+        /// As `dead` shows it.
         #[arg(required_unless_present = "all")]
         id: Option<String>,
+        /// All dead letters.
         #[arg(long, conflicts_with = "id")]
         all: bool,
         #[command(flatten)]
@@ -79,8 +84,10 @@ enum What {
     Forget { id: String },
     /// Cancels a timer by its number or by its key.
     Cancel {
+        /// As `ls` shows it.
         #[arg(required_unless_present = "key")]
         id: Option<String>,
+        /// The timer's key, instead of its number.
         #[arg(long, conflicts_with = "id")]
         key: Option<String>,
     },
@@ -110,6 +117,7 @@ enum What {
     /// Prints the statements that make a cluster's tables in PostgreSQL.
     #[cfg(feature = "postgres")]
     Ddl {
+        /// How many shards a new cluster has.
         #[arg(long, default_value_t = 8)]
         shards: u32,
     },
@@ -137,6 +145,7 @@ fn main() -> ExitCode {
     match run(&Command::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
+        Err(error) if is_read_no_more(&*error) => ExitCode::from(2),
         Err(error) => {
             eprintln!("tickless-durable: {error}");
             let mut cause = error.source();
@@ -147,6 +156,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether who reads what is printed has seen enough: `head`, for example.
+fn is_read_no_more(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Opens the place that is called so.
@@ -171,7 +186,8 @@ fn open(name: &str, schema: &str) -> Answer<Box<dyn Place>> {
 fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
     #[cfg(feature = "postgres")]
     if let What::Ddl { shards } = command.what {
-        print!("{}", tickless_durable::cluster::ddl(&command.schema, shards));
+        let ddl = tickless_durable::cluster::ddl(&command.schema, shards);
+        io::stdout().write_all(ddl.as_bytes())?;
         return Ok(true);
     }
     if let What::Salvage { to } = &command.what {
@@ -182,11 +198,11 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
     match &command.what {
         What::Ls { limit, from, late } => {
             let before = late.then(SystemTime::now);
-            place.list(*from, before, *limit)?.iter().for_each(|row| command.print_row(row));
+            place.list(*from, before, *limit)?.iter().try_for_each(|row| command.print_row(row))?;
             Ok(true)
         }
         What::Dead { limit } => {
-            place.dead(*limit)?.iter().for_each(|row| command.print_row(row));
+            place.dead(*limit)?.iter().try_for_each(|row| command.print_row(row))?;
             Ok(true)
         }
         What::Show { id } => {
@@ -194,12 +210,12 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
                 Some(row) => Some(row),
                 None => place.dead(usize::MAX)?.into_iter().find(|row| row.id == *id),
             };
-            found.iter().for_each(|row| command.print_whole(row));
+            found.iter().try_for_each(|row| command.print_whole(row))?;
             Ok(found.is_some())
         }
         What::Count => {
             for count in place.count()? {
-                command.print(&count.json(), &count.to_string());
+                command.print(&count.json(), &count.to_string())?;
             }
             Ok(true)
         }
@@ -211,18 +227,18 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             };
             let mut all = true;
             for id in ids {
-                all &= command.tell(&id, "revived", place.revive(&id, at)?);
+                all &= command.tell(&id, "revived", place.revive(&id, at)?)?;
             }
             Ok(all)
         }
-        What::Forget { id } => Ok(command.tell(id, "forgotten", place.forget(id)?)),
-        What::Cancel { id: Some(id), .. } => Ok(command.tell(id, "cancelled", place.cancel(id)?)),
+        What::Forget { id } => command.tell(id, "forgotten", place.forget(id)?),
+        What::Cancel { id: Some(id), .. } => command.tell(id, "cancelled", place.cancel(id)?),
         What::Cancel { key, .. } => {
             let key = key.as_deref().unwrap_or_default();
-            Ok(command.tell(key, "cancelled", place.cancel_key(key)?))
+            command.tell(key, "cancelled", place.cancel_key(key)?)
         }
         What::Reschedule { id, when } => {
-            Ok(command.tell(id, "rescheduled", place.reschedule(id, when.time())?))
+            command.tell(id, "rescheduled", place.reschedule(id, when.time())?)
         }
         What::Check => check(command, place),
         What::Watch { every, times } => watch(command, place, *every, *times),
@@ -234,13 +250,13 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
 
 fn check(command: &Command, place: &mut dyn Place) -> Result<bool, Box<dyn Error>> {
     let unreadable = place.unreadable()?;
-    unreadable.iter().for_each(|row| command.print_row(row));
+    unreadable.iter().try_for_each(|row| command.print_row(row))?;
     let counted = place.count()?;
     let timers: u64 = counted.iter().map(|count| count.contents.timers).sum();
     let dead: u64 = counted.iter().map(|count| count.contents.dead_letters).sum();
     let count = unreadable.len();
     let text = format!("{timers} timers, {count} of which cannot be read, and {dead} dead letters");
-    command.print(&json!({"timers": timers, "unreadable": count, "dead_letters": dead}), &text);
+    command.print(&json!({"timers": timers, "unreadable": count, "dead_letters": dead}), &text)?;
     Ok(unreadable.is_empty())
 }
 
@@ -248,13 +264,13 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
     // Pages that make redb panic are told below.
     panic::set_hook(Box::new(|_| ()));
     let salvaged = salvage::salvage(Path::new(&command.place), to)?;
-    salvaged.unreadable.iter().for_each(|row| command.print_row(row));
+    salvaged.unreadable.iter().try_for_each(|row| command.print_row(row))?;
     for (after, up_to) in &salvaged.gaps {
         let [after, up_to] = [after, up_to].map(|at| at.due_ms);
         let due = |ms| place::rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
         let up_to = if up_to < FAR_MS { due(up_to) } else { "the end".to_owned() };
         let text = format!("what is due from {} to {up_to} cannot be read", due(after.min(FAR_MS)));
-        command.print(&json!({"gap_from": due(after.min(FAR_MS)), "gap_to": up_to}), &text);
+        command.print(&json!({"gap_from": due(after.min(FAR_MS)), "gap_to": up_to}), &text)?;
     }
     let Salvaged { timers, dead_letters, .. } = salvaged;
     let (unreadable, gaps) = (salvaged.unreadable.len(), salvaged.gaps.len());
@@ -268,7 +284,7 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
         "timers": timers, "dead_letters": dead_letters, "unreadable": unreadable, "gaps": gaps,
         "missing": salvaged.missing,
     });
-    command.print(&json, &text);
+    command.print(&json, &text)?;
     Ok(salvaged.is_all())
 }
 
@@ -281,15 +297,15 @@ fn watch(
     every: Duration,
     times: Option<u64>,
 ) -> Result<bool, Box<dyn Error>> {
-    let clear = if io::stdout().is_terminal() && !command.json { "\x1b[2J\x1b[H" } else { "" };
+    let clear = if io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "" };
     for round in 1.. {
         let counts = place.count()?;
-        print!("{clear}");
+        let now = place::rfc3339(SystemTime::now());
         if !command.json {
-            println!("{}", place::rfc3339(SystemTime::now()));
+            writeln!(io::stdout(), "{clear}{now}")?;
         }
         for count in counts {
-            command.print(&count.json(), &count.to_string());
+            command.print(&count.json(), &count.to_string())?;
         }
         if times == Some(round) {
             break;
@@ -302,21 +318,22 @@ fn watch(
 // === impl Command ===
 
 impl Command {
-    fn print(&self, json: &Value, text: &str) {
-        if self.json { println!("{json}") } else { println!("{text}") }
+    fn print(&self, json: &Value, text: &str) -> io::Result<()> {
+        let mut out = io::stdout();
+        if self.json { writeln!(out, "{json}") } else { writeln!(out, "{text}") }
     }
 
-    fn print_row(&self, row: &Row) {
-        self.print(&row.json(), &row.line());
+    fn print_row(&self, row: &Row) -> io::Result<()> {
+        self.print(&row.json(), &row.line())
     }
 
-    fn print_whole(&self, row: &Row) {
-        self.print(&row.json(), &row.paragraph());
+    fn print_whole(&self, row: &Row) -> io::Result<()> {
+        self.print(&row.json(), &row.paragraph())
     }
 
-    fn tell(&self, what: &str, done: &str, was_there: bool) -> bool {
+    fn tell(&self, what: &str, done: &str, was_there: bool) -> Result<bool, Box<dyn Error>> {
         let text = if was_there { done } else { "not found" };
-        self.print(&json!({ "what": what, done: was_there }), &format!("{what} {text}"));
-        was_there
+        self.print(&json!({ "what": what, done: was_there }), &format!("{what} {text}"))?;
+        Ok(was_there)
     }
 }

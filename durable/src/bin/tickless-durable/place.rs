@@ -81,7 +81,7 @@ impl Row {
 
     pub(crate) fn line(&self) -> String {
         let record = &self.record;
-        let key = record.key.as_deref().map(|key| format!(" key={}", shown(key)));
+        let key = record.key.as_deref().map(|key| format!(" key={:?}", shown(key)));
         let error = self.error.as_ref().map(|error| format!(" error={error:?}"));
         let payload: String = shown(&record.payload).chars().take(60).collect();
         format!(

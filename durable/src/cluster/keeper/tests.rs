@@ -5,12 +5,11 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 
 use super::*;
-use crate::cluster::State;
-use crate::cluster::builder::Faults;
 use crate::cluster::clerk::Clerk;
 use crate::cluster::clock::SharedClock;
 use crate::cluster::held::Held;
 use crate::cluster::hub::{Clerking, Hub, Reading, Tell};
+use crate::cluster::inner::Faults;
 use crate::service::Numbers;
 use crate::store::Store;
 

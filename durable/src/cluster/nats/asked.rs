@@ -12,11 +12,12 @@ use crate::cluster::hub::{Tell, messages};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
+use crate::store::nats::NatsStore;
 use crate::store::nats::client::{Listening, Nats};
 use crate::store::nats::names::Names;
 use crate::store::nats::reply::failed;
-use crate::store::nats::{
-    About, Done, NatsStore, Question, encode_contents, encode_letters, encode_outcomes,
+use crate::store::nats::request::{
+    About, Done, Question, encode_contents, encode_letters, encode_outcomes,
 };
 use crate::store::{Contents, Op, Store};
 

@@ -7,8 +7,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::cluster::hub::{Clerking, Outcomes, Taken};
-use crate::cluster::looking::Shard;
+use crate::cluster::hub::{Clerking, Outcomes, Shard, Taken};
 use crate::cluster::message::Message;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
@@ -17,7 +16,7 @@ use crate::store::Op;
 use crate::store::nats::client::Nats;
 use crate::store::nats::names::Names;
 use crate::store::nats::reply::{Trouble, failed};
-use crate::store::nats::{
+use crate::store::nats::request::{
     About, Piece, Question, decode_contents, decode_letters, decode_outcomes, encode_ops,
 };
 

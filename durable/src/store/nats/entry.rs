@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
 use crate::record::{DeadLetter, Record};
-use crate::store::Op;
+use crate::store::contract::Op;
 
 const VERSION: u8 = 1;
 

@@ -16,7 +16,7 @@ use redb::StorageBackend;
 use redb::backends::FileBackend;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{RedbOptions, RedbStore};
+use crate::store::redb::{RedbOptions, RedbStore};
 
 /// Bytes of an index that are kept in memory.
 const CACHE: usize = 16 << 20;

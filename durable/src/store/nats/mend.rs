@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::error::StoreError;
-use crate::store::Store;
+use crate::store::contract::Store;
 
 use super::entry::{Effect, Entry};
 use super::reply::failed;

@@ -45,9 +45,10 @@ mod entry;
 mod index;
 mod mend;
 pub(crate) mod names;
+pub mod probe;
 mod replay;
 pub(crate) mod reply;
-mod request;
+pub(crate) mod request;
 mod shorten;
 
 use std::collections::VecDeque;
@@ -60,18 +61,12 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 
-use super::{Contents, Op, RedbStore, Store};
+use super::contract::{Contents, Op, Store};
+use super::redb::RedbStore;
 use client::Nats;
 use entry::{Effect, Entry, FRAME};
 use names::{EXPECT_LAST, Names};
 use reply::{Stored, Trouble, WRONG_LAST, failed};
-
-#[doc(hidden)]
-pub use replay::{Noted, history, leader, publish};
-pub(crate) use request::{
-    About, Done, Piece, Question, decode_contents, decode_letters, decode_outcomes,
-    encode_contents, encode_letters, encode_ops, encode_outcomes,
-};
 
 /// How long until something is tried again that the servers did not reply to.
 const PAUSE: Duration = Duration::from_millis(20);

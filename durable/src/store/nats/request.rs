@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::error::StoreError;
 use crate::position::{END, Position, TimerId, ms_at_or_after, time_of};
 use crate::record::{DeadLetter, Record};
-use crate::store::{Contents, Op, Store};
+use crate::store::contract::{Contents, Op, Store};
 
 use super::entry::{Reader, put};
 use super::reply::failed;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::store::Store;
+use crate::store::contract::Store;
 
 use super::Log;
 use super::entry::{Effect, Entry};

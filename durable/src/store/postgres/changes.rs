@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use crate::error::StoreError;
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Key, Record};
-use crate::store::Op;
+use crate::store::contract::Op;
 
 use super::row::{position_of, signed};
 use super::session::Session;

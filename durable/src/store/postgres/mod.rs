@@ -43,7 +43,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 
-use super::{Contents, Op, Store};
+use super::contract::{Contents, Op, Store};
 
 pub(crate) use changes::apply;
 pub(crate) use row::contents_of;

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, time_of};
 use crate::record::{DeadLetter, Key, Record};
-use crate::store::Contents;
+use crate::store::contract::Contents;
 
 /// What is stored is less than 2^63. A position to read on from may not be, and comes after all.
 pub(super) fn signed(number: u64) -> i64 {
