@@ -69,9 +69,10 @@ impl<T: Send + 'static> Engine<T> {
     /// Returns who schedules, as far as it was [sampled](Engine::sample_callers).
     ///
     /// The place is that of the call of [`Engine::schedule`] and the other methods that schedule
-    /// with [`Engine`] and [`Scope`](crate::Scope). Timers of other modules, sleeps among them, are
-    /// noted as places in this crate. A timer that is moved by a reset is not noted again. In a
-    /// child process there are no samples.
+    /// with [`Engine`] and [`Scope`](crate::Scope), and of `new_timeout` of the crate
+    /// `tickless-netty`. Timers of other modules, sleeps among them, are noted as places in this
+    /// crate. A timer that is moved by a reset is not noted again. In a child process there are no
+    /// samples.
     ///
     /// ```
     /// use std::time::Duration;

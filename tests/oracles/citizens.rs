@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickless::local::Geometry;
 use tickless::{
-    Batch, CancelOnDrop, Engine, Handle, ManualClock, SlowTask, Snapshot, Stats, Task, Tick,
+    Batch, CancelOnDrop, Engine, Handle, ManualClock, SlowTask, Snapshot, Stats, Task, Tick, View,
 };
 
 fn is_send_and_sync<T: Send + Sync + ?Sized>() {}
@@ -27,6 +27,7 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<ManualClock>();
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Stats>();
+    is_send_and_sync::<View<Unshared>>();
     is_send_and_sync::<SlowTask>();
     is_send_and_sync::<Task>();
     is_send::<Batch<'static, Unshared>>();
