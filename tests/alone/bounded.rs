@@ -1,6 +1,6 @@
-//! Bounded: dead entries are at most four thirds of the living, or of 4096, and what caches hold, at
-//! any time and whatever the reapers are doing: while something is always due, while tasks are slow,
-//! and while one blocks.
+//! Bounded: dead entries are at most four thirds of the living, or of 4096, and what caches hold,
+//! at any time and whatever the reapers are doing: while something is always due, while tasks are
+//! slow, and while one blocks.
 //!
 //! Entries are counted while nobody cancels: a count over threads that go on counting is none.
 

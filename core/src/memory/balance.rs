@@ -212,31 +212,32 @@ impl<T> Shared<T> {
 ///
 /// # How many entries are dead at most
 ///
-/// Threads that let go of seats sweep the shards one after the other. A *round* is one sweep of each
-/// shard with dead entries that its last sweep has not seen. Let `M` be 4096, or the most timers
-/// that lived since the round before the one under way began, if that is more. (What lived earlier
-/// counts for a quarter after each round.) Let `c` be 1024 for each shard and 1024 more, 64 for each
-/// thread, 512 for each shard, and one for every four buckets that exist. Then at most
-/// `(4 M + c) / 3` entries are dead, whatever the owners do:
+/// Threads that let go of seats sweep the shards one after the other. A *round* is one sweep of
+/// each shard with dead entries that its last sweep has not seen. Let `M` be 4096, or the most
+/// timers that lived since the round before the one under way began, if that is more. (What lived
+/// earlier counts for a quarter after each round.) Let `c` be 1024 for each shard and 1024 more, 64
+/// for each thread, 512 for each shard, and one for every four buckets that exist. At most
+/// `(4 M + c) / 3` entries are dead then, whatever the owners do:
 /// 1. A round visits no more than was dead when it began, was let go in it, and is filed now,
 ///    living or kept: an entry is visited once. The last are `2 M` and `c` at most, because the
 ///    depots have a seat for each living timer, or 1024 for each shard and 1024 more.
 /// 2. A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
 ///    entries itself (`shard/sweep.rs`): eight for each seat. Some visits are not made, because a
 ///    sweep ends, or finds too many buckets empty.
-/// 3. So of a round with `D` dead at its begin, `(D + 2 M + c) / 7` seats are let go at most. This is
-///    all that is dead at its end. If the dead are not too many at some time, they are `M / 2` at
-///    most, and from there on the same holds.
+/// 3. So of a round with `D` dead at its begin, `(D + 2 M + c) / 7` seats are let go at most. This
+///    is all that is dead at its end. If the dead are not too many at some time, they are `M / 2`
+///    at most, and from there on the same holds.
 ///
 /// Besides, a thread may have let go of 64 seats and not have helped yet, and 256 for each shard
-/// that hands a batch over are not counted yet. The first entry of each list stays until the shard's
-/// owner sweeps or the bucket opens: 24 for each bucket.
+/// that hands a batch over are not counted yet. The first entry of each list stays until the
+/// shard's owner sweeps or the bucket opens: 24 for each bucket.
 ///
 /// In these cases there may be more:
 /// - *A thread is held up while it sweeps.* Until it goes on, only the owner frees dead entries of
 ///   that shard, as it opens their buckets, and rounds do not end. Threads sweep later shards.
-/// - *More threads let go at a time than there are shards to sweep.* One thread sweeps a shard, and
-///   the others that find no shard do not pay for what they let go.
+/// - *Several threads let go at a time.* One sweeps a shard. The others sweep later shards
+///   meanwhile, perhaps more than once in a round; who finds no shard does not pay for what it let
+///   go.
 /// - *Timers fire.* What is filed, visited and fired pays for no visit. Its owner does: it sweeps a
 ///   chunk of 1024 with each full batch, and all of its shard when nothing is due.
 ///

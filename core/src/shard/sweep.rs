@@ -122,8 +122,8 @@ impl<T> Sweep<T> {
 }
 
 impl<T> Shard<T> {
-    /// Sweeps a little, if a sweep is wanted and no other thread sweeps. Returns whether it did. For
-    /// threads that let go of seats.
+    /// Sweeps a little, if a sweep is wanted and no other thread sweeps. Returns whether it did.
+    /// For threads that let go of seats.
     pub fn help_sweep(&self, shared: &Shared<T>) -> bool {
         if !self.may_sweep(shared) {
             return false;

@@ -1,15 +1,15 @@
 //! Where threads help to sweep.
 
 use std::mem;
-use std::ops::Range;
 use std::ptr::NonNull;
 
 use super::*;
 use crate::doorbell::{Bell, Doorbell};
 use crate::entry::Entry;
-use crate::memory::{Count, alone};
+use crate::memory::{Count, Counters, alone};
 use crate::producer::Producer;
 use crate::shard::HELP;
+use crate::sync::Arc;
 use crate::time::{Geometry, Tick};
 
 /// Entries that die at a time.
@@ -43,76 +43,108 @@ impl Met {
     }
 }
 
+/// Shards of which no owner does anything, and a thread that files and lets go.
+struct Shards {
+    // They go before the shared: what they give up in their end goes there.
+    shards: Vec<Shard<()>>,
+    producer: Producer<()>,
+    counters: Arc<Counters>,
+    shared: Shared<()>,
+}
+
+impl Shards {
+    fn new(shards: u32) -> Shards {
+        let shared = alone(shards as usize);
+        let shard = |index| {
+            let doorbell = Doorbell::new(Bell::None);
+            Shard::new(index, Geometry::default(), doorbell, Tick::ZERO, &shared)
+        };
+        Shards {
+            shards: (0..shards).map(shard).collect(),
+            producer: Producer::new(&shared, 0),
+            counters: shared.all_counters.claim(),
+            shared,
+        }
+    }
+
+    fn file(&mut self, shard: u32) -> NonNull<Entry<()>> {
+        let Shards { shards, producer, shared, .. } = self;
+        let (shard, due) = (&shards[shard as usize], Tick::new(30));
+        let filed = producer.schedule::<false, false>(shared, shard, due, || Tick::ZERO, (), true);
+        filed.expect("the shard is open").0
+    }
+
+    fn let_die(&self, entry: NonNull<Entry<()>>) {
+        // SAFETY: it is filed, and the test has its handle, which nobody uses again.
+        unsafe {
+            entry.as_ref().vacate().expect("it is pending");
+            assert!(!entry.as_ref().let_go());
+            self.shared.leave_dead(entry.as_ref().shard(), 1);
+        }
+        self.counters.add(Count::Cancelled, 1);
+    }
+
+    /// What a thread does that has let go of some. Returns whether it has swept the first shard.
+    fn help(&self) -> bool {
+        self.shared.publish_counts(&self.counters);
+        if !self.shared.has_too_many_dead() {
+            return false;
+        }
+        let before = self.dead_beside_the_first();
+        let mut chores = Chores::default();
+        let _ = chores.sweep();
+        chores.run(&self.shards, &self.shared);
+        self.dead_beside_the_first() == before
+    }
+
+    fn dead(&self) -> impl Iterator<Item = u64> {
+        self.shards.iter().map(|shard| self.shared.dead_in(shard.index()))
+    }
+
+    fn dead_beside_the_first(&self) -> u64 {
+        self.dead().skip(1).sum()
+    }
+
+    fn end(mut self) {
+        for shard in &self.shards {
+            shard.close(&mut shard.owner().lock().unwrap(), &self.shared);
+        }
+        assert!(self.producer.clear(&self.shared).is_nothing());
+        self.producer.hand_back(&self.shared);
+        self.shared.end_counting(&self.counters, 0);
+    }
+}
+
 /// All that live are in the first shard, so a sweep of it takes long. Meanwhile some die there,
 /// behind the sweep, so that this shard has the most dead, and others where there are the fewest.
-/// No owner does anything.
 #[test]
 fn the_dead_are_bounded_though_one_shard_always_has_the_most() {
     const SHARDS: u32 = 64;
     const LIVING: u64 = 20_000;
-    let shared = alone::<()>(SHARDS as usize);
-    let shard = |index| {
-        let doorbell = Doorbell::new(Bell::None);
-        Shard::new(index, Geometry::default(), doorbell, Tick::ZERO, &shared)
-    };
-    let shards: Vec<Shard<()>> = (0..SHARDS).map(shard).collect();
-    let mut producer = Producer::new(&shared, 0);
-    let mut file = |shard: &Shard<()>| {
-        let (shared, due) = (&shared, Tick::new(30));
-        let filed = producer.schedule::<false, false>(shared, shard, due, || Tick::ZERO, (), true);
-        filed.expect("the shard is open").0
-    };
-    let counters = shared.all_counters.claim();
+    let mut shards = Shards::new(SHARDS);
     let mut met = Met::default();
-    met.ahead = (0..LIVING).map(|_| Some(file(&shards[0]))).collect();
-    let dead_in = |shards: Range<u32>| shards.map(|shard| shared.dead_in(shard)).sum();
+    met.ahead = (0..LIVING).map(|_| Some(shards.file(0))).collect();
     let mut most = 0;
     for _ in 0..8_000 {
-        let mut left = [0; SHARDS as usize];
-        let others = (1..SHARDS).map(|other| shared.dead_in(other)).max();
-        let is_first = shared.dead_in(0) < others.unwrap_or(0) + 4 * GROUP as u64;
+        let dead: Vec<u64> = shards.dead().collect();
+        let is_first = dead[0] < dead[1..].iter().max().unwrap() + 4 * GROUP as u64;
         for _ in 0..GROUP {
-            let passed = if is_first { met.passed() } else { None };
-            let others = 1..SHARDS;
-            let fewest = others.min_by_key(|&other| shared.dead_in(other) + left[other as usize]);
-            let (index, entry) = match passed {
-                Some(entry) => (0, entry),
-                None => {
-                    let other = fewest.expect("there are others");
-                    (other, file(&shards[other as usize]))
-                }
-            };
-            // SAFETY: it is filed, and the test has its handle, which nobody uses again.
-            unsafe {
-                entry.as_ref().vacate().expect("it is pending");
-                assert!(!entry.as_ref().let_go());
-            }
-            if index == 0 {
-                met.newer.push(file(&shards[0]));
-            }
-            left[index as usize] += 1;
-        }
-        counters.add(Count::Cancelled, GROUP as u64);
-        shared.publish_counts(&counters);
-        left.into_iter().zip(0..).for_each(|(n, index)| shared.leave_dead(index, n));
-        if shared.has_too_many_dead() {
-            let before: u64 = dead_in(1..SHARDS);
-            let mut chores = Chores::default();
-            let _ = chores.sweep();
-            chores.run(&shards, &shared);
-            if dead_in(1..SHARDS) == before {
-                met.visit(HELP);
+            if let Some(entry) = is_first.then(|| met.passed()).flatten() {
+                shards.let_die(entry);
+                met.newer.push(shards.file(0));
+            } else {
+                let fewest = (1..SHARDS).min_by_key(|&other| shards.shared.dead_in(other));
+                let entry = shards.file(fewest.expect("there are others"));
+                shards.let_die(entry);
             }
         }
-        most = most.max(dead_in(0..SHARDS));
+        if shards.help() {
+            met.visit(HELP);
+        }
+        most = most.max(shards.dead().sum());
     }
     // As `proofs/arithmetic` has it, without seats: each sweep may end amid a thread's visits.
     let lost = u64::from(SHARDS) * HELP as u64;
     assert!(3 * most <= 4 * LIVING + lost, "{most} dead, while {LIVING} live");
-    for shard in &shards {
-        shard.close(&mut shard.owner().lock().unwrap(), &shared);
-    }
-    assert!(producer.clear(&shared).is_nothing());
-    producer.hand_back(&shared);
-    shared.end_counting(&counters, 0);
+    shards.end();
 }
