@@ -122,8 +122,8 @@ fn the_dead_are_bounded_though_one_shard_always_has_the_most() {
     const SHARDS: u32 = 64;
     const LIVING: u64 = 20_000;
     let mut shards = Shards::new(SHARDS);
-    let mut met = Met::default();
-    met.ahead = (0..LIVING).map(|_| Some(shards.file(0))).collect();
+    let ahead = (0..LIVING).map(|_| Some(shards.file(0))).collect();
+    let mut met = Met { ahead, ..Met::default() };
     let mut most = 0;
     for _ in 0..8_000 {
         let dead: Vec<u64> = shards.dead().collect();
