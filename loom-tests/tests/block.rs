@@ -14,7 +14,7 @@ use tickless_core::sync::thread;
 
 /// An engine's blocks, of two entries each, and the entries of one of them.
 fn blocks() -> (Arc<Blocks<u32>>, [Memory<u32>; 2]) {
-    let blocks = Arc::new(Blocks::of(1, 2));
+    let blocks = Arc::new(Blocks::of(1, 2, 2));
     let mut entries = Vec::new();
     blocks.take(&mut entries);
     let Ok(entries) = entries.try_into() else { panic!("a new block is all free") };
@@ -162,7 +162,7 @@ fn who_is_late_gives_back_without_the_lists() {
 fn three_who_give_back_at_once_list_the_block_once_or_free_it() {
     check(2, || {
         let block = Block::<u32>::allocate(1, 3, 1);
-        let blocks = Arc::new(Blocks::of(1, 3));
+        let blocks = Arc::new(Blocks::of(1, 3, 3));
         let entries: Vec<_> = block.entries().map(Memory).collect();
         let Ok([one, two, three]) = <[_; 3]>::try_from(entries) else { panic!("there are three") };
         let others = [one, two].map(|entry| {

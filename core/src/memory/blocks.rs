@@ -53,15 +53,11 @@ impl<T> Blocks<T> {
         // can be, and they see it.
         let one_each = IS_CHECKED || cfg!(asan);
         let capacity = if one_each { 1 } else { Block::<T>::CAPACITY };
-        Blocks::with(engine, capacity, FRESH)
+        Blocks::of(engine, capacity, FRESH)
     }
 
-    /// The same with so many entries in a block; a thread takes one new block at a time.
-    pub fn of(engine: u32, capacity: usize) -> Blocks<T> {
-        Blocks::with(engine, capacity, capacity)
-    }
-
-    fn with(engine: u32, capacity: usize, fresh: usize) -> Blocks<T> {
+    /// The same with so many entries in a block; a thread takes `fresh` new entries at least.
+    pub fn of(engine: u32, capacity: usize, fresh: usize) -> Blocks<T> {
         Blocks {
             engine,
             capacity,

@@ -125,7 +125,7 @@ impl<T> Shared<T> {
 
     /// Sets how many entries a block has, for models, in which it has one otherwise.
     pub fn with_blocks_of(mut self, entries: usize) -> Shared<T> {
-        self.blocks = Blocks::of(self.engine, entries);
+        self.blocks = Blocks::of(self.engine, entries, entries);
         self
     }
 
@@ -244,7 +244,7 @@ impl<T> Shared<T> {
     /// Whether there is a limit that counts a timer with this payload.
     #[inline]
     pub(crate) fn counts(&self, payload: &T) -> bool {
-        self.limit.as_ref().is_some_and(|limit| limit.counts(payload))
+        self.limit.as_ref().is_some_and(|limit| !(limit.is_exempt)(payload))
     }
 
     /// Releases the room of one timer that has ended, if it counted.
@@ -262,7 +262,7 @@ impl<T> Shared<T> {
         T: 'a,
     {
         let Some(limit) = &self.limit else { return };
-        limit.discharge(payloads.filter(|payload| limit.counts(payload)).count() as u64);
+        limit.discharge(payloads.filter(|payload| !(limit.is_exempt)(payload)).count() as u64);
     }
 }
 
@@ -288,10 +288,6 @@ debug! { impl[T] Shared[T] { engine } }
 impl<T> Limit<T> {
     fn new(most: u64) -> Limit<T> {
         Limit { most, pending: CachePadded::default(), is_exempt: |_| false }
-    }
-
-    fn counts(&self, payload: &T) -> bool {
-        !(self.is_exempt)(payload)
     }
 
     /// Makes room for a timer that counts, if there is any.

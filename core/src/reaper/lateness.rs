@@ -60,6 +60,14 @@ pub struct Seen {
 // === impl Latenesses ===
 
 impl Latenesses {
+    /// An empty histogram.
+    pub fn new() -> Latenesses {
+        Latenesses {
+            counts: Box::new(array::from_fn(|_| Counter::new(0))),
+            max_ns: Counter::new(0),
+        }
+    }
+
     /// Counts `n` timers that are `ns` late. Only the shard's owner may call this.
     #[inline]
     pub fn record(&self, ns: u64, n: u64) {
@@ -92,11 +100,9 @@ impl Latenesses {
     }
 }
 
-/// An empty histogram.
 impl Default for Latenesses {
     fn default() -> Latenesses {
-        let counts = Box::new(array::from_fn(|_| Counter::new(0)));
-        Latenesses { counts, max_ns: Counter::new(0) }
+        Latenesses::new()
     }
 }
 
@@ -182,8 +188,8 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_what_was_recorded() {
-        let one = Latenesses::default();
-        let two = Latenesses::default();
+        let one = Latenesses::new();
+        let two = Latenesses::new();
         for ns in 1..=500_u64 {
             one.record(ns * 1000, 1);
             two.record((ns + 500) * 1000, 1);
@@ -197,12 +203,12 @@ mod tests {
         };
         near(sum.p50, 500.0);
         near(sum.p99, 990.0);
-        assert_eq!(Lateness::of([&Latenesses::default()]), Lateness::default());
+        assert_eq!(Lateness::of([&Latenesses::new()]), Lateness::default());
     }
 
     #[test]
     fn what_was_seen_is_not_told_again() {
-        let latenesses = Latenesses::default();
+        let latenesses = Latenesses::new();
         let seen = &mut Seen::nothing();
         let mut told = |latenesses: &Latenesses| {
             let mut all = Vec::new();

@@ -104,7 +104,7 @@ impl Observer {
             tell: wrapped(&observation.name, &rule.tell),
         });
         Observer {
-            lateness: Latenesses::default(),
+            lateness: Latenesses::new(),
             shard,
             observation: observation.clone(),
             slow,

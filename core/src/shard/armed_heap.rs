@@ -68,7 +68,7 @@ impl ArmedHeap {
 }
 
 impl<V> ArmedHeap<V> {
-    /// What is kept for a place. If that is not on the heap yet, it is added with what `make` makes.
+    /// What is kept for a place. One that is not on the heap yet is added, with what `make` makes.
     pub(super) fn at_or_add(&mut self, place: Place, make: impl FnOnce() -> V) -> &mut V {
         let free = match self.kept.entry(number_of(place)) {
             Entry::Occupied(kept) => return kept.into_mut(),

@@ -30,10 +30,10 @@ pub struct Bucket<T> {
 #[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
 const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 256, "a bucket is four cache lines");
 
-/// No expiration: [`Tick`]s are smaller.
+/// No time: [`Tick`]s are smaller.
 const NONE: u64 = u64::MAX;
 
-const _: () = assert!(Tick::NEVER.get() < NONE, "every time is one");
+const _: () = assert!(Tick::NEVER.get() < NONE, "every time comes before the mark");
 
 // === impl Bucket ===
 

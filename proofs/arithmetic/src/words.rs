@@ -14,7 +14,7 @@ const PHASES: [Phase; 4] = [Phase::Pending, Phase::Vacant, Phase::Fired, Phase::
 /// Prints them all.
 pub(crate) fn print(lines: &mut Lines, draw: &mut Draw, count: usize) {
     let word = &mut Word::FREE.pending(Tick::ZERO, false);
-    let histogram = (&Latenesses::default(), &mut Seen::nothing());
+    let histogram = (&Latenesses::new(), &mut Seen::nothing());
     let doorbell = &Doorbell::new(Bell::Hook(Hook::new(|| {})));
     let stuck = &StuckThreads::of(1);
     for _ in 0..count {
