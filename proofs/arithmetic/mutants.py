@@ -94,6 +94,6 @@ MUTANTS = {
     "a thread helps with half of the visits": ("the dead are bounded", "const", "HELP", lambda it: it["HELP"] // 2),
     "a sweep is due if there are twice the dead": ("the dead are bounded", FORMULAS, "flag(fits(2 * dead) >", "flag(fits(dead) >"),
     "an entry is visited twice in a round": ("a round is paid for", WORDS, "seen <= was + died + new,", "seen <= was + died + 2 * new,"),
-    "the dead are bounded by what lives now": ("the dead are bounded while the living fall", WORDS, "4 * largest(before, most) + spare", "4 * most + spare"),
-    "the round before is forgotten": ("the dead are bounded while the living fall", WORDS, "case.assume(4 * most >= before)", "case.assume(5 * most >= before)"),
+    "the dead are bounded by what lives now": ("the dead are bounded while the living fall", WORDS, "5 * largest(before, most) + spare", "5 * most + spare"),
+    "the round before is forgotten": ("the dead are bounded while the living fall", WORDS, "case.assume(8 * most >= before)", "case.assume(9 * most >= before)"),
 }

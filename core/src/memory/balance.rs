@@ -215,16 +215,16 @@ impl<T> Shared<T> {
 /// Threads that let go of seats sweep the shards one after the other. A *round* is one sweep of
 /// each shard with dead entries that its last sweep has not seen. Let `M` be 4096, or the most
 /// timers that lived since the round before the one under way began, if that is more. (What lived
-/// earlier counts for a quarter after each round.) Let `c` be 1024 for each shard and 1024 more, 64
-/// for each thread, 512 for each shard, and one for every four buckets that exist. At most
-/// `(4 M + c) / 3` entries are dead then, whatever the owners do:
+/// earlier counts for an eighth after each round.) Let `c` be 1024 for each shard and 1024 more, 64
+/// for each thread, 768 for each shard, and one for every four buckets that exist. At most
+/// `M + c / 5` entries are dead then, whatever the owners do:
 /// 1. A round visits no more than was dead when it began, was let go in it, and is filed now,
 ///    living or kept: an entry is visited once. The last are `2 M` and `c` at most, because the
 ///    depots have a seat for each living timer, or 1024 for each shard and 1024 more.
 /// 2. A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
-///    entries itself (`shard/sweep.rs`): eight for each seat. Some visits are not made, because a
+///    entries itself (`shard/sweep.rs`): twelve for each seat. Some visits are not made, because a
 ///    sweep ends, or finds too many buckets empty.
-/// 3. So of a round with `D` dead at its begin, `(D + 2 M + c) / 7` seats are let go at most. This
+/// 3. So of a round with `D` dead at its begin, `(D + 2 M + c) / 11` seats are let go at most. This
 ///    is all that is dead at its end. If the dead are not too many at some time, they are `M / 2`
 ///    at most, and from there on the same holds.
 ///

@@ -41,8 +41,9 @@ use super::{Owner, Shard};
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
 pub const LOOKS: usize = 4;
 
-/// Entries that a thread visits each time that it lets go of seats while too many are dead.
-pub const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
+/// Entries that a thread visits each time that it lets go of seats while too many are dead: twelve
+/// for each seat is the fewest that keep the dead below the living (`memory/balance.rs`).
+pub const HELP: usize = if IS_CHECKED { 2 } else { 24 * SEATS };
 
 /// A sweep under way, or the memory of the last one for the next (`Swept` tells which).
 pub(super) struct Sweep<T> {
