@@ -99,7 +99,7 @@ impl Chores {
 fn help_sweep<T>(shards: &[Shard<T>], shared: &Shared<T>) {
     let (before, from_there) = shards.split_at(shared.helped_shard());
     for shard in from_there.iter().chain(before) {
-        let has_helped = shard.help_sweep(shared);
+        let has_helped = shard.may_sweep(shared) && shard.help_sweep(shared);
         if !shard.is_being_swept() {
             shared.help_next_after(shard.index());
         }

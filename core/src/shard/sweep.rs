@@ -126,9 +126,6 @@ impl<T> Shard<T> {
     /// Sweeps a little, if a sweep is wanted and no other thread sweeps. Returns whether it did.
     /// For threads that let go of seats.
     pub fn help_sweep(&self, shared: &Shared<T>) -> bool {
-        if !self.may_sweep(shared) {
-            return false;
-        }
         let Ok(mut sweep) = self.sweeping.try_lock() else {
             reached(Event::SweepBusy);
             return false;
@@ -172,7 +169,7 @@ impl<T> Shard<T> {
 
     /// Whether a sweep is under way or wanted.
     #[inline]
-    fn may_sweep(&self, shared: &Shared<T>) -> bool {
+    pub fn may_sweep(&self, shared: &Shared<T>) -> bool {
         self.swept.is_under_way() || self.wants_sweep() || shared.is_littered(self.index)
     }
 
