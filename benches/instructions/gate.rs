@@ -88,7 +88,7 @@ fn benches() -> Vec<Bench> {
         cancel: with_timers, cancel, all_cancelled, [87, 79], 0;
         // Seats are left one after the other, and for each 32 the depot is full, so that they are
         // let go of; a thousand threads have used the engine.
-        cancel_after_threads: with_threads, cancel, all_let_go, [211, 204], 10;
+        cancel_after_threads: with_threads, cancel, all_let_go, [256, 248], 10;
         // The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [235, 225], 0;
         // The same by the system's clock.
@@ -98,7 +98,7 @@ fn benches() -> Vec<Bench> {
         // To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
         reset_earlier: with_earlier_times, reset, all_reset, [913, 899], 0;
         // One turn fires all.
-        fire: with_due, turn_once, all_fired, [162, 151], 0;
+        fire: with_due, turn_once, all_fired, [164, 153], 0;
         // One turn fires all, whose handles are kept.
         fire_owned: with_owned_due, turn_once, all_fired, [159, 147], 0;
         // One turn fires all, and as many are scheduled in the memory that they leave.

@@ -156,7 +156,7 @@ def _():
         filed, dead, let_go, visits = 0, 0, 0, 0
         for shard in range(count):
             # What was filed there when the round began, living or kept; what died before; what was filed since.
-            of_shard = [("filed", 10_000), ("dead", 5_000), ("new", 2_000), ("left", 2_000), ("visits", 16_000)]
+            of_shard = [("filed", 10_000), ("dead", 5_000), ("new", 2_000), ("left", 1_300), ("visits", 16_000)]
             was, died, new, left, seen = [case.int(f"{name}_{shard}", n, 0, 2**50) for name, n in of_shard]
             # An entry is visited once, wherever it was filed. What is let go was filed.
             case.assume(seen <= was + died + new, left <= was + new)
