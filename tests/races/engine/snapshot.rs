@@ -146,3 +146,20 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
     assert!(returned.len() >= stays);
     assert!(engine.snapshot().is_empty());
 }
+
+/// The depots of many shards keep what was cancelled in one. It lies before what is pending there.
+#[test]
+fn a_snapshot_finds_the_few_that_are_pending_behind_all_that_the_depots_keep() {
+    const SHARDS: usize = 128;
+    const PENDING: u64 = 20;
+    // A depot keeps 1024 at least, and the common one as many for each shard.
+    const KEPT: u64 = 1024 * (SHARDS as u64 + 1);
+    let engine = manual((64, 32), SHARDS);
+    engine.bind_thread(0).unwrap();
+    (0..PENDING).for_each(|n| engine.schedule_detached(HOUR, n).unwrap());
+    let schedule = |n| engine.schedule(HOUR, n).unwrap();
+    let cancelled: Vec<_> = (0..KEPT).map(schedule).collect();
+    assert!(cancelled.into_iter().all(|timer| timer.cancel()));
+    assert_eq!(engine.stats().dead, 0, "all are kept");
+    assert_eq!(engine.snapshot().len() as u64, PENDING);
+}
