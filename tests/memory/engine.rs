@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::settled::assert_settles;
 use support::alone::alone;
-use support::counting::{free_what_waits_for_readers, live, made_here};
+use support::counting::{free_what_waits_for_readers, here, live, made_here};
 use support::random::Random;
 use support::scaled;
 use tickless::periodic::{Attempt, Backoff, Heartbeat, Retry, Run, Schedule};
@@ -35,6 +35,20 @@ fn closures() -> Engine {
 fn typed() -> Engine<u64> {
     let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);
     Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(drop_all).unwrap()
+}
+
+#[test]
+fn a_snapshot_takes_32_bytes_for_each_timer() {
+    let _alone = alone();
+    let engine = typed();
+    // A vector that grows by doubling would have room for nearly twice as many.
+    let timers = 70_000;
+    (0..timers).for_each(|n| engine.schedule_detached(HOUR, n).unwrap());
+    let before = here();
+    let snapshot = engine.snapshot();
+    let bytes = here().bytes - before.bytes;
+    assert_eq!(snapshot.len() as u64, timers);
+    assert!(bytes <= 32 * timers as i64 + 1024, "{bytes} bytes for {timers} timers");
 }
 
 #[test]

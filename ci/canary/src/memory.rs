@@ -25,7 +25,7 @@ fn two_entries(lanes: &Lanes<Entry<u64>>) -> [NonNull<Entry<u64>>; 2] {
 
 /// An entry is freed while another thread has still to walk over it.
 pub(crate) fn use_after_free() {
-    let lanes = Arc::new(Lanes::new());
+    let lanes = Arc::new(Lanes::default());
     let [first, last] = two_entries(&lanes);
     let ((walking, has_begun), (free, is_freed)) = (mpsc::channel(), mpsc::channel());
     let walker = thread::spawn(move || {
@@ -85,7 +85,7 @@ struct Circle {
 /// What a task captured keeps the list alive that the task is on.
 pub(crate) fn circle() {
     let close = || {
-        let circle = Arc::new(Circle { lanes: Lanes::new() });
+        let circle = Arc::new(Circle { lanes: Lanes::default() });
         let entry = Entry::allocate(ENGINE);
         // SAFETY: it is fresh and held by nobody else.
         unsafe { entry.as_ref().put_payload(circle.clone()) };
@@ -97,7 +97,7 @@ pub(crate) fn circle() {
 
 /// All of the above as it ought to be.
 pub(crate) fn nothing() {
-    let lanes = Arc::new(Lanes::new());
+    let lanes = Arc::new(Lanes::default());
     two_entries(&lanes);
     let walk = move || {
         for entry in walk_lanes(&lanes) {
@@ -106,7 +106,7 @@ pub(crate) fn nothing() {
         }
     };
     thread::spawn(walk).join().unwrap();
-    let circle = Arc::new(Circle { lanes: Lanes::new() });
+    let circle = Arc::new(Circle { lanes: Lanes::default() });
     let entry = Entry::allocate(ENGINE);
     // SAFETY: it is fresh and held by nobody else.
     unsafe { entry.as_ref().put_payload(circle.clone()) };

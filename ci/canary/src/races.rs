@@ -85,13 +85,13 @@ fn hand_over(store: Ordering, load: Ordering) {
 /// Two threads each take themselves for the owner of a shard's own lists: one files an entry anew
 /// that the other had filed, and has looked at.
 pub(crate) fn two_owners() {
-    let (lanes, entry) = (Arc::new(OwnLanes::new()), entry_with(1));
+    let (lanes, entry) = (Arc::new(OwnLanes::default()), entry_with(1));
     // SAFETY: this thread is the owner, so far, and the entry stays allocated.
     unsafe { lanes.push(entry.0, 0) };
     let (others, has_refiled) = (lanes.clone(), Arc::new(AtomicBool::new(false)));
     let flag = has_refiled.clone();
     let second = thread::spawn(move || {
-        for entry in walk(&Lanes::new(), &others).map(Sent) {
+        for entry in walk(&Lanes::default(), &others).map(Sent) {
             assert_eq!(take(&entry), 1);
             // SAFETY: none, and that is the bug: another owner is at it.
             unsafe { entry.0.as_ref().put_payload(2) };
@@ -102,7 +102,7 @@ pub(crate) fn two_owners() {
     });
     wait_for(&has_refiled);
     // Its own lists are read relaxed by their owner: nothing of the other's work is acquired.
-    let found: Vec<u64> = walk(&Lanes::new(), &lanes).map(|entry| take(&Sent(entry))).collect();
+    let found: Vec<u64> = walk(&Lanes::default(), &lanes).map(|entry| take(&Sent(entry))).collect();
     assert_eq!(found, [2]);
     second.join().unwrap();
     free(entry);
@@ -111,7 +111,7 @@ pub(crate) fn two_owners() {
 /// The same as it ought to be.
 pub(crate) fn nothing() {
     hand_over(Ordering::Release, Ordering::Acquire);
-    let (lanes, entry) = (Arc::new(Lanes::new()), entry_with(1));
+    let (lanes, entry) = (Arc::new(Lanes::default()), entry_with(1));
     let taker = lanes.clone();
     let (found, is_taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (begin, done) = (found.clone(), is_taken.clone());

@@ -27,5 +27,5 @@ pub(crate) fn walk<T>(
 pub(crate) fn walk_lanes<T>(
     lanes: &Lanes<Entry<T>>,
 ) -> impl Iterator<Item = NonNull<Entry<T>>> + use<T> {
-    walk(lanes, &OwnLanes::new())
+    walk(lanes, &OwnLanes::default())
 }

@@ -151,7 +151,7 @@ const DUE_TIMES: usize = SPANS_MS.len() + 3;
 impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
         let taken_at = core.instant_now();
-        let mut timers = Vec::new();
+        let mut timers = Vec::with_capacity(core.shared.all_counters.pending() as usize);
         // A chain that changes under the reader may lead it on for ever: it stops after this many
         // steps.
         let steps = 2 * core.shared.most_filed() + (1 << 16);

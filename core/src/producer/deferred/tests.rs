@@ -69,8 +69,10 @@ impl Shards {
 
     fn file(&mut self, shard: u32) -> NonNull<Entry<()>> {
         let Shards { shards, producer, shared, .. } = self;
-        let (shard, due) = (&shards[shard as usize], Tick::new(30));
-        let filed = producer.schedule::<false, false>(shared, shard, due, || Tick::ZERO, (), true);
+        let (shard, due, now) = (&shards[shard as usize], Tick::new(30), || Tick::ZERO);
+        // SAFETY: nothing is kept.
+        let filed =
+            unsafe { producer.schedule::<false, false>(shared, shard, due, now, (), true, |_| ()) };
         filed.expect("the shard is open").0
     }
 
