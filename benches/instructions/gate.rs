@@ -38,8 +38,8 @@ struct Bench {
 /// allocator.
 ///
 /// Instructions are what was measured, and 3 % more; whatever makes them fewer lowers the limit.
-/// What reads the system's clock is held 4 % above the most that was seen: how often that clock is
-/// checked depends on the time that passes.
+/// What reads the system's clock is held 3 % above what it takes if it asks the system each time:
+/// how often it does depends on the machine's speed.
 #[derive(Clone, Copy)]
 struct Limits {
     instructions: u64,
@@ -92,7 +92,7 @@ fn benches() -> Vec<Bench> {
         // The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [235, 225], 0;
         // The same by the system's clock.
-        schedule_cancel_system_clock: with_system_clock, replace, all_replaced, [237, 231], 0;
+        schedule_cancel_system_clock: with_system_clock, replace, all_replaced, [356, 347], 0;
         // One exchange.
         reset_later: with_later_times, reset, all_reset, [128, 128], 0;
         // To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
@@ -152,7 +152,7 @@ fn doors() -> Vec<Bench> {
         // clock, a sleep in a box, a poll, the end), ...
         Bench::new(
             "request_head",
-            Limits { instructions: 594, blocks: 1_000 },
+            Limits { instructions: 854, blocks: 1_000 },
             Sleeps::with_heads,
             Sleeps::head,
             Sleeps::all_cancelled,
