@@ -2,14 +2,12 @@
 
 /// A way to end, as a hold word keeps it.
 #[doc(hidden)]
-pub trait EndCode: Copy + PartialEq + 'static {
+pub trait EndCode: Copy + 'static {
     /// All ways to end, in the order of their codes.
     const ALL: &'static [Self];
 
     /// 1 to 7: zero in the word means that the thing has not ended.
-    fn code(self) -> u64 {
-        1 + Self::ALL.iter().take_while(|end| **end != self).count() as u64
-    }
+    fn code(self) -> u64;
 
     /// The end with this code; `None` for zero.
     fn from_code(code: u64) -> Option<Self> {
@@ -38,7 +36,7 @@ pub trait EndCode: Copy + PartialEq + 'static {
 pub enum End {
     /// It ended by itself: a schedule had no further run, a retry had its outcome, or a heartbeat
     /// fired.
-    Finished,
+    Finished = 1,
     /// It was cancelled, from outside or from inside its own closure.
     Cancelled,
     /// The engine stopped, or dropped the task in some other way.
@@ -77,7 +75,7 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// It was completed: a try succeeded, or a caller forced it.
-    Completed,
+    Completed = 1,
     /// Its timeout came first.
     Expired,
     /// It was cancelled, or its purgatory stopped: none of its callbacks is called.
@@ -89,10 +87,18 @@ pub enum Decision {
 impl EndCode for End {
     const ALL: &'static [End] =
         &[End::Finished, End::Cancelled, End::Stopped, End::Full, End::Panicked, End::Circular];
+
+    fn code(self) -> u64 {
+        self as u64
+    }
 }
 
 // === impl Decision ===
 
 impl EndCode for Decision {
     const ALL: &'static [Decision] = &[Decision::Completed, Decision::Expired, Decision::Cancelled];
+
+    fn code(self) -> u64 {
+        self as u64
+    }
 }

@@ -99,7 +99,7 @@ impl Naive {
 
     fn finish(&mut self, number: usize, decision: Decision) {
         self.let_go(number);
-        self.counts[decision as usize] += 1;
+        self.counts[decision as usize - 1] += 1;
         if decision != Decision::Cancelled {
             self.call(number, Call::Complete);
         }
