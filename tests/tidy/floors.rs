@@ -56,7 +56,7 @@ const HOUSE: &House = &[
     ("local", 5, From::Only(&[])),
 ];
 
-/// Where the files of durable timers are, but for their command line.
+/// Where the files of durable timers are. (Their command line has no floor.)
 const DURABLE: &str = "durable/src/";
 
 /// Durable timers, which see nothing of `tickless` that users do not see.
