@@ -34,10 +34,14 @@ mod engine {
     mod idle;
     mod late_turns;
     mod limits;
+    mod never_early;
     mod order;
     mod precise;
+    mod reset;
     mod rounds;
     mod saturation;
+    mod scan;
+    mod seats;
     mod size;
     mod slack;
     mod threads;

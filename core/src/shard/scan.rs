@@ -31,7 +31,7 @@
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `tests/races/engine/scan.rs`, `loom-tests/tests/bucket_read.rs`,
+//! *Tested by*: `tests/{suite,races}/engine/scan.rs`, `loom-tests/tests/bucket_read.rs`,
 //! `shard/scan/tests.rs`.
 
 use std::cmp::Reverse;

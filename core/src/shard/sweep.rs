@@ -22,7 +22,7 @@
 //! *Orderings*: CUT, SWEEP, BUCKET-READ, SEAT, RELEASE.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_read,cut,shard,suspended,sweep}.rs`,
-//! `tests/races/engine/scan.rs`.
+//! `tests/{suite,races}/engine/scan.rs`.
 
 use std::array;
 use std::mem;
