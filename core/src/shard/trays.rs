@@ -32,8 +32,8 @@ impl<T> Trays<T> {
         Trays { wide: GrowingList::default(), narrow: GrowingList::default() }
     }
 
-    /// Owner only: makes another wide tray. A reader that finds a bucket empty, because it was taken
-    /// into a tray, finds that tray.
+    /// Owner only: makes another wide tray. A reader that finds a bucket empty, because it was
+    /// taken into a tray, finds that tray.
     pub(super) fn add_wide(&self) -> Arc<Tray<Entry<T>>> {
         self.wide.add(Arc::new(Tray::wide())).clone()
     }
