@@ -40,7 +40,8 @@ OPENING = "core/src/shard/opening.rs"
 FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "core/src/shard/close.rs"
 TRAYS, PARKED = "core/src/shard/trays.rs", "core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
-SHARED, ALL_COUNTERS = "core/src/memory/shared.rs", "core/src/memory/all_counters.rs"
+SHARED, COUNTERS = "core/src/memory/shared.rs", "core/src/memory/counters.rs"
+GROWING_LIST = "core/src/sync/growing_list.rs"
 SWEPT = "core/src/shard/swept.rs"
 SWEEP, TRAY = "core/src/shard/sweep.rs", "core/src/inbox/tray.rs"
 WHEEL = "core/src/wheel/mod.rs"
@@ -1341,21 +1342,26 @@ MUTANTS = {
     ),
     # COUNTERS
     "a set of counters is handed back without Release": (
-        "counters", [(ALL_COUNTERS, [("fetch_update(Ordering::Release, Ordering::Relaxed, push)", "fetch_update(Ordering::Relaxed, Ordering::Relaxed, push)")])],
+        "counters", [(COUNTERS, [("self.is_claimed.store(false, Ordering::Release)", "self.is_claimed.store(false, Ordering::Relaxed)")])],
     ),
     "a set of counters is claimed without Acquire": (
-        "counters", [(ALL_COUNTERS, [("fetch_update(Ordering::Acquire, Ordering::Acquire, pop)", "fetch_update(Ordering::Relaxed, Ordering::Relaxed, pop)")])],
+        "counters", [(COUNTERS, [("let (from, to) = (Ordering::Acquire, Ordering::Relaxed);", "let (from, to) = (Ordering::Relaxed, Ordering::Relaxed);")])],
     ),
-    "the head of the free all_counters keeps its stamp": (
-        "counters", [(ALL_COUNTERS, [("stamp: self.stamp.wrapping_add(1), first", "stamp: self.stamp, first")])],
+    "a free set of counters is claimed by load and store": (
+        "counters", [(COUNTERS, [(
+            "            && self.is_claimed.compare_exchange(false, true, from, to).is_ok()\n",
+            "            && { let _ = (from, to); self.is_claimed.store(true, Ordering::Relaxed); true }\n")])],
     ),
-    "a free counters is claimed by load and store": (
-        "counters", [(ALL_COUNTERS, [(
-            "        let word = self.free.fetch_update(Ordering::Acquire, Ordering::Acquire, pop).ok()?;\n",
-            "        let word = self.free.load(Ordering::Acquire);\n        self.free.store(pop(word)?, Ordering::Release);\n")])],
+    "a set of counters is published without Release": (
+        "counters", [(GROWING_LIST, [("fetch_update(Ordering::Release, Ordering::Relaxed, push)", "fetch_update(Ordering::Relaxed, Ordering::Relaxed, push)")])],
     ),
-    "a segment of all_counters is published without Release": (
-        "counters", [(SYNC, [("(made.cast::<T>(), Ordering::AcqRel)", "(made.cast::<T>(), Ordering::Acquire)")])],
+    "the sets of counters are found without Acquire": (
+        "counters", [(GROWING_LIST, [("self.first.load(Ordering::Acquire)", "self.first.load(Ordering::Relaxed)")])],
+    ),
+    "a set of counters is added by load and store": (
+        "counters", [(GROWING_LIST, [(
+            "        let _ = self.first.fetch_update(Ordering::Release, Ordering::Relaxed, push);\n",
+            "        let first = push(self.first.load(Ordering::Relaxed)).expect(\"it always adds\");\n        self.first.store(first, Ordering::Release);\n")])],
     ),
     # SWEEP
     "the bell is rung before a sweep is asked for": (

@@ -24,7 +24,6 @@ pub mod docs {
     #[doc = include_str!("../docs/guide.md")]
     pub mod guide {}
     #[cfg(feature = "serde")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
     #[doc = include_str!("../docs/json.md")]
     pub mod json {}
     #[doc = include_str!("../docs/porting.md")]
@@ -40,14 +39,12 @@ mod engine;
 mod error;
 pub mod future;
 #[cfg(feature = "keyed")]
-#[cfg_attr(docsrs, doc(cfg(feature = "keyed")))]
 pub mod keyed;
 pub mod local;
 pub mod periodic;
 pub mod purgatory;
 pub mod scope;
 #[cfg(feature = "test-util")]
-#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub mod test;
 pub mod wait;
 pub mod wall;
@@ -55,10 +52,8 @@ pub mod wall;
 #[doc(inline)]
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
 #[cfg(feature = "callers")]
-#[cfg_attr(docsrs, doc(cfg(feature = "callers")))]
 pub use engine::Callers;
 #[cfg(feature = "serde")]
-#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 pub use engine::Listing;
 pub use engine::{
     Builder, CancelOnDrop, Driven, Driver, DueCount, DueTime, Engine, EnterGuard, Handle,
@@ -66,7 +61,6 @@ pub use engine::{
     Waitable, When, now,
 };
 #[cfg(feature = "metrics")]
-#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use engine::{Metrics, MetricsPublisher};
 #[doc(inline)]
 pub use error::{

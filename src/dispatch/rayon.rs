@@ -41,15 +41,10 @@ use super::{Batch, Handler, Monitor, Task, contained};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct OnRayon<T = Task> {
-    pool: RunsOn,
+    /// `None`: the pool that [`global`](OnRayon::global) names.
+    pool: Option<Arc<ThreadPool>>,
     work: Arc<dyn Fn(T) + Send + Sync>,
     counts: Arc<Counts>,
-}
-
-/// Where tasks run.
-enum RunsOn {
-    Global,
-    Own(Arc<ThreadPool>),
 }
 
 /// Counts of the payloads that were handed to a pool of rayon's.
@@ -117,7 +112,7 @@ impl<T: Send + 'static> OnRayon<T> {
         pool: Arc<ThreadPool>,
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> OnRayon<T> {
-        OnRayon { pool: RunsOn::Own(pool), work: Arc::new(work), counts: Arc::default() }
+        OnRayon { pool: Some(pool), work: Arc::new(work), counts: Arc::default() }
     }
 
     /// Calls `work` with each payload, on the pool that [`global`](OnRayon::global) names.
@@ -127,7 +122,7 @@ impl<T: Send + 'static> OnRayon<T> {
     pub fn global_with(work: impl Fn(T) + Send + Sync + 'static) -> OnRayon<T> {
         // Here a panic reaches the user; in the reaper it would cost a payload.
         rayon_core::current_num_threads();
-        OnRayon { pool: RunsOn::Global, work: Arc::new(work), counts: Arc::default() }
+        OnRayon { pool: None, work: Arc::new(work), counts: Arc::default() }
     }
 
     /// Returns a view of the counts, which stays readable after the handler was given away.
@@ -141,27 +136,20 @@ impl<T: Send + 'static> Handler<T> for OnRayon<T> {
         for payload in batch {
             add_one(&self.counts.spawned);
             let (work, counts) = (self.work.clone(), self.counts.clone());
-            self.pool.spawn(move || {
+            let task = move || {
                 let is_finished = contained(|| work(payload));
                 // What it captured may be the user's last reference to something.
                 contained(|| drop(work));
                 add_one(if is_finished { &counts.finished } else { &counts.panicked });
-            });
+            };
+            match &self.pool {
+                Some(pool) => pool.spawn(task),
+                None => rayon_core::spawn(task),
+            }
         }
     }
 }
 
 debug! { impl[T] OnRayon[T] { stats = |this| this.counts.read() } }
-
-// === impl RunsOn ===
-
-impl RunsOn {
-    fn spawn(&self, task: impl FnOnce() + Send + 'static) {
-        match self {
-            RunsOn::Global => rayon_core::spawn(task),
-            RunsOn::Own(pool) => pool.spawn(task),
-        }
-    }
-}
 
 counts! { RayonStats { spawned, finished, panicked } }

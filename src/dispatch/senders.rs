@@ -60,10 +60,8 @@ senders! {
     Std: mpsc::Sender<T>,
     StdSync: mpsc::SyncSender<T>,
     #[cfg(feature = "tokio")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     Tokio: tokio_mpsc::Sender<T>,
     #[cfg(feature = "tokio")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     TokioUnbounded: tokio_mpsc::UnboundedSender<T>,
 }
 

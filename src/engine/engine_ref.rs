@@ -395,7 +395,8 @@ fn file<T: Send + 'static, const EXEMPT: bool>(
     Computed { deadline, now_ns }: Computed,
     payload: T,
 ) -> Result<Handle<T>, ScheduleError<T>> {
-    cache
-        .schedule::<true, EXEMPT>(deadline, now_ns, ManuallyDrop::new(payload), true)
-        .map(Handle::new)
+    let payload = ManuallyDrop::new(payload);
+    // SAFETY: nothing is kept.
+    let filed = unsafe { cache.schedule::<true, EXEMPT>(deadline, now_ns, payload, true, |_| ()) };
+    filed.map(Handle::new)
 }

@@ -329,7 +329,7 @@ impl<T: Send + 'static> Engine<T> {
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
         // SAFETY: `store` does nothing, or does what `schedule_with` permits.
-        unsafe { cache.schedule_with::<false, false>(deadline, now_ns, payload, held, store) }
+        unsafe { cache.schedule::<false, false>(deadline, now_ns, payload, held, store) }
     }
 }
 

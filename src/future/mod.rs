@@ -94,29 +94,24 @@
 pub mod delay_queue;
 mod entered;
 #[cfg(feature = "hyper")]
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
 mod interval;
 #[cfg(feature = "quinn")]
-#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
 mod quinn;
 mod refusal;
 mod ringer;
 mod sleep;
 mod timeout;
 #[cfg(feature = "tower")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
 
 #[doc(inline)]
 pub use delay_queue::DelayQueue;
 pub use entered::Entered;
 #[cfg(feature = "hyper")]
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 #[cfg(feature = "quinn")]
-#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
 pub use quinn::QuinnRuntime;
 pub use refusal::{OnRefusal, PolicySleep};
 pub use sleep::{Sleep, SleepError, sleep, sleep_until};

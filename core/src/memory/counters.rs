@@ -6,7 +6,7 @@
 
 use std::array;
 
-use crate::sync::{CachePadded, Counter, Ordering, UnsafeCell, add_alone};
+use crate::sync::{AtomicBool, CachePadded, Counter, Ordering, UnsafeCell, add_alone};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +72,7 @@ pub struct Counters {
     counts: CachePadded<[Counter; COUNTS]>,
     /// What the writer has published of its counts: see [`Counters::untold`].
     told: Changes<Counter>,
-    /// Its number among the counters of the engine.
-    pub(super) number: u32,
+    is_claimed: AtomicBool,
     /// Empty: a writer writes here when it starts, when it publishes, and when it ends. So a model
     /// checker reports two writers at a time, and one that does not happen after the one before.
     writer: UnsafeCell<()>,
@@ -95,11 +94,27 @@ unsafe impl Sync for Counters {}
 // === impl Counters ===
 
 impl Counters {
-    pub(super) fn new(number: u32) -> Counters {
+    /// A set for a writer that has claimed it.
+    pub(super) fn claimed() -> Counters {
         let counts = array::from_fn(|_| Counter::new(0));
         let told = Changes { living: Counter::new(0), buried: Counter::new(0) };
         let counts = CachePadded::new(counts);
-        Counters { counts, told, number, writer: UnsafeCell::new(()) }
+        Counters { counts, told, is_claimed: AtomicBool::new(true), writer: UnsafeCell::new(()) }
+    }
+
+    /// Claims the set for a new writer, if it is free.
+    pub(super) fn claim(&self) -> bool {
+        // ORDER(COUNTERS): Acquire - pairs with the Release in `hand_back`: the new writer goes on
+        // from the last values of the one before. Relaxed - a set that is not free is left alone.
+        let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
+        !self.is_claimed.load(Ordering::Relaxed)
+            && self.is_claimed.compare_exchange(false, true, from, to).is_ok()
+    }
+
+    /// Frees the set for the next writer.
+    pub(super) fn hand_back(&self) {
+        // ORDER(COUNTERS): Release - pairs with the Acquire in `claim`.
+        self.is_claimed.store(false, Ordering::Release);
     }
 
     /// Adds to a counter. Only the one writer of these counters may call this.

@@ -11,8 +11,6 @@
 mod ending;
 mod group;
 mod handover;
-#[cfg(feature = "serde")]
-mod json;
 mod lateness;
 mod lead;
 mod observer;

@@ -12,51 +12,35 @@
 //! *Orderings*: BUCKET-READ.
 
 use std::iter;
-use std::ptr;
 
 use crate::entry::Entry;
 use crate::inbox::Tray;
-use crate::sync::{Arc, AtomicPtr, Ordering};
+use crate::sync::{Arc, GrowingList};
 
 /// All trays of a shard.
 pub(super) struct Trays<T> {
     /// For the entries of a bucket: one is due, one is cascaded eagerly, the others are parked.
-    wide: GrowingList<T>,
+    wide: GrowingList<Arc<Tray<Entry<T>>>>,
     /// For the rounds that are put aside.
-    narrow: GrowingList<T>,
+    narrow: GrowingList<Arc<Tray<Entry<T>>>>,
 }
-
-/// A list that only grows.
-struct GrowingList<T> {
-    first: AtomicPtr<Link<T>>,
-}
-
-struct Link<T> {
-    tray: Arc<Tray<Entry<T>>>,
-    next: *mut Link<T>,
-}
-
-// SAFETY: links are published once, never change afterwards, and live as long as the list; the
-// trays are lists of entries, which may be sent and shared where payloads may be sent.
-unsafe impl<T: Send> Send for GrowingList<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for GrowingList<T> {}
 
 // === impl Trays ===
 
 impl<T> Trays<T> {
     pub(super) fn new() -> Trays<T> {
-        Trays { wide: GrowingList::new(), narrow: GrowingList::new() }
+        Trays { wide: GrowingList::default(), narrow: GrowingList::default() }
     }
 
-    /// Owner only: makes another wide tray.
+    /// Owner only: makes another wide tray. A reader that finds a bucket empty, because it was
+    /// taken into a tray, finds that tray.
     pub(super) fn add_wide(&self) -> Arc<Tray<Entry<T>>> {
-        self.wide.add(Arc::new(Tray::wide()))
+        self.wide.add(Arc::new(Tray::wide())).clone()
     }
 
     /// Owner only: makes another narrow tray.
     pub(super) fn add(&self) -> Arc<Tray<Entry<T>>> {
-        self.narrow.add(Arc::new(Tray::narrow()))
+        self.narrow.add(Arc::new(Tray::narrow())).clone()
     }
 
     /// The narrow trays.
@@ -68,46 +52,5 @@ impl<T> Trays<T> {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Tray<Entry<T>>> {
         let narrow = iter::once_with(|| self.narrow.iter()).flatten();
         self.wide.iter().chain(narrow).map(|tray| &**tray)
-    }
-}
-
-// === impl GrowingList ===
-
-impl<T> GrowingList<T> {
-    fn new() -> GrowingList<T> {
-        GrowingList { first: AtomicPtr::new(ptr::null_mut()) }
-    }
-
-    fn add(&self, tray: Arc<Tray<Entry<T>>>) -> Arc<Tray<Entry<T>>> {
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `iter`: publishes the tray. A reader that finds a bucket empty, because it was
-        // taken into a tray, finds that tray.
-        let next = self.first.load(Ordering::Relaxed);
-        let link = Box::into_raw(Box::new(Link { tray: tray.clone(), next }));
-        self.first.store(link, Ordering::Release);
-        tray
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Arc<Tray<Entry<T>>>> {
-        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `add`.
-        let mut link = self.first.load(Ordering::Acquire);
-        iter::from_fn(move || {
-            // SAFETY: a published link is never freed or changed while the list lives.
-            let this = unsafe { link.as_ref() }?;
-            link = this.next;
-            Some(&this.tray)
-        })
-    }
-}
-
-impl<T> Drop for GrowingList<T> {
-    fn drop(&mut self) {
-        // ORDER: Relaxed - no other thread is left.
-        let mut link = self.first.load(Ordering::Relaxed);
-        while !link.is_null() {
-            // SAFETY: every link came from a box, and the list is going.
-            let this = unsafe { Box::from_raw(link) };
-            link = this.next;
-        }
     }
 }

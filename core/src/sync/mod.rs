@@ -10,6 +10,7 @@
 mod cache;
 pub mod events;
 mod global;
+mod growing_list;
 mod nesting;
 mod section;
 
@@ -17,6 +18,7 @@ use ::std::time::Instant;
 
 pub use cache::{CachePadded, CountShard, ShardedCount, prefetch, prefetch_to_write, spread};
 pub use global::Global;
+pub use growing_list::GrowingList;
 pub use nesting::Nesting;
 pub use section::{Quiet, QuietMutex, Section, assert_outside};
 

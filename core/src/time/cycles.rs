@@ -9,7 +9,7 @@ pub(super) use counter::{glance, keep_time, look_again, peek, read, still_keep_t
 mod counter {
     use std::arch::x86_64::{__rdtscp, _rdtsc};
     use std::fs::File;
-    use std::io::{self, ErrorKind, Read};
+    use std::io::{ErrorKind, Read};
 
     use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -132,24 +132,15 @@ mod counter {
         }
     }
 
-    /// Whether the system's clock is the counter.
+    /// Whether the system's clock is the counter. `None`, as below: that cannot be read at the
+    /// moment.
     fn is_clock_source() -> Option<bool> {
-        let name =
-            known(begins("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
-        Some(name?.is_some_and(|name| name.trim() == "tsc"))
+        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        says(path, |name| name.trim() == "tsc")
     }
 
     fn can_be_read() -> Option<bool> {
-        Some(known(begins("/proc/cpuinfo"))?.is_some_and(|info| is_steady(&info)))
-    }
-
-    /// What a file says; `Some(None)`: there is none. `None`: it cannot be read at the moment.
-    fn known(text: io::Result<String>) -> Option<Option<String>> {
-        match text {
-            Ok(text) => Some(Some(text)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Some(None),
-            Err(_) => None,
-        }
+        says("/proc/cpuinfo", is_steady)
     }
 
     /// Whether the first processor has the instruction `rdtscp` (older ones have only `rdtsc`), and
@@ -159,11 +150,15 @@ mod counter {
         has("rdtscp") && has("constant_tsc") && has("nonstop_tsc")
     }
 
-    /// The first few kilobytes of a file that the system generates as it is read.
-    fn begins(path: &str) -> io::Result<String> {
+    /// Whether the first few kilobytes of a file, which the system generates as it is read, say so.
+    /// One that does not exist does not.
+    fn says(path: &str, is_so: impl FnOnce(&str) -> bool) -> Option<bool> {
         let mut text = Vec::new();
-        File::open(path)?.take(1 << 13).read_to_end(&mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        match File::open(path).and_then(|file| file.take(1 << 13).read_to_end(&mut text)) {
+            Ok(_) => Some(is_so(&String::from_utf8_lossy(&text))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Some(false),
+            Err(_) => None,
+        }
     }
 
     #[cfg(test)]
@@ -210,12 +205,11 @@ mod counter {
 
         #[test]
         fn a_system_that_does_not_say_leaves_things_as_they_are_and_is_asked_again() {
-            let refused = |error: ErrorKind| known(Err(io::Error::from(error)));
-            assert_eq!(known(Ok("tsc".to_owned())), Some(Some("tsc".to_owned())));
-            assert_eq!(refused(ErrorKind::NotFound), Some(None));
-            assert_eq!(refused(ErrorKind::PermissionDenied), None);
-            // No more files can be opened.
-            assert_eq!(known(Err(io::Error::from_raw_os_error(24))), None);
+            assert_eq!(says("/proc/self/status", |text| text.starts_with("Name:")), Some(true));
+            assert_eq!(says("/proc/self/status", str::is_empty), Some(false));
+            assert_eq!(says("/proc/none", |_| true), Some(false));
+            // It can be opened, and not read.
+            assert_eq!(says("/proc/self", |_| true), None);
             let trust = Trust::new();
             assert!(!trust.is_given_at_first(|| None));
             assert!(trust.is_given_at_first(|| Some(true)));

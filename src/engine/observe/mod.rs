@@ -10,10 +10,8 @@
 //! `tests/oracles/engine.rs`.
 
 #[cfg(feature = "serde")]
-#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 mod json;
 #[cfg(feature = "metrics")]
-#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 mod metrics;
 mod overdue;
 mod snapshot;

@@ -78,7 +78,6 @@ impl<T: Send + 'static> View<T> {
 
     /// [`Engine::callers`].
     #[cfg(feature = "callers")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "callers")))]
     pub fn callers(&self) -> Option<Callers> {
         self.look(|core| core.callers.noted())
     }

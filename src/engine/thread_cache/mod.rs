@@ -164,30 +164,14 @@ impl<T> Lent<T> {
 
     /// Schedules `payload` on the thread's shard for `deadline`, at the time `now_ns`, gives the
     /// cache back, and does the deferred work. `PINS` is for callers that do not hold the engine,
-    /// `EXEMPT` for sleeps: see [`Producer::schedule`].
-    #[inline(always)]
-    #[cfg_attr(feature = "callers", track_caller)]
-    pub(super) fn schedule<const PINS: bool, const EXEMPT: bool>(
-        self,
-        deadline: Tick,
-        now_ns: u64,
-        payload: ManuallyDrop<T>,
-        held: bool,
-    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>>
-    where
-        T: 'static,
-    {
-        // SAFETY: nothing is kept.
-        unsafe { self.schedule_with::<PINS, EXEMPT>(deadline, now_ns, payload, held, |_| ()) }
-    }
-
-    /// As [`schedule`](Lent::schedule). `store` gets the entry before the timer can fire.
+    /// `EXEMPT` for sleeps: see [`Producer::schedule`]. `store` gets the entry before the timer can
+    /// fire.
     ///
     /// # Safety
     /// As for [`Producer::schedule`].
     #[inline(always)]
     #[cfg_attr(feature = "callers", track_caller)]
-    pub(super) unsafe fn schedule_with<const PINS: bool, const EXEMPT: bool>(
+    pub(super) unsafe fn schedule<const PINS: bool, const EXEMPT: bool>(
         mut self,
         deadline: Tick,
         now_ns: u64,
