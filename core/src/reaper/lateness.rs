@@ -37,34 +37,17 @@ pub struct Latenesses {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Lateness {
     /// Number of timers.
     pub count: u64,
     /// Half of the timers were at most this late.
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "p50_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub p50: Duration,
     /// 99 of 100 timers were at most this late.
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "p99_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub p99: Duration,
     /// 999 of 1000 timers were at most this late.
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "p999_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub p999: Duration,
     /// No timer was later than this.
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "max_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub max: Duration,
 }
 

@@ -11,6 +11,8 @@
 mod ending;
 mod group;
 mod handover;
+#[cfg(feature = "serde")]
+mod json;
 mod lateness;
 mod lead;
 mod observer;

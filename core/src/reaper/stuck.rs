@@ -36,7 +36,6 @@ use crate::time::Clock;
 ///
 /// [takeover]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StuckTask {
     /// The shard of its timer.
@@ -44,13 +43,8 @@ pub struct StuckTask {
     /// The name of the thread that runs it. Empty if that has none, or is not one of the engine's.
     pub thread: String,
     /// A time at which it was already running; it may have begun earlier.
-    #[cfg_attr(feature = "serde", serde(skip))]
     pub since: Instant,
     /// How long after that it was still running: until this was made.
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "age_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub age: Duration,
 }
 

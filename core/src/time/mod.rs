@@ -10,8 +10,6 @@ pub use clock::{Clock, ManualClock};
 pub use driven::{Drivable, Driven, advance_to};
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;
-#[cfg(feature = "serde")]
-pub use scale::serialize_ns;
 pub use scale::{Scale, left_of_period, next_on_grid, saturating_ns};
 pub use thread_clock::{Moment, ThreadClock};
 #[doc(inline)]

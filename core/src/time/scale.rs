@@ -104,12 +104,6 @@ pub fn saturating_ns(duration: Duration) -> u64 {
         .saturating_add(u64::from(duration.subsec_nanos()))
 }
 
-/// Writes a duration in whole nanoseconds, for serde: fields whose names end in `_ns`.
-#[cfg(feature = "serde")]
-pub fn serialize_ns<S: serde::Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u64(saturating_ns(*span))
-}
-
 /// The first time of the grid after `last_ns` that is not before `earliest_ns`, and how many times
 /// of the grid between the two are skipped. The period is not zero. `u64::MAX` is never.
 pub fn next_on_grid(last_ns: u64, period_ns: u64, earliest_ns: u64) -> (u64, u64) {

@@ -2,7 +2,7 @@
 //! `docs/json.md`, which users rely on.
 //!
 //! Durations are whole nanoseconds, in fields whose names end in `_ns`. Points in time are written
-//! as distances. What is written as it stands is derived, where the type is; the rest is here.
+//! as distances. (Those of a reaper are in the core: `reaper/json.rs`.)
 //!
 //! *Owner*: none: these are values.
 //!
@@ -14,7 +14,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::time::saturating_ns;
 
-use super::{DueCount, DueTime, PendingTimer, Snapshot};
+use super::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 
 /// The timers of a [`Snapshot`] as a list, for serde: [`Snapshot::listing`].
 ///
@@ -69,6 +69,16 @@ impl Serialize for Snapshot {
     }
 }
 
+impl Serialize for LevelCount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "LevelCount", {
+            "level": self.level,
+            "width_ns": saturating_ns(self.width),
+            "timers": self.timers,
+        })
+    }
+}
+
 impl Serialize for DueCount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (due, within) = match self.due {
@@ -111,4 +121,44 @@ fn distance_ns(from: Instant, to: Instant) -> i64 {
         i64::try_from(later.saturating_duration_since(earlier).as_nanos()).unwrap_or(i64::MAX)
     };
     if to < from { -ns(from, to) } else { ns(to, from) }
+}
+
+// === impl Stats ===
+
+impl Serialize for Stats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "Stats", {
+            "scheduled": self.scheduled,
+            "seated": self.seated,
+            "cancelled": self.cancelled,
+            "reset": self.reset,
+            "fired": self.fired,
+            "unended": self.unended,
+            "returned": self.returned,
+            "pending": self.pending,
+            "cascaded": self.cascaded,
+            "dead": self.dead,
+            "panicked": self.panicked,
+            "slow": self.slow,
+            "saturations": self.saturations,
+            "takeovers": self.takeovers,
+            "stuck": self.stuck,
+            "overdue_ns": saturating_ns(self.overdue),
+            "saturated": self.saturated,
+            "wake_ups": self.wake_ups,
+            "lateness": self.lateness,
+        })
+    }
+}
+
+// === impl Overdue ===
+
+impl Serialize for Overdue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "Overdue", {
+            "oldest_ns": saturating_ns(self.oldest),
+            "shards": self.shards,
+            "stuck": self.stuck,
+        })
+    }
 }

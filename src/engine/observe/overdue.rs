@@ -27,16 +27,11 @@ use crate::sync::thread;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Overdue {
     /// The age of the oldest timer that is due and was not handed over, at least. Zero if none was
     /// found, which may be so as well where thousands of others, most of them cancelled or moved,
     /// are filed beside it.
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "oldest_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub oldest: Duration,
     /// How many shards have timers that are due and were not handed over.
     pub shards: usize,

@@ -87,16 +87,11 @@ pub struct PendingTimer {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LevelCount {
     /// The level, from 1.
     pub level: u8,
     /// The width of a bucket of that level.
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "width_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub width: Duration,
     /// Timers on it, over all shards.
     pub timers: usize,

@@ -51,7 +51,6 @@ use crate::reaper::{Lateness, Observer};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Timers scheduled.
@@ -92,10 +91,6 @@ pub struct Stats {
     pub stuck: usize,
     /// The age of the oldest timer that is due and was not handed over: that of
     /// [`Engine::overdue`](crate::Engine::overdue).
-    #[cfg_attr(
-        feature = "serde",
-        serde(rename = "overdue_ns", serialize_with = "crate::time::serialize_ns")
-    )]
     pub overdue: Duration,
     /// Shards that are saturated now.
     pub saturated: usize,
