@@ -8,7 +8,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
     os::unix::fs::{MetadataExt, PermissionsExt},
     os::unix::net::{UnixListener, UnixStream},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 #[cfg(unix)]
@@ -136,7 +136,9 @@ impl Socket for UnixStream {
 #[cfg(unix)]
 impl File {
     fn at(path: &Path) -> File {
-        File { path: path.to_owned(), device_and_inode: File::device_and_inode(path) }
+        // The process may work in another directory by the time that it is removed.
+        let whole = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        File { path: whole, device_and_inode: File::device_and_inode(path) }
     }
 
     fn device_and_inode(path: &Path) -> Option<(u64, u64)> {

@@ -127,10 +127,10 @@ fn an_engine_whose_callback_owns_its_inspector_ends() {
 mod unix {
     use super::*;
     use crate::replies::may_cut_off;
-    use std::fs;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     use std::os::unix::net::UnixStream;
     use std::path::{Path, PathBuf};
+    use std::{env, fs};
     use tickless_inspect::serve_unix;
 
     /// A folder that is removed at the end.
@@ -183,6 +183,19 @@ mod unix {
         let taken = serve_unix(&engine, &path).unwrap_err();
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
         assert_eq!(pending(&path, since), 1, "the first one still serves");
+        drop(inspector);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_goes_with_the_inspector_wherever_the_process_works_by_then() {
+        let (engine, folder) = (manual(), Folder::new("tickless-inspect-elsewhere"));
+        let before = env::current_dir().unwrap();
+        env::set_current_dir(&folder.0).unwrap();
+        let inspector = serve_unix(&engine, "socket");
+        env::set_current_dir(before).unwrap();
+        let (inspector, path) = (inspector.unwrap(), folder.0.join("socket"));
+        assert!(path.exists());
         drop(inspector);
         assert!(!path.exists());
     }

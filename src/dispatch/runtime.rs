@@ -2,11 +2,12 @@
 //!
 //! *Owner*: the engine. Monitors and spawned tasks share the counters.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 
 use tokio::runtime::Handle;
 
-use crate::sync::{Arc, add_one, thread};
+use crate::sync::{Arc, add_one};
 
 use super::monitor::counts;
 use super::{Batch, Handler, Monitor, Task};
@@ -73,7 +74,15 @@ pub struct RuntimeStats {
 /// Counts how one payload ends, also if the runtime drops it.
 struct Job {
     counts: Arc<Counts>,
-    is_finished: bool,
+    progress: Progress,
+}
+
+/// How far a payload has come.
+enum Progress {
+    /// It waits: to begin, or to go on.
+    Waits,
+    Runs,
+    Finished,
 }
 
 // === impl OnTokio ===
@@ -122,8 +131,20 @@ impl<T: Send + 'static> OnTokio<T> {
             let task = async move {
                 // Dropped after the payload, also if the runtime drops both.
                 let mut job = job;
-                work(payload).await;
-                job.is_finished = true;
+                job.progress = Progress::Runs;
+                {
+                    let mut work = pin!(work(payload));
+                    poll_fn(|cx| {
+                        job.progress = Progress::Runs;
+                        let polled = work.as_mut().poll(cx);
+                        if polled.is_pending() {
+                            job.progress = Progress::Waits;
+                        }
+                        polled
+                    })
+                    .await;
+                }
+                job.progress = Progress::Finished;
             };
             drop(handle.spawn(task));
         })
@@ -139,8 +160,9 @@ impl<T: Send + 'static> OnTokio<T> {
             let work = work.clone();
             let task = move || {
                 let mut job = job;
+                job.progress = Progress::Runs;
                 work(payload);
-                job.is_finished = true;
+                job.progress = Progress::Finished;
             };
             drop(handle.spawn_blocking(task));
         })
@@ -160,7 +182,7 @@ impl<T> Handler<T> for OnTokio<T> {
     fn fire(&self, batch: Batch<'_, T>) {
         for payload in batch {
             add_one(&self.counts.spawned);
-            let job = Job { counts: self.counts.clone(), is_finished: false };
+            let job = Job { counts: self.counts.clone(), progress: Progress::Waits };
             (self.launch)(payload, job);
         }
     }
@@ -172,10 +194,11 @@ debug! { impl[T] OnTokio[T] { stats = |this| this.counts.read() } }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        add_one(match self.is_finished {
-            true => &self.counts.finished,
-            false if thread::panicking() => &self.counts.panicked,
-            false => &self.counts.dropped,
+        add_one(match self.progress {
+            Progress::Finished => &self.counts.finished,
+            Progress::Runs => &self.counts.panicked,
+            // The thread may be in a panic of its own.
+            Progress::Waits => &self.counts.dropped,
         });
     }
 }

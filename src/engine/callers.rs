@@ -113,7 +113,13 @@ impl Default for Sampler {
 impl Sampler {
     fn new(seed: u32) -> Sampler {
         let mut sampler = Sampler { left: 0, random: seed | 1 };
-        sampler.start();
+        // A new thread has not the whole of a countdown before it, but the rest of one: the first
+        // sample of many threads comes as often as any other.
+        let [one, other] = [(); 2].map(|()| {
+            sampler.start();
+            sampler.left
+        });
+        sampler.left = one.min(other);
         sampler
     }
 
@@ -211,6 +217,18 @@ mod tests {
         assert!(samples.iter().all(|samples| (400..600).contains(samples)), "{samples:?}");
         callers.switch(false);
         assert_eq!(count(1_000), samples);
+    }
+
+    #[test]
+    fn threads_that_schedule_once_are_noted_as_often_as_others() {
+        let callers = CallerNotes::default();
+        callers.switch(true);
+        let threads = 64_000_u32;
+        for thread in 0..threads {
+            Sampler::new(thread.wrapping_mul(0x9e37_79b9)).count(&callers, here());
+        }
+        let samples: u64 = callers.noted().samples.into_values().sum();
+        assert!((900..1100).contains(&samples), "{samples}");
     }
 
     #[test]

@@ -19,9 +19,9 @@
 //! *Tested by*: `tests/races/periodic/ends.rs`, `tests/races/periodic/races.rs`.
 
 use std::fmt;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 
-use crate::dispatch::{Panics, Process, Runs, Task};
+use crate::dispatch::{Panics, Process, Runs, Task, contained};
 use crate::engine::{Engine, EngineRef, Handle};
 use crate::error::Refused;
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
@@ -96,6 +96,9 @@ struct HolderState<B: Body> {
 /// Tells that the closures of a thing are gone when it is dropped.
 struct Gone<'a>(&'a Latch<Bell>);
 
+/// Ends a thing when it is dropped, which a panic does.
+struct OverIfItPanics<'a, B: Body>(&'a Armed<B>);
+
 /// The payload of the timer of a periodic, on an engine of payloads of the user's: see
 /// [`Schedule::start_with`](super::Schedule::start_with). The engine's handler [runs](Due::run) it.
 /// If it is dropped instead, the periodic ends, as one whose engine has stopped.
@@ -166,10 +169,27 @@ impl<B: Body> Armed<B> {
         };
         let kept = UnsafeCell::new(HolderState { handle: None, body: Some(body) });
         let armed = Arc::new(Armed { shared, core, engine: id, kept });
-        keep(&armed);
+        armed.over_if_it_panics(|| keep(&armed));
         let Released::Finish { how, .. } = armed.wait_until(at_ns, false) else { return Ok(armed) };
-        let reason = if how == End::Full { StartReason::Full } else { StartReason::Stopped };
+        let reason = match how {
+            End::Full => StartReason::Full,
+            End::Stopped => StartReason::Stopped,
+            // Who got it from `keep` has cancelled it.
+            _ => {
+                working_on(&armed.core.gone, || armed.finish(how));
+                return Ok(armed);
+            }
+        };
+        let _gone = Gone(&armed.core.gone);
         Err(Refused::new(reason, armed.take().1.expect("nobody else has seen it")))
+    }
+
+    /// Called by the holder: runs `f`, which is foreign code. If it panics, the thing is over.
+    fn over_if_it_panics<R>(&self, f: impl FnOnce() -> R) -> R {
+        let over = OverIfItPanics(self);
+        let result = f();
+        mem::forget(over);
+        result
     }
 
     /// Called by the holder: schedules the timer and releases the hold. If the engine refuses the
@@ -183,7 +203,8 @@ impl<B: Body> Armed<B> {
             // ORDER: Relaxed - for observation only; the holder is ordered by the word.
             self.core.due_ns.store(at_ns, Ordering::Relaxed);
             let due = Due(ManuallyDrop::new(self.clone()));
-            match self.engine.schedule_at_ns(at_ns, due.into()) {
+            let due = self.over_if_it_panics(|| due.into());
+            match self.engine.schedule_at_ns(at_ns, due) {
                 // SAFETY: this is the holder. The previous handle is of a timer that has fired.
                 Ok(handle) => self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) }),
                 Err(error) => {
@@ -332,11 +353,20 @@ impl Core {
     }
 }
 
-// === impl Due, Gone ===
+// === impl Due, Gone, OverIfItPanics ===
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
         self.0.open(Bell::ring);
+    }
+}
+
+impl<B: Body> Drop for OverIfItPanics<'_, B> {
+    fn drop(&mut self) {
+        if let Released::Finish { how, .. } = self.0.core.word.conclude(End::Panicked) {
+            // Not the panics of closures as well.
+            contained(|| self.0.finish(how));
+        }
     }
 }
 

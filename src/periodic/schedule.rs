@@ -9,6 +9,7 @@ use crate::engine::{Engine, EngineRef, When};
 use crate::error::Refused;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::time::{Clock, next_on_grid, saturating_ns};
+use crate::wait::{Ends, working_on};
 
 use super::armed::{Armed, Due};
 use super::handle::PeriodicBody;
@@ -279,7 +280,8 @@ impl Schedule {
     /// As [`start`](Schedule::start), on an engine of other payloads: one of them carries what is
     /// [`Due`], and the engine's handler [runs](Due::run) it. `keep` gets the handle before the
     /// first run can begin: for a task that finds its own handle. If this returns an error, that
-    /// handle is of a periodic that is over.
+    /// handle is of a periodic that is over. If `keep` cancels it, this returns `Ok`, and nothing
+    /// runs.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -316,7 +318,8 @@ impl Schedule {
     /// As [`start`](Schedule::start).
     ///
     /// # Panics
-    /// As [`start`](Schedule::start), and propagates a panic of `keep`, which starts nothing.
+    /// As [`start`](Schedule::start). Propagates a panic of `keep`, or of the conversion into the
+    /// engine's payload: the periodic is over then.
     pub fn start_with<T, F>(
         self,
         engine: &Engine<T>,
@@ -327,6 +330,11 @@ impl Schedule {
         T: From<Due> + Send + 'static,
         F: FnMut(&Run) + Send + 'static,
     {
+        let keep = |periodic: Periodic| {
+            let armed = periodic.armed.clone();
+            // So that it cannot wait for what goes on when it has returned.
+            working_on(armed.core().latch(), || keep(periodic));
+        };
         self.start_on(engine, task, keep).map(drop)
     }
 

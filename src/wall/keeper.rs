@@ -118,9 +118,10 @@ impl Keeper {
         let is_earlier = table.first().is_some_and(|first| before.is_none_or(|it| first < it));
         drop(table);
         match self.by_hand {
-            Some(_) if is_earlier => _ = self.look(),
+            // What was refused before, since the engine was full, may come first for ever.
+            Some(_) => _ = self.look(),
             None if is_earlier => self.ring(),
-            _ => {}
+            None => {}
         }
         result
     }

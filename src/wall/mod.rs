@@ -113,7 +113,8 @@ impl WallTimers {
 
     /// Sets a clock that is set by hand, forward or back, and hands what is due to the engine.
     /// Returns how many timers that were. (One that is scheduled or moved to a time that has passed
-    /// is handed over there.)
+    /// is handed over there. What a full engine has refused is handed over by the next such call
+    /// that finds room.)
     ///
     /// # Panics
     /// The clock is the system's.

@@ -43,7 +43,8 @@ pub enum End {
     Stopped,
     /// The engine was full when the task was to be armed again.
     Full,
-    /// The closure that says when the next run is due panicked.
+    /// The closure that says when the next run is due panicked, or the one that gets the handle
+    /// before the first.
     Panicked,
     /// Only for a retry that is a future: its task was not permitted to await the next pause
     /// ([`ScheduleReason::Circular`](crate::error::ScheduleReason::Circular)).

@@ -148,6 +148,30 @@ fn what_a_runtime_does_not_run_before_it_ends_is_dropped_and_counted() {
 }
 
 #[test]
+fn what_a_runtime_drops_is_no_panic_of_it_though_a_panic_has_ended_the_runtime() {
+    quietly();
+    let runtime = runtime::Builder::new_current_thread().build().unwrap();
+    // The first one waits for ever, and the second does not begin.
+    let wait = |_: u32| std::future::pending();
+    let dispatcher = OnTokio::spawn_with(runtime.handle().clone(), wait);
+    let monitor = dispatcher.monitor();
+    let engine = by_hand(dispatcher);
+    for n in 0..2 {
+        engine.schedule_detached(MS, n).unwrap();
+        engine.advance(MS).unwrap();
+        if n == 0 {
+            runtime.block_on(tokio::task::yield_now());
+        }
+    }
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _owned = runtime;
+        panic_as_planned();
+    }));
+    assert!(ended.is_err());
+    assert_eq!(settle(&monitor), (0, 0, 2));
+}
+
+#[test]
 fn blocking_tasks_that_come_after_the_runtimes_end_are_dropped_and_counted() {
     let runtime = runtime();
     let (engine, monitor) = closures(OnTokio::spawn_blocking(runtime.handle().clone()));

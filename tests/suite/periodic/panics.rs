@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use support::planned::{Planned, panic_as_planned, quietly};
-use tickless::periodic::{Backoff, End, Retry, Run, Schedule};
-use tickless::{Engine, ManualClock};
+use tickless::periodic::{Backoff, Due, End, Periodic, Retry, Run, Schedule};
+use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -109,4 +109,41 @@ fn a_retry_whose_closures_both_panic_at_its_end_has_come_out_once() {
     engine.advance(Duration::ZERO).unwrap();
     assert_eq!((retrying.end(), engine.stats().panicked), (Some(End::Finished), 1));
     assert_eq!((told.load(Ordering::SeqCst), dropped.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// A payload whose conversion panics from the second time on.
+struct Fragile(Due);
+
+impl From<Due> for Fragile {
+    fn from(due: Due) -> Fragile {
+        if MADE.fetch_add(1, Ordering::SeqCst) > 0 {
+            panic_as_planned();
+        }
+        Fragile(due)
+    }
+}
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+#[test]
+fn what_cannot_be_started_since_the_code_around_it_panics_is_over() {
+    quietly();
+    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
+    let engine = builder.build_each(|Fragile(due)| due.run()).unwrap();
+    let (dropped, mut kept) = (Arc::new(AtomicU32::new(0)), None);
+    let (bomb, schedule) = (Bomb(dropped.clone()), || Schedule::fixed_rate(MS));
+    let keep = |periodic: Periodic| {
+        kept = Some(periodic);
+        panic_as_planned();
+    };
+    panics(|| schedule().start_with(&engine, move |_| _ = &bomb, keep));
+    let over = kept.take().unwrap().cancel_wait_within(Duration::ZERO);
+    assert_eq!((over, dropped.load(Ordering::SeqCst)), (Ok(End::Panicked), 1));
+    // And one that cannot go on, since the payload for its next run is dropped.
+    let (bomb, keep) = (Bomb(dropped.clone()), |periodic| kept = Some(periodic));
+    schedule().start_with(&engine, move |_| _ = &bomb, keep).unwrap();
+    engine.advance(MS).unwrap();
+    let over = kept.unwrap().cancel_wait_within(Duration::ZERO);
+    assert_eq!((over, dropped.load(Ordering::SeqCst)), (Ok(End::Stopped), 2));
+    assert_eq!((engine.len(), engine.stats().panicked), (0, 1));
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tickless::periodic::{Due, End, Periodic, Run, Schedule, StartReason};
+use tickless::wait::WaitError;
 use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -346,16 +347,39 @@ fn a_periodic_whose_payload_a_handler_drops_ends_as_with_its_engine() {
 
 #[test]
 fn the_handle_of_a_periodic_that_was_refused_is_of_one_that_is_over() {
-    let (engine, _log) = typed(false);
-    for _ in 0..2 {
-        engine.schedule_detached(MS, Payload::Once("full")).unwrap();
+    for (is_stopped, reason, end) in
+        [(false, StartReason::Full, End::Full), (true, StartReason::Stopped, End::Stopped)]
+    {
+        let (engine, _log) = typed(false);
+        for _ in 0..2 {
+            engine.schedule_detached(MS, Payload::Once("full")).unwrap();
+        }
+        if is_stopped {
+            engine.stop().unwrap();
+        }
+        let mut kept = None;
+        let error = Schedule::fixed_rate(MS)
+            .start_with(&engine, |_| (), |periodic| kept = Some(periodic))
+            .unwrap_err();
+        assert_eq!(error.reason(), reason);
+        let kept = kept.expect("it was kept first");
+        assert_eq!(kept.end(), Some(end));
+        assert_eq!(kept.cancel_wait_within(Duration::ZERO), Ok(end));
     }
-    let mut kept = None;
-    let error = Schedule::fixed_rate(MS)
-        .start_with(&engine, |_| (), |periodic| kept = Some(periodic))
-        .unwrap_err();
-    assert_eq!(error.reason(), StartReason::Full);
-    assert_eq!(kept.expect("it was kept first").end(), Some(End::Full));
+}
+
+#[test]
+fn a_periodic_that_is_cancelled_before_it_has_started_is_over_and_has_no_timer() {
+    let (engine, _log) = typed(false);
+    let (token, mut kept) = (Arc::new(()), None);
+    let owned = token.clone();
+    let keep = |periodic: Periodic| {
+        assert_eq!(periodic.cancel_wait(), Err(WaitError::InsideTask), "it is being started");
+        kept = Some(periodic);
+    };
+    Schedule::fixed_rate(MS).start_with(&engine, move |_| _ = &owned, keep).unwrap();
+    assert_eq!((engine.len(), Arc::strong_count(&token)), (0, 1));
+    assert_eq!(kept.unwrap().cancel_wait_within(Duration::ZERO), Ok(End::Cancelled));
 }
 
 #[test]

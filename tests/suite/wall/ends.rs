@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tickless::dispatch::Channel;
 use tickless::wall::{RepeatError, WallTimers};
-use tickless::{Builder, Engine, ManualClock, Task};
+use tickless::{Builder, Engine, Handle, ManualClock, Task};
 
 use super::rig::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
 use support::hands::engine_by_hand;
@@ -62,6 +62,20 @@ fn what_a_full_engine_did_not_take_runs_when_there_is_room() {
     assert_eq!(rig.set(MINUTE * 2), [1], "there is room for one at a time");
     assert_eq!(rig.set(MINUTE * 2), [2]);
     assert!(rig.engine.schedule(HOUR, || ()).unwrap().cancel());
+}
+
+#[test]
+fn a_timer_that_is_due_does_not_wait_behind_one_that_a_full_engine_did_not_take() {
+    let builder = Engine::builder().manual_clock(&ManualClock::new()).shards(1).max_pending(2);
+    let rig = Rig::on(builder.build().unwrap());
+    let room = [(); 2].map(|()| rig.engine.schedule(HOUR, || ()).unwrap());
+    rig.at(Duration::ZERO, 1);
+    assert_eq!(rig.run(), NOTHING);
+    assert!(room.map(Handle::cancel).into_iter().all(|is_cancelled| is_cancelled));
+    rig.at(Duration::ZERO, 2);
+    let mut ran = rig.run();
+    ran.sort_unstable();
+    assert_eq!(ran, [1, 2]);
 }
 
 /// The last time that the system can tell, which differs between systems.
