@@ -67,6 +67,24 @@ fn of_two_who_ask_nobody_is_passed_over() {
     });
 }
 
+/// The reaper is woken for a sweep, finds its lock taken, and goes to sleep.
+#[test]
+fn a_reaper_that_finds_the_lock_of_a_sweep_taken_is_woken_when_it_is_free() {
+    check(1, || {
+        let world = World::served(wheel(2, 1));
+        let reaper = world.serve_in_thread(vec![]);
+        let helper = world.clone();
+        let helper = thread::spawn(move || _ = helper.shard.help_sweep(&helper.shared));
+        world.shard.ask_for_sweep();
+        while world.shard.may_sweep(&world.shared) {
+            thread::yield_now();
+        }
+        helper.join().unwrap();
+        world.stop();
+        reaper.join().unwrap();
+    });
+}
+
 /// Who lets go of seats sweeps a little in place of a reaper that may be busy: that takes a turn
 /// meanwhile, and neither finds an entry twice.
 #[test]
