@@ -65,7 +65,7 @@ fn variable(text: &str, line: usize, column: usize) -> Option<String> {
     let at = start + column - 1;
     let before = without_comment(text.get(..at)?.trim_end());
     let found = match before.strip_suffix('.') {
-        Some(receiver) => last_name(receiver.trim_end()),
+        Some(receiver) => last_name(without_comment(receiver.trim_end())),
         // The access is an operator's.
         None => first_name(text.get(at..)?),
     };
