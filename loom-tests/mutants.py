@@ -1372,7 +1372,15 @@ MUTANTS = {
         "sweep", [(SHARD, [("self.is_sweep_asked.swap(true, Ordering::Release)", "self.is_sweep_asked.swap(true, Ordering::Relaxed)")])],
     ),
     "a request for a sweep is taken without Acquire": (
-        "sweep", [(SHARD, [("self.is_sweep_asked.swap(false, Ordering::Acquire)", "self.is_sweep_asked.swap(false, Ordering::Relaxed)")])],
+        "sweep", [(SHARD, [("self.is_sweep_asked.swap(false, Ordering::Acquire)", "self.is_sweep_asked.swap(false, Ordering::Relaxed)")]),
+                  # A fence acquires what the swap does.
+                  (SWEPT, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::Release);\n")])],
+    ),
+    "who has helped to sweep does not look for a request": (
+        "sweep", [(SWEEP, [("        if self.may_sweep(shared) {\n            // Perhaps", "        if self.may_sweep(shared) && self.index == u32::MAX {\n            // Perhaps")])],
+    ),
+    "who has helped to sweep looks for a request without a fence": (
+        "sweep", [(SWEEP, [("        fence(Ordering::SeqCst);\n        if self.may_sweep(shared) {", "        fence(Ordering::AcqRel);\n        if self.may_sweep(shared) {")])],
     ),
     # CUT
     "an owner does not look whether a bucket is being swept": (
@@ -1437,6 +1445,12 @@ MUTANTS = {
     "who helps to sweep is no reader": (
         "cut", [(SWEEP, [("        let reader = read();\n", ""), ("        drop(reader);\n", ""),
                          ("Phase, Word, read}", "Phase, Word}")])],
+    ),
+    "who helps to sweep does not keep the lock": (
+        "cut", [(SWEEP, [
+            ("        drop(sweep);\n", "        if let Ok(mut sweep) = self.sweeping.try_lock() {\n            *sweep = own;\n        }\n"),
+            ("        let reader = read();\n", "        let mut own = mem::replace(&mut *sweep, Sweep::none());\n        drop(sweep);\n        let reader = read();\n"),
+            ("self.sweep_on(&mut sweep, shared, sweeper, HELP)", "self.sweep_on(&mut own, shared, sweeper, HELP)")])],
     ),
     "a sweep goes on while an owner ends its cut": (
         "cut", [(SWEPT, [("            _ => Way::Pause,", "            _ => Way::Out,")])],

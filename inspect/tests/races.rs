@@ -2,10 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
+use support::looked_at::look_until_after_the_end;
 use support::patience::PATIENCE;
 use tickless::Engine;
 
@@ -27,49 +25,22 @@ fn engines_and_inspectors_come_and_go_while_they_are_asked() {
         let engine = Engine::new().unwrap();
         engine.sample_callers(true);
         let inspector = tickless_inspect::serve(&engine, ([127, 0, 0, 1], 0)).unwrap();
-        let address = inspector.local_addr().unwrap();
-        let (is_asked, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        thread::scope(|threads| {
-            let asker = threads.spawn(|| {
-                for path in PATHS.into_iter().cycle() {
-                    let reply = ask(address, path);
-                    let known = ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 410 Gone\r\n"];
-                    assert!(reply.is_none_or(|it| known.iter().any(|known| it.starts_with(known))));
-                    is_asked.store(true, Ordering::Relaxed);
-                    if is_over.load(Ordering::Relaxed) {
-                        return;
-                    }
-                }
-            });
-            let scheduler = || {
-                let (engine, is_over) = (engine.clone(), &is_over);
-                threads.spawn(move || {
-                    for delay in (0..7).map(Duration::from_millis).cycle() {
-                        let refused = engine.schedule_detached(delay, || ()).is_err();
-                        if refused || is_over.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        thread::yield_now();
-                    }
-                })
-            };
-            let schedulers = [scheduler(), scheduler()];
-            while !is_asked.load(Ordering::Relaxed) {
-                thread::yield_now();
+        let (address, mut paths) = (inspector.local_addr().unwrap(), PATHS.into_iter().cycle());
+        let look = || {
+            let reply = ask(address, paths.next().unwrap());
+            let known = ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 410 Gone\r\n"];
+            assert!(reply.is_none_or(|it| known.iter().any(|known| it.starts_with(known))));
+        };
+        let engines = [engine.clone(), engine.clone()];
+        let (mut engine, mut inspector) = (Some(engine), Some(inspector));
+        look_until_after_the_end(engines, look, || match n % 4 {
+            0 => drop(engine.as_ref().map(Engine::stop)),
+            1 => drop(engine.take()),
+            2 => drop(inspector.take()),
+            _ => {
+                drop(inspector.take());
+                drop(engine.take());
             }
-            match n % 4 {
-                0 => drop(engine.stop()),
-                1 => drop(engine),
-                2 => drop(inspector),
-                _ => {
-                    drop(inspector);
-                    drop(engine);
-                }
-            }
-            is_over.store(true, Ordering::Relaxed);
-            // ThreadSanitizer does not see that a scope waits for its threads.
-            asker.join().unwrap();
-            schedulers.into_iter().for_each(|scheduler| scheduler.join().unwrap());
         });
     }
 }

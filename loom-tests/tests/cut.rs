@@ -287,6 +287,25 @@ fn an_entry_is_cut_out_of_a_round_while_that_opens() {
     });
 }
 
+#[test]
+fn a_round_opens_in_which_a_sweep_has_paused() {
+    check(1, || {
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        world.make_levels();
+        let mut hand = Hand::new(&world);
+        let ids = [(); 8].map(|()| hand.schedule_detached(3, 2).unwrap());
+        hand.schedule_detached(1, 0).unwrap();
+        world.turn(1);
+        world.shard.ask_for_sweep();
+        let owner = world.clone();
+        let owner = thread::spawn(move || _ = owner.turn(3));
+        (0..3).for_each(|_| _ = world.shard.help_sweep(&world.shared));
+        owner.join().unwrap();
+        assert!(ids.into_iter().all(has_run));
+        end(&world, hand, None, 3);
+    });
+}
+
 /// Of two who help, one sweeps at a time; one goes on where the other has paused. (One preemption
 /// more takes minutes.)
 #[test]

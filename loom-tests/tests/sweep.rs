@@ -67,6 +67,25 @@ fn of_two_who_ask_nobody_is_passed_over() {
     });
 }
 
+/// The reaper is woken for a sweep, finds its lock taken, and goes to sleep.
+#[test]
+fn a_reaper_that_finds_the_lock_of_a_sweep_taken_is_woken_when_it_is_free() {
+    check(2, || {
+        let world = World::served(wheel(2, 1));
+        let reaper = world.serve_in_thread(vec![]);
+        let asker = world.clone();
+        let asker = thread::spawn(move || asker.shard.ask_for_sweep());
+        world.shard.help_sweep(&world.shared);
+        asker.join().unwrap();
+        // A request that the reaper sleeps over keeps this waiting for ever.
+        while world.shard.wants_sweep() {
+            thread::yield_now();
+        }
+        world.stop();
+        reaper.join().unwrap();
+    });
+}
+
 /// Who lets go of seats sweeps a little in place of a reaper that may be busy: that takes a turn
 /// meanwhile, and neither finds an entry twice.
 #[test]

@@ -5,6 +5,19 @@
 (* Entries lie in the order in which a sweep meets them. An entry that is     *)
 (* filed, or let go, behind the sweep is met by the next one. `unswept` tells *)
 (* whether there is anything for that one. The reaper sweeps, or it does not. *)
+(*                                                                            *)
+(* One shard. Of several, threads sweep one to the end of its sweep, and then *)
+(* the next (a unit test of core/src/producer/deferred.rs holds that order).  *)
+(* Whether they visit enough then is a sum over the shards, which             *)
+(* proofs/arithmetic proves: "a round is paid for", and the bounds on the     *)
+(* dead. It takes for granted what a sweep of any one shard does, and that is *)
+(* here: it visits an entry at most once, and frees what it finds dead; and a *)
+(* sweep that is asked for while another one is under way comes after that.   *)
+(*                                                                            *)
+(* Here, a thread whose sweep ends makes its other visits in the next one, if *)
+(* that is to begin. The engine's thread returns, as it does when too many    *)
+(* buckets were empty. The proofs count such visits as lost, and one that is  *)
+(* made in a later shard, because there is none to make in this one, as any.  *)
 EXTENDS Naturals, FiniteSets
 
 CONSTANTS Entries, \* places of entries, 1 .. Entries

@@ -63,13 +63,21 @@ fn of_code(address: &str) -> Option<String> {
 fn variable(text: &str, line: usize, column: usize) -> Option<String> {
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let at = start + column - 1;
-    let before = text.get(..at)?.trim_end();
+    let before = without_comment(text.get(..at)?.trim_end());
     let found = match before.strip_suffix('.') {
-        Some(receiver) => last_name(receiver.trim_end()),
+        Some(receiver) => last_name(without_comment(receiver.trim_end())),
         // The access is an operator's.
         None => first_name(text.get(at..)?),
     };
     (!found.is_empty()).then(|| found.to_owned())
+}
+
+/// Without the comment that it ends with: a sentence has its dots, too.
+fn without_comment(mut text: &str) -> &str {
+    while let Some(at) = text.rfind('\n').filter(|&at| text[at..].trim_start().starts_with("//")) {
+        text = text[..at].trim_end();
+    }
+    text
 }
 
 /// The last name of a path, without its index or arguments.
@@ -121,6 +129,14 @@ mod tests {
         assert_eq!(variable(text, 4, 10).as_deref(), Some("places"));
         assert_eq!(variable("  *tree.items.first", 1, 3).as_deref(), Some("first"));
         assert_eq!(variable("  this.lock().pop()", 1, 15).as_deref(), Some("lock"));
+    }
+
+    #[test]
+    fn the_dot_of_a_comment_is_none_of_a_variable() {
+        let text =
+            "a\n  // To\n  // its core.\n  prefetch(at)\n  self.head\n    // Of it.\n    .load(x)";
+        assert_eq!(variable(text, 4, 3).as_deref(), Some("prefetch"));
+        assert_eq!(variable(text, 7, 6).as_deref(), Some("head"));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub mod keyed_timers;
 #[cfg(feature = "engine")]
 pub mod leaks;
 #[cfg(feature = "engine")]
+pub mod looked_at;
+#[cfg(feature = "engine")]
 pub mod on_shard;
 #[cfg(feature = "engine")]
 pub mod operation;

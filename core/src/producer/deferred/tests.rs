@@ -150,3 +150,25 @@ fn the_dead_are_bounded_though_one_shard_always_has_the_most() {
     assert!(5 * most <= 5 * LIVING + lost, "{most} dead, while {LIVING} live");
     shards.end();
 }
+
+/// More die all the time where the last sweep was.
+#[test]
+fn threads_sweep_each_shard_to_its_end_and_then_the_next_that_has_dead() {
+    let mut shards = Shards::new(6);
+    let litter = |shards: &mut Shards, shard, dead| {
+        let entries: Vec<_> = (0..dead).map(|_| shards.file(shard)).collect();
+        entries.into_iter().for_each(|entry| shards.let_die(entry));
+    };
+    // As many as a thread visits in three times.
+    (1..6).for_each(|shard| litter(&mut shards, shard, 5 * HELP / 2));
+    let swept = (0..10).map(|_| {
+        let before: Vec<u64> = shards.dead().collect();
+        shards.help();
+        let has_fewer = |&shard: &usize| shards.shared.dead_in(shard as u32) < before[shard];
+        let swept = (0..6).find(has_fewer).expect("a thread sweeps where there are any");
+        litter(&mut shards, swept as u32, GROUP);
+        swept
+    });
+    assert_eq!(swept.collect::<Vec<_>>(), [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]);
+    shards.end();
+}

@@ -74,6 +74,29 @@ fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
     with_owner(&bench, |owner, _| owner.batch().clear());
 }
 
+/// All passes that a scan may make, while timers fire, cascade and come all the time. A pass that
+/// read everything again would make it as many times as many.
+#[test]
+fn all_passes_over_a_busy_shard_find_at_most_twice_what_is_pending() {
+    const TIMERS: u64 = 4096;
+    // What fires, and comes, between two passes.
+    const MOVED: u64 = TIMERS / 64;
+    let (mut bench, scan) = (bench(), &mut Scan::begin());
+    (1..=TIMERS).for_each(|due| _ = bench.schedule([due, 0], 0, false));
+    let mut now = 0;
+    assert_eq!(pass(&bench, scan).len() as u64, TIMERS);
+    for _ in 1..bench.shard.looks() {
+        for _ in 0..MOVED {
+            now += 1;
+            bench.schedule([now + TIMERS, now], 0, false);
+            bench.turn(Tick::new(now), usize::MAX);
+        }
+        pass(&bench, scan);
+    }
+    let found = scan.found.len() as u64;
+    assert!(found > TIMERS && found <= 2 * TIMERS, "{found} found, while {TIMERS} are pending");
+}
+
 /// The entry serves a timer of another bucket before the reader has followed its link.
 #[test]
 fn a_reader_that_is_led_away_goes_on_from_the_last_living_entry() {
