@@ -54,8 +54,8 @@
 //! a task that is a future: between [`Guarded::begin`] and the drop of [`Running`], a task that
 //! waits for itself waits for ever.
 //!
-//! A future of this module counts as a wait of the task that polled it last, until it is polled again or
-//! dropped. That is so even if the task has returned meanwhile, and handed the future on.
+//! A future of this module counts as a wait of the task that polled it last, until it is polled
+//! again or dropped. That is so even if the task has returned meanwhile, and handed the future on.
 //!
 //! A thread of a pool that waits steps aside: reapers do not wait for it meanwhile.
 //!
