@@ -106,7 +106,7 @@ fn ask_again_and_again(path: &Path) {
 /// A child, and what it tells.
 struct Other {
     child: Child,
-    asks: Option<ChildStdin>,
+    asks: ChildStdin,
     told: BufReader<ChildStdout>,
 }
 
@@ -114,8 +114,8 @@ impl Other {
     fn start(what: &str, path: &Path) -> Other {
         let mut command = common::child("child", &format!("{what}|{}", path.display()));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (asks, told) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        Other { child, asks, told }
+        let (asks, told) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Other { child, asks, told: BufReader::new(told) }
     }
 
     fn program(path: &Path) -> Other {
@@ -137,7 +137,7 @@ impl Other {
 
     #[track_caller]
     fn run(&mut self, statement: &str) -> String {
-        writeln!(self.asks.as_ref().unwrap(), "{statement}").unwrap();
+        writeln!(self.asks, "{statement}").unwrap();
         self.hear()
     }
 
@@ -156,8 +156,8 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        drop(self.asks.take());
-        // One that has panicked says so itself.
+        // It may have ended by itself. A service would go on for ever.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
