@@ -20,7 +20,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Whether a store that writes leaves the file to others who read it. There a lock of the whole
 /// file (`flock`) does not meet those that SQLite takes (`fcntl`), so it keeps a second writer out.
 /// Elsewhere SQLite's own lock does that, and keeps readers out as well.
-pub(super) const HAS_READERS: bool = cfg!(any(target_os = "linux", target_os = "android"));
+pub(super) const HAS_READERS: bool = cfg!(target_os = "linux");
 
 /// A file that this process has open, or is about to open, for as long as this lives.
 ///
