@@ -79,8 +79,12 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // First, because it would release the locks of who claims the file next.
-        drop(self.lock.take());
+        // First, because closing it would release the locks of who claims the file next.
+        if let Some(file) = self.lock.take() {
+            // A child that another thread has just forked has the descriptor, too, until it runs
+            // its program. Closing it there unlocks it as well.
+            let _ = file.unlock();
+        }
         #[cfg(unix)]
         CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.file);
     }
@@ -150,7 +154,7 @@ fn log_of(path: &Path) -> PathBuf {
     with(path, "-wal")
 }
 
-/// Whether somebody has the file open, or was killed and had it open: the index of its log is there.
+/// Whether somebody has the file open, or had it when it was killed: the index of its log is there.
 pub(super) fn is_open(path: &Path) -> bool {
     with(path, "-shm").exists()
 }

@@ -146,11 +146,11 @@ impl SqliteOptions {
         self
     }
 
-    /// Whether the store only shows what is in the file at the moment when it is opened. Default: it
-    /// does not.
+    /// Whether the store only shows what is in the file at the moment when it is opened. Default:
+    /// it does not.
     ///
-    /// Nothing keeps a service from opening the file meanwhile, and on Linux, one of another process
-    /// may have it open. Its log grows until this store is dropped. [`begin`](Store::begin) and
+    /// Nothing keeps a service from opening the file meanwhile, and on Linux, one of another
+    /// process may have it open. Its log grows until this store is dropped. [`begin`](Store::begin) and
     /// [`commit`](Store::commit) fail.
     ///
     /// Unless somebody has the file open, it has to be in a place where it may be written.
