@@ -150,8 +150,8 @@ impl SqliteOptions {
     /// it does not.
     ///
     /// Nothing keeps a service from opening the file meanwhile, and on Linux, one of another
-    /// process may have it open. Its log grows until this store is dropped. [`begin`](Store::begin) and
-    /// [`commit`](Store::commit) fail.
+    /// process may have it open. Its log grows until this store is dropped.
+    /// [`begin`](Store::begin) and [`commit`](Store::commit) fail.
     ///
     /// Unless somebody has the file open, it has to be in a place where it may be written.
     ///
