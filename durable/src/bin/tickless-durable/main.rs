@@ -196,7 +196,7 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
     #[cfg(feature = "postgres")]
     if let What::Ddl { shards } = command.what {
         let ddl = tickless_durable::cluster::ddl(&command.schema, shards);
-        io::stdout().write_all(ddl.as_bytes())?;
+        command.print(&json!({ "ddl": ddl }), ddl.trim_end())?;
         return Ok(true);
     }
     if let What::Salvage { to } = &command.what {
