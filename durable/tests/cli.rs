@@ -240,7 +240,7 @@ fn what_is_shown_beside_a_service_is_of_one_moment() {
     let path = &directory.path().join("timers");
     let (is_over, commits) = (AtomicBool::new(false), AtomicU64::new(0));
     let put = |round: u64, number: u64| {
-        let due_ms = 1 << 42 | (number * 7919 + round * 104_729) % 1_000_000;
+        let due_ms = (1 << 42) + (number * 7919 + round * 104_729) % 1_000_000;
         let position = Position { due_ms, number: round << 20 | number };
         let key = Key::from(format!("key {number}").into_bytes());
         Op::Put(Arc::new(Record::new(position, Some(key), [].into())))
