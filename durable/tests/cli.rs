@@ -2,15 +2,20 @@
 
 #![cfg(feature = "sqlite")]
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tickless_durable::{
-    Builder, DeadLetter, Firing, Op, Position, Record, RedbStore, SqliteStore, Store, TimerId,
+    Builder, DeadLetter, Durable, Firing, Key, Op, Position, Record, RedbStore, SqliteStore, Store,
+    TimerId,
 };
 
 /// Runs the program: how it ended, and what it has said.
@@ -131,18 +136,145 @@ fn what_cannot_be_done_is_said() {
     fs::write(&path, "dear diary").unwrap();
     let (code, _, said) = run(&path, &["count"]);
     assert!(code == 2 && fs::read(&path).unwrap() == b"dear diary", "{said}");
-    on_each(|path, [late, ..], open| {
+    on_each(|path, _, _| {
         let (code, _, said) = run(path, &["cancel", "7"]);
         assert!(code == 2 && said.contains("32 hexadecimal digits"), "{said}");
-        // A service has it open, whose timers are far away.
-        assert_eq!(run(path, &["cancel", &late.to_string()]).0, 0);
-        let handler = |_: &Firing<String>| Ok::<(), String>(());
-        let timers = Builder::new().open(open(path), handler).unwrap();
-        let (code, _, said) = run(path, &["ls"]);
-        assert!(code == 2 && said.contains("in use"), "{said}");
-        timers.stop().unwrap();
-        assert_eq!(json(path, &["ls"]).len(), 1);
     });
+}
+
+/// A service whose timers are far away.
+fn serve(path: &Path, open: Open) -> Durable<String> {
+    Builder::new().open(open(path), |_: &Firing<String>| Ok::<(), String>(())).unwrap()
+}
+
+/// Whether a service leaves the file to readers. While it runs, nothing else in its process may
+/// open the file.
+fn has_readers(path: &Path) -> bool {
+    cfg!(target_os = "linux") && fs::read(path).unwrap().starts_with(b"SQLite")
+}
+
+#[test]
+fn beside_a_service_a_file_of_sqlite_is_shown_and_no_file_is_changed() {
+    on_each(|path, [late, far, dead], open| {
+        assert_eq!(run(path, &["cancel", &late.to_string()]).0, 0);
+        let [far, dead] = [far, dead].map(|id| id.to_string());
+        let has_readers = has_readers(path);
+        let timers = serve(path, open);
+        let show_far = &["show", &far][..];
+        let show_dead = &["show", &dead][..];
+        let watch = &["watch", "--times", "2", "--every", "1ms"][..];
+        for shows in [&["ls"][..], &["count"], &["dead"], &["check"], watch, show_far, show_dead] {
+            let (code, out, said) = run(path, shows);
+            let is_refused =
+                code == 2 && said.contains("in use: ask the service") && out.is_empty();
+            let is_shown = code == 0 && said.is_empty();
+            assert!(if has_readers { is_shown } else { is_refused }, "{shows:?}: {out}{said}");
+        }
+        if has_readers {
+            assert_eq!(json(path, &["ls"])[0]["id"], *far);
+            assert_eq!(json(path, &["dead"])[0]["id"], *dead);
+            assert_eq!(json(path, show_dead)[0]["error"], "no such host");
+            assert_eq!(json(path, &["check"])[0]["timers"], 1);
+            let at = SystemTime::now() + Duration::from_secs(1 << 20);
+            timers.schedule(at, "new".to_owned()).unwrap().wait().unwrap();
+            let listed = json(path, &["ls"]);
+            assert_eq!((listed.len(), &listed[0]["payload"]), (2, &"new".into()));
+        }
+        let there = timers.contents().wait().unwrap();
+        let in_an_hour = ["--in", "1h"];
+        for changes in [
+            &["cancel", &far][..],
+            &["cancel", "--key", "key 2"],
+            &[&["reschedule", &far], &in_an_hour[..]].concat(),
+            &[&["revive", &dead], &in_an_hour[..]].concat(),
+            &["revive", "--all"],
+            &["forget", &dead],
+        ] {
+            let (code, out, said) = run(path, changes);
+            let is_refused =
+                code == 2 && said.contains("in use: ask the service") && out.is_empty();
+            assert!(is_refused, "{changes:?}: {out}{said}");
+        }
+        assert_eq!(timers.contents().wait().unwrap(), there);
+        timers.stop().unwrap();
+        assert_eq!(open(path).contents().unwrap(), there);
+    });
+}
+
+/// A service that starts while somebody watches is not kept from its file.
+#[test]
+fn who_watches_a_file_of_sqlite_keeps_no_service_from_it() {
+    on_each(|path, [late, ..], open| {
+        if !has_readers(path) {
+            return;
+        }
+        assert_eq!(run(path, &["cancel", &late.to_string()]).0, 0);
+        let mut program = Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
+        program.arg(path).args(["watch", "--json", "--every", "1ms"]).stdout(Stdio::piped());
+        let mut watch = program.spawn().unwrap();
+        let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut seen = |timers: u64| {
+            lines.any(|line| serde_json::from_str::<Value>(&line).unwrap()["timers"] == timers)
+        };
+        assert!(seen(1));
+        let at = SystemTime::now() + Duration::from_secs(1 << 20);
+        for round in 2..6 {
+            let timers = serve(path, open);
+            timers.schedule(at, String::new()).unwrap().wait().unwrap();
+            assert!(seen(round), "it ends");
+            timers.stop().unwrap();
+        }
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+    });
+}
+
+/// Timers with keys are put off all the time, so that there are always as many, in other places.
+#[test]
+fn what_is_shown_beside_a_service_is_of_one_moment() {
+    const TIMERS: u64 = 2500;
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = &directory.path().join("timers");
+    let (is_over, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let put = |round: u64, number: u64| {
+        let due_ms = (1 << 42) + (number * 7919 + round * 104_729) % 1_000_000;
+        let position = Position { due_ms, number: round << 20 | number };
+        let key = Key::from(format!("key {number}").into_bytes());
+        Op::Put(Arc::new(Record::new(position, Some(key), [].into())))
+    };
+    let mut store = SqliteStore::open(path).unwrap();
+    store.commit(&(0..TIMERS).map(|number| put(0, number)).collect::<Vec<_>>()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut store = store;
+            for round in 1.. {
+                if is_over.load(Relaxed) {
+                    break;
+                }
+                let some = (0..TIMERS).skip(round as usize % 50).step_by(50);
+                store.commit(&some.map(|number| put(round, number)).collect::<Vec<_>>()).unwrap();
+                commits.store(round, Relaxed);
+            }
+        });
+        let look = || {
+            for _ in 0..5 {
+                let keys = |rows: Vec<Value>| -> BTreeSet<String> {
+                    assert_eq!(rows.len() as u64, TIMERS);
+                    rows.iter().map(|row| row["key"].to_string()).collect()
+                };
+                let keys = keys(json(path, &["ls", "--limit", "9999"]));
+                assert_eq!(keys.len() as u64, TIMERS, "one is there twice");
+                assert_eq!(json(path, &["check"])[0]["timers"], TIMERS);
+            }
+        };
+        let looked = panic::catch_unwind(AssertUnwindSafe(look));
+        is_over.store(true, Relaxed);
+        looked.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+    });
+    assert!(commits.into_inner() > 0);
 }
 
 #[test]

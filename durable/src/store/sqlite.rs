@@ -8,21 +8,26 @@
 //!
 //! Times are milliseconds since 1970.
 //!
+//! *Owner*: one store writes, in one process. It has the lock of the file ([`Claim`]), and SQLite's
+//! lock of those who write, which it gives up for a moment at each commit. Stores that only read,
+//! and other programs, are beside it, each with a transaction of its own. Where the system's locks
+//! do not permit that ([`HAS_READERS`]), a store keeps all others out.
+//!
 //! *Invariants*: the `number` of a timer is unique, so that a timer is found by it wherever it is.
 //! The digest is the sum of a hash of each row's place and checksum: a row that is missing, or that
-//! is of an earlier time, makes it another one.
+//! is of an earlier time, makes it another one. A transaction of the store that writes is open at
+//! any time, so that no other program writes; one that does between two of them is noticed.
 //!
-//! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
+//! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`, `durable/tests/beside.rs`.
 
+use std::fs;
 use std::num::TryFromIntError;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, ToSql, Transaction, params,
-};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, ToSql, params};
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId, time_of};
@@ -31,7 +36,14 @@ use crate::record::{DeadLetter, Key, Record};
 use super::contract::{Contents, Op, Store};
 use super::files::make_whole;
 use super::list::{self, List};
-use super::look::{Claim, is_missing, look};
+use super::look::{Claim, HAS_READERS, is_missing, is_open};
+
+/// How long others may hold the file up: one that closes it or repairs its log, for a moment, or a
+/// program that writes.
+const PATIENCE: Duration = if HAS_READERS { Duration::from_secs(5) } else { Duration::ZERO };
+
+/// How long the log may stay after it had to grow because somebody went on reading.
+const LOG_BYTES: i64 = 64 << 20;
 
 /// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
 const APPLICATION: i64 = 0x746b_6c73;
@@ -84,12 +96,17 @@ const TABLES: &str = "
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// While no service has the file open, any tool that knows SQLite can read it:
-/// `SELECT datetime(due / 1000, 'unixepoch'), attempt, key, payload FROM timers`.
+/// Any tool that knows SQLite can read it, on Linux also while a service has it open:
+/// `SELECT datetime(due / 1000, 'unixepoch'), attempt, key, payload FROM timers`. The log cannot be
+/// shortened while somebody goes on reading: it grows by what is written meanwhile, and the next
+/// writes after that shorten it. What else would write is told that the database is locked.
+/// On other systems, nobody can read the file while a service has it open.
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
     digest: u64,
+    /// By which SQLite tells what others have written; `None`: this store only reads.
+    version: Option<i64>,
     /// Dropped after the connection.
     _file: Claim,
 }
@@ -108,6 +125,7 @@ pub struct SqliteStore {
 #[must_use = "options do nothing by themselves"]
 pub struct SqliteOptions {
     check: bool,
+    read_only: bool,
 }
 
 // === impl SqliteOptions ===
@@ -115,7 +133,7 @@ pub struct SqliteOptions {
 impl SqliteOptions {
     /// The default options.
     pub fn new() -> SqliteOptions {
-        SqliteOptions { check: true }
+        SqliteOptions { check: true, read_only: false }
     }
 
     /// Whether the whole file is checked when it is opened: by SQLite (`PRAGMA integrity_check`),
@@ -128,28 +146,79 @@ impl SqliteOptions {
         self
     }
 
-    /// Opens the database at `path`. It is made if it does not exist; its directory has to.
+    /// Whether the store only shows what is in the file at the moment when it is opened. Default:
+    /// it does not.
+    ///
+    /// Nothing keeps a service from opening the file meanwhile, and on Linux, one of another
+    /// process may have it open. Its log grows until this store is dropped.
+    /// [`begin`](Store::begin) and [`commit`](Store::commit) fail.
+    ///
+    /// Unless somebody has the file open, it has to be in a place where it may be written.
+    ///
+    /// ```
+    /// use tickless_durable::{SqliteOptions, SqliteStore, Store};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("timers.sqlite");
+    /// # drop(SqliteStore::open(&path)?);
+    /// let mut store = SqliteOptions::new().read_only(true).open(path)?;
+    /// println!("{:?}", store.contents()?);
+    /// assert!(store.commit(&[]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_only(mut self, read_only: bool) -> SqliteOptions {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Opens the database at `path`. It is made if it does not exist, unless it is only to be read;
+    /// its directory has to exist.
     ///
     /// # Errors
     /// The file cannot be used; it is then as it was.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
-        if is_missing(path)? {
+        if !self.read_only && is_missing(path)? {
             make_whole(path, |path| {
                 let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
                 make_tables(&connection)?;
                 connection.close().map_err(|(_, error)| failed(error))
             })?;
         }
-        let file = Claim::of(path)?;
-        look(path)?;
+        // What is beside the file is beside the one that a link leads to.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if self.read_only { self.open_to_read(path) } else { self.open_to_write(path) }
+    }
+
+    fn open_to_write(&self, path: &Path) -> Result<SqliteStore, StoreError> {
+        let file = Claim::to_write(path)?;
         let connection = connect(path, OpenFlags::empty())?;
+        check(&connection)?;
+        prepare(&connection).map_err(failed)?;
+        let version = version_of(&connection).map_err(failed)?;
+        if self.check {
+            check_all(&connection)?;
+        }
+        let digest = digest_of(&connection).map_err(failed)?;
+        Ok(SqliteStore { connection, digest, version: Some(version), _file: file })
+    }
+
+    fn open_to_read(&self, path: &Path) -> Result<SqliteStore, StoreError> {
+        // Otherwise SQLite makes what it needs beside the file, and takes it away again, for which
+        // it has to write.
+        let is_open = is_open(path);
+        let file = Claim::to_read(path, is_open)?;
+        let connection = match is_open {
+            true => connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+            false => connect(path, OpenFlags::empty())?,
+        };
+        connection.execute_batch("PRAGMA query_only = ON; BEGIN").map_err(failed)?;
         check(&connection)?;
         if self.check {
             check_all(&connection)?;
         }
         let digest = digest_of(&connection).map_err(failed)?;
-        Ok(SqliteStore { connection, digest, _file: file })
+        Ok(SqliteStore { connection, digest, version: None, _file: file })
     }
 }
 
@@ -173,11 +242,22 @@ impl SqliteStore {
 }
 
 fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    let connection = connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | more)?;
+    if !HAS_READERS {
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
+    }
+    Ok(connection)
+}
+
+fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(Duration::ZERO).map_err(failed)?;
-    // The lock is kept until the end, so that there is one writer.
-    connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    // A commit is synced before it returns. On systems of Apple's, a sync alone leaves it in the
+    // cache of the drive.
+    let syncs =
+        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON";
+    connection.execute_batch(syncs).map_err(failed)?;
     Ok(connection)
 }
 
@@ -189,7 +269,7 @@ fn make_tables(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch(&tables).map_err(failed)
 }
 
-/// Sees whose tables these are before anything is written, and takes the lock.
+/// Sees whose tables these are before anything is written.
 fn check(connection: &Connection) -> Result<(), StoreError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) =
@@ -202,12 +282,23 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
         let message = format!("the tables have version {version}, not {VERSION}");
         return Err(StoreError::new(StoreErrorKind::Version, message));
     }
-    // A commit is synced before it returns.
-    connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
-    // On systems of Apple's, a sync alone leaves it in the cache of the drive.
-    connection.pragma_update(None, "fullfsync", true).map_err(failed)?;
-    connection.pragma_update(None, "checkpoint_fullfsync", true).map_err(failed)?;
-    connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)
+    Ok(())
+}
+
+/// Takes the lock of those who write.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    // A copy that SQLite has made need not have a log, without which readers keep commits waiting.
+    let mode = |row: &Row<'_>| row.get::<_, String>(0);
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", mode)?;
+    connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
+    connection.execute_batch(BEGIN)
+}
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+/// Another number if others have written since the last transaction.
+fn version_of(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
 }
 
 /// Reads all of the file. See [`SqliteOptions::check`].
@@ -265,33 +356,16 @@ impl Store for SqliteStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
         // The statement alone would be committed when it is reset, and nobody would hear of a
         // failure.
-        let mut begin = || {
-            let transaction = self.connection.transaction()?;
+        let session = self.write(|changes| {
             let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
-            let session = transaction.query_row(begin, [], |row| row.get::<_, i64>(0))?;
-            transaction.commit()?;
-            Ok(session)
-        };
-        u64::try_from(begin().map_err(failed)?)
+            changes.connection.query_row(begin, [], |row| row.get::<_, i64>(0))
+        });
+        u64::try_from(session?)
             .map_err(|_| StoreError::new(StoreErrorKind::Corrupt, "the sessions are negative"))
     }
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
-        let mut commit = || {
-            let transaction = self.connection.transaction()?;
-            let mut changes = Changes { transaction: &transaction, digest: self.digest };
-            let outcomes = list::apply(&mut changes, batch)?;
-            let digest = changes.digest;
-            if digest != self.digest {
-                let update = "UPDATE meta SET digest = ?1";
-                transaction.prepare_cached(update)?.execute([digest.cast_signed()])?;
-            }
-            transaction.commit()?;
-            Ok((outcomes, digest))
-        };
-        let (outcomes, digest) = commit().map_err(failed)?;
-        self.digest = digest;
-        Ok(outcomes)
+        self.write(|changes| list::apply(changes, batch))
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -365,6 +439,66 @@ fn found_of(row: &Row<'_>) -> rusqlite::Result<Found<Record>> {
 }
 
 impl SqliteStore {
+    /// Makes changes in the transaction that is open, commits it, and begins the next one.
+    fn write<T>(
+        &mut self,
+        change: impl FnOnce(&mut Changes<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.hold()?;
+        let mut changes = Changes { connection: &self.connection, digest: self.digest };
+        let written = change(&mut changes).and_then(|outcome| {
+            let digest = changes.digest;
+            if digest != self.digest {
+                let update = "UPDATE meta SET digest = ?1";
+                self.connection.prepare_cached(update)?.execute([digest.cast_signed()])?;
+            }
+            self.connection.execute_batch("COMMIT")?;
+            Ok((outcome, digest))
+        });
+        let (outcome, digest) = written.map_err(|error| self.roll_back(failed(error)))?;
+        self.digest = digest;
+        // This is durable, whatever is wrong now. The next change tells it.
+        let _ = self.hold();
+        Ok(outcome)
+    }
+
+    /// Begins a transaction in which nobody else writes, if there is none.
+    fn hold(&mut self) -> Result<(), StoreError> {
+        let Some(before) = self.version else {
+            let message = "the file was opened only to be read";
+            return Err(StoreError::new(StoreErrorKind::Denied, message));
+        };
+        if !self.connection.is_autocommit() {
+            return Ok(());
+        }
+        self.connection.execute_batch(BEGIN).map_err(failed)?;
+        let now = version_of(&self.connection).map_err(failed).and_then(|now| {
+            if now != before {
+                self.look_again()?;
+            }
+            Ok(now)
+        });
+        self.version = Some(now.map_err(|error| self.roll_back(error))?);
+        Ok(())
+    }
+
+    /// Another program has written. It may have left the timers alone: a new index, for example.
+    fn look_again(&self) -> Result<(), StoreError> {
+        check(&self.connection)?;
+        check_all(&self.connection)?;
+        if digest_of(&self.connection).map_err(failed)? == self.digest {
+            return Ok(());
+        }
+        let message = "another program has changed the timers";
+        Err(StoreError::new(StoreErrorKind::Corrupt, message))
+    }
+
+    /// After a failure, of which the error tells more than what this says.
+    fn roll_back(&self, error: StoreError) -> StoreError {
+        let _ = self.connection.execute_batch("ROLLBACK");
+        error
+    }
+
     fn timers(
         &self,
         after: Option<Position>,
@@ -400,7 +534,7 @@ impl SqliteStore {
 
 /// Changes within a transaction.
 struct Changes<'c> {
-    transaction: &'c Transaction<'c>,
+    connection: &'c Connection,
     digest: u64,
 }
 
@@ -418,7 +552,7 @@ impl Changes<'_> {
         salt: u64,
     ) -> rusqlite::Result<Option<Position>> {
         let delete = format!("{delete} RETURNING due, number, checksum");
-        let mut delete = self.transaction.prepare_cached(&delete)?;
+        let mut delete = self.connection.prepare_cached(&delete)?;
         let row = |row: &Row<'_>| Ok((position_of(row)?, hash_of(row, salt)?));
         let deleted = delete.query_row(params, row).optional()?;
         let (position, hash) = deleted.unzip();
@@ -432,7 +566,7 @@ impl List for Changes<'_> {
 
     fn put(&mut self, record: &Arc<Record>) -> rusqlite::Result<()> {
         let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        self.transaction.prepare_cached(put)?.execute(params![
+        self.connection.prepare_cached(put)?.execute(params![
             signed(record.position.due_ms),
             signed(record.position.number),
             signed(record.first_due_ms),
@@ -449,7 +583,7 @@ impl List for Changes<'_> {
 
     fn bury(&mut self, letter: &Arc<DeadLetter>) -> rusqlite::Result<()> {
         let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-        self.transaction.prepare_cached(bury)?.execute(params![
+        self.connection.prepare_cached(bury)?.execute(params![
             signed(letter.record.position.due_ms),
             signed(letter.record.position.number),
             signed(letter.record.first_due_ms),
@@ -481,7 +615,7 @@ impl List for Changes<'_> {
 
     fn find_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
         let find = "SELECT due, number FROM timers WHERE key = ?1";
-        self.transaction.prepare_cached(find)?.query_row([&**key], position_of).optional()
+        self.connection.prepare_cached(find)?.query_row([&**key], position_of).optional()
     }
 
     fn take_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
@@ -556,3 +690,6 @@ fn failed(error: rusqlite::Error) -> StoreError {
     };
     StoreError::caused(kind, "the timers cannot be used", error)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -206,7 +206,10 @@ fn the_command_line_works_on_a_cluster() {
     let count = run(&["count"]);
     assert!(count.contains(&format!("held by {}", cluster.instance())), "{count}");
     assert!(run(&["show", &id.to_string()]).contains("key        k"));
-    assert!(run(&["ddl"]).contains("CREATE TABLE records"));
+    let ddl = run(&["ddl"]);
+    assert!(ddl.contains("CREATE TABLE records"));
+    let json: serde_json::Value = serde_json::from_str(&run(&["ddl", "--json"])).unwrap();
+    assert_eq!(json["ddl"].as_str().map(str::trim_end), Some(ddl.trim_end()));
     assert!(run(&["cancel", "--key", "k"]).contains("cancelled"));
     assert!(run(&["check"]).starts_with("0 timers"));
     cluster.stop().unwrap();

@@ -1,8 +1,8 @@
-//! A file of a service that does not run.
+//! A file of a service that does not run, or of one that runs and leaves its file to readers.
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -15,30 +15,54 @@ use super::place::{Answer, Count, Place, Row};
 /// How much is read at a time.
 const PAGE: usize = 1024;
 
-pub(crate) struct File(Box<dyn Store>);
+pub(crate) struct File {
+    path: PathBuf,
+    kind: Kind,
+    writes: bool,
+    /// Until it is let go: see [`Place::let_go`].
+    store: Option<Box<dyn Store>>,
+}
 
 // === impl File ===
 
 impl File {
-    /// Opens a file that is there.
-    pub(crate) fn open(name: &str) -> Answer<File> {
-        let path = Path::new(name);
-        let opened = Kind::of(path)?.open(path);
-        let store = opened.map_err(|error| match error.kind() {
+    /// Opens a file that is there, to change it or to show it alone.
+    pub(crate) fn open(name: &str, writes: bool) -> Answer<File> {
+        let path = PathBuf::from(name);
+        let mut file = File { kind: Kind::of(&path)?, path, writes, store: None };
+        file.store = Some(file.open_store(true)?);
+        Ok(file)
+    }
+
+    fn open_store(&self, check: bool) -> Opened {
+        let opened = match self.writes {
+            true => self.kind.open_with(&self.path, check),
+            false => self.kind.open_to_read(&self.path, check),
+        };
+        opened.map_err(|error| match error.kind() {
             StoreErrorKind::InUse => {
+                let name = self.path.display();
                 let text = format!("{name} is in use: ask the service that has it open");
                 StoreError::caused(StoreErrorKind::InUse, text, error)
             }
             _ => error,
-        })?;
-        Ok(File(store))
+        })
+    }
+
+    /// The store, which was checked before if it is opened again.
+    fn store(&mut self) -> Answer<&mut dyn Store> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => self.open_store(false)?,
+        };
+        Ok(&mut **self.store.insert(store))
     }
 
     fn letters(&mut self, limit: usize) -> Answer<Vec<DeadLetter>> {
         let mut letters: Vec<DeadLetter> = Vec::new();
         while letters.len() < limit {
             let after = letters.last().map(|last| last.record.position);
-            let page = self.0.dead_letters(after, PAGE.min(limit - letters.len()))?;
+            let page = self.store()?.dead_letters(after, PAGE.min(limit - letters.len()))?;
             if page.is_empty() {
                 break;
             }
@@ -53,7 +77,7 @@ impl File {
     }
 
     fn change(&mut self, op: Op) -> Answer<bool> {
-        Ok(self.0.commit(&[op])?.first().is_some_and(Option::is_some))
+        Ok(self.store()?.commit(&[op])?.first().is_some_and(Option::is_some))
     }
 }
 
@@ -93,6 +117,18 @@ impl Kind {
             lengthen(path).map_err(|error| StoreError::io("the copy cannot be used", error))?;
         }
         self.open_with(path, false)
+    }
+
+    /// Only SQLite's can be read while others have them open.
+    fn open_to_read(&self, path: &Path, check: bool) -> Opened {
+        match self {
+            Kind::Redb => self.open_with(path, check),
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite => {
+                let options = tickless_durable::SqliteOptions::new().check(check).read_only(true);
+                Ok(Box::new(options.open(path)?))
+            }
+        }
     }
 
     fn open_with(&self, path: &Path, check: bool) -> Opened {
@@ -141,7 +177,7 @@ impl Place for File {
         while rows.len() < limit {
             let last = rows.last().map(|last| last.record.position);
             let after = last.or(from.map(Position::before_all_at));
-            let mut page = self.0.scan(after, PAGE.min(limit - rows.len()))?;
+            let mut page = self.store()?.scan(after, PAGE.min(limit - rows.len()))?;
             page.retain(|record| before.is_none_or(|before| record.due() < before));
             if page.is_empty() {
                 break;
@@ -151,20 +187,26 @@ impl Place for File {
         Ok(rows)
     }
 
+    fn let_go(&mut self) {
+        if !matches!(self.kind, Kind::Redb) {
+            self.store = None;
+        }
+    }
+
     fn dead(&mut self, limit: usize) -> Answer<Vec<Row>> {
         Ok(self.letters(limit)?.into_iter().map(letter).collect())
     }
 
     fn get(&mut self, id: &str) -> Answer<Option<Row>> {
-        Ok(self.0.get(id.parse()?)?.map(timer))
+        Ok(self.store()?.get(id.parse()?)?.map(timer))
     }
 
     fn count(&mut self) -> Answer<Vec<Count>> {
-        Ok(vec![Count { shard: None, contents: self.0.contents()? }])
+        Ok(vec![Count { shard: None, contents: self.store()?.contents()? }])
     }
 
     fn unreadable(&mut self) -> Answer<Vec<Row>> {
-        let found = self.0.unreadable(None, usize::MAX)?;
+        let found = self.store()?.unreadable(None, usize::MAX)?;
         if found.is_empty() {
             // Which reads all of them.
             self.list(None, None, usize::MAX)?;
@@ -182,7 +224,7 @@ impl Place for File {
     }
 
     fn reschedule(&mut self, id: &str, at: SystemTime) -> Answer<bool> {
-        let Some(record) = self.0.get(id.parse()?)? else { return Ok(false) };
+        let Some(record) = self.store()?.get(id.parse()?)? else { return Ok(false) };
         let from = record.position;
         let to = Arc::new(Record { position: Position::at(at, from.number), ..record });
         self.change(Op::Move { from, to })

@@ -29,8 +29,9 @@ use tickless_durable::Cluster;
 #[derive(Parser)]
 #[command(version)]
 struct Command {
-    /// A file of redb's or SQLite's that no service has open, or the address of a server:
-    /// postgres://user@host/database, nats://host
+    /// A file of redb's or SQLite's, or the address of a server: postgres://user@host/database,
+    /// nats://host. A file of SQLite's can be looked at while a service has it open; otherwise, no
+    /// service may have the file open
     place: String,
     /// The schema of a cluster.
     #[arg(long, default_value = "tickless", global = true)]
@@ -123,6 +124,13 @@ enum What {
     },
 }
 
+impl What {
+    fn writes(&self) -> bool {
+        use What::{Cancel, Forget, Reschedule, Revive};
+        matches!(self, Revive { .. } | Forget { .. } | Cancel { .. } | Reschedule { .. })
+    }
+}
+
 /// When a timer is due: now, if nothing is said.
 #[derive(Args)]
 struct When {
@@ -164,8 +172,9 @@ fn is_read_no_more(error: &(dyn Error + 'static)) -> bool {
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Opens the place that is called so.
-fn open(name: &str, schema: &str) -> Answer<Box<dyn Place>> {
+/// Opens the place that a command names.
+fn open(command: &Command) -> Answer<Box<dyn Place>> {
+    let (name, schema) = (&*command.place, &*command.schema);
     if name.starts_with("postgres://") || name.starts_with("postgresql://") {
         #[cfg(feature = "postgres")]
         return Ok(Box::new(servers::Servers(Cluster::builder(name).schema(schema).observe()?)));
@@ -179,7 +188,7 @@ fn open(name: &str, schema: &str) -> Answer<Box<dyn Place>> {
         return Err("this program was built without the feature nats".into());
     }
     let _ = schema;
-    Ok(Box::new(file::File::open(name)?))
+    Ok(Box::new(file::File::open(name, command.what.writes())?))
 }
 
 /// Whether what was asked for was there.
@@ -187,34 +196,33 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
     #[cfg(feature = "postgres")]
     if let What::Ddl { shards } = command.what {
         let ddl = tickless_durable::cluster::ddl(&command.schema, shards);
-        io::stdout().write_all(ddl.as_bytes())?;
+        command.print(&json!({ "ddl": ddl }), ddl.trim_end())?;
         return Ok(true);
     }
     if let What::Salvage { to } = &command.what {
         return salvage(command, to);
     }
-    let mut place = open(&command.place, &command.schema)?;
+    let mut place = open(command)?;
     let place = &mut *place;
     match &command.what {
         What::Ls { limit, from, late } => {
             let before = late.then(SystemTime::now);
-            place.list(*from, before, *limit)?.iter().try_for_each(|row| command.print_row(row))?;
-            Ok(true)
+            command.print_rows(&place.list(*from, before, *limit)?, place)
         }
-        What::Dead { limit } => {
-            place.dead(*limit)?.iter().try_for_each(|row| command.print_row(row))?;
-            Ok(true)
-        }
+        What::Dead { limit } => command.print_rows(&place.dead(*limit)?, place),
         What::Show { id } => {
             let found = match place.get(id)? {
                 Some(row) => Some(row),
                 None => place.dead(usize::MAX)?.into_iter().find(|row| row.id == *id),
             };
+            place.let_go();
             found.iter().try_for_each(|row| command.print_whole(row))?;
             Ok(found.is_some())
         }
         What::Count => {
-            for count in place.count()? {
+            let counts = place.count()?;
+            place.let_go();
+            for count in counts {
                 command.print(&count.json(), &count.to_string())?;
             }
             Ok(true)
@@ -249,9 +257,9 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
 }
 
 fn check(command: &Command, place: &mut dyn Place) -> Result<bool, Box<dyn Error>> {
-    let unreadable = place.unreadable()?;
+    let (unreadable, counted) = (place.unreadable()?, place.count()?);
+    place.let_go();
     unreadable.iter().try_for_each(|row| command.print_row(row))?;
-    let counted = place.count()?;
     let timers: u64 = counted.iter().map(|count| count.contents.timers).sum();
     let dead: u64 = counted.iter().map(|count| count.contents.dead_letters).sum();
     let count = unreadable.len();
@@ -300,6 +308,7 @@ fn watch(
     let clear = if io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "" };
     for round in 1.. {
         let counts = place.count()?;
+        place.let_go();
         let now = place::rfc3339(SystemTime::now());
         if !command.json {
             writeln!(io::stdout(), "{clear}{now}")?;
@@ -325,6 +334,13 @@ impl Command {
 
     fn print_row(&self, row: &Row) -> io::Result<()> {
         self.print(&row.json(), &row.line())
+    }
+
+    /// Who reads them may take any time.
+    fn print_rows(&self, rows: &[Row], place: &mut dyn Place) -> Result<bool, Box<dyn Error>> {
+        place.let_go();
+        rows.iter().try_for_each(|row| self.print_row(row))?;
+        Ok(true)
     }
 
     fn print_whole(&self, row: &Row) -> io::Result<()> {

@@ -18,6 +18,10 @@ pub(crate) trait Place {
         before: Option<SystemTime>,
         limit: usize,
     ) -> Answer<Vec<Row>>;
+    /// Ends what the last answers were read from: those after this can tell of a later time. All
+    /// answers in between tell of one time if it is a file. While it is open, others may have to
+    /// wait, or their log grows.
+    fn let_go(&mut self) {}
     fn dead(&mut self, limit: usize) -> Answer<Vec<Row>>;
     fn get(&mut self, id: &str) -> Answer<Option<Row>>;
     fn count(&mut self) -> Answer<Vec<Count>>;
