@@ -53,6 +53,8 @@ pub(super) struct Look {
     pub(super) handed_over: usize,
     /// When the next timer is due.
     next: Option<SystemTime>,
+    /// The engine did not take what is due.
+    is_full: bool,
     is_closed: bool,
 }
 
@@ -143,7 +145,7 @@ impl Keeper {
             let mut table = self.table();
             let is_closed = table.is_closed();
             let Some(due_timer) = table.take_due(now) else {
-                return Look { handed_over, next: table.first(), is_closed };
+                return Look { handed_over, next: table.first(), is_full: false, is_closed };
             };
             drop(table);
             let due = DueTask { keeper: Some(self.clone()), due_timer };
@@ -155,8 +157,7 @@ impl Keeper {
                     self.table().refuse(due_timer, !is_full);
                     drop(refused);
                     if is_full {
-                        // A clock by hand may stand at the end of time, and then nobody sleeps.
-                        return Look { handed_over, next: now.checked_add(RETRY), is_closed };
+                        return Look { handed_over, next: None, is_full, is_closed };
                     }
                 }
             }
@@ -229,11 +230,15 @@ impl Thread {
             let parks = || Wakeup::Thread(thread::current());
             ours.bell.get_or_init(|| alarm.map_or_else(parks, Wakeup::Alarm));
             loop {
-                let Look { next, is_closed, .. } = ours.look();
+                let Look { next, is_full, is_closed, .. } = ours.look();
                 if is_closed {
                     return;
                 }
-                ours.sleep(next);
+                match is_full {
+                    // Not by the wall clock, which may be set back meanwhile.
+                    true => thread::sleep(RETRY),
+                    false => ours.sleep(next),
+                }
             }
         };
         let _blocked = block_signals();
