@@ -81,6 +81,31 @@ fn an_entry_is_cut_out_of_a_bucket_while_that_opens() {
     });
 }
 
+/// The helper is about to cut. The owner has passed the entry before, and comes to the dead one.
+/// (The helper goes first, and the model does each step of the owner: so one preemption is enough.)
+#[test]
+fn an_owner_comes_across_an_entry_that_is_about_to_be_cut() {
+    check(1, || {
+        let Littered { world, hands: [_one, _two, mut hand], before, ids } =
+            littered(2, [1, 0], None);
+        let World { shard, shared, .. } = &*world;
+        let mut owner = shard.owner().lock().unwrap();
+        shard.read_notices(&mut owner, shared);
+        let helper = help(&world);
+        thread::yield_now();
+        let now = shard.begin(Tick::new(1));
+        assert!(shard.open_due(&mut owner, shared, now));
+        assert!(!shard.flush(&mut owner, shared, 1), "it has passed one entry");
+        helper.join().unwrap();
+        assert!(shard.flush(&mut owner, shared, usize::MAX));
+        drop(owner);
+        assert_eq!(world.stop(), 2);
+        assert!(ids.into_iter().all(|id| fate(id) == Some(Fate::Returned)));
+        hand.detach(before);
+        assert_eq!(world.shared.all_counters.dead(), 0);
+    });
+}
+
 /// The link of the entry before is written anew.
 #[test]
 fn what_comes_before_is_filed_elsewhere_while_an_entry_is_cut() {
@@ -303,6 +328,46 @@ fn a_round_opens_in_which_a_sweep_has_paused() {
         owner.join().unwrap();
         assert!(ids.into_iter().all(has_run));
         end(&world, hand, None, 3);
+    });
+}
+
+/// The sweep has paused in a later round, and comes to one through which the owner is going. Again,
+/// the owner has passed the entry before, and comes to the dead one.
+#[test]
+fn a_sweep_comes_to_a_round_that_is_open() {
+    check(1, || {
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        world.make_levels();
+        let mut hands = [(); 4].map(|()| Hand::new(&world));
+        // These are in one lane, and the round has them in this order.
+        let [first, before] = [0, 1].map(|i| hands[i].schedule_detached(3, 2).unwrap());
+        let dead = hands[2].schedule(3, 2).unwrap();
+        let behind = hands[3].schedule_detached(3, 2).unwrap();
+        // These are in the lane that the owner passes first: the later round is made, and swept,
+        // before the other one.
+        hands[2].schedule_detached(1, 0).unwrap();
+        let later = [0, 1].map(|i| hands[i].schedule_detached(5, 4).unwrap());
+        world.turn(1);
+        assert!(hands[2].cancel(dead));
+        hands[2].clear();
+        world.shard.ask_for_sweep();
+        world.shard.help_sweep(&world.shared);
+        assert!(world.shard.is_being_swept());
+        let World { shard, shared, .. } = &*world;
+        let mut owner = shard.owner().lock().unwrap();
+        let now = shard.begin(Tick::new(3));
+        assert!(shard.open_due(&mut owner, shared, now));
+        assert!(!shard.flush(&mut owner, shared, 1), "it has passed one entry");
+        let helper = help(&world);
+        thread::yield_now();
+        assert!(!shard.flush(&mut owner, shared, 2), "it has passed one more");
+        helper.join().unwrap();
+        assert!(shard.flush(&mut owner, shared, usize::MAX));
+        drop(owner);
+        assert_eq!(world.stop(), 5);
+        let mut ids = [first, before, behind].into_iter().chain(later);
+        assert!(ids.all(|id| fate(id) == Some(Fate::Returned)));
+        assert_eq!(world.shared.all_counters.dead(), 0);
     });
 }
 
