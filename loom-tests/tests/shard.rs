@@ -49,8 +49,8 @@ fn a_cascade_that_another_round_overtakes_fires_nothing_early() {
     });
 }
 
-/// A sweep has come so far, in one turn after the other, when the round opens that it may be in. (One
-/// thread does all, and a random scheduler refuses what it has nothing to choose in.)
+/// A sweep has come so far, in one turn after the other, when the round opens that it may be in.
+/// (One thread does all, and a random scheduler refuses what it has nothing to choose in.)
 #[test]
 #[cfg(not(shuttle))]
 fn a_round_opens_under_a_sweep() {

@@ -1,5 +1,5 @@
-//! Reset against fire: who wins has moved the timer. (`tests/suite/engine/reset.rs` has all levels and
-//! times.)
+//! Reset against fire: who wins has moved the timer. (`tests/suite/engine/reset.rs` has all levels
+//! and times.)
 
 use std::sync::Arc;
 use std::thread;

@@ -1,5 +1,5 @@
-//! Snapshots from another thread while the owner has its hands full: what is pending throughout is shown,
-//! and once, wherever it is meanwhile. (`tests/suite/engine/scan.rs` looks between turns.)
+//! Snapshots from another thread while the owner has its hands full: what is pending throughout is
+//! shown, and once, wherever it is meanwhile. (`tests/suite/engine/scan.rs` looks between turns.)
 //!
 //! `TICKLESS_TEST_SCALE` multiplies how often it is looked at.
 

@@ -1,5 +1,5 @@
-//! Seats among threads: what a cancelled timer leaves serves another thread, and reapers sweep what serves
-//! nobody. (`tests/suite/engine/seats.rs` has what one thread does.)
+//! Seats among threads: what a cancelled timer leaves serves another thread, and reapers sweep
+//! what serves nobody. (`tests/suite/engine/seats.rs` has what one thread does.)
 
 use std::sync::mpsc;
 use std::thread;

@@ -1,5 +1,5 @@
-//! Never early: a timer fires at the tick that its deadline is rounded up to, by a clock that is set
-//! by hand. (`tests/races/engine/never_early.rs` has the system's clock.)
+//! Never early: a timer fires at the tick that its deadline is rounded up to, by a clock that is
+//! set by hand. (`tests/races/engine/never_early.rs` has the system's clock.)
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

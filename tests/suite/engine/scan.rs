@@ -1,5 +1,6 @@
-//! Snapshots while the owner has its hands full: what is pending is shown, and nothing else, wherever it
-//! is: in a bucket that is swept, or in hand. (`tests/races/engine/scan.rs` looks from another thread.)
+//! Snapshots while the owner has its hands full: what is pending is shown, and nothing else,
+//! wherever it is: in a bucket that is swept, or in hand. (`tests/races/engine/scan.rs` looks from
+//! another thread.)
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
