@@ -352,7 +352,6 @@ fn a_sweep_comes_to_a_round_that_is_open() {
         hands[2].clear();
         world.shard.ask_for_sweep();
         world.shard.help_sweep(&world.shared);
-        assert!(world.shard.is_being_swept());
         let World { shard, shared, .. } = &*world;
         let mut owner = shard.owner().lock().unwrap();
         let now = shard.begin(Tick::new(3));
