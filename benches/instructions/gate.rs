@@ -191,11 +191,11 @@ fn ends() -> Vec<Bench> {
     };
     vec![
         // One timer, where billions of buckets could be, is found, ...
-        one("sparse_snapshot", (956_400, 579), Sparse::snapshot),
+        one("sparse_snapshot", (956_400, 590), Sparse::snapshot),
         // ... returned by a stop, ...
-        one("sparse_stop", (646_000, 134), Sparse::stop),
+        one("sparse_stop", (646_000, 138), Sparse::stop),
         // ... or dropped with its engine.
-        one("sparse_drop", (1_999_500, 139), Sparse::end),
+        one("sparse_drop", (1_999_500, 143), Sparse::end),
     ]
 }
 
