@@ -181,7 +181,7 @@ MUTANTS = {
         [
             (SHARD, [
                 ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-                 "        let first = bucket.lanes.firsts().all(|head| head.is_null());\n"
+                 "        let first = bucket.firsts().all(|first| first.is_null());\n"
                  "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
@@ -920,7 +920,7 @@ MUTANTS = {
         "suspended",
         [(SHARD, [
             ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-             "        let is_first = bucket.lanes.firsts().all(|head| head.is_null());\n"
+             "        let is_first = bucket.firsts().all(|first| first.is_null());\n"
              "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
             ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {", "if is_first {"),
         ])],
