@@ -14,7 +14,9 @@
 //!
 //! *Tested by*: `loom-tests/tests/counters.rs`.
 
-use crate::sync::{Arc, Counter, GrowingList, Hint, Ordering};
+use std::ptr;
+
+use crate::sync::{Arc, Counter, GrowingList, Hint, IS_CHECKED, Ordering};
 
 use super::counters::{COUNTS, Count, Counters, PASSES};
 
@@ -65,8 +67,11 @@ impl AllCounters {
     /// It was claimed here.
     #[inline]
     pub unsafe fn lasting<'a>(&'a self, counters: &Counters) -> &'a Counters {
+        // (A model checker would look at each link.)
+        let is_ours = |it: &Arc<Counters>| ptr::eq(&**it, counters);
+        debug_assert!(IS_CHECKED || self.sets.iter().any(is_ours), "it is another's");
         // SAFETY: the list keeps it, and removes nothing while it lives.
-        unsafe { &*std::ptr::from_ref(counters) }
+        unsafe { &*ptr::from_ref(counters) }
     }
 
     fn claim_free(&self) -> Option<&Arc<Counters>> {

@@ -18,9 +18,8 @@ pub(crate) trait Place {
         before: Option<SystemTime>,
         limit: usize,
     ) -> Answer<Vec<Row>>;
-    /// Ends what the last answers were read from: those after this can tell of a later time. All
-    /// answers in between tell of one time if it is a file. While it is open, others may have to
-    /// wait, or their log grows.
+    /// Ends the snapshot of a file. All answers before this are of one moment, and those after it
+    /// of a later one. A snapshot that stays open may keep others waiting, or let their log grow.
     fn let_go(&mut self) {}
     fn dead(&mut self, limit: usize) -> Answer<Vec<Row>>;
     fn get(&mut self, id: &str) -> Answer<Option<Row>>;
