@@ -13,7 +13,7 @@
 //! - a thread, with each magazine of seats that it fetches or gives away, if it has 1024 changes,
 //!   or as many as would be a sixteenth of all living timers if each writer had them. (Threads that
 //!   cancel in bursts all write here.)
-//! - a shard's owner, before each batch that it hands over, and at the end of each turn.
+//! - a shard's owner, after each full batch that it hands over, and at the end of each turn.
 //!
 //! `Balance` says how far off the figures are, and [`are_too_many`] what follows for the number of
 //! dead entries.
@@ -46,7 +46,7 @@ const MOST_UNTOLD: u64 = 1024;
 ///   publications, a thread's timers grow by those that it files in an entry of their own or moves
 ///   to one (64 at most), and by the seats that it loses (64). They shrink by the seats that it
 ///   gains (64). A thread that ends publishes the rest, so past threads add nothing;
-/// - for each shard whose owner is about to hand a batch over, 256 too high;
+/// - for each shard whose owner hands a batch over, 256 too high;
 /// - a sixteenth of what lived when the threads last looked, either way, and 1024 for each thread
 ///   at most.
 ///

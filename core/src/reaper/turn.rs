@@ -260,6 +260,7 @@ impl<'a, T> TurnContext<'a, T> {
         let fired = before + self.pass_on(in_hand, counters, usize::MAX, before)?;
         let mut owner = self.lock();
         if due == BATCH && !owner.is_closed() {
+            self.shard.publish_counts(&owner, self.shared);
             self.shard.sweep_chunk(&mut owner, self.shared);
         }
         self.end_hand_over(owner, in_hand, fired)
@@ -328,3 +329,36 @@ impl<'a, T> TurnContext<'a, T> {
 }
 
 debug! { impl[T] TurnContext['_, T] { shard = |this| this.shard } }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::bench::Bench;
+    use crate::dispatch::Batch;
+    use crate::doorbell::Bell;
+    use crate::memory::alone;
+    use crate::time::Geometry;
+
+    /// Sweeps rest on the figure: a turn by hand may fire millions, and its tasks may cancel.
+    #[test]
+    fn while_the_tasks_of_a_turn_run_the_living_are_counted_but_for_one_batch() {
+        const TIMERS: u64 = 4 * BATCH as u64;
+        let mut bench = Bench::new(alone(1), Geometry::default(), Bell::None, Tick::ZERO);
+        (0..TIMERS).for_each(|timer| _ = bench.schedule([5, 0], timer, false));
+        let Bench { shard, shared, around, .. } = &bench;
+        assert!(shared.living() >= TIMERS - 64, "the producer publishes each 64");
+        let off_by = Mutex::new(Vec::new());
+        let handler = |_: Batch<'_, u64>| {
+            let off = shared.living().saturating_sub(shared.all_counters.pending());
+            off_by.lock().unwrap().push(off);
+        };
+        let stopping = AtomicBool::new(false);
+        let context = around.turn_context(shard, shared, &handler, &stopping);
+        let report = context.turn(&mut InHand::default(), Tick::new(5), usize::MAX);
+        assert_eq!(report.map(|report| report.fired as u64), Some(TIMERS));
+        let off_by = off_by.into_inner().unwrap();
+        assert!(off_by.len() >= 4 && off_by.iter().all(|off| *off <= BATCH as u64), "{off_by:?}");
+    }
+}
