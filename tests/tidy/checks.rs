@@ -8,13 +8,18 @@ use super::source::{Source, numbered, root};
 /// Scripts that are no check: what checks share, and what runs them.
 const NO_CHECKS: [&str; 2] = ["lib", "long"];
 
-/// Scripts without a row in CONTRIBUTING.md's table, rows without a script, and checks that are in
-/// neither tier or in both.
+/// Checks without a row of their own in CONTRIBUTING.md's table, rows without a check, and checks
+/// that are in another tier than their row says.
 pub(crate) fn stray_checks() -> Vec<String> {
-    let files = fs::read_dir(root().join("ci")).expect("the checks are there");
-    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
-    let mut scripts: Vec<String> =
-        names.filter_map(|name| name.strip_suffix(".sh").map(str::to_owned)).collect();
+    let names = |folder: &str| -> Vec<String> {
+        let files = fs::read_dir(root().join(folder)).expect("the checks are there");
+        files.filter_map(|file| file.ok()?.file_name().into_string().ok()).collect()
+    };
+    let of_ci =
+        names("ci").into_iter().filter_map(|name| Some(name.strip_suffix(".sh")?.to_owned()));
+    let mut proofs = names("proofs");
+    proofs.retain(|name| root().join(format!("proofs/{name}/run.sh")).is_file());
+    let mut scripts: Vec<String> = of_ci.chain(proofs).collect();
     scripts.retain(|name| !NO_CHECKS.contains(&name.as_str()));
     scripts.sort();
     stray(&scripts, &document("CONTRIBUTING.md"), &document(".ci/run"), &document("ci/long.sh"))
@@ -25,11 +30,15 @@ fn stray(scripts: &[String], table: &str, gate: &str, long: &str) -> Vec<String>
     let (gate, long) = (words_of_lists(gate), words_of_lists(long));
     let mut complaints = Vec::new();
     for script in scripts {
-        let tier = rows.iter().find(|(name, _)| name == script).map(|(_, tier)| *tier);
+        let mut tiers = rows.iter().filter(|(name, _)| name == script).map(|(_, tier)| *tier);
+        let tier = tiers.next();
+        if tiers.next().is_some() {
+            complaints.push(format!("CONTRIBUTING.md: two rows for {script}"));
+        }
         let in_gate = gate.contains(&script.as_str());
         let in_long = long.contains(&script.as_str());
         match tier {
-            None => complaints.push(format!("CONTRIBUTING.md: no row for ci/{script}.sh")),
+            None => complaints.push(format!("CONTRIBUTING.md: no row for {script}")),
             Some(tier) => {
                 let is = match (in_gate, in_long) {
                     (true, true) => "both",
@@ -38,14 +47,14 @@ fn stray(scripts: &[String], table: &str, gate: &str, long: &str) -> Vec<String>
                     (false, false) => "by hand",
                 };
                 if tier != is {
-                    complaints.push(format!("ci/{script}.sh is `{is}`, and `{tier}` in its row"));
+                    complaints.push(format!("{script} is `{is}`, and `{tier}` in its row"));
                 }
             }
         }
     }
     for (name, _) in rows {
-        if !root().join(format!("ci/{name}.sh")).is_file() {
-            complaints.push(format!("CONTRIBUTING.md: there is no ci/{name}.sh"));
+        if !scripts.iter().any(|script| script == name) {
+            complaints.push(format!("CONTRIBUTING.md: there is no check {name}"));
         }
     }
     complaints
@@ -66,8 +75,16 @@ fn words_of_lists(script: &str) -> Vec<&str> {
 }
 
 /// The documents whose commands users copy.
-const READMES: [&str; 5] =
-    ["README.md", "wheel/README.md", "durable/README.md", "capi/README.md", "loom-tests/README.md"];
+const READMES: [&str; 8] = [
+    "README.md",
+    "core/README.md",
+    "wheel/README.md",
+    "inspect/README.md",
+    "netty/README.md",
+    "durable/README.md",
+    "capi/README.md",
+    "loom-tests/README.md",
+];
 
 /// Commands of cargo in READMEs that no check runs as they stand there.
 pub(crate) fn unchecked_commands() -> Vec<String> {
@@ -101,18 +118,21 @@ fn commands(text: &str) -> Vec<&str> {
 /// What only a test that looks at real time has: attempts, counts of sleeps, upper bounds.
 const REAL_TIME: [&str; 3] = ["succeeds_at_last", "voluntary_ctxt", "elapsed() <"];
 
-/// Tests outside of `tests/realtime` that look at real time.
+/// The tests that look at real time (`ci/realtime.sh` runs them), and these checks.
+const MAY_LOOK: [&str; 4] =
+    ["tests/realtime/", "netty/tests/wakes", "inspect/tests/realtime", "tests/tidy/"];
+
+/// Other tests that look at real time, of whichever crate.
 pub(crate) fn tests_of_real_time(files: &[Source]) -> Vec<String> {
     let is_other = |source: &&Source| {
-        source.path.starts_with("tests/")
-            && !source.path.starts_with("tests/realtime/")
-            && !source.path.starts_with("tests/tidy")
+        source.path.split('/').any(|folder| folder == "tests")
+            && !MAY_LOOK.iter().any(|begin| source.path.starts_with(begin))
     };
     let mut complaints = Vec::new();
     for source in files.iter().filter(is_other) {
         for (line, code) in numbered(&source.code) {
             // A limit for what hangs, a manual clock, and what is no verdict.
-            let is_harmless = ["PATIENCE", "clock.elapsed()", "while ", "let "]
+            let is_harmless = ["PATIENCE", "LIMIT", "clock.elapsed()", "while ", "let "]
                 .iter()
                 .any(|what| code.contains(*what));
             let looks = REAL_TIME.iter().find(|what| code.contains(**what));
@@ -128,12 +148,14 @@ pub(crate) fn tests_of_real_time(files: &[Source]) -> Vec<String> {
 fn a_check_without_a_row_or_in_another_tier_is_found() {
     let scripts = ["fmt", "asan", "lost", "mutants"].map(str::to_owned);
     let table = "| `fmt` | gate | layout | |\n| `asan` | gate | memory | |\n\
-                 | `mutants` | long | tests can fail | |\n| `gone` | gate | nothing | |\n";
+                 | `mutants` | long | tests can fail | |\n| `gone` | gate | nothing | |\n\
+                 | `fmt` | gate | once more | |\n";
     let gate = "ALONE=(fmt asan)\n";
     let expected = [
-        "ci/asan.sh is `both`, and `gate` in its row",
-        "CONTRIBUTING.md: no row for ci/lost.sh",
-        "CONTRIBUTING.md: there is no ci/gone.sh",
+        "CONTRIBUTING.md: two rows for fmt",
+        "asan is `both`, and `gate` in its row",
+        "CONTRIBUTING.md: no row for lost",
+        "CONTRIBUTING.md: there is no check gone",
     ];
     assert_eq!(stray(&scripts, table, gate, "STAGES=(asan)\nSTAGES+=(mutants)\n"), expected);
 }
@@ -150,6 +172,8 @@ fn a_test_that_looks_at_real_time_is_found() {
     assert_eq!(found("assert!(begun.elapsed() < MS);"), 1);
     assert_eq!(found("assert!(begun.elapsed() < PATIENCE);\nassert!(begun.elapsed() >= MS);"), 0);
     assert_eq!(found("assert!(clock.elapsed() > MS);"), 0);
+    let durable = Source::new("durable/tests/a.rs", "assert!(begun.elapsed() < MS);");
+    assert_eq!(tests_of_real_time(&[durable]).len(), 1);
     let realtime = Source::new("tests/realtime/a.rs", "assert!(begun.elapsed() < MS);");
     assert_eq!(tests_of_real_time(&[realtime]).len(), 0);
 }

@@ -38,14 +38,14 @@ for candidate in "${JAVA:-}" java /usr/lib/jvm/*/bin/java; do
     fi
 done
 if [ -z "$java" ]; then
-    echo "skipped: the timers of Java, because no Java of version 25 or later is installed" >&2
+    echo "left out: the timers of Java, because no Java of version 25 or later is installed" >&2
     exit 0
 fi
 contenders=(delay-scheduler scheduled-pool)
 if [ -f "${NETTY_JAR:-}" ]; then
     contenders+=(netty)
 else
-    echo "skipped: netty, because NETTY_JAR does not name netty-common-4.2.*.jar" >&2
+    echo "left out: netty, because NETTY_JAR does not name netty-common-4.2.*.jar" >&2
 fi
 for workload in cancel-heavy fire-all; do
     for count in ${threads//,/ }; do
