@@ -225,6 +225,8 @@
 
 /**
  * For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
+ * Timers of one period that once ran in the same tick stay together from then on. (At a fixed rate
+ * they keep the distances of their first runs.)
  */
 #define TICKLESS_FIXED_DELAY 4
 
@@ -927,7 +929,8 @@ int tickless_schedule_repeating(const struct tickless_engine *engine,
  * For a timer whose callback decides each time whether and when it runs again, call this in the
  * callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
  * TICKLESS_AT and the last deadline plus the period, for a rate, which also catches up on what it
- * missed. With a period that stays, tickless_schedule_repeating does all of that.
+ * missed. With a period that stays, tickless_schedule_repeating does all of that. Timers that are
+ * started again with one delay, and once ran in the same tick, stay together.
  *
  * Another thread may end the timer meanwhile: before this call, or after it. One that ends it
  * while the callback runs comes too late, and does not keep the callback from starting it again.
@@ -1024,7 +1027,8 @@ int tickless_scope_cancel(struct tickless_scope *scope, struct tickless_scope_ke
 
 /**
  * Moves a timer of a scope that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER:
- * never), and at no other time. Its key stays the same.
+ * never), and at no other time. Its key stays the same. Timers that are moved by the same delay in
+ * the same tick fire together.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED; TICKLESS_E_TOO_LATE, it has
  * fired, was cancelled, or the key is of no timer; TICKLESS_E_STOPPED.
@@ -1141,7 +1145,7 @@ int tickless_timer_detach(struct tickless_timer *timer);
 
 /**
  * Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and
- * at no other time.
+ * at no other time. Timers that are moved by the same delay in the same tick fire together.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
  * TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.

@@ -185,7 +185,8 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
 /// For a timer whose callback decides each time whether and when it runs again, call this in the
 /// callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
 /// TICKLESS_AT and the last deadline plus the period, for a rate, which also catches up on what it
-/// missed. With a period that stays, tickless_schedule_repeating does all of that.
+/// missed. With a period that stays, tickless_schedule_repeating does all of that. Timers that are
+/// started again with one delay, and once ran in the same tick, stay together.
 ///
 /// Another thread may end the timer meanwhile: before this call, or after it. One that ends it
 /// while the callback runs comes too late, and does not keep the callback from starting it again.

@@ -194,7 +194,8 @@ pub unsafe extern "C" fn tickless_scope_cancel(
 }
 
 /// Moves a timer of a scope that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER:
-/// never), and at no other time. Its key stays the same.
+/// never), and at no other time. Its key stays the same. Timers that are moved by the same delay in
+/// the same tick fire together.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED; TICKLESS_E_TOO_LATE, it has
 /// fired, was cancelled, or the key is of no timer; TICKLESS_E_STOPPED.

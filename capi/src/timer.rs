@@ -252,7 +252,7 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 }
 
 /// Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and
-/// at no other time.
+/// at no other time. Timers that are moved by the same delay in the same tick fire together.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
 /// TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.

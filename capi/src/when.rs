@@ -15,6 +15,8 @@ pub const TICKLESS_AT: u64 = 1;
 pub const TICKLESS_WAITABLE: u64 = 2;
 
 /// For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
+/// Timers of one period that once ran in the same tick stay together from then on. (At a fixed rate
+/// they keep the distances of their first runs.)
 pub const TICKLESS_FIXED_DELAY: u64 = 4;
 
 /// When a timer is due. It does not grow: `flags` may have more bits in later versions.

@@ -214,6 +214,9 @@ impl<T: Send + 'static> Engine<T> {
     /// This costs one compare-and-swap on the seat of a timer that this thread cancelled, or one
     /// push. It never waits. O(1), however many timers are pending.
     ///
+    /// Tasks that schedule themselves again by a delay, and once ran in the same tick, stay
+    /// together. For many of them, see [`Schedule::spread`](crate::periodic::Schedule::spread).
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickless::{Engine, ManualClock, State};

@@ -69,7 +69,8 @@ pub enum MissedTickBehavior {
     #[default]
     Burst,
     /// The next tick is one period after the missed tick was returned. (A tick that is late, but
-    /// not missed, puts nothing off: the one after it may be closer than a period.)
+    /// not missed, puts nothing off: the one after it may be closer than a period.) Intervals that
+    /// were once late together stay together.
     Delay,
     /// Skips the missed ticks. The next tick is at the next multiple of the period from the start.
     Skip,
@@ -256,6 +257,9 @@ impl Interval {
     }
 
     /// Restarts the interval: the next tick is due `delay` from now.
+    ///
+    /// Intervals that are restarted in the same tick stay together; [`reset_at`](Self::reset_at)
+    /// keeps them apart.
     pub fn reset_after(&mut self, delay: Duration) {
         self.sleep.reset(delay);
     }

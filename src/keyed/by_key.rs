@@ -67,7 +67,8 @@ where
     ///
     /// O(1): one search of the map and one compare-and-swap if the new time is not much earlier
     /// than the old one; otherwise also a schedule and a cancel. If several threads move one timer
-    /// at the same time, one of them is the last, and its time counts.
+    /// at the same time, one of them is the last, and its time counts. (What happens to many timers
+    /// that are moved from the present: [`Handle::reset`](crate::Handle::reset).)
     ///
     /// # Errors
     /// No timer waits under the key. Or the timer had to be scheduled anew, and the engine is full

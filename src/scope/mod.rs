@@ -153,7 +153,8 @@ impl<T: Send + 'static> Scope<T> {
     }
 
     /// Moves a timer: it is then due at `when`, and at no other time. The key stays the same. Costs
-    /// as much as [`Handle::reset`].
+    /// as much as [`Handle::reset`], which also says what happens to many timers that are moved
+    /// from the present.
     ///
     /// # Errors
     /// - [`ResetError::TooLate`]: the timer has fired, was cancelled, or is no longer in the scope.

@@ -143,7 +143,8 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
     }
 
     /// Moves a timer: it is then due at `when`, and at no other time. The key stays the same. Costs
-    /// as much as [`Handle::reset`](crate::Handle::reset).
+    /// as much as [`Handle::reset`](crate::Handle::reset), which also says what happens to many
+    /// timers that are moved from the present.
     ///
     /// # Errors
     /// As [`Scope::reset`](super::Scope::reset).

@@ -25,6 +25,9 @@ use super::unreadable;
 /// The times of a recurring timer: those that are full multiples of `period` since 1970, by the
 /// clock that timers go by. For [`Builder::recurring`](crate::Builder::recurring).
 ///
+/// All timers of one period come at the same times: to spread many of them, give each an offset of
+/// its own in a closure.
+///
 /// A period is rounded down to a millisecond, and has at least one.
 ///
 /// ```

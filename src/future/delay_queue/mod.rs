@@ -205,6 +205,10 @@ impl<T> DelayQueue<T> {
     /// in time, or at once if the item is due already. Takes constant time, except when memory
     /// grows.
     ///
+    /// Items that are inserted again by a delay each time they come out, and once came out in the
+    /// same tick, stay together. [`insert_at`](Self::insert_at) keeps them apart, at the old
+    /// deadline plus the delay.
+    ///
     /// # Panics
     /// If there is no room for another item: 2^32 - 1 are the limit, less some thousands. If the
     /// task is woken and its waker panics.
