@@ -9,8 +9,7 @@ use std::ffi::{c_int, c_void};
 use tickless::Batch;
 
 use crate::failure::{Failure, enter};
-use crate::options::Hook;
-use crate::task::Payload;
+use crate::task::{Hook, Payload};
 
 /// Timers of a shard that are due together, in the order of their deadlines' ticks. It is there
 /// while the function runs that is called with it.

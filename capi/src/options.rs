@@ -10,7 +10,7 @@ use tickless::{Builder, Clock, Driver, ManualClock, StuckTask};
 use crate::batch::{RunBatch, TicklessBatchFn};
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
 use crate::sized::{self, HasSize};
-use crate::task::{Run, TicklessFn};
+use crate::task::{Hook, Run, TicklessFn};
 use crate::time::{TICKLESS_NEVER, ns_of, saturating_ns};
 
 /// For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
@@ -128,18 +128,6 @@ pub(crate) struct Settings {
     pub(crate) system_clock: Option<libc::clockid_t>,
     pub(crate) on_batch: Option<Hook<RunBatch>>,
 }
-
-/// A function that threads of the engine call, and what they pass to it.
-pub(crate) struct Hook<F> {
-    pub(crate) call: F,
-    pub(crate) data: *mut c_void,
-}
-
-// SAFETY: the address is passed to the function and not used otherwise. That it may be called on
-// any thread is what the header says.
-unsafe impl<F> Send for Hook<F> {}
-// SAFETY: as above.
-unsafe impl<F> Sync for Hook<F> {}
 
 // === impl Hook ===
 

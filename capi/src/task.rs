@@ -17,6 +17,12 @@ pub type TicklessFn = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)
 /// The callback of a timer.
 pub(crate) type Run = unsafe extern "C-unwind" fn(user_data: *mut c_void);
 
+/// A function that threads of the engine call, and what they pass to it.
+pub(crate) struct Hook<F> {
+    pub(crate) call: F,
+    pub(crate) data: *mut c_void,
+}
+
 /// A callback with its user data.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -53,6 +59,10 @@ const _: () = assert!(size_of::<Payload>() == size_of::<Task>(), "it lies in the
 // SAFETY: the address is passed to the callbacks and not used otherwise. That they may be called on
 // any thread is what the header says.
 unsafe impl Send for UserData {}
+// SAFETY: as above; the user of an engine's settings promises it of them.
+unsafe impl<F> Send for Hook<F> {}
+// SAFETY: as above.
+unsafe impl<F> Sync for Hook<F> {}
 
 // === impl Task ===
 

@@ -19,8 +19,6 @@ use std::ptr;
 
 use crate::sync::{AtomicBool, Counter, Mutex, Ordering, add_one};
 
-use super::Engine;
-
 /// How many places there is room for.
 const PLACES: usize = 512;
 
@@ -41,7 +39,7 @@ pub(super) struct CallerNotes {
     others: Counter,
 }
 
-/// Who schedules an engine's timers, by samples: [`Engine::callers`].
+/// Who schedules an engine's timers, by samples: [`Engine::callers`](crate::Engine::callers).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Callers {
@@ -52,47 +50,6 @@ pub struct Callers {
     /// Samples whose places were not noted: there is room for some 500, and two threads do not note
     /// at the same moment.
     pub others: u64,
-}
-
-// === impl Engine: callers ===
-
-impl<T: Send + 'static> Engine<T> {
-    /// Begins or ends to sample who schedules timers. It is off until the first call. While it is
-    /// on, each thread notes, of one timer in 64, at random, the place in the source that scheduled
-    /// it: [`callers`](Engine::callers). Does nothing in a child process.
-    pub fn sample_callers(&self, is_on: bool) {
-        if !self.is_inherited() {
-            self.core().callers.switch(is_on);
-        }
-    }
-
-    /// Returns who schedules, as far as it was [sampled](Engine::sample_callers).
-    ///
-    /// The place is that of the call of [`Engine::schedule`] and the other methods that schedule
-    /// with [`Engine`] and [`Scope`](crate::Scope), and of `new_timeout` of the crate
-    /// `tickless-netty`. Timers of other modules, sleeps among them, are noted as places in this
-    /// crate. A timer that is moved by a reset is not noted again. In a child process there are no
-    /// samples.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Callers, Engine};
-    ///
-    /// let engine = Engine::new()?;
-    /// engine.sample_callers(true);
-    /// for _ in 0..10_000 {
-    ///     engine.schedule(Duration::from_secs(1), || ())?.cancel();
-    /// }
-    /// let callers: Callers = engine.callers();
-    /// for (place, samples) in &callers.samples {
-    ///     println!("{place}: {} timers", samples * Callers::EVERY);
-    /// }
-    /// # assert_eq!(callers.samples.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn callers(&self) -> Callers {
-        if self.is_inherited() { Callers::default() } else { self.core().callers.noted() }
-    }
 }
 
 // === impl Callers ===
@@ -155,7 +112,7 @@ impl Sampler {
 
 impl CallerNotes {
     /// From now on samples are noted, or not.
-    fn switch(&self, is_on: bool) {
+    pub(super) fn switch(&self, is_on: bool) {
         let mut room = Vec::with_capacity(if is_on { PLACES } else { 0 });
         let mut places = self.places.lock().expect("nothing panics under this lock");
         if places.capacity() == 0 {
