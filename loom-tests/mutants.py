@@ -76,7 +76,7 @@ LOOK_BEFORE_TAKE = (
 NO_FENCE = ("        fence(Ordering::SeqCst);\n", "")
 # Nothing notices that a list is taken after its end.
 TAKE_IF_CLOSED = [
-    ('            debug_assert!(head != closed(), "the role that closes takes no more");\n            if !head.is_null() {',
+    ('            debug_assert!(head != closed(), "who closes takes no more");\n            if !head.is_null() {',
      "            if !head.is_null() && head != closed() {"),
     ("return !head.is_null(),", "return !head.is_null() && head != closed(),"),
 ]
@@ -840,7 +840,7 @@ MUTANTS = {
     "a reader finds a segment Relaxed": (
         "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
     "a tray that is empty again looks as before": (
-        "tray", [(TRAY, [("        // So that a tray that is empty again later does not look as it did before.\n        self.step();\n", "")])]),
+        "tray", [(TRAY, [("        // So a tray that was filled and emptied differs from one that was not filled.\n        self.step();\n", "")])]),
     "an owner that pauses does not tell of its crowd": (
         "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
     "a seat in a crowd is taken": (
@@ -889,7 +889,7 @@ MUTANTS = {
     "who files by number is no reader": ("dismantle", [(PRODUCER, [("PINS.then(read)", "(PINS && shard.index() > 9).then(read)")])]),
     "who moves a timer to an earlier time is no reader": (
         "dismantle",
-        [(PRODUCER, [("        let _reader = read();\n        // The new entry", "        // The new entry")])],
+        [(PRODUCER, [("        let _reader = read();\n        // The old seat", "        // The old seat")])],
     ),
     "who ends an announcement is no reader": (
         "dismantle",

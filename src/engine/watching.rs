@@ -1,8 +1,8 @@
 //! The watcher: a thread of the crew that sleeps until a reaper might be stuck, and then takes its
-//! place; or tells that it is, if the shard is not taken over. It is not if that was ruled out, if
-//! no thread is to spare, or if the system makes no thread or does not fence. The watcher then
-//! looks again when the task has been stuck for twice as long, but a second later at most, and when
-//! another thread has come back.
+//! place. The next watcher reports the task. If the shard is not taken over, the watcher reports it
+//! itself: takeovers were ruled out, no thread is to spare, or the system makes no thread or does
+//! not fence. Then it looks again when the task has been stuck for twice as long, but a second
+//! later at most, and when another thread has come back.
 //!
 //! *Owner*: one thread at a time; any thread calls it (`reaper/watch.rs`).
 //!
@@ -149,7 +149,8 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         None
     }
 
-    /// Tells of the tasks that are stuck. A watcher does this, which keeps no timer.
+    /// Reports the tasks that are stuck. The watcher does this, since a slow callback delays no
+    /// timer there.
     fn tell(&self) {
         let untold = mem::take(&mut self.thread.crew.lock().untold);
         for task in untold {

@@ -20,12 +20,12 @@
 //! (`open` payloads can be claimed in this hand-over.) The handler stores how many it has claimed,
 //! and then looks whether a thread wants to take over. That thread says that it wants to, and then
 //! looks at the word.
-//! - *Nobody wants to.* What was not claimed when the hand-over closes is in hand as before.
+//! - *Nobody wants to.* Payloads that were not claimed when the hand-over closes stay in hand.
 //! - *The word is the one that was seen before*: the same payload still runs. The taker has the
 //!   rest. The next claim of the handler finds that the rest is wanted, waits for the taker's lock,
 //!   and is taken back. The handler gets no more payloads, and the holder has lost its shard.
-//! - *The word is another one*: the handler has gone on, and the taker withdraws. If the handler's
-//!   claim has seen the taker, it waits for the taker's lock, and then stands.
+//! - *The word is another one*: the handler has gone on, and the taker withdraws. A claim that has
+//!   seen the taker waits for the taker's lock; then it is valid.
 //!
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
 //! over through the [`Line`]; one at a time tries to.
@@ -53,10 +53,11 @@ pub type Payloads<T> = Vec<(Tick, T)>;
 const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
 const OPEN_SHIFT: u32 = 16;
 const CLOSED: u64 = 1 << 32;
-/// One hand-over. (The number returns after 2^31 of them, during one look of a watcher.)
+/// One hand-over. (The number would have to wrap, after 2^31 of them, during one look of a
+/// watcher.)
 const ONE: u64 = 1 << 33;
 
-/// In place of a time: the handler is patient. It waits for others, as it was told to.
+/// In place of a time: the handler is patient. It waits for others on purpose, so it is not stuck.
 const PATIENT: u64 = u64::MAX;
 
 /// The payloads in hand, for the thread that has the shard's role: the *holder*.
@@ -91,7 +92,7 @@ struct Contents<T> {
     hidden: usize,
     /// When the bucket of the first one was due to open.
     opened: Option<Tick>,
-    /// When they were handed over before, if they were: a takeover has left them.
+    /// When an earlier hand-over of these payloads began, if a takeover has left them.
     handed_ns: Option<u64>,
 }
 

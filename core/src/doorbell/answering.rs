@@ -1,10 +1,10 @@
-//! Which thread answers a doorbell: one of a list, until another one takes the shard over.
+//! Which thread answers a doorbell: one of a list, until another one takes the lead of the group.
 //!
-//! *Owner*: the thread that serves the shard says that it answers; any thread looks.
+//! *Owner*: the thread that leads the group says that it answers; any thread looks.
 //!
-//! *Orderings*: DOORBELL. Who takes a shard over says so first, then publishes its sleep, fences,
-//! and looks for work. A thread that rings fences after it has left its work. So it sees the new
-//! thread, or the new thread sees the work.
+//! *Orderings*: DOORBELL. A thread that takes the lead says so first, then publishes its sleep,
+//! fences, and looks for work. A thread that rings fences after it has left its work. So it sees
+//! the new thread, or the new thread sees the work.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 

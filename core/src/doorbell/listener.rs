@@ -7,7 +7,8 @@
 //!
 //! *Owner*: one task at a time listens; any thread rings, from a hook.
 //!
-//! *Orderings*: DOORBELL. Who rings has posted its work and passed the fence of `ring_before`. The
+//! *Orderings*: DOORBELL. A thread that rings has posted its work and passed the fence of
+//! `ring_before`. The
 //! waker's cell orders the notes.
 //!
 //! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/steps.rs`,

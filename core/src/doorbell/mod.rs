@@ -89,8 +89,8 @@ impl Doorbell {
         Doorbell { wakes_at, bell, asks }
     }
 
-    /// The calling thread, which is number `number` of the engine's, has taken the shard over: it
-    /// is woken from now on. To be called before it publishes anything.
+    /// The calling thread, which is number `number` of the engine's, has taken the lead: it is
+    /// woken from now on. To be called before it publishes anything.
     pub fn move_to(&self, number: usize) {
         if let Bell::Thread(answering) = &self.bell {
             answering.move_to(number);
@@ -139,7 +139,7 @@ impl Doorbell {
     /// more after that call.
     pub fn ring(&self) {
         // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`: a thread that has
-        // just taken the shard over is rung, or sees what this ring is for.
+        // just taken the lead is rung, or sees what this ring is for.
         fence(Ordering::SeqCst);
         if self.ring_but_hooks() {
             self.hook().map(Hook::insist);

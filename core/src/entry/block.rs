@@ -24,8 +24,8 @@ use crate::sync::{self, AtomicU64, Life, Ordering, UnsafeCell, prefetch};
 
 use super::Entry;
 
-/// Bytes that a block has at most, unless that is too few for one entry. A page: one entry holds
-/// that much memory back wherever it lies.
+/// The largest size of a block, a page, unless one entry needs more. One entry in use keeps all of
+/// it.
 const SIZE: usize = 4096;
 
 /// The bit of a block that is listed; the bits below it tell which entries were given back.
@@ -54,8 +54,7 @@ struct Header {
     life: Life,
 }
 
-/// Blocks that are listed, which its owner has: one thread at a time. Each may leave from where it
-/// is.
+/// The blocks that are listed. One thread at a time owns the list, and may take any block out.
 pub struct BlockList<T> {
     blocks: Vec<Block<T>>,
     /// Blocks at the beginning of the list that are to be looked at.
@@ -250,7 +249,7 @@ impl<T> Block<T> {
         })
     }
 
-    /// Whether a block that is listed is whole: then it is the owner's of the list.
+    /// Whether a listed block is whole. If so, it belongs to the owner of the list.
     ///
     /// # Safety
     /// The block is listed, and the caller owns the list.
@@ -269,7 +268,7 @@ impl<T> Block<T> {
     pub unsafe fn unlist(self) -> bool {
         // SAFETY: who has the list has the block.
         let this = unsafe { self.header.as_ref() };
-        // Before the block is anybody's.
+        // Read first: after the `fetch_and` the block may be another thread's.
         let all = this.all();
         // ORDER(BLOCK): AcqRel - as in `give`, of nothing.
         this.free.fetch_and(!LISTED, Ordering::AcqRel) == all | LISTED

@@ -1,7 +1,7 @@
 //! The entry: a timer's memory, its state word, and how the memory is reclaimed.
 //!
-//! Start with `word` (the states of an entry), then `holder` (what a handle or a thread cache does
-//! with one) and `reaping` (what the reaper does). Entries come and go in blocks (`block`).
+//! Start with `word` (the states of an entry), then `holder` (what a handle or a producer does with
+//! one) and `reaping` (what the reaper does). Entries come and go in blocks (`block`).
 
 mod block;
 mod holder;

@@ -12,10 +12,10 @@
 //! ([`collect`]).
 //!
 //! A child process has a collector of its own. It inherits memory that its parent's collector was
-//! about to free, and never frees that: nothing but the parent's bags leads there, so nothing else
-//! frees it either. The forking thread's handle is forgotten, not dropped, which would pass its bag
-//! on; so a guard from before the fork does no more than unpin. What a child loses is what waited
-//! when it was forked.
+//! about to free, and never frees that. Only the parent's bags refer to that memory, so nothing
+//! else frees it either. The forking thread's handle is forgotten, not dropped, which would pass
+//! its bag on; so a guard from before the fork only unpins. A child leaks what was waiting at the
+//! fork.
 //!
 //! *Owner*: any thread.
 //!

@@ -8,7 +8,7 @@
 //! no CAS. A CAS is most of the cost of a push, and would keep the processor from going ahead to
 //! the next node while it waits for this one.
 //!
-//! *Owner*: anyone pushes on [`Lanes`]; one role takes, and pushes on [`OwnLanes`]; anyone reads,
+//! *Owner*: anyone pushes on [`Lanes`]; one taker takes, and pushes on [`OwnLanes`]; anyone reads,
 //! under a guard.
 //!
 //! *Orderings*: BUCKET-READ; those of [`Lanes`] are in `stack.rs`.
@@ -92,7 +92,7 @@ impl<N: Linked> OwnLanes<N> {
     /// Pushes `node` on lane `lane`, modulo their number; see [`Lanes::push`].
     ///
     /// # Safety
-    /// The caller is the role that takes, holds the node alone (its link is written), and the node
+    /// The caller is the taker, holds the node alone (its link is written), and the node
     /// stays allocated until it is taken.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>, lane: usize) {
@@ -107,7 +107,7 @@ impl<N: Linked> OwnLanes<N> {
     }
 
     /// Takes everything: calls `show` with each lane's first node, which shows it where readers
-    /// look next. Only the role that pushes may call this.
+    /// look next. Only who pushes may call this.
     #[inline]
     pub(super) fn take(&self, mut show: impl FnMut(*mut N)) {
         for head in &self.heads {

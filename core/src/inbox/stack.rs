@@ -1,6 +1,6 @@
 //! A push-only lock-free list: push one node, take all, close for ever.
 //!
-//! *Owner*: any thread pushes. One role takes and closes. (A second taker could reopen a closed
+//! *Owner*: any thread pushes. One taker takes and closes. (A second taker could reopen a closed
 //! list: it would take the mark for a node.)
 //!
 //! *Invariants*: a node is in one list at most. Once closed, nothing gets in.
@@ -71,14 +71,14 @@ impl<N: Linked> Stack<N> {
     /// Shows the first node of the chain where readers look next, then takes the whole chain.
     /// Returns whether there was a node. Calls `show` again if another thread pushes meanwhile.
     ///
-    /// Only the role that also closes may call this, and not after closing.
+    /// Only the taker that also closes may call this, and not after closing.
     #[inline]
     pub fn take(&self, mut show: impl FnMut(*mut N)) -> bool {
         // ORDER(BUCKET-READ): Acquire, also where the CAS fails - the node that is shown was pushed
         // by another thread.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
-            debug_assert!(head != closed(), "the role that closes takes no more");
+            debug_assert!(head != closed(), "who closes takes no more");
             if !head.is_null() {
                 show(head);
             }
@@ -100,7 +100,7 @@ impl<N: Linked> Stack<N> {
 
     /// Takes `node` out of the list if it is the first one; `next` comes after it.
     ///
-    /// Only the role that takes may call this, so that the nodes in the list stay in it meanwhile.
+    /// Only the taker may call this, so that the nodes in the list stay in it meanwhile.
     pub fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
         // ORDER(BUCKET-READ): AcqRel - a reader of the head sees the next node, and what was pushed
         // before stays visible; Relaxed: another thread pushed on top.

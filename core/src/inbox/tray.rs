@@ -9,23 +9,23 @@
 //!   own 0   ─► d ─► e                   3
 //! ```
 //!
-//! The owner passes a node of each chain in turn: the memory of the next ones arrives meanwhile. If
-//! a chain ends, the last one takes its place. So the chains with nodes left are the first ones.
+//! The owner passes one node of each chain in turn, while the next nodes are prefetched. When a
+//! chain ends, the last live chain moves into its place. So the live chains come first.
 //!
 //! A *wide* tray has room for all lists of a bucket: `begin`, `take`, then `peek` and `pass` for
 //! each node. A *narrow* tray is for nodes that are put aside: `begin`, `give` for each; later
 //! `open`, then `peek` and `pass`. A node that leaves for another tray or for a list is shown as
 //! *moving* meanwhile.
 //!
-//! *Owner*: one role fills the tray and goes through it, and holds every node in it. Anyone reads,
-//! under a guard. A sweep takes nodes out of a narrow tray that was not opened yet.
+//! *Owner*: one thread fills the tray and goes through it, and holds every node in it. Anyone
+//! reads, under a guard. A sweep takes nodes out of a narrow tray that was not opened yet.
 //!
 //! *Invariants*: a node's link is read before the node is passed, so that the owner may free the
 //! node or push it elsewhere. A chain moves only to the front. Readers that come later do not reach
 //! a passed node.
 //!
-//! *Orderings*: BUCKET-READ. A reader that looks into the lists first and into the tray then finds
-//! each node that is in either throughout:
+//! *Orderings*: BUCKET-READ. A reader that looks into the lists first, then into the tray,
+//! finds each node that stays in one or the other:
 //! - *The list is empty already*: the owner has shown the chain in the tray before that.
 //! - *The reader stands on a node that is passed and pushed elsewhere*: the link leads it astray.
 //!   The cursor was written before that link, so the reader finds it beyond the nodes that it
@@ -59,8 +59,7 @@ const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 pub struct Tray<N, C: ?Sized = [AtomicPtr<N>]> {
     /// The number of the bucket in which its nodes were filed.
     bucket: AtomicU64,
-    /// Counts `begin`, and then `take` or `open`, which take turns. So it is odd from the one to
-    /// the other.
+    /// Counts `begin`, and then `take` or `open`. So it is odd between the two.
     begun: AtomicU64,
     /// A node that is leaving for another tray or for a list, or null.
     moving: AtomicPtr<N>,
@@ -183,7 +182,7 @@ impl<N: Linked> Tray<N> {
         // that pushes one of these nodes again cannot load a head that was taken away before a
         // retirement that preceded a reader on that node.
         fence(Ordering::SeqCst);
-        // So that a tray that is empty again later does not look as it did before.
+        // So a tray that was filled and emptied differs from one that was not filled.
         self.step();
         At { chain: 0, live }
     }

@@ -11,7 +11,7 @@
 //! Each writer counts on counters of its own, and publishes the changes here now and then:
 //! - a thread, after each 64 timers that it filed, and when it ends;
 //! - a thread, with each magazine of seats that it fetches or gives away, if it has 1024 changes,
-//!   or as many as would be a sixteenth of all living timers if each writer had them. (Threads that
+//!   or so many that, times the writers, they are a sixteenth of the living timers. (Threads that
 //!   cancel in bursts all write here.)
 //! - a shard's owner, after each full batch that it hands over, and at the end of each turn.
 //!
@@ -238,11 +238,11 @@ impl<T> Shared<T> {
 /// - *Several threads let go at a time.* One sweeps a shard. The others sweep later shards
 ///   meanwhile, perhaps more than once in a round; who finds no shard does not pay for what it let
 ///   go.
-/// - *Timers fire.* What is filed, visited and fired pays for no visit. Its owner does: it sweeps a
-///   chunk of 1024 with each full batch, and all of its shard when nothing is due.
+/// - *Timers fire.* A timer that is filed, visited and fires pays for no visit. Its owner pays: it
+///   sweeps a chunk of 1024 with each full batch, and all of its shard when nothing is due.
 ///
-/// If millions are cancelled at once, about as many are dead as lived before. They are, until the
-/// owners have swept once, or threads have let go of as many seats as pay for two rounds.
+/// If millions are cancelled at once, about as many are dead as lived before. They stay dead until
+/// the owners have swept once, or threads have let go of as many seats as pay for two rounds.
 #[inline]
 pub const fn are_too_many(dead: u64, living: u64) -> bool {
     let least = if living > DEAD_AT_LEAST { living } else { DEAD_AT_LEAST };

@@ -26,9 +26,9 @@ pub enum Count {
     Returned,
     /// Vacancies that nobody keeps: dead until their bucket opens or is swept.
     Dead,
-    /// Dead entries that the reaper found and reused.
+    /// Dead entries that became free memory.
     Buried,
-    /// Entries moved to a lower level.
+    /// Entries that were filed again, in another bucket.
     Cascaded,
     /// Payloads whose handler panicked.
     Panicked,

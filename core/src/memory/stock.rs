@@ -2,14 +2,15 @@
 //! counters.
 //!
 //! A timer takes the newest seat (its memory is the warmest) of those that open early enough. When
-//! there are too many seats, the one that opens last, which the fewest timers can use, goes to an
-//! outgoing that other threads fetch through the depot. If the depot takes no more (its size
-//! depends on how many timers live), the outgoing is let go and its seats are dead. So the seats
-//! that open early stay, and nearly every timer finds one at the first look. A thread that cancels
-//! and does not schedule gives away all its seats when it has too many.
+//! there are too many seats, the one that opens last, which the fewest timers can use, goes to the
+//! *outgoing* magazine, which other threads fetch through the depot. If the depot takes no more
+//! (its size depends on how many timers live), the magazine is let go and its seats are dead. So
+//! the seats that open early stay, and nearly every timer finds one at the first look. A thread
+//! that cancels and does not schedule gives away all its seats when it has too many.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
-//! shard therefore keeps only seats of that shard: others go to the outgoing.
+//! shard therefore keeps only seats of that shard: others go to the outgoing
+//! magazine.
 //!
 //! *Owner*: one thread, which is the producer of every seat in it (SEAT).
 
@@ -30,7 +31,7 @@ use super::shared::Shared;
 /// Seats in a stock, and in a magazine of seats.
 pub const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
 
-/// Timers for which an empty depot is not asked again: at first, and at most.
+/// How many timers a thread schedules before it asks an empty depot again: at first, and at most.
 const LEAST_PATIENCE: usize = 8;
 const MOST_PATIENCE: usize = 128;
 
@@ -124,8 +125,8 @@ impl<T> Stock<T> {
         Some(self.kept.swap_remove(at).entry)
     }
 
-    /// Lets go of the seats in crowds, which serve nobody. No sweep need be asked for, because the
-    /// owners of their shards come by.
+    /// Lets go of the seats in crowds, which serve nobody. No sweep is asked for: the owners of
+    /// their shards reach these buckets anyway.
     #[inline(never)]
     fn leave_crowds(&mut self, shared: &Shared<T>) {
         let Stock { kept, free_list, counters, .. } = self;

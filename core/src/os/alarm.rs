@@ -206,7 +206,7 @@ mod tests {
         let until = now() + Duration::from_millis(3);
         alarm.wait(Some(Duration::from_millis(3)));
         assert!(now() >= until, "what ended a sleep is forgotten");
-        // What is past ends a sleep at once, and so does a time that is set before the sleep.
+        // A time that has passed ends a sleep at once, and so does one that was set before it.
         alarm.set(Some(now())).unwrap();
         alarm.wait(None);
     }

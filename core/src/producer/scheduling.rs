@@ -1,4 +1,5 @@
-//! The producer: what a thread has of an engine, and how it schedules, cancels and resets.
+//! The producer: a thread's seats, free entries and counters in one engine, and what it does with
+//! them: schedule, cancel, reset.
 //!
 //! *Owner*: one thread (by `&mut`). Nothing here waits for another thread.
 //!
@@ -29,7 +30,7 @@ use super::{Chores, Deferred};
 /// A thread publishes its counts after filing this many timers (`memory/balance.rs`).
 const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
 
-const _: () = assert!(is_time_to_publish(LOOK_OUT), "who looks out has published");
+const _: () = assert!(is_time_to_publish(LOOK_OUT), "a thread that looks out has just published");
 
 /// Whether a thread publishes with the `lane`-th timer that it files.
 #[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "models publish each time"))]
@@ -68,7 +69,7 @@ impl<T> Producer<T> {
         Producer { stock: Stock::new(shared, home), lane: 0, chores: Chores::default() }
     }
 
-    /// Keeps two free entries, as a thread has that has scheduled before. For models.
+    /// Puts two entries on the free list, as if the thread had scheduled before. For models.
     pub fn provide(&mut self, shared: &Shared<T>) {
         for entry in [(); 2].map(|()| self.stock.free_list.get(shared)) {
             // SAFETY: it was just taken, and has no payload.
@@ -204,9 +205,9 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Counts what was done without this producer: a timer that was moved by its word alone
-    /// (`Reset`), or one that has fired and was scheduled again, without a task of the user, and
-    /// counts neither as scheduled nor as fired (`Rearmed`).
+    /// Counts a timer that this producer did not move itself. `Reset`: its word alone was changed.
+    /// `Rearmed`: it fired without a task of the user's and was scheduled again; it counts neither
+    /// as scheduled nor as fired.
     pub fn count(&mut self, count: Count) {
         self.stock.counters.add(count, 1);
     }
@@ -381,7 +382,7 @@ impl<T> Producer<T> {
         };
         // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
-        // The new entry is filed before the old seat is kept, which does not serve it anyway.
+        // The old seat cannot serve this deadline, so it is kept after the new entry is filed.
         let (fresh, is_seat) = self.claim(shared, deadline);
         store(fresh);
         let counts = shared.counts(&payload);
@@ -409,7 +410,8 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Leaves a payload with its handle, after the push was refused. `counts`: as the limit does.
+    /// Leaves a payload with its handle, after the push was refused. `counts`: whether the
+    /// limit counts it.
     ///
     /// # Safety
     /// The entry is this thread's alone, pending and held.

@@ -25,7 +25,8 @@
 //!   releases, and tries or runs once more.
 //! - *One end.* The first CAS that writes an end decides. Nobody can take a thing that is over. So
 //!   its finisher has it for good: the decider of a free thing, otherwise the holder.
-//! - *The count* is of what came to a free thing. It stands still once the thing is over.
+//! - *The count* is how often an event came while the thing was free. It stands still once the
+//!   thing is over.
 //!
 //! *From inside.* The thing's own closure may come to it or decide. `is_own` says whether the
 //! calling thread is inside of the hold.
@@ -35,13 +36,12 @@
 //! - A decision from inside counts as the holder's (`OWN`). The purgatory counts operations for the
 //!   caller whose try completed them.
 //!
-//! (Two operations that check each other's key in each try, on two threads, ask each other again
-//! for as long as their tries overlap. The first try that ends while the other does not ask ends
-//! both.)
+//! (Two operations whose tries check each other's key repeat while the tries overlap. They stop
+//! when one try ends and the other does not ask.)
 //!
-//! *Orderings*: HOLD. Each CAS is AcqRel: a holder, and the thread that finishes, see what the
-//! holder before has written, and what the threads have written that came meanwhile. So a thread
-//! that finds `AGAIN` writes the word all the same. Reads of the end and of the count are Acquire.
+//! *Orderings*: HOLD. Each CAS is AcqRel: a holder, and the thread that finishes, see the writes of
+//! the holder before, and of the threads that came during its hold. So a thread that finds `AGAIN`
+//! writes the word all the same. Reads of the end and of the count are Acquire.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/hold.rs`, `tests/races/periodic/races.rs`,
 //! `tests/races/purgatory.rs`.

@@ -178,7 +178,7 @@ impl<V, O> Main<V, O> {
         self.twin.body().own.with_mut(|own| unsafe { &mut **own })
     }
 
-    /// Takes the own value out. What is left is an owner as any other.
+    /// Takes the own value out. The rest is an owner like any other.
     #[inline]
     pub fn split(self) -> (O, Twin<V, O>) {
         let main = ManuallyDrop::new(self);

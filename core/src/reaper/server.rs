@@ -112,7 +112,7 @@ impl<'a, E: Serve> Server<'a, E> {
             self.pass_lead_on();
         }
         self.engine.run(self.group.shard(index), &mut role, |context, _| context.succeed());
-        // What was in hand is handed over whatever happens meanwhile.
+        // The payloads in hand are handed over whatever happens meanwhile.
         self.turn(index, role, self.engine.clock().now_ns());
         self.serve();
     }

@@ -1,7 +1,7 @@
 //! Tasks that are stuck: how one is found, what is told of it, and which threads have one.
 //!
-//! Who looks compares how far a hand-over has come with what was seen of it before. It is stuck
-//! once it was seen at the same payload for as long as a task may take.
+//! A look compares how far a hand-over has come with the look before it. The task is stuck once it
+//! was seen at the same payload for as long as a task may take.
 //!
 //! *Owner*: a thread that looks at a role has its lock. The thread that takes a shard over says
 //! which thread has lost it, before that thread can learn it; that thread says when it is back.
@@ -157,7 +157,7 @@ impl StuckThreads {
 
     /// Thread `number` has lost `shard`, in a task that has run since `since_ns` at the latest.
     pub fn begin(&self, number: usize, shard: usize, since_ns: u64) {
-        // (The last unit of all, 584 years after the start, begins where it should end.)
+        // (At most the last unit of all, 584 years after the start.)
         let since = since_ns.div_ceil(UNIT_NS).min(u64::MAX / UNIT_NS);
         let place = (since << SHARD_BITS) | (shard as u64 + 1);
         // ORDER: Relaxed - a number for those who look on.

@@ -6,16 +6,17 @@
 //! is_due            usually nothing is: then on to run_background
 //! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
-//! hand_over         the fired payloads, in batches; first what a takeover left in hand
+//! hand_over         the fired payloads, in batches; first what a takeover left in hand; after each
+//!                   full batch, a chunk of the sweep
 //! run_background    a chunk of an eager cascade or a sweep; if buckets are due, of the sweep only
-//! collect           if there is no background work: free a few batches that no reader sees
 //! next_wake         when to come back
+//! collect           if there is no background work: free a few batches that no reader sees
 //! ```
 //!
-//! *Owner*: the thread that holds the role of the shard (`role`). It holds the shard's own lock
-//! during the steps, and releases it while a batch is handed over; others may then close the shard,
-//! or take the role over (TAKEOVER). They may sweep in it at any time (CUT). A turn that has lost
-//! the role touches nothing of the shard any more.
+//! *Owner*: the thread that holds the role of the shard (`role`). It holds the owner lock during
+//! the steps, and releases it while a batch is handed over; others may then close the shard, or
+//! take the role over (TAKEOVER). They may sweep in it at any time (CUT). A turn that has lost the
+//! role touches nothing of the shard any more.
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps; DOORBELL, in `look_ahead`.
 
@@ -82,13 +83,13 @@ impl<'a, T> TurnContext<'a, T> {
     /// a stop intervened before anything fired.
     ///
     /// A timer that the turn's own tasks schedule for the present fires in a later turn, so that a
-    /// turn ends. Except: it may land in a bucket of the present that this turn has not opened yet.
-    /// A turn opens each such bucket once.
+    /// turn ends. Exception: it fires in this turn if it lands in a bucket that is due and that the
+    /// turn has yet to open. A turn opens each such bucket once.
     pub fn turn(&self, in_hand: &mut InHand<T>, now: Tick, max_fired: usize) -> Option<Report> {
         self.turn_of(self.lock(), in_hand, now, max_fired, usize::MAX)
     }
 
-    /// As [`TurnContext::turn`], for a caller that holds the shard's lock. The turn looks at no
+    /// As [`TurnContext::turn`], for a caller that holds the owner lock. The turn looks at no
     /// more than `looks` entries, also of those that do not fire.
     #[inline]
     pub fn turn_of(
@@ -176,8 +177,8 @@ impl<'a, T> TurnContext<'a, T> {
     /// a notice came meanwhile. Returns `None`, and publishes nothing, if there is something to do:
     /// the shard needs a turn.
     ///
-    /// This is what a task that serves a shard does for a ring: most rings tell of a timer that is
-    /// due before the others, and not yet. Unlike a turn it leaves the time before in place until
+    /// A task that serves a shard answers a ring with this: most rings announce a timer that is the
+    /// earliest, but not due yet. Unlike a turn it leaves the time before in place until
     /// it publishes (DOORBELL): a producer that reads that one rings, or has posted its notice
     /// before the fence of `publish`.
     #[inline]
@@ -199,7 +200,7 @@ impl<'a, T> TurnContext<'a, T> {
         Some(Report { fired: 0, busy, collects: false, next, taken_over: false })
     }
 
-    /// The shard's own lock.
+    /// The owner lock.
     pub fn lock(&self) -> MutexGuard<'a, Owner<T>> {
         self.shard.owner().lock().expect("nothing panics under this lock")
     }
@@ -237,7 +238,7 @@ impl<'a, T> TurnContext<'a, T> {
         Report { fired, busy, collects, next, taken_over: false }
     }
 
-    /// Hands over the collected payloads, without the shard's lock. The first of them comes from a
+    /// Hands over the collected payloads, without the owner lock. The first of them comes from a
     /// bucket that was due to open at `opened`; `before` payloads of this turn have fired already.
     /// Returns how many payloads this turn has fired.
     fn hand_over(

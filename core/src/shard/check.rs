@@ -84,7 +84,7 @@ impl<T> Shard<T> {
         let now = now.max(self.clock());
         self.read_notices(owner, shared);
         let are_whole = owner.heap.is_whole() && owner.rounds.opens.is_whole();
-        ensure!(are_whole, "a heap does not have what it knows of");
+        ensure!(are_whole, "a heap and its index differ");
         for place in owner.heap.iter() {
             ensure!(self.wheel.get(place).is_some(), "{place:?}: no such bucket");
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);

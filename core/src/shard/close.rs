@@ -1,8 +1,8 @@
 //! The end of a shard: it is closed, and later its memory is given back.
 //!
-//! *Closing*: no entry gets in any more, and all pending ones come out. The shard's owner closes,
-//! because the role that flushes is the role that closes. (A flush by another thread would swap out
-//! the mark of a closed list and so reopen it.)
+//! *Closing*: no entry gets in any more, and all pending ones come out. The shard's owner closes:
+//! what flushes and what closes needs the same lock. (A flush by another thread would swap out the
+//! mark of a closed list and so reopen it.)
 //!
 //! *Dismantling*: a closed shard gives its memory back before the last trace of its engine is gone.
 //! Each thread that used an engine keeps a part of it, and with that the engine's frame, until it

@@ -1,6 +1,6 @@
 //! Where the entries of a shard lie, for who has its lock and changes nothing.
 //!
-//! *Owner*: any thread, while it has the shard's lock: only the owner unlinks entries, so what is
+//! *Owner*: any thread, while it has the owner lock: only the owner unlinks entries, so what is
 //! found here stays where it is. Producers may push more meanwhile.
 //!
 //! *Tested by*: `tests/suite/engine/virtual_time.rs`.
@@ -37,7 +37,7 @@ impl<T> Shard<T> {
                 break;
             }
             for entry in self.entries(owner, &among) {
-                // SAFETY: it is filed, and the owner's lock is held: only the owner unlinks.
+                // SAFETY: it is filed, and the owner lock is held: only the owner unlinks.
                 let word = unsafe { entry.as_ref() }.word();
                 if word.phase() == Phase::Pending {
                     earliest = earliest.min(word.deadline());

@@ -1,13 +1,15 @@
 //! The shard: a wheel, its notices, its doorbell, and the core that its one owner works on.
 //!
 //! Two sides. The *shared face* (this file): any thread files an entry, by `producer`. The *owner's
-//! core* (`owner`, `opening`, `flush`, `eager`, `close`): one thread at a time opens buckets; which
-//! one, a lock decides that no scheduling, cancelling or resetting thread ever takes.
+//! core* (`owner`, `armed_heap`, `opening`, `flush`, `parked`, `rounds`, `eager`, `close`): one
+//! thread at a time opens buckets. A lock decides which; no thread that schedules, cancels or
+//! resets ever takes it.
 //!
-//! *Invariant* (coverage): every filed entry lies in a bucket for which a notice or an item of
-//! the armed heap exists that is not later than the entry's deadline, or whose own producer has not
-//! returned yet; or it is in a tray, where the owner looks before it looks at the armed heap; or it
-//! is parked, where the owner looks after a share of what the armed heap has.
+//! *Invariant* (coverage), of every filed entry one holds:
+//! - a notice or an item of the armed heap announces its bucket, no later than its deadline;
+//! - its own producer has not returned yet;
+//! - it is in a tray, where the owner looks before it looks at the armed heap;
+//! - it is parked, where the owner looks after a share of what the armed heap has.
 //!
 //! *Orderings*: BUCKET-ARM. The owner stores the shard's clock, not before the expiration of any
 //! bucket that it is about to flush, then swaps the lists out. A producer pushes, then looks
@@ -81,7 +83,7 @@ pub struct Shard<T> {
     first: AtomicU64,
     /// What the owner took out of the buckets, visible to readers.
     trays: Trays<T>,
-    /// The sweep under way. Whoever sweeps has this lock, which others only try.
+    /// The sweep under way. The thread that sweeps has this lock; others only try it.
     sweeping: CachePadded<Mutex<Sweep<T>>>,
     swept: CachePadded<Swept<T>>,
     owner: CachePadded<Mutex<Owner<T>>>,

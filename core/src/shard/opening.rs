@@ -14,7 +14,7 @@
 //!
 //! *Owner*: the shard's owner.
 //!
-//! *Orderings*: BUCKET-ARM: the shard's clock has reached the time of what is opened before its
+//! *Orderings*: BUCKET-ARM: the shard's clock has reached the time of what is flushed before its
 //! lists are taken. CUT: the lists are taken, and then the owner looks whether a sweep is in them.
 
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
-//! The owner's core: what only the thread with the shard's lock touches. And the steps of a turn
+//! The owner's core: what only the thread with the owner lock touches. And the steps of a turn
 //! before buckets open: the clock moves on, and notices put buckets on the armed heap.
 //!
-//! *Owner*: the thread that holds the shard's lock: the reaper's, or the caller that drives the
-//! shard. The same role opens buckets and closes (STOP).
+//! *Owner*: the thread that holds the owner lock: the reaper's, the caller that drives the shard,
+//! or a stopper. Who has that lock may open buckets and close (STOP); to open, it has the role.
 
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -180,7 +180,7 @@ impl<T> Shard<T> {
     pub fn begin(&self, now: Tick) -> Tick {
         let now = now.max(self.clock());
         // ORDER(BUCKET-ARM): Relaxed - the swaps that take the lists release this store to the
-        // pushes that come after them. One writer at a time, by the owner's lock.
+        // pushes that come after them. One writer at a time, by the owner lock.
         self.clock.store(now.get(), Ordering::Relaxed);
         now
     }
@@ -210,7 +210,7 @@ impl<T> Shard<T> {
         self.publish_first(owner.next_opening());
     }
 
-    /// The place that a notice announces, for who has the owner's lock.
+    /// The place that a notice announces, for a thread that has the owner lock.
     pub(super) fn announced_by(&self, notice: &Entry<T>) -> Place {
         let Filed { level, expiration } = notice.filed();
         self.wheel.geometry().place_on(expiration, level)

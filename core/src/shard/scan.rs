@@ -8,8 +8,8 @@
 //! an entry that is missing from its bucket because that was opened is found in a tray. A re-filed
 //! entry moves the other way, from a tray into a bucket, and may be missed. So the scan makes
 //! another pass until nothing left a tray during a pass. The number of passes is bounded, because a
-//! timer is re-filed at most once on each level (`looks`). A further pass reads of each list what
-//! was pushed since, and of the trays those that were filled since. Duplicates are found by their
+//! timer is re-filed at most once on each level (`looks`). Further passes read only what was
+//! pushed since, and the trays that were filled since. Duplicates are found by their
 //! address.
 //!
 //! A sweep may cut an entry out of a list at any time, and its memory may then serve another timer,

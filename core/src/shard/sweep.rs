@@ -14,10 +14,11 @@
 //!
 //! A thread that is not the owner leaves the first entry of each list. The owner pushes on lists of
 //! its own without a CAS. Of the others it shows the first entry to readers before it takes the
-//! list (`Stack::take`): were the entry freed in between, a reader that comes later would find it.
+//! list (`Stack::take`): if the entry were freed in between, a later reader would still be shown
+//! it.
 //!
-//! *Invariant*: the list lets go of an entry that was cut out before the sweep cuts out the next
-//! one, so a reader finds by the entry before it that what it stands on was cut out (`scan`).
+//! *Invariant*: the list bit of an entry that was cut out is cleared before the next cut. So the
+//! entry before it tells a reader that the one on which it stands was cut out (`scan`).
 //!
 //! *Orderings*: CUT, SWEEP, BUCKET-READ, SEAT, RELEASE.
 //!

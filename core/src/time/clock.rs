@@ -167,15 +167,15 @@ impl Clock {
         }
     }
 
-    /// What the system's clock that this one follows showed when this one was made, or up to some
-    /// hundred nanoseconds more: `CLOCK_BOOTTIME` if it counts suspended time, else the monotonic
-    /// clock. `None`: this one is moved by hand, or the system has no such reading.
+    /// The reading of the system's clock when this one was made, too late by some hundred
+    /// nanoseconds at most: of `CLOCK_BOOTTIME` if this one counts suspended time, else of the
+    /// monotonic clock. `None`: this one is moved by hand, or the system has no such reading.
     pub(crate) fn system_start(&self) -> Option<Duration> {
         if self.manual.is_some() || self.boot_start.is_some() {
             return self.boot_start;
         }
-        // The reading after the other one is too late by the time between the two, which is
-        // shortest where the thread was not interrupted.
+        // The start that follows is too late by the gap between the two readings, which is smallest
+        // where the thread was not interrupted.
         let read = || {
             let before = os::monotonic()?;
             let elapsed = self.start.elapsed();
@@ -238,8 +238,7 @@ fn boot_ns(boot_start: Duration) -> u64 {
 
 /// The present by both clocks, read close together unless the thread is interrupted each time. The
 /// clock that counts suspended time is read second, which makes a deadline that is computed from it
-/// later. And a caller that asks when a timer was due that has just fired never gets a time in the
-/// future.
+/// later. So the due time of a timer that has just fired is never in the future.
 fn both_now(boot_start: Duration) -> (Instant, u64) {
     let read = || (Instant::now(), boot_ns(boot_start));
     let mut tries = iter::repeat_with(read).take(4);

@@ -105,7 +105,7 @@ impl ThreadClock {
         self.at_ns(clock, Moment { cycles: unsafe { cycles::read() } })
     }
 
-    /// As [`ThreadClock::now_ns`], but does not wait for what is ahead of it in the program. The
+    /// As [`ThreadClock::now_ns`], but does not wait for earlier instructions to finish. The
     /// result may be behind the clock by tens of microseconds, so no deadline is computed from it.
     #[inline]
     pub fn glance_ns(&mut self, clock: &Clock) -> u64 {

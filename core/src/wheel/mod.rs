@@ -1,6 +1,6 @@
-//! The wheel: levels of buckets. They are made in segments, each when an entry first needs it, and
-//! so are the tables of segments, one for a level. So what walks over a wheel, its end too, costs
-//! what its levels in use have.
+//! The wheel: levels of buckets. A level has a table of segments of buckets. Table and segments are
+//! made when an entry first needs them, so to walk over a wheel, or to close it, costs what its
+//! levels in use have.
 //!
 //! The shard defines what a bucket is; the wheel finds it.
 //!

@@ -105,7 +105,7 @@ const COUNTERS: [(&str, &str, ReadCounter); 12] = [
     ("tickless_timers_reset_total", "Resets that moved a timer.", |s| s.reset),
     ("tickless_timers_fired_total", "Timers handed over.", |s| s.fired),
     ("tickless_timers_returned_total", "Timers given back by a stop.", |s| s.returned),
-    ("tickless_timers_cascaded_total", "Timers moved to a lower level.", |s| s.cascaded),
+    ("tickless_timers_cascaded_total", "Times that a timer was filed again.", |s| s.cascaded),
     ("tickless_tasks_panicked_total", "Tasks that panicked.", |s| s.panicked),
     ("tickless_tasks_slow_total", "Tasks slower than the threshold.", |s| s.slow),
     ("tickless_saturations_total", "Times that a shard became saturated.", |s| s.saturations),

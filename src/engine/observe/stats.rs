@@ -71,7 +71,7 @@ pub struct Stats {
     pub returned: u64,
     /// Timers pending: those that wait, and those that are due and were not handed over yet.
     pub pending: u64,
-    /// Timers moved to a lower level of their wheel.
+    /// Times that a timer was filed again, in another bucket.
     pub cascaded: u64,
     /// Cancelled entries that no thread keeps as a seat and that are not swept yet.
     pub dead: u64,
