@@ -48,14 +48,14 @@ struct Wait {
 
 /// The waits in progress of a process.
 #[derive(Debug)]
-struct Waits {
+struct WaitGraph {
     process: Process,
     list: Mutex<Vec<Wait>>,
 }
 
 /// A wait in progress. It ends when this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct WaitGuard(Option<(&'static Waits, Wait)>);
+pub(crate) struct WaitGuard(Option<(&'static WaitGraph, Wait)>);
 
 /// A thread's post: work that reapers may be waiting for. A worker's post is its pool.
 pub(crate) trait Post: Send + Sync {
@@ -74,7 +74,7 @@ thread_local! {
     static POST: RefCell<Option<Arc<dyn Post>>> = const { RefCell::new(None) };
 }
 
-static WAITS: Global<Waits> = Global::empty();
+static WAIT_GRAPH: Global<WaitGraph> = Global::empty();
 
 /// Runs `f` as work that `party` waits for when it ends.
 pub(crate) fn work_for<R>(party: Party, f: impl FnOnce() -> R) -> R {
@@ -107,7 +107,7 @@ pub(crate) fn wait_for(party: Party) -> Option<WaitGuard> {
     if waiting.is_empty() {
         return Some(WaitGuard(None));
     }
-    let waits = WAITS.get_or_make(Waits::are_ours, Waits::none);
+    let waits = WAIT_GRAPH.get_or_make(WaitGraph::are_ours, WaitGraph::none);
     let mut list = waits.lock();
     if closes_a_circle(&list, &waiting, party) {
         return None;
@@ -135,9 +135,9 @@ fn closes_a_circle(waits: &[Wait], waiting: &[Party], party: Party) -> bool {
     false
 }
 
-impl Waits {
-    fn none() -> Waits {
-        Waits { process: Process::current(), list: Mutex::new(Vec::new()) }
+impl WaitGraph {
+    fn none() -> WaitGraph {
+        WaitGraph { process: Process::current(), list: Mutex::new(Vec::new()) }
     }
 
     fn are_ours(&self) -> bool {

@@ -74,11 +74,11 @@ pub struct RuntimeStats {
 /// Counts how one payload ends, also if the runtime drops it.
 struct Job {
     counts: Arc<Counts>,
-    progress: Progress,
+    progress: JobStage,
 }
 
 /// How far a payload has come.
-enum Progress {
+enum JobStage {
     /// It waits: to begin, or to go on.
     Waits,
     Runs,
@@ -131,20 +131,20 @@ impl<T: Send + 'static> OnTokio<T> {
             let task = async move {
                 // Dropped after the payload, also if the runtime drops both.
                 let mut job = job;
-                job.progress = Progress::Runs;
+                job.progress = JobStage::Runs;
                 {
                     let mut work = pin!(work(payload));
                     poll_fn(|cx| {
-                        job.progress = Progress::Runs;
+                        job.progress = JobStage::Runs;
                         let polled = work.as_mut().poll(cx);
                         if polled.is_pending() {
-                            job.progress = Progress::Waits;
+                            job.progress = JobStage::Waits;
                         }
                         polled
                     })
                     .await;
                 }
-                job.progress = Progress::Finished;
+                job.progress = JobStage::Finished;
             };
             drop(handle.spawn(task));
         })
@@ -160,9 +160,9 @@ impl<T: Send + 'static> OnTokio<T> {
             let work = work.clone();
             let task = move || {
                 let mut job = job;
-                job.progress = Progress::Runs;
+                job.progress = JobStage::Runs;
                 work(payload);
-                job.progress = Progress::Finished;
+                job.progress = JobStage::Finished;
             };
             drop(handle.spawn_blocking(task));
         })
@@ -182,7 +182,7 @@ impl<T> Handler<T> for OnTokio<T> {
     fn fire(&self, batch: Batch<'_, T>) {
         for payload in batch {
             add_one(&self.counts.spawned);
-            let job = Job { counts: self.counts.clone(), progress: Progress::Waits };
+            let job = Job { counts: self.counts.clone(), progress: JobStage::Waits };
             (self.launch)(payload, job);
         }
     }
@@ -195,10 +195,10 @@ debug! { impl[T] OnTokio[T] { stats = |this| this.counts.read() } }
 impl Drop for Job {
     fn drop(&mut self) {
         add_one(match self.progress {
-            Progress::Finished => &self.counts.finished,
-            Progress::Runs => &self.counts.panicked,
+            JobStage::Finished => &self.counts.finished,
+            JobStage::Runs => &self.counts.panicked,
             // The thread may be in a panic of its own.
-            Progress::Waits => &self.counts.dropped,
+            JobStage::Waits => &self.counts.dropped,
         });
     }
 }

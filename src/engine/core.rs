@@ -65,7 +65,7 @@ pub(super) struct Core<T> {
 
 /// Whether a thread of a crew may await a timer of its engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Waits {
+enum Awaits {
     /// Never: it runs no turn that another thread could take over. It watches, or begins.
     Not,
     /// It runs a turn.
@@ -75,7 +75,7 @@ enum Waits {
 }
 
 thread_local! {
-    static WAITS: Cell<Waits> = const { Cell::new(Waits::Not) };
+    static WAITS: Cell<Awaits> = const { Cell::new(Awaits::Not) };
 }
 
 // === impl Owned ===
@@ -159,21 +159,22 @@ impl<T> Core<T> {
         let one_more = |waiting| Some(waiting + 1).filter(|&all| all <= self.spares);
         // ORDER: Relaxed - a count; that it is bounded takes no order with anything else.
         let add = || self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        let is_added = || self.may_take_over() && add().inspect(|_| WAITS.set(Waits::Does)).is_ok();
+        let is_added =
+            || self.may_take_over() && add().inspect(|_| WAITS.set(Awaits::Does)).is_ok();
         !self.has_threads()
             || match WAITS.get() {
-                Waits::Not => false,
-                Waits::May => is_added(),
-                Waits::Does => true,
+                Awaits::Not => false,
+                Awaits::May => is_added(),
+                Awaits::Does => true,
             }
     }
 
     /// Runs `f`, in which a thread of the crew runs turns of a shard.
     #[inline]
     pub(super) fn in_turns<R>(&self, f: impl FnOnce() -> R) -> R {
-        WAITS.set(Waits::May);
+        WAITS.set(Awaits::May);
         let result = f();
-        if WAITS.replace(Waits::Not) == Waits::Does {
+        if WAITS.replace(Awaits::Not) == Awaits::Does {
             // ORDER: Relaxed - as in `may_wait`.
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }

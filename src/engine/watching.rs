@@ -31,7 +31,7 @@ struct Watcher<'a, T> {
 
 /// What a watcher has taken from a thread that is stuck: the role of a shard, of this index in its
 /// group, and the lead, if that thread had lent it.
-struct Taken<'a, T> {
+struct TakenOver<'a, T> {
     group: usize,
     index: usize,
     role: Role<'a, T>,
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Member<T> {
     /// any more.
     pub(super) fn watch_and_succeed(&self) {
         let watcher = Watcher { thread: self, saw_busy: false, stays: false };
-        if let Some(Taken { group, index, role, leads }) = watcher.watch() {
+        if let Some(TakenOver { group, index, role, leads }) = watcher.watch() {
             self.serve(group, |server| server.succeed(index, role, leads));
         }
     }
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Member<T> {
 
 impl<'a, T: Send + 'static> Watcher<'a, T> {
     /// Watches until a reaper is stuck, and takes its shard over. `None`: the engine stops.
-    fn watch(mut self) -> Option<Taken<'a, T>> {
+    fn watch(mut self) -> Option<TakenOver<'a, T>> {
         let core = &self.thread.crew.core;
         let watch = core.watch.as_ref().expect("there is a watcher only with a watch");
         self.tell();
@@ -80,7 +80,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
     }
 
     /// Looks at all shards. Returns when to look again; `Err`: this thread has taken one over.
-    fn look(&mut self) -> Result<u64, Taken<'a, T>> {
+    fn look(&mut self) -> Result<u64, TakenOver<'a, T>> {
         let core = &self.thread.crew.core;
         let after_ns = core.stuck_after_ns;
         let mut until_ns = NEVER_NS;
@@ -120,7 +120,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         index: usize,
         seen: Progress,
         since_ns: u64,
-    ) -> Option<Taken<'a, T>> {
+    ) -> Option<TakenOver<'a, T>> {
         let (crew, core) = (&self.thread.crew, &self.thread.crew.core);
         let shard = group.shards.start + index;
         let task = || core.stuck_task(shard, group.server(index), since_ns);
@@ -139,7 +139,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
             state.serving += 1;
             drop(state);
             let leads = group.take_lead_from(index, self.thread.number);
-            return Some(Taken { group: group.number, index, role, leads });
+            return Some(TakenOver { group: group.number, index, role, leads });
         }
         let is_there = core.ending.progress(shard).map(Progress::payload) == Some(seen.payload());
         if is_there && state.told[shard].replace(seen.payload()) != Some(seen.payload()) {

@@ -66,13 +66,13 @@ pub(super) enum Next {
 #[repr(C)]
 pub(super) struct Armed<B: Body> {
     pub(super) shared: B::Shared,
-    pub(super) core: Core,
+    pub(super) core: ArmedCore,
     pub(super) engine: EngineRef<B::Payload>,
     kept: UnsafeCell<HolderState<B>>,
 }
 
 /// The state of a thing that any thread may read, whatever its body is.
-pub(super) struct Core {
+pub(super) struct ArmedCore {
     pub(super) word: HoldWord<End>,
     /// Opens when it is over and its closures are gone.
     gone: Latch<Bell>,
@@ -107,7 +107,7 @@ pub struct Due(ManuallyDrop<Arc<dyn Repeating>>);
 
 /// An armed thing with its body type erased.
 pub(super) trait Repeating: Send + Sync {
-    fn core(&self) -> &Core;
+    fn core(&self) -> &ArmedCore;
 
     /// Ends it so. Returns `true` to one caller; no further event is served.
     fn decide(&self, end: End) -> bool;
@@ -159,7 +159,7 @@ impl<B: Body> Armed<B> {
         shared: B::Shared,
         keep: impl FnOnce(&Arc<Armed<B>>),
     ) -> Result<Arc<Armed<B>>, StartError<B>> {
-        let core = Core {
+        let core = ArmedCore {
             word: HoldWord::new_held(),
             gone: Latch::default(),
             process: Process::current(),
@@ -285,7 +285,7 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
 }
 
 impl<B: Body> Repeating for Armed<B> {
-    fn core(&self) -> &Core {
+    fn core(&self) -> &ArmedCore {
         &self.core
     }
 
@@ -317,9 +317,9 @@ impl<B: Body> Repeating for Armed<B> {
     }
 }
 
-// === impl Core ===
+// === impl ArmedCore ===
 
-impl Ends<End> for Core {
+impl Ends<End> for ArmedCore {
     fn latch(&self) -> &Latch<Bell> {
         &self.gone
     }
@@ -333,7 +333,7 @@ impl Ends<End> for Core {
     }
 }
 
-impl Core {
+impl ArmedCore {
     /// Returns the due time of the timer that was armed last.
     pub(super) fn due_ns(&self) -> u64 {
         // ORDER: Relaxed - as at the store.

@@ -6,7 +6,7 @@ use crate::dispatch::{Panics, Task};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
-use super::armed::{Armed, Body, Core, Next};
+use super::armed::{Armed, ArmedCore, Body, Next};
 use super::attempt::{Answer, Answers};
 use super::{Attempt, End, Outcome};
 
@@ -32,7 +32,12 @@ pub(super) struct Trying<T, E, A, D, P> {
 
 impl<T, E, A, D, P: Iterator<Item = Duration>> Trying<T, E, A, D, P> {
     /// Takes the answer to the attempt.
-    fn hear(&mut self, answer: Option<Answer<T, E>>, core: &Core, panics: &mut Panics) -> Next {
+    fn hear(
+        &mut self,
+        answer: Option<Answer<T, E>>,
+        core: &ArmedCore,
+        panics: &mut Panics,
+    ) -> Next {
         let attempts = core.tally() as u32;
         self.outcome = Some(match answer {
             Some(Answer::Succeeded(value)) => Outcome::Succeeded { value, attempts },

@@ -33,7 +33,7 @@ pub struct Running<V: Send + 'static>(Shared<V>);
 pub(super) type Shared<V> = Twin<Revocable<V, Bell>>;
 
 /// Tells that the use is over when it is dropped.
-struct Ending<'a, V>(&'a Revocable<V, Bell>);
+struct EndOfUse<'a, V>(&'a Revocable<V, Bell>);
 
 // === impl Guarded ===
 
@@ -52,7 +52,7 @@ impl<V: Send + 'static> Guarded<V> {
     pub fn run<R>(mut self, f: impl FnOnce(V) -> R) -> Option<R> {
         let shared = self.0.take()?;
         let value = shared.begin()?;
-        let _ending = Ending(&shared);
+        let _ending = EndOfUse(&shared);
         Some(working_on(shared.latch(), || f(value)))
     }
 
@@ -85,7 +85,7 @@ impl<V: Send + 'static> Drop for Guarded<V> {
         if let Some(shared) = self.0.take() {
             // Usually it was revoked, and the engine followed.
             if let Some(value) = shared.discard() {
-                let _ending = Ending(&shared);
+                let _ending = EndOfUse(&shared);
                 working_on(shared.latch(), || drop(value));
             }
         }
@@ -107,17 +107,17 @@ impl Runs for Guarded<Task> {
 
 debug! { impl[V: Send + 'static] Guarded[V] {} }
 
-// === impl Running, Ending ===
+// === impl Running, EndOfUse ===
 
 impl<V: Send + 'static> Drop for Running<V> {
     fn drop(&mut self) {
-        drop(Ending(&self.0));
+        drop(EndOfUse(&self.0));
     }
 }
 
 debug! { impl[V: Send + 'static] Running[V] {} }
 
-impl<V> Drop for Ending<'_, V> {
+impl<V> Drop for EndOfUse<'_, V> {
     fn drop(&mut self) {
         self.0.end(Bell::ring);
     }
