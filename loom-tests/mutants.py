@@ -369,7 +369,7 @@ MUTANTS = {
             "                    // SAFETY: it was just re-filed there.\n                    unsafe { self.push(owner, entry, next) };\n                    return moved();\n                }",
             "                this.set_filed(next);\n                // SAFETY: a mutant.\n                unsafe { self.push(owner, entry, next) };\n"
             "                // SAFETY: a mutant.\n                if unsafe { this.refile(word, next) } {\n                    return moved();\n                }",
-        ), ("use crate::time::{Place, Tick};", "use crate::time::{Place, Tick};")]),
+        )]),
          (NODE, [("pub(super) fn set_filed", "pub(crate) fn set_filed")])],
     ),
     "reset by load and store": (
@@ -431,10 +431,10 @@ MUTANTS = {
         "release",
         [(REAPING, [
             ("        // SAFETY: this exchange left `Pending`, so the payload is ours, and once.\n"
-             "        let payload = unsafe { self.take_payload() };\n        // ORDER(RELEASE): AcqRel",
+             "        take(unsafe { self.take_payload() });\n        // ORDER(RELEASE): AcqRel",
              "        // ORDER(RELEASE): AcqRel"),
             ("        let mine = !before.is_held();\n",
-             "        // SAFETY: a mutant.\n        let payload = unsafe { self.take_payload() };\n        let mine = !before.is_held();\n"),
+             "        // SAFETY: a mutant.\n        take(unsafe { self.take_payload() });\n        let mine = !before.is_held();\n"),
         ])],
     ),
     "the list bit is cleared without Release": (
@@ -455,7 +455,7 @@ MUTANTS = {
                     "            if self.word() == word {\n                self.word.store(word.unheld().0, Ordering::Release);\n                return None;")])],
     ),
     "nobody takes in what fired without a handle": (
-        "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
+        "release", [(FLUSH, [("        if mine {", "        if mine && self.batch.is_empty() {")])]),
     "an unlinked seat is taken for the reaper's memory": (
         "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(!word.is_held())", "self.cas(word, word.unlisted()).then_some(true)")])]),
     "an entry ends after its list has let go of it": (

@@ -103,11 +103,11 @@ fn benches() -> Vec<Bench> {
         // To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
         reset_earlier: with_earlier_times, reset, all_reset, [913, 899], 0;
         // One turn fires all.
-        fire: with_due, turn_once, all_fired, [164, 153], 0;
+        fire: with_due, turn_once, all_fired, [154, 146], 0;
         // One turn fires all, whose handles are kept.
-        fire_owned: with_owned_due, turn_once, all_fired, [159, 147], 0;
+        fire_owned: with_owned_due, turn_once, all_fired, [154, 146], 0;
         // One turn fires all, and as many are scheduled in the memory that they leave.
-        fire_reschedule: with_due, turn_and_schedule, all_rescheduled, [461, 451], 0;
+        fire_reschedule: with_due, turn_and_schedule, all_rescheduled, [458, 448], 0;
         // One turn moves all a level down.
         cascade: with_coarse, turn_once, all_cascaded, [130, 130], 0;
         // A turn finds nothing to do.

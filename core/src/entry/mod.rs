@@ -13,6 +13,5 @@ mod word;
 pub use block::{Block, BlockList, Given};
 pub use holder::{Exchange, LetGo, Reset};
 pub use node::{Entry, Filed, LEVEL_BITS, Linked};
-pub use reaping::Taken;
 pub use reclaim::{Published, Reader, after_readers, collect, read, waiting};
 pub use word::{DEADLINE_SHIFT, Phase, VERSION_BITS, VERSION_SHIFT, Word};

@@ -12,31 +12,29 @@ use crate::time::Place;
 
 use super::{Entry, Phase, Word};
 
-/// A payload that left its entry.
-#[derive(Debug)]
-pub struct Taken<T> {
-    /// The payload.
-    pub payload: T,
-    /// Whether the entry is the reaper's memory now (its handle is gone).
-    pub mine: bool,
-}
-
 impl<T> Entry<T> {
-    /// Ends a pending timer and takes its payload: `end` is `Fired` or `Stopped`. Calls `prepare`
-    /// when the timer has ended, before the list lets go. Returns `None` if the word is no longer
-    /// `word`: decide again.
+    /// Ends a pending timer: `end` is `Fired` or `Stopped`. Calls `prepare` when the timer has ended,
+    /// then passes the payload to `take`, and then the list lets go. (A payload that is returned is
+    /// copied twice more.) Returns whether the entry is the reaper's memory now, because no handle
+    /// is left; or `None` if the word is no longer `word`: decide again.
     ///
     /// # Safety
     /// The caller holds the list bit, `word` was read from this entry and is pending.
     #[inline]
-    pub unsafe fn end(&self, word: Word, end: Phase, prepare: impl FnOnce()) -> Option<Taken<T>> {
+    pub unsafe fn end(
+        &self,
+        word: Word,
+        end: Phase,
+        prepare: impl FnOnce(),
+        take: impl FnOnce(T),
+    ) -> Option<bool> {
         debug_assert!(word.phase() == Phase::Pending && word.in_list(), "{word:?}");
         if !word.is_held() {
             prepare();
             // SAFETY: without a handle the list is the only holder: the payload is ours.
-            let payload = unsafe { self.take_payload() };
+            take(unsafe { self.take_payload() });
             self.set_free();
-            return Some(Taken { payload, mine: true });
+            return Some(true);
         }
         // The list bit stays until the payload is out: a handle dropped in between must not
         // free the entry under us.
@@ -45,7 +43,7 @@ impl<T> Entry<T> {
         }
         prepare();
         // SAFETY: this exchange left `Pending`, so the payload is ours, and once.
-        let payload = unsafe { self.take_payload() };
+        take(unsafe { self.take_payload() });
         // ORDER(RELEASE): AcqRel - Release: our use of the entry is over before a handle sees
         // the bit cleared and reuses it; Acquire: if the handle let go first, its use is over.
         let before = Word(self.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));
@@ -54,7 +52,7 @@ impl<T> Entry<T> {
             reached(Event::HandleGone);
             self.set_free();
         }
-        Some(Taken { payload, mine })
+        Some(mine)
     }
 
     /// Clears the list bit of a vacancy. Returns `Some(true)` if nobody kept it (it is the reaper's
@@ -113,6 +111,18 @@ mod tests {
         unsafe { Entry::free(entry) };
     }
 
+    /// The payload of a timer that ends, and whether no handle is left.
+    ///
+    /// # Safety
+    /// As [`Entry::end`].
+    unsafe fn ended(entry: &Entry<u8>, word: Word, end: Phase) -> Option<(u8, bool)> {
+        let mut taken = None;
+        // SAFETY: passed on to the caller.
+        let mine = unsafe { entry.end(word, end, || (), |payload| taken = Some(payload)) };
+        assert_eq!(taken.is_some(), mine.is_some());
+        Some((taken?, mine?))
+    }
+
     #[test]
     fn what_was_decided_before_a_reset_is_decided_again() {
         on_both_sides(9, |entry| {
@@ -120,7 +130,7 @@ mod tests {
             // SAFETY: the story has both sides here and below.
             assert_eq!(unsafe { entry.reset(Tick::new(70), |_| false) }, Reset::Moved);
             // SAFETY: as above.
-            assert!(unsafe { entry.end(before, Phase::Fired, || ()) }.is_none());
+            assert_eq!(unsafe { ended(entry, before, Phase::Fired) }, None);
             // SAFETY: as above.
             assert!(!unsafe { entry.refile(before, place(9)) });
             let now = entry.word();
@@ -129,8 +139,7 @@ mod tests {
             assert_ne!(entry.word(), now, "a handle that looked before looks again");
             assert_eq!(entry.word().deadline(), Tick::new(70));
             // SAFETY: as above.
-            let taken = unsafe { entry.end(entry.word(), Phase::Fired, || ()) }.unwrap();
-            assert_eq!((taken.payload, taken.mine), (7, false));
+            assert_eq!(unsafe { ended(entry, entry.word(), Phase::Fired) }, Some((7, false)));
             // SAFETY: as above.
             assert!(unsafe { entry.let_go() }, "the list let go first");
         });
@@ -165,8 +174,7 @@ mod tests {
             // SAFETY: the story has both sides here and below.
             assert!(!unsafe { entry.let_go() }, "the list has it");
             // SAFETY: as above.
-            let taken = unsafe { entry.end(entry.word(), Phase::Stopped, || ()) }.unwrap();
-            assert_eq!((taken.payload, taken.mine), (7, true));
+            assert_eq!(unsafe { ended(entry, entry.word(), Phase::Stopped) }, Some((7, true)));
         });
         on_both_sides(9, |entry| {
             // SAFETY: as above.

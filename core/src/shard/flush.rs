@@ -20,11 +20,11 @@
 
 use std::ptr::NonNull;
 
-use crate::entry::{Entry, Filed, Phase, Taken, Word};
+use crate::entry::{Entry, Filed, Phase, Word};
 use crate::inbox::{At, Tray};
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
-use crate::time::{Place, Tick};
+use crate::time::Place;
 
 use super::opening::Open;
 use super::{Owner, Shard};
@@ -144,10 +144,11 @@ impl<T> Shard<T> {
                     None => reached(Event::UnlinkLost),
                 }
             } else if let Some(end) = ends(deadline) {
+                let take = |payload| owner.batch.push((deadline, payload));
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
-                if let Some(taken) = unsafe { this.end(word, end, moved) } {
-                    // SAFETY: it was taken out of this entry.
-                    return unsafe { owner.add_to_batch(shared, entry, deadline, taken) };
+                if let Some(mine) = unsafe { this.end(word, end, moved, take) } {
+                    // SAFETY: the list has let go of it, and its payload is out.
+                    return unsafe { owner.has_ended(shared, entry, mine) };
                 }
                 reached(Event::EndLost);
             } else {
@@ -194,20 +195,14 @@ impl<T> Shard<T> {
 // === impl Owner ===
 
 impl<T> Owner<T> {
-    /// Adds a fired payload to the batch and, if no handle is left, its entry to the outbox.
+    /// Adds an entry whose timer has ended to the outbox if it is the owner's (`mine`), and counts
+    /// it if a handle is left.
     ///
     /// # Safety
-    /// `taken` came out of this entry, which the owner held by its list bit.
+    /// The payload is out, and `mine` is what [`Entry::end`] has returned.
     #[inline(always)]
-    unsafe fn add_to_batch(
-        &mut self,
-        shared: &Shared<T>,
-        entry: NonNull<Entry<T>>,
-        deadline: Tick,
-        taken: Taken<T>,
-    ) {
-        self.batch.push((deadline, taken.payload));
-        if taken.mine {
+    unsafe fn has_ended(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>, mine: bool) {
+        if mine {
             // SAFETY: no handle is left, so it is held here alone, and the payload is out.
             unsafe { self.outbox.put(shared, entry) };
         } else {
