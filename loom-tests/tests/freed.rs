@@ -145,16 +145,16 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
             // SAFETY: as above.
             unsafe { read_in.read_moving(look) };
         });
-        let taken = loop {
+        let mine = loop {
             // SAFETY: this thread has the list's bit, as long as the entry is pending.
             let word = unsafe { entry.as_ref() }.word();
             // SAFETY: as above, and the word was read from it.
-            let end = unsafe { entry.as_ref().end(word, Phase::Fired, || tray.set_moved()) };
-            if let Some(taken) = end {
-                break taken;
+            let end = unsafe { entry.as_ref().end(word, Phase::Fired, || tray.set_moved(), drop) };
+            if let Some(mine) = end {
+                break mine;
             }
         };
-        if taken.mine {
+        if mine {
             free_after_readers(entry);
         }
         handle.join().unwrap();

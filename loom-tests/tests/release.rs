@@ -56,8 +56,7 @@ fn stop(list: Holder) -> bool {
             (unsafe { list.entry().unlink(word) }, false)
         } else {
             // SAFETY: the list holds the entry, which is pending.
-            let taken = unsafe { list.entry().end(word, Phase::Stopped, || ()) };
-            (taken.map(|taken| taken.mine), true)
+            (unsafe { list.entry().end(word, Phase::Stopped, || (), drop) }, true)
         };
         if let Some(is_mine) = is_mine {
             list.free_if(is_mine);
