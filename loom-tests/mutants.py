@@ -76,7 +76,7 @@ LOOK_BEFORE_TAKE = (
 NO_FENCE = ("        fence(Ordering::SeqCst);\n", "")
 # Nothing notices that a list is taken after its end.
 TAKE_IF_CLOSED = [
-    ('            debug_assert!(head != closed(), "who closes takes no more");\n            if !head.is_null() {',
+    ('            debug_assert!(head != closed(), "the taker that closed takes no more");\n            if !head.is_null() {',
      "            if !head.is_null() && head != closed() {"),
     ("return !head.is_null(),", "return !head.is_null() && head != closed(),"),
 ]

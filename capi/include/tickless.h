@@ -450,7 +450,7 @@ typedef struct tickless_stats_info {
      */
     uint64_t pending;
     /**
-     * Timers moved to a lower level of their wheel.
+     * Times that a timer was filed again, in another bucket.
      */
     uint64_t cascaded;
     /**

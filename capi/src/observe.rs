@@ -30,7 +30,7 @@ pub struct TicklessStats {
     pub returned: u64,
     /// Timers pending.
     pub pending: u64,
-    /// Timers moved to a lower level of their wheel.
+    /// Times that a timer was filed again, in another bucket.
     pub cascaded: u64,
     /// Cancelled timers whose memory waits to be used again.
     pub dead: u64,

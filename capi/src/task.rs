@@ -59,7 +59,7 @@ const _: () = assert!(size_of::<Payload>() == size_of::<Task>(), "it lies in the
 // SAFETY: the address is passed to the callbacks and not used otherwise. That they may be called on
 // any thread is what the header says.
 unsafe impl Send for UserData {}
-// SAFETY: as above; the user of an engine's settings promises it of them.
+// SAFETY: as above. For hooks, the caller of `tickless_engine_new` promises it.
 unsafe impl<F> Send for Hook<F> {}
 // SAFETY: as above.
 unsafe impl<F> Sync for Hook<F> {}

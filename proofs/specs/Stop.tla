@@ -16,7 +16,7 @@ VARIABLES
               \* left, returned, refused; or late: it began to run after the flag was raised
     closed,   \* the mark in the shard's lanes
     flag,     \* the stop flag
-    lock,     \* who has the shard's lock
+    lock,     \* who has the owner lock
     role,     \* free, taken, awaited, ending, ended
     holder,   \* who has the role
     pc,       \* where each turner stands
@@ -94,7 +94,7 @@ Woken == /\ wake
          /\ waits' = {} /\ wake' = FALSE
          /\ UNCHANGED <<place, closed, flag, lock, role, holder, left, bell, roles, handler, over, spc>>
 
-\* Under the shard's lock: a closed shard has no turn; else the due payloads leave their bucket.
+\* Under the owner lock: a closed shard has no turn; else the due payloads leave their bucket.
 Collect(t) == /\ pc[t] = "lock" /\ lock = Nobody
               /\ \/ closed /\ Goto(t, "back") /\ UNCHANGED <<place, lock>>
                  \/ /\ ~closed
@@ -158,7 +158,7 @@ Raise(s) == /\ spc[s] = "idle"
             /\ Step(s, IF flag THEN "second" ELSE "first")
             /\ UNCHANGED <<place, closed, lock, role, holder, pc, left, waits, wake, bell, roles, handler, over>>
 
-\* Under the shard's lock. Closing a second time returns nothing.
+\* Under the owner lock. Closing a second time returns nothing.
 Close(s) == /\ spc[s] \in {"first", "second"} /\ lock = Nobody
             /\ closed' = TRUE
             /\ place' = [x \in Payloads |->

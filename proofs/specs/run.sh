@@ -32,7 +32,7 @@ need_checker() {
     [ "$(tla --version 2>/dev/null | grep -o '[0-9.]*$')" = "$TLA_VERSION" ] && return
     echo "installing tla-checker $TLA_VERSION"
     cargo install --quiet --locked --version "$TLA_VERSION" tla-checker ||
-        { leave_out "the specs: tla-checker could not be installed"; exit 0; }
+        { leave_out "specs, from here on: tla-checker could not be installed"; exit 0; }
 }
 
 # found SPEC CONSTANT..: the file with the number of states of that check.

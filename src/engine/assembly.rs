@@ -1,7 +1,7 @@
 //! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 //!
-//! *Owner*: the thread that builds. Others know nothing of the engine until it has entered the
-//! registry; from then on its drop ends what was begun.
+//! *Owner*: the thread that builds. Others find the engine once it has entered the registry. When
+//! the `Engine` value is made, its drop ends what was begun.
 
 use std::ops::Range;
 

@@ -13,13 +13,14 @@ use crate::time::Place;
 use super::{Entry, Phase, Word};
 
 impl<T> Entry<T> {
-    /// Ends a pending timer: `end` is `Fired` or `Stopped`. Calls `prepare` when the timer has ended,
-    /// then passes the payload to `take`, and then the list lets go. (A payload that is returned is
-    /// copied twice more.) Returns whether the entry is the reaper's memory now, because no handle
-    /// is left; or `None` if the word is no longer `word`: decide again.
+    /// Ends a pending timer: `end` is `Fired` or `Stopped`. Calls `prepare` when the timer has
+    /// ended, then passes the payload to `take`; then the list lets go. (A payload that is returned
+    /// by value is copied twice more.) Returns whether the entry is the reaper's memory now,
+    /// because no handle is left. Returns `None` if the word is no longer `word`: decide again.
     ///
     /// # Safety
-    /// The caller holds the list bit, `word` was read from this entry and is pending.
+    /// The caller holds the list bit, `word` was read from this entry and is pending. `take` does
+    /// not panic: an entry without a handle is still pending while it runs, and its payload is out.
     #[inline]
     pub unsafe fn end(
         &self,

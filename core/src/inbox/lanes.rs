@@ -107,7 +107,7 @@ impl<N: Linked> OwnLanes<N> {
     }
 
     /// Takes everything: calls `show` with each lane's first node, which shows it where readers
-    /// look next. Only who pushes may call this.
+    /// look next. Only the taker may call this.
     #[inline]
     pub(super) fn take(&self, mut show: impl FnMut(*mut N)) {
         for head in &self.heads {
@@ -122,8 +122,8 @@ impl<N: Linked> OwnLanes<N> {
         }
     }
 
-    /// Takes `node` out of a lane if it is the first one; `next` comes after it. Only the role that
-    /// pushes may call this.
+    /// Takes `node` out of a lane if it is the first one; `next` comes after it. Only the taker
+    /// may call this.
     pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
         let head = &self.heads[lane];
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the

@@ -78,7 +78,7 @@ impl<N: Linked> Stack<N> {
         // by another thread.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
-            debug_assert!(head != closed(), "who closes takes no more");
+            debug_assert!(head != closed(), "the taker that closed takes no more");
             if !head.is_null() {
                 show(head);
             }

@@ -13,7 +13,8 @@
 //! - a thread, with each magazine of seats that it fetches or gives away, if it has 1024 changes,
 //!   or so many that, times the writers, they are a sixteenth of the living timers. (Threads that
 //!   cancel in bursts all write here.)
-//! - a shard's owner, after each full batch that it hands over, and at the end of each turn.
+//! - a shard's owner, after each full batch that it hands over, after the rest that a takeover
+//!   left, and at the end of each turn.
 //!
 //! `Balance` says how far off the figures are, and [`are_too_many`] what follows for the number of
 //! dead entries.
@@ -51,7 +52,7 @@ const MOST_UNTOLD: u64 = 1024;
 ///   at most.
 ///
 /// `dead` is too low by no more than the magazine that a thread is letting go of right now. It is
-/// too high by the entries that owners have buried in turns that are not over.
+/// too high by the entries that owners have buried since they last published.
 #[derive(Debug)]
 pub(super) struct Balance {
     engine: CachePadded<Figures>,

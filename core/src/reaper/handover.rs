@@ -75,7 +75,8 @@ fn hand_all_over<T>(
 }
 
 fn record_lateness<T>(context: &TurnContext<'_, T>, in_hand: &InHand<T>, now_ns: u64) {
-    // They are in order: payloads that are due at one tick are adjacent.
+    // They are in order: payloads that are due at one tick are adjacent. (By hand, since `chunk_by`
+    // takes twice the instructions.)
     let mut left = in_hand.payloads().as_slice();
     while let Some(&(deadline, _)) = left.first() {
         let n = left.iter().position(|(other, _)| *other != deadline).unwrap_or(left.len());

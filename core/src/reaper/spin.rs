@@ -34,8 +34,8 @@ const PAUSES: u32 = if crate::sync::IS_CHECKED { 1 } else { 4 };
 /// Shares are kept in this fraction.
 pub const WHOLE: u64 = 1 << 16;
 
-/// An adapting margin grows by an eighth after a wake-up that was later than it, and shrinks by a
-/// 256th of that after each other. So in balance one of 256 wake-ups is later.
+/// An adapting margin grows by an eighth of itself after a wake-up that was later than it, and
+/// shrinks by a 255th of that step after any other. So in balance one of 256 wake-ups is later.
 pub const GROWTH: u64 = 8;
 /// See [`GROWTH`].
 pub const PER_MISS: u64 = 256;

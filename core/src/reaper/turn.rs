@@ -7,7 +7,7 @@
 //! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
 //! hand_over         the fired payloads, in batches; first what a takeover left in hand; after each
-//!                   full batch, a chunk of the sweep
+//!                   full batch, the counts are published and a chunk is swept
 //! run_background    a chunk of an eager cascade or a sweep; if buckets are due, of the sweep only
 //! next_wake         when to come back
 //! collect           if there is no background work: free a few batches that no reader sees
@@ -279,7 +279,11 @@ impl<'a, T> TurnContext<'a, T> {
         let counters = self.counters(&owner);
         drop(owner);
         let fired = self.pass_on(in_hand, counters, max_fired, 0)?;
-        self.end_hand_over(self.lock(), in_hand, fired)
+        let owner = self.lock();
+        if !owner.is_closed() {
+            self.shard.publish_counts(&owner, self.shared);
+        }
+        self.end_hand_over(owner, in_hand, fired)
     }
 
     /// Gives at most `at_most` of the payloads in hand to the handler. Returns how many have fired.
@@ -344,7 +348,7 @@ mod tests {
 
     /// Sweeps rest on the figure: a turn by hand may fire millions, and its tasks may cancel.
     #[test]
-    fn while_the_tasks_of_a_turn_run_the_living_are_counted_but_for_one_batch() {
+    fn while_the_tasks_of_a_turn_run_the_living_are_off_by_one_batch_at_most() {
         const TIMERS: u64 = 4 * BATCH as u64;
         let mut bench = Bench::new(alone(1), Geometry::default(), Bell::None, Tick::ZERO);
         (0..TIMERS).for_each(|timer| _ = bench.schedule([5, 0], timer, false));

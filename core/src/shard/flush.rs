@@ -145,7 +145,8 @@ impl<T> Shard<T> {
                 }
             } else if let Some(end) = ends(deadline) {
                 let take = |payload| owner.batch.push((deadline, payload));
-                // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
+                // SAFETY: the owner holds it; `word` is pending (nothing else is in a list). A push
+                // does not panic: it aborts if there is no memory.
                 if let Some(mine) = unsafe { this.end(word, end, moved, take) } {
                     // SAFETY: the list has let go of it, and its payload is out.
                     return unsafe { owner.has_ended(shared, entry, mine) };

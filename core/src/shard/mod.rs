@@ -5,7 +5,7 @@
 //! thread at a time opens buckets. A lock decides which; no thread that schedules, cancels or
 //! resets ever takes it.
 //!
-//! *Invariant* (coverage), of every filed entry one holds:
+//! *Invariant* (coverage): for every filed entry at least one of these holds:
 //! - a notice or an item of the armed heap announces its bucket, no later than its deadline;
 //! - its own producer has not returned yet;
 //! - it is in a tray, where the owner looks before it looks at the armed heap;

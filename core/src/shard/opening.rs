@@ -14,8 +14,9 @@
 //!
 //! *Owner*: the shard's owner.
 //!
-//! *Orderings*: BUCKET-ARM: the shard's clock has reached the time of what is flushed before its
-//! lists are taken. CUT: the lists are taken, and then the owner looks whether a sweep is in them.
+//! *Orderings*: BUCKET-ARM: the shard's clock reaches an armed bucket's expiration before its item
+//! leaves the armed heap and its lists are taken. (An eager cascade takes lists earlier, and leaves
+//! the item.) CUT: the lists are taken, and then the owner looks whether a sweep is in them.
 
 use std::cmp::Reverse;
 use std::ptr::NonNull;

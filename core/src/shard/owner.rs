@@ -1,8 +1,8 @@
 //! The owner's core: what only the thread with the owner lock touches. And the steps of a turn
 //! before buckets open: the clock moves on, and notices put buckets on the armed heap.
 //!
-//! *Owner*: the thread that holds the owner lock: the reaper's, the caller that drives the shard,
-//! or a stopper. Who has that lock may open buckets and close (STOP); to open, it has the role.
+//! *Owner*: the thread that holds the owner lock. To open buckets it also has the shard's role. A
+//! stopper closes without the role (STOP).
 
 use std::mem;
 use std::ptr::{self, NonNull};

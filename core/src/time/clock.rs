@@ -168,8 +168,9 @@ impl Clock {
     }
 
     /// The reading of the system's clock when this one was made, too late by some hundred
-    /// nanoseconds at most: of `CLOCK_BOOTTIME` if this one counts suspended time, else of the
-    /// monotonic clock. `None`: this one is moved by hand, or the system has no such reading.
+    /// nanoseconds if the thread was not interrupted: of `CLOCK_BOOTTIME` if this one counts
+    /// suspended time, else of the monotonic clock. `None`: this one is moved by hand, or the
+    /// system has no such reading.
     pub(crate) fn system_start(&self) -> Option<Duration> {
         if self.manual.is_some() || self.boot_start.is_some() {
             return self.boot_start;
@@ -238,7 +239,7 @@ fn boot_ns(boot_start: Duration) -> u64 {
 
 /// The present by both clocks, read close together unless the thread is interrupted each time. The
 /// clock that counts suspended time is read second, which makes a deadline that is computed from it
-/// later. So the due time of a timer that has just fired is never in the future.
+/// later. For the same reason, a timer that has just fired was never due in the future.
 fn both_now(boot_start: Duration) -> (Instant, u64) {
     let read = || (Instant::now(), boot_ns(boot_start));
     let mut tries = iter::repeat_with(read).take(4);

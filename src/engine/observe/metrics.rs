@@ -32,7 +32,7 @@ use super::Stats;
 /// | `tickless_timers_reset_total` | counter | resets | [`Stats::reset`] |
 /// | `tickless_timers_fired_total` | counter | timers | [`Stats::fired`] |
 /// | `tickless_timers_returned_total` | counter | timers | [`Stats::returned`] |
-/// | `tickless_timers_cascaded_total` | counter | moves | [`Stats::cascaded`] |
+/// | `tickless_timers_cascaded_total` | counter | times | [`Stats::cascaded`] |
 /// | `tickless_tasks_panicked_total` | counter | tasks | [`Stats::panicked`] |
 /// | `tickless_tasks_slow_total` | counter | tasks | [`Stats::slow`] |
 /// | `tickless_saturations_total` | counter | times | [`Stats::saturations`] |

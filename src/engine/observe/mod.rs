@@ -2,7 +2,7 @@
 //!
 //! - `stats`, `overdue` and `snapshot` have the types that the methods return, and print tables.
 //! - `metrics` publishes the counters through the `metrics` facade.
-//! - what the callers of timers left as samples is in `engine/callers.rs`.
+//! - `sample_callers` and `callers` are here; the samples are in `engine/callers.rs`.
 //! - `json` is what serde writes of these types; `view` is an engine seen from outside.
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
