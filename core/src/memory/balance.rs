@@ -21,8 +21,9 @@
 //!
 //! *Owner*: any thread.
 //!
-//! *Tested by*: the unit tests below, `core/src/producer/scheduling/tests.rs`, and `check`, which
-//! compares the figures with the counters.
+//! *Tested by*: the unit tests below, those of `core/src/reaper/turn.rs`,
+//! `core/src/producer/scheduling/tests.rs`, and `check`, which compares the figures with the
+//! counters.
 
 use crate::sync::{CachePadded, Counter, IS_CHECKED, Ordering};
 

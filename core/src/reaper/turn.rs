@@ -355,13 +355,23 @@ mod tests {
         let Bench { shard, shared, around, .. } = &bench;
         assert!(shared.living() >= TIMERS - 64, "the producer publishes each 64");
         let off_by = Mutex::new(Vec::new());
-        let handler = |_: Batch<'_, u64>| {
+        let handler = |batch: Batch<'_, u64>| {
+            batch.for_each(drop);
             let off = shared.living().saturating_sub(shared.all_counters.pending());
             off_by.lock().unwrap().push(off);
         };
         let stopping = AtomicBool::new(false);
         let context = around.turn_context(shard, shared, &handler, &stopping);
-        let report = context.turn(&mut InHand::default(), Tick::new(5), usize::MAX);
+        // What a takeover leaves: payloads that were collected, and that nobody has claimed.
+        let mut in_hand = InHand::default();
+        {
+            let owner = &mut *context.lock();
+            let now = shard.begin(Tick::new(5));
+            shard.read_notices(owner, shared);
+            assert!(shard.open_due(owner, shared, now) && !shard.flush(owner, shared, BATCH - 1));
+            in_hand.fill(owner.batch(), None);
+        }
+        let report = context.turn(&mut in_hand, Tick::new(5), usize::MAX);
         assert_eq!(report.map(|report| report.fired as u64), Some(TIMERS));
         let off_by = off_by.into_inner().unwrap();
         assert!(off_by.len() >= 4 && off_by.iter().all(|off| *off <= BATCH as u64), "{off_by:?}");

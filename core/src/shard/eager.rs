@@ -1,6 +1,6 @@
 //! Background work: what the owner does while nothing is due, a chunk at a time. (A busy turn also
-//! sweeps a chunk for each batch that it hands over, so sweeping goes on while something is always
-//! due.)
+//! sweeps a chunk for each full batch that it hands over, so sweeping goes on while something is
+//! always due.)
 //!
 //! - *Eager cascading*: a coarse bucket that opens soon is re-filed before it opens, so that the
 //!   work is done when the first of its entries is due. Its item stays on the armed heap for
@@ -60,8 +60,8 @@ impl<T> Shard<T> {
         true
     }
 
-    /// A busy turn's share of background work for each batch that it hands over: sweeps a chunk. So
-    /// the dead entries stay within their bound while something is always due.
+    /// A busy turn's share of background work for each full batch that it hands over: sweeps a
+    /// chunk. So the dead entries stay within their bound while something is always due.
     pub fn sweep_chunk(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
         self.sweep_some(owner, shared, CHUNK);
     }
