@@ -10,7 +10,7 @@
 //!                   full batch, the counts are published and a chunk is swept
 //! run_background    a chunk of an eager cascade or a sweep; if buckets are due, of the sweep only
 //! next_wake         when to come back
-//! collect           if there is no background work: free a few batches that no reader sees
+//! collect           if there is no background work: free some blocks that waited for readers
 //! ```
 //!
 //! *Owner*: the thread that holds the role of the shard (`role`). It holds the owner lock during
