@@ -16,7 +16,7 @@ use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
-use super::core::{Core, Owned};
+use super::core::{Core, Owned, nobody_waits};
 use super::crew::{Crew, Settings};
 use super::deadline::start_after_origin_ns;
 use super::limits::is_exempt;
@@ -181,10 +181,10 @@ impl Builder {
             #[cfg(feature = "callers")]
             callers: Default::default(),
             groups: groups.into(),
+            waiting: nobody_waits(threads.len()),
             threads,
             stuck,
             spares: self.spares_used(),
-            waiting: AtomicUsize::new(0),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
 use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, Ordering};
+use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 #[cfg(feature = "callers")]
@@ -59,23 +59,29 @@ pub(super) struct Core<T> {
     pub(super) stuck: Arc<StuckThreads>,
     /// How many there may be. Shards are taken over as long as there are fewer.
     pub(super) spares: usize,
-    /// Threads whose task awaits a timer of the engine: no more than there are spares.
-    pub(super) waiting: AtomicUsize,
+    /// The threads whose task awaits a timer of the engine: with those that are stuck, no more than
+    /// there are spares when one is added. There is room for them.
+    pub(super) waiting: Mutex<Vec<usize>>,
 }
 
-/// Whether a thread of a crew may await a timer of its engine.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Whether a thread of a crew may await a timer of its engine; the number is the thread's.
+#[derive(Clone, Copy)]
 enum Awaits {
     /// Never: it runs no turn that another thread could take over. It watches, or begins.
     Not,
     /// It runs a turn.
-    May,
+    May(usize),
     /// It runs a turn in which a task does, and is counted.
     Does,
 }
 
 thread_local! {
     static WAITS: Cell<Awaits> = const { Cell::new(Awaits::Not) };
+}
+
+/// No thread waits yet; there is room for so many.
+pub(super) fn nobody_waits(threads: usize) -> Mutex<Vec<usize>> {
+    Mutex::new(Vec::with_capacity(threads))
 }
 
 // === impl Owned ===
@@ -152,31 +158,38 @@ impl<T> Core<T> {
         self.stuck.iter().count() < self.spares
     }
 
-    /// Whether the calling thread, which works for the engine, may await a timer of it: of the
-    /// threads that do, each needs a spare that takes its shard over. Counts the thread among them
-    /// until its turn is over.
+    /// Whether the calling thread, which works for the engine, may await a timer of it: each thread
+    /// that does, or that is stuck, needs a spare that takes its shard over. Counts the thread
+    /// among them until its turn is over.
     pub(super) fn may_wait(&self) -> bool {
-        let one_more = |waiting| Some(waiting + 1).filter(|&all| all <= self.spares);
-        // ORDER: Relaxed - a count; that it is bounded takes no order with anything else.
-        let add = || self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        let is_added =
-            || self.may_take_over() && add().inspect(|_| WAITS.set(Awaits::Does)).is_ok();
         !self.has_threads()
             || match WAITS.get() {
                 Awaits::Not => false,
-                Awaits::May => is_added(),
+                Awaits::May(number) => self.begins_to_wait(number),
                 Awaits::Does => true,
             }
     }
 
-    /// Runs `f`, in which a thread of the crew runs turns of a shard.
+    fn begins_to_wait(&self, number: usize) -> bool {
+        let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
+        let is_other = |stuck: &usize| *stuck != number && !waiting.contains(stuck);
+        let others = self.stuck.iter().map(|(stuck, ..)| stuck).filter(is_other).count();
+        let may_wait = waiting.len() + others < self.spares;
+        if may_wait {
+            waiting.push(number);
+            WAITS.set(Awaits::Does);
+        }
+        may_wait
+    }
+
+    /// Runs `f`, in which thread `number` of the crew runs turns of a shard.
     #[inline]
-    pub(super) fn in_turns<R>(&self, f: impl FnOnce() -> R) -> R {
-        WAITS.set(Awaits::May);
+    pub(super) fn in_turns<R>(&self, number: usize, f: impl FnOnce() -> R) -> R {
+        WAITS.set(Awaits::May(number));
         let result = f();
-        if WAITS.replace(Awaits::Not) == Awaits::Does {
-            // ORDER: Relaxed - as in `may_wait`.
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if let Awaits::Does = WAITS.replace(Awaits::Not) {
+            let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
+            waiting.retain(|other| *other != number);
         }
         result
     }

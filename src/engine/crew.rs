@@ -301,7 +301,7 @@ impl<T: Send + 'static> Serve for Member<T> {
         f: impl FnOnce(&TurnContext<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
         let (context, in_hand) = self.crew.core.turn_context(shard, role);
-        self.crew.core.in_turns(|| f(&context, in_hand))
+        self.crew.core.in_turns(self.number, || f(&context, in_hand))
     }
 
     fn find_leader(&self, group: usize) -> bool {

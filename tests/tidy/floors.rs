@@ -119,7 +119,7 @@ const DOORS: [Door; 5] = [
 ];
 
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 15] = [
+const LOCK_ROOMS: [&str; 16] = [
     "core/src/sync/",
     "core/src/bench.rs",
     "core/src/memory/blocks.rs",
@@ -129,6 +129,7 @@ const LOCK_ROOMS: [&str; 15] = [
     "core/src/dispatch/in_hand.rs",
     "core/src/dispatch/queue.rs",
     "src/engine/callers.rs",
+    "src/engine/core.rs",
     "src/engine/crew.rs",
     "src/dispatch/deadlock.rs",
     "src/purgatory/lists.rs",

@@ -248,6 +248,33 @@ fn of_tasks_of_several_shards_as_many_may_sleep_at_a_time_as_there_are_spares() 
     engine.stop().unwrap();
 }
 
+/// One spare has taken a shard over. Two tasks that sleep would need two more.
+#[test]
+fn a_sleep_is_refused_if_those_who_sleep_and_those_who_are_stuck_need_all_spares() {
+    let builder = Engine::builder().shards(3).reapers(3, 3).spares(2);
+    let engine = builder.takeover(MS * 100).build().unwrap();
+    let (task, release, begun) = stuck();
+    engine.bind_thread(0).unwrap();
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    until(|| engine.stats().takeovers == 1);
+    let sleeps = [1, 2].map(|shard| {
+        engine.bind_thread(shard).unwrap();
+        let mut sleep = engine.sleep(Duration::from_secs(3600));
+        let ((tell, told), (hold, held)) = (mpsc::channel(), mpsc::channel::<()>());
+        let task = move || {
+            tell.send(poll(&mut sleep)).unwrap();
+            let _ = held.recv();
+        };
+        engine.schedule_detached(Duration::ZERO, task).unwrap();
+        (told.recv_timeout(PATIENCE).unwrap(), hold)
+    });
+    let refused = Poll::Ready(Err(SleepError::Circular));
+    assert_eq!([sleeps[0].0, sleeps[1].0], [Poll::Pending, refused]);
+    drop((sleeps, release));
+    engine.stop().unwrap();
+}
+
 #[test]
 fn a_task_that_may_sleep_may_go_on_with_it_when_its_shard_was_taken_over() {
     let engine = builder(1).spares(1).build().unwrap();
