@@ -16,6 +16,7 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+use std::mem;
 
 use crate::dispatch::Panics;
 use crate::engine::{Cancel, Engine, When};
@@ -273,6 +274,10 @@ where
 
 impl<K, T: Waits<K>, S> Drop for Door<K, T, S> {
     fn drop(&mut self) {
+        if self.engine.is_inherited() {
+            // In a child, a lock may be held for ever. The child's copy stays as it is.
+            return mem::forget(self.table.clone());
+        }
         // A panic from dropping a waiting timer ends here.
         drop(self.call_off_where(|_| true));
     }

@@ -1,7 +1,7 @@
 //! The purgatory itself, and the registration of operations. All other calls are in `ends`.
 
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::iter;
+use std::{iter, mem};
 
 use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, When};
@@ -269,6 +269,10 @@ debug! { impl[K, O: Operation, S] Purgatory[K, O, S] { len = |this| this.len() }
 
 impl<K, O: Operation, S> Drop for Inner<K, O, S> {
     fn drop(&mut self) {
+        if self.engine.is_inherited() {
+            // In a child, a lock may be held for ever. The child's copy stays as it is.
+            return mem::forget(self.lists.clone());
+        }
         for operation in ends::cancel_all(&self.lists, self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
         }

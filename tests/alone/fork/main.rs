@@ -5,7 +5,9 @@
 mod waits;
 
 use std::future::{Future, pending};
+use std::hash::{Hash, Hasher};
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 use support::child::in_a_child;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
+use tickless::keyed::KeyedTimers;
+use tickless::purgatory::{Operation, Purgatory};
 use tickless::{
     Batch, BindError, Builder, Callers, Driver, Engine, GlobalReason, Handle, ManualClock, State,
     StopError, Task, TurnError,
@@ -112,6 +116,82 @@ fn the_last_clone_of_an_engine_is_dropped_in_silence() {
     let (on_pool, driven, ..) = all.as_ref().unwrap();
     assert_works(on_pool);
     assert_eq!(driven.stop().unwrap(), [7]);
+}
+
+/// A key whose comparisons stand still for as long as `STAYS` says.
+struct Key(u32);
+
+static STAYS: AtomicBool = AtomicBool::new(false);
+static COMPARES: AtomicBool = AtomicBool::new(false);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        while STAYS.load(Ordering::Relaxed) {
+            COMPARES.store(true, Ordering::Relaxed);
+            thread::yield_now();
+        }
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+struct Never;
+
+impl Operation for Never {
+    fn try_complete(&self) -> bool {
+        false
+    }
+    fn on_complete(&self) {}
+}
+
+struct Finally<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Finally<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A thread of the parent compares keys, under a lock, while the child drops what has the lock.
+fn assert_dropped_while_it_compares<D: Send + Sync>(of_keys: D, compare: impl Fn(&D) + Send) {
+    COMPARES.store(false, Ordering::Relaxed);
+    STAYS.store(true, Ordering::Relaxed);
+    let of_keys: *mut D = Box::into_raw(Box::new(of_keys));
+    // SAFETY: the parent drops it below, when nobody looks any more.
+    let looks = unsafe { &*of_keys };
+    thread::scope(|scope| {
+        scope.spawn(move || compare(looks));
+        while !COMPARES.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        // Also if the child fails.
+        let _goes_on = Finally(|| STAYS.store(false, Ordering::Relaxed));
+        // SAFETY: the child drops its own copy, where no other thread is.
+        in_a_child("dropping", || drop(unsafe { Box::from_raw(of_keys) }));
+    });
+    // SAFETY: the thread has returned.
+    drop(unsafe { Box::from_raw(of_keys) });
+}
+
+#[test]
+fn what_has_locks_is_dropped_in_silence_though_one_was_held_at_the_fork() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let timers = KeyedTimers::with_engine(&engine);
+    timers.schedule_keyed(Key(1), HOUR, || ()).unwrap();
+    assert_dropped_while_it_compares(timers, |timers| _ = timers.cancel(&Key(1)));
+    let purgatory = Purgatory::with_engine(&engine);
+    purgatory.try_complete_else_watch(Never.into(), [Key(1)], HOUR).unwrap();
+    assert_dropped_while_it_compares(purgatory, |purgatory| {
+        _ = purgatory.check_and_complete(&Key(1));
+    });
+    assert_eq!(engine.len(), 0, "the parent's own are dropped as ever");
 }
 
 #[test]
