@@ -97,9 +97,9 @@ impl Builder {
     /// The maximum number of waiting timeouts; more are [rejected](crate::Rejected).
     /// Default: no limit. `build` refuses zero.
     ///
-    /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.
-    /// The limit costs two atomic updates of a shared counter per timeout. (To have no limit, for
-    /// which Netty takes zero or less, do not call this.)
+    /// A timeout that expires or is cancelled makes room at once. (So do the others of its batch,
+    /// up to 255, which run next.) The limit costs two atomic updates of a shared counter per
+    /// timeout. (To have no limit, for which Netty takes zero or less, do not call this.)
     ///
     /// ```
     /// # use std::time::Duration;

@@ -15,6 +15,10 @@ impl Builder {
     /// fails with [`ScheduleReason::Full`](crate::ScheduleReason::Full). Default: no limit, which
     /// costs nothing; a limit costs two atomic updates of a shared counter per timer.
     ///
+    /// A batch that is being handed over has made room already, so that its tasks can schedule
+    /// others: up to 255 timers per shard, which wait behind the task that runs, come on top. A
+    /// timer that repeats needs room for each next run, and ends if it finds none.
+    ///
     /// The timers of [`Sleep`](crate::future::Sleep) and of all that is built on it (a `Timeout`,
     /// an `Interval`, a `DelayQueue`, an adapter's) do not count. A future that is refused could
     /// only panic or give up, and there are no more such timers than futures that wait.

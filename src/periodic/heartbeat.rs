@@ -120,8 +120,9 @@ impl Heartbeat {
 
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the
     /// timeout has passed from here. `false`: the timeout had passed since the last beat, or the
-    /// heartbeat or its engine was stopped. If it had passed, the closure has been, is being or
-    /// will be called: also if the engine is late and has not noticed yet.
+    /// heartbeat or its engine was stopped, or the engine was full when it looked for beats. If it
+    /// had passed, the closure has been, is being or will be called, unless the engine stops first:
+    /// also if the engine is late and has not noticed yet.
     ///
     /// The closure sees what a thread did before a beat in time.
     ///
@@ -215,7 +216,7 @@ impl Heartbeat {
     }
 
     /// Whether the beats stopped, and the closure has been or is being called, or will be because a
-    /// beat was too late.
+    /// beat was too late, unless the engine stops first.
     pub fn has_fired(&self) -> bool {
         self.armed.shared().pulse.is_silent()
     }
