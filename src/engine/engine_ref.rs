@@ -293,10 +293,10 @@ impl EngineRef {
         cache.core.deadline_at(when.due_ns(&cache.core, now_ns))
     }
 
-    /// The present, by the engine's clock; by the system's, if the engine is gone.
+    /// The present, by the engine's clock; never, if the engine is gone.
     #[inline(never)]
     fn deadline_now(self) -> Deadline {
-        Deadline::At(self.now().unwrap_or_else(Instant::now))
+        self.now().into()
     }
 
     /// Computes when a timer for `deadline`, one of this engine's, is due. Returns `None` if the
@@ -307,9 +307,8 @@ impl EngineRef {
     #[inline(always)]
     pub(crate) fn compute(self, deadline: Deadline) -> Option<Computed> {
         let Some(mut cache) = self.lent() else {
-            // The engine is gone: `schedule` returns the error, unless nothing is to be scheduled.
-            let has_passed = matches!(deadline, Deadline::At(due) if due <= Instant::now());
-            return (!has_passed).then_some(Computed { deadline: Tick::NEVER, now_ns: 0 });
+            // The engine is gone: `schedule` returns the error.
+            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
         let ThreadCache { core, thread_clock, .. } = &mut *cache;
         let now_ns = thread_clock.glance_ns(&core.clock);

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::polling::{bell, poll};
 use tickless::future::FutureExt;
@@ -225,26 +225,6 @@ fn guards_that_are_dropped_out_of_order_are_noticed() {
         assert_ambient(&two);
         drop(again);
         assert_ambient(&one);
-    })
-    .join()
-    .unwrap();
-}
-
-/// A thread that has scheduled nothing on it, and so has no clock of it.
-#[test]
-fn what_is_due_at_once_is_ready_though_the_engine_is_gone() {
-    thread::spawn(|| {
-        let engine = Engine::builder().shards(1).build().unwrap();
-        engine.enter_thread();
-        drop(engine);
-        let (_, waker) = bell();
-        let mut sleeps =
-            [tickless::sleep(Duration::ZERO), tickless::sleep_until(Instant::now() - SECOND)];
-        assert!(sleeps.iter_mut().all(|sleep| poll(sleep, &waker).is_ready()));
-        let mut interval = tickless::interval(HOUR);
-        assert!(interval.poll_tick(&mut Context::from_waker(&waker)).is_ready());
-        let later = catch_unwind(|| poll(&mut tickless::sleep(HOUR), &bell().1));
-        assert!(later.is_err(), "nobody times it");
     })
     .join()
     .unwrap();
