@@ -152,8 +152,7 @@ impl Engine {
     ///
     /// If the engine is gone when it is used, what is created behaves as with an engine that has
     /// stopped. (Nobody may know its clock then, so also what is due at once may be refused.) In a
-    /// child made by `fork`, nothing is entered: an engine of the parent is of no use
-    /// there.
+    /// child made by `fork`, nothing is entered: an engine of the parent is of no use there.
     ///
     /// Guards nest. No reference is counted.
     pub fn enter(&self) -> EnterGuard<'_> {
