@@ -75,13 +75,9 @@ fn hand_all_over<T>(
 }
 
 fn record_lateness<T>(context: &TurnContext<'_, T>, in_hand: &InHand<T>, now_ns: u64) {
-    // They are in order: payloads that are due at one tick are adjacent. (By hand, since `chunk_by`
-    // takes twice the instructions.)
-    let mut left = in_hand.payloads().as_slice();
-    while let Some(&(deadline, _)) = left.first() {
-        let n = left.iter().position(|(other, _)| *other != deadline).unwrap_or(left.len());
-        left = &left[n..];
-        let n = n as u64;
+    // They are in order: payloads that are due at one tick are adjacent.
+    for due in in_hand.payloads().chunk_by(|(one, _), (next, _)| one == next) {
+        let (deadline, n) = (due[0].0, due.len() as u64);
         let due_ns = context.scale.start_ns(deadline).unwrap_or(now_ns);
         if let Some(before_ns) = in_hand.handed_ns() {
             // They have waited since, and count once.
