@@ -46,9 +46,9 @@ pub struct Stopped<T> {
     /// The payloads that were pending and will not run.
     pub returned: Vec<T>,
     /// How many tasks still ran when the time was over (two of one shard, after a takeover), or how
-    /// many threads were about to drop the handler.
-    /// If zero, no task runs, and the handler was dropped. The engine's threads end then, but the
-    /// destructors of their thread-locals may still run: [`stop`](Engine::stop) waits for them too.
+    /// many threads were about to drop the handler. If zero, no task runs, and the handler was
+    /// dropped. The engine's threads end then, but the destructors of their thread-locals may still
+    /// run: [`stop`](Engine::stop) waits for them too.
     pub running: usize,
 }
 

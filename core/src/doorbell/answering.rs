@@ -1,6 +1,6 @@
-//! Which thread answers a doorbell: one of a list, until another one takes the lead of the group.
+//! Which thread a doorbell wakes: one of a list, until another one takes the lead of the group.
 //!
-//! *Owner*: the thread that leads the group says that it answers; any thread looks.
+//! *Owner*: the thread that leads the group enters itself; any thread looks.
 //!
 //! *Orderings*: DOORBELL. A thread that takes the lead says so first, then publishes its sleep,
 //! fences, and looks for work. A thread that rings fences after it has left its work. So it sees

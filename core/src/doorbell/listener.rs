@@ -8,8 +8,7 @@
 //! *Owner*: one task at a time listens; any thread rings, from a hook.
 //!
 //! *Orderings*: DOORBELL. A thread that rings has posted its work and passed the fence of
-//! `ring_before`. The
-//! waker's cell orders the notes.
+//! `ring_before`. The waker's cell orders the notes.
 //!
 //! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/steps.rs`,
 //! `tests/suite/drive/attacks.rs`.

@@ -92,8 +92,8 @@ impl<N: Linked> OwnLanes<N> {
     /// Pushes `node` on lane `lane`, modulo their number; see [`Lanes::push`].
     ///
     /// # Safety
-    /// The caller is the taker, holds the node alone (its link is written), and the node
-    /// stays allocated until it is taken.
+    /// The caller is the taker, holds the node alone (its link is written), and the node stays
+    /// allocated until it is taken.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>, lane: usize) {
         let head = &self.heads[lane % self.heads.len()];

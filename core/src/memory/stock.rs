@@ -9,8 +9,7 @@
 //! that cancels and does not schedule gives away all its seats when it has too many.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
-//! shard therefore keeps only seats of that shard: others go to the outgoing
-//! magazine.
+//! shard therefore keeps only seats of that shard: others go to the outgoing magazine.
 //!
 //! *Owner*: one thread, which is the producer of every seat in it (SEAT).
 

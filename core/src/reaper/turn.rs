@@ -177,10 +177,10 @@ impl<'a, T> TurnContext<'a, T> {
     /// a notice came meanwhile. Returns `None`, and publishes nothing, if there is something to do:
     /// the shard needs a turn.
     ///
-    /// A task that serves a shard answers a ring with this: most rings announce a timer that is the
-    /// earliest, but not due yet. Unlike a turn it leaves the time before in place until
-    /// it publishes (DOORBELL): a producer that reads that one rings, or has posted its notice
-    /// before the fence of `publish`.
+    /// A task that serves a shard calls this after a ring: most rings announce a timer that is the
+    /// earliest, but not due yet. Unlike a turn it leaves the time before in place until it
+    /// publishes (DOORBELL): a producer that reads that one rings, or has posted its notice before
+    /// the fence of `publish`.
     #[inline]
     pub fn look_ahead(&self, in_hand: &InHand<T>) -> Option<Report> {
         let mut owner = self.lock();

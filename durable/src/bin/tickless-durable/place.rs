@@ -18,8 +18,9 @@ pub(crate) trait Place {
         before: Option<SystemTime>,
         limit: usize,
     ) -> Answer<Vec<Row>>;
-    /// Ends the snapshot of a file. All answers before this are of one moment, and those after it
-    /// of a later one. A snapshot that stays open may keep others waiting, or let their log grow.
+    /// Ends the snapshot of a file. All that was returned before this call is from one moment, and
+    /// all after it from a later one. A snapshot that stays open may keep others waiting, or let
+    /// their log grow.
     fn let_go(&mut self) {}
     fn dead(&mut self, limit: usize) -> Answer<Vec<Row>>;
     fn get(&mut self, id: &str) -> Answer<Option<Row>>;
