@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The tests that look at real time, one after the other. The system may spoil such a test, so a
-# failed one is repeated up to two more times, each alone. One that passes only then is named as
-# flaky, and what was flaky in the last runs is kept in `.flaky`. Nothing else is ever repeated.
+# The tests that look at real time, one after the other, built as a plain `cargo test` builds them. The system
+# may spoil such a test, so a failed one is repeated up to two more times, each alone. One that passes only then
+# is named as flaky, and what was flaky in the last runs is kept in `.flaky`. Nothing else is ever repeated.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo nextest run --profile realtime -p tickless -p tickless-netty -p tickless-inspect --test realtime --test wakes --color never 2>&1 | tee "$log"
+cargo nextest run --profile realtime --test realtime --test wakes --color never 2>&1 | tee "$log"
 
 mapfile -t flaky < <(sed -nE 's/^ *FLAKY [0-9/]+ \[[^]]*\] (\([^)]*\) )?//p' "$log" | sort -u)
 echo "$(date -I) $(git rev-parse --short HEAD 2>/dev/null || echo -) $(IFS=, && echo "${flaky[*]}")" >>.flaky
