@@ -33,7 +33,9 @@ use super::ringer::Timer;
 /// It is `Unpin`: `&mut sleep` is a future, too, so that a `select!` in a loop needs no pinning.
 /// It is cancel safe.
 ///
-/// A sleep does not keep its engine alive.
+/// A sleep does not keep its engine alive. By a [clock that counts suspended
+/// time](crate::Clock::boottime), a suspension before the first poll, or between a reset and the
+/// poll after it, does not count.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,9 +55,10 @@ use super::ringer::Timer;
 /// ```
 ///
 /// # Panics
-/// Awaiting it panics if the engine has stopped: it cannot be ready, since the deadline
-/// has not passed, and must not wait for ever. [`wait`](Sleep::wait) and
-/// [`poll_elapsed`](Sleep::poll_elapsed) return an error instead.
+/// Awaiting it panics if the engine has stopped, or if the calling thread runs one of its tasks and
+/// [must not wait](SleepError::Circular): it cannot be ready, since the deadline has not passed,
+/// and must not wait for ever. [`wait`](Sleep::wait) and [`poll_elapsed`](Sleep::poll_elapsed)
+/// return an error instead.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
     engine: EngineRef,
@@ -67,8 +70,8 @@ pub struct Sleep {
     timer: Timer,
 }
 
-/// Why an engine cannot tell when a deadline has passed: it has stopped. (An engine is never full
-/// for a sleep.)
+/// Why an engine does not tell when a deadline has passed: it has stopped, or the calling thread
+/// runs one of its tasks and must not wait. (An engine is never full for a sleep.)
 ///
 /// Awaiting a [`Sleep`] or a tick panics with it.
 /// [`Sleep::poll_elapsed`](Sleep::poll_elapsed), [`Sleep::wait`](Sleep::wait) and
@@ -220,7 +223,7 @@ impl Sleep {
     /// As awaiting the sleep, but returns an error instead of panicking. Cancel safe.
     ///
     /// # Errors
-    /// The engine has stopped.
+    /// As [`poll_elapsed`](Sleep::poll_elapsed).
     pub async fn wait(&mut self) -> Result<(), SleepError> {
         poll_fn(|cx| self.poll_elapsed(cx)).await
     }
@@ -235,8 +238,9 @@ impl Sleep {
         self.is_moved = true;
         let Some(handle) = self.timer.handle_mut() else { return };
         if self.engine.move_to(handle, &mut self.deadline).is_err() {
-            // It has fired, or its engine has stopped: the next poll finds out which.
-            self.cancel();
+            // It has fired, or its engine has stopped: the next poll finds out which. A stop that
+            // came while the timer was being moved does not have it, and has woken nobody.
+            self.timer.ring();
         }
     }
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use support::parking::block_on;
 use support::patience::PATIENCE;
+use support::polling::{bell, poll};
+use support::scaled;
 use tickless::periodic::{Due, End, Outcome, Retry, Run, Schedule};
 use tickless::wait::WaitError;
 use tickless::{Batch, Engine, ScheduleReason};
@@ -150,6 +152,32 @@ fn a_sleep_of_another_thread_ends_while_the_caller_has_what_a_stop_returned() {
     let left = engine.stop().unwrap();
     assert!(sleeper.join().unwrap().is_err());
     assert_eq!(left.len(), 1);
+}
+
+/// A stop closes a shard before it takes out what is in it. In between a reset has its timer, and
+/// no shard takes it.
+#[test]
+fn a_task_is_woken_though_its_sleep_is_moved_while_the_engine_stops() {
+    for _ in 0..scaled(20) {
+        let engine = Engine::builder().shards(1).build().unwrap();
+        let (bell, waker) = bell();
+        let mut sleeps: Vec<_> = (0..2_000).map(|_| engine.sleep(HOUR)).collect();
+        for sleep in &mut sleeps {
+            assert!(poll(sleep, &waker).is_pending());
+            // So that the stop takes a while.
+            (0..5).for_each(|_| engine.schedule_detached(HOUR, || ()).unwrap());
+        }
+        let begin = Barrier::new(2);
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                begin.wait();
+                sleeps.iter_mut().for_each(|sleep| sleep.reset(HOUR / 60));
+            });
+            begin.wait();
+            engine.stop().unwrap();
+        });
+        assert_eq!(bell.woken(), 2_000);
+    }
 }
 
 /// Nobody would fire the timers of the task's shard, whichever shard that is.
