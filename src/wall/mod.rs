@@ -58,7 +58,8 @@ use table::{Item, Repeat};
 /// task that owns it, by an `Arc` for example, keeps it until that task has run or was cancelled.
 /// So one that repeats has to be cancelled.)
 ///
-/// In a child made by `fork` it must not be used. Dropping the child's copy does nothing.
+/// In a child made by `fork` it must not be used. Dropping the child's copy ends nothing. (By hand,
+/// it drops the child's copies of the tasks.)
 pub struct WallTimers {
     keeper: Arc<Keeper>,
     thread: QuietMutex<Option<Thread>>,
@@ -155,8 +156,8 @@ impl WallTimers {
     /// while a timer waits, that timer waits for longer.
     ///
     /// A time that has passed when `next` returns it is due at once. Runs do not overlap. If `task`
-    /// panics, the engine counts it, and the next run comes as usual; so it does if the engine's
-    /// handler drops a run. If `next` panics, there are no more runs.
+    /// panics, whoever runs the engine's tasks counts it, and the next run comes as usual; so it
+    /// does if the engine's handler drops a run. If `next` panics, there are no more runs.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -260,7 +261,8 @@ impl WallTimer {
     }
 
     /// Moves the timer to `time`, also if it is due and its task has not begun. Of a task that
-    /// repeats this moves the next run. Returns `false` if the task runs, or the timer is over.
+    /// repeats this moves the next run. Returns `false` if the task runs, the timer is over, or
+    /// [`stop`](WallTimers::stop) was called: what the engine has by then stays with it.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -278,7 +280,8 @@ impl WallTimer {
         self.keeper.reset(self.number, time)
     }
 
-    /// Returns when the timer is due, or `None` if it is due already or over.
+    /// Returns the time that the timer waits for, which may have passed if the engine is full.
+    /// `None`: it was handed to the engine, it runs, or it is over.
     pub fn deadline(&self) -> Option<SystemTime> {
         self.keeper.table().time_of(self.number)
     }

@@ -150,13 +150,15 @@ impl Table {
         Some(timer.item)
     }
 
-    /// Moves a timer. Returns `false` if it runs or is over.
+    /// Moves a timer. Returns `false` if it runs or is over, or the table is closed: nobody would
+    /// hand it over at its new time.
     pub(super) fn reset(&mut self, number: u64, to: SystemTime) -> bool {
         let is_here = self.timers.get(&number).is_some_and(|timer| timer.stage != Stage::Runs);
-        if is_here {
+        let moves = is_here && !self.is_closed;
+        if moves {
             self.put(number, Stage::Waits(to));
         }
-        is_here
+        moves
     }
 
     /// Returns the time that a timer waits for.

@@ -34,6 +34,19 @@ fn a_stop_returns_what_waits_in_order_and_what_the_engine_refused_before() {
     assert!(rig.timers.stop().is_empty());
 }
 
+/// Nobody would run it at its new time, nor return it.
+#[test]
+fn what_the_engine_has_is_not_moved_after_a_stop() {
+    let rig = Rig::new();
+    let handed_over = rig.at(Duration::ZERO, 1);
+    let waiting = rig.at(HOUR, 2);
+    assert_eq!(rig.timers.stop().len(), 1);
+    for timer in [&handed_over, &waiting] {
+        assert!(!timer.reset(rig.noon + HOUR));
+    }
+    assert_eq!(rig.run(), [1]);
+}
+
 #[test]
 fn what_the_engine_drops_is_gone_and_what_repeats_goes_on() {
     let rig = Rig::new();
