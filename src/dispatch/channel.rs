@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the engine. Monitors share the counters.
 
-use std::{iter, mem};
+use std::mem;
 
 use crossbeam_channel::TrySendError;
 
@@ -124,9 +124,15 @@ impl<T> Channel<T> {
         Channel { sender: sender.into_any(), waits: false, counts: Arc::default() }
     }
 
-    /// Sends the payloads. One that is not sent is counted before it is dropped: a drop may panic.
-    fn send_all(&self, payloads: impl Iterator<Item = T>) {
-        for payload in payloads {
+    /// Sends what `pull` takes out of a batch. One that is not sent is counted before it is
+    /// dropped: a drop may panic.
+    ///
+    /// The shard is kept meanwhile: two reapers that send at a time would not keep to the order. Of
+    /// the user's code, only wakers run then (those of receivers of tokio's). The drop of a payload
+    /// is the user's as well, and may be taken over as any task.
+    fn send_all<'a, P>(&self, mut batch: Batch<'a, P>, pull: fn(&mut Batch<'a, P>) -> Option<T>) {
+        batch.waits(true);
+        while let Some(payload) = pull(&mut batch) {
             let Counts { sent, dropped, disconnected } = &*self.counts;
             // Only the waker of a receiver may panic, after the payload was sent.
             let guard = IfItPanics(sent);
@@ -143,6 +149,11 @@ impl<T> Channel<T> {
                 Err(TrySendError::Full(_)) => dropped,
                 Err(TrySendError::Disconnected(_)) => disconnected,
             });
+            if result.is_err() {
+                batch.waits(false);
+                drop(result);
+                batch.waits(true);
+            }
         }
     }
 }
@@ -163,18 +174,13 @@ impl<T> Channel<Due<T>> {
 
 impl<T: Send> Handler<T> for Channel<T> {
     fn fire(&self, batch: Batch<'_, T>) {
-        // Of the user's code only wakers run here (those of receivers of tokio's), so full channels
-        // alone keep the shard. And two reapers that send at a time would not keep to the order.
-        batch.waits(true);
-        self.send_all(batch);
+        self.send_all(batch, Batch::next);
     }
 }
 
 impl<T: Send> Handler<T> for DueChannel<T> {
-    fn fire(&self, mut batch: Batch<'_, T>) {
-        // As above.
-        batch.waits(true);
-        self.0.send_all(iter::from_fn(|| batch.next_due()));
+    fn fire(&self, batch: Batch<'_, T>) {
+        self.0.send_all(batch, Batch::next_due);
     }
 }
 

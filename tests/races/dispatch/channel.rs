@@ -1,8 +1,10 @@
 //! Channels: what is due is sent in order, and what cannot be sent is dropped and counted.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crossbeam_channel::Sender;
 use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
@@ -128,4 +130,34 @@ fn a_reaper_that_waits_gets_on_when_the_receivers_go() {
     let (sent, dropped, disconnected) = counts(monitor.stats());
     assert_eq!((sent + disconnected, dropped), (10, 0));
     assert!((0..10).all(|number| fates.of(number) == (0, 1)));
+}
+
+/// Does this when it is dropped.
+struct OnDrop(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.take().unwrap()();
+    }
+}
+
+/// It runs the user's code and waits for no room.
+#[test]
+fn a_payload_whose_drop_hangs_is_taken_over() {
+    let makes: [(bool, fn(Sender<OnDrop>) -> Channel<OnDrop>); 2] =
+        [(false, Channel::dropping), (true, Channel::blocking)];
+    for (is_gone, make) in makes {
+        // Nobody receives at the moment, or ever.
+        let (sender, receiver) = crossbeam_channel::bounded(0);
+        let kept = (!is_gone).then_some(receiver);
+        let engine = Builder::new().shards(1).build_with_handler(make(sender)).unwrap();
+        let ((release, released), (tell, told)) = (mpsc::channel::<()>(), mpsc::channel());
+        let hangs = OnDrop(Some(Box::new(move || _ = released.recv())));
+        engine.schedule_detached(Duration::ZERO, hangs).unwrap();
+        let next = OnDrop(Some(Box::new(move || tell.send(()).unwrap())));
+        engine.schedule_detached(MS, next).unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(()), "is gone: {is_gone}");
+        drop((release, kept));
+        engine.stop().unwrap();
+    }
 }
