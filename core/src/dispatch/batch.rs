@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Line, Sample, Stopwatch, Task};
+use super::{Line, Stopwatch, Task};
 
 /// Due payloads, in order of their deadlines' ticks. Each can be taken once. (A payload that was
 /// scheduled for a time in the past comes anywhere between the place of its deadline and the place
@@ -135,8 +135,8 @@ impl<'a, T> Batch<'a, T> {
         let next = self.take_next();
         // If none is left, the last payload's time ends when the handler returns.
         if let (Some(stopwatch), &Some((deadline, _))) = (&mut self.stopwatch, &next) {
-            let sample = Sample { next: Some(deadline), waiting, panicked: false };
-            stopwatch.note(self.clock, self.scale, sample);
+            let taken_ns = stopwatch.end(self.clock, self.scale, waiting, false);
+            stopwatch.begin(deadline, taken_ns);
         }
         next
     }
@@ -161,10 +161,21 @@ impl<'a, T> Batch<'a, T> {
         if self.stopwatch.is_some() { self.pop_watched() } else { self.take_next() }
     }
 
+    /// Reports the last payload before it takes the next: a report that lasts keeps no task that
+    /// is taken from its beginning, and those behind it can be taken over.
     #[cold]
     fn pop_watched(&mut self) -> Option<(Tick, T)> {
-        let next = self.pull_untold();
-        self.tell();
+        let waiting = self.line.left();
+        let mut taken_ns = 0;
+        // As in `pull_untold`.
+        if let (Some(stopwatch), 1..) = (&mut self.stopwatch, waiting) {
+            let ended_ns = stopwatch.end(self.clock, self.scale, waiting, false);
+            taken_ns = ended_ns.saturating_add(stopwatch.tell(self.clock));
+        }
+        let next = self.take_next();
+        if let (Some(stopwatch), &Some((deadline, _))) = (&mut self.stopwatch, &next) {
+            stopwatch.begin(deadline, taken_ns);
+        }
         next
     }
 

@@ -105,7 +105,8 @@ pub trait IntoPayload<T> {
 /// [`takeover`]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 pub trait Handler<T>: Send + Sync {
     /// Handles a batch. A panic is caught and counted, and payloads that were not taken yet are
-    /// handed over again (see [`Batch`]).
+    /// handed over again (see [`Batch`]). If none was taken, the first is dropped, so that this
+    /// ends.
     fn fire(&self, batch: Batch<'_, T>);
 }
 

@@ -15,6 +15,6 @@ pub use batch::{Batch, Due};
 pub use handler::{Handler, Inline, IntoPayload};
 pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
 pub use panics::{Panics, contained, contained_or, drop_each};
+pub(crate) use slow::Stopwatch;
 pub use slow::{OnSlowTask, SlowRule, SlowTask};
-pub(crate) use slow::{Sample, Stopwatch};
 pub use task::{Runs, Task, ordinary};

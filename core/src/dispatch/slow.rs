@@ -83,16 +83,6 @@ struct Running {
     taken_ns: u64,
 }
 
-/// The end of a payload's time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
-    /// The deadline of the payload that is taken now, if any.
-    pub(crate) next: Option<Tick>,
-    /// Payloads that were left in the batch until now.
-    pub(crate) waiting: usize,
-    pub(crate) panicked: bool,
-}
-
 // === impl SlowRule ===
 
 debug! { impl[] SlowRule[] { threshold } }
@@ -104,16 +94,21 @@ impl Stopwatch {
         Stopwatch { rule: rule.clone(), shard, running: None, untold: Vec::new(), slow: 0 }
     }
 
-    /// Ends the time of the payload that was taken last and starts that of the next. Reports it if
-    /// it was slow.
-    pub(crate) fn sample(&mut self, clock: &Clock, scale: Scale, sample: Sample) {
-        self.note(clock, scale, sample);
-        self.tell(clock);
+    /// Starts the time of a payload that is taken.
+    pub(crate) fn begin(&mut self, deadline: Tick, taken_ns: u64) {
+        self.running = Some(Running { deadline, taken_ns });
     }
 
-    /// As `sample`, for a caller that holds a lock: slow tasks are kept until
-    /// [`tell`](Stopwatch::tell) reports them.
-    pub(crate) fn note(&mut self, clock: &Clock, scale: Scale, sample: Sample) {
+    /// Ends the time of the payload that was taken last, behind which so many wait in the batch,
+    /// and returns when that was. One that was slow is kept until [`tell`](Stopwatch::tell) reports
+    /// it: a caller may hold a lock.
+    pub(crate) fn end(
+        &mut self,
+        clock: &Clock,
+        scale: Scale,
+        waiting: usize,
+        panicked: bool,
+    ) -> u64 {
         let now_ns = clock.now_ns();
         if let Some(Running { deadline, taken_ns }) = self.running.take() {
             let took = Duration::from_nanos(now_ns.saturating_sub(taken_ns));
@@ -126,18 +121,19 @@ impl Stopwatch {
                     lateness: Duration::from_nanos(taken_ns.saturating_sub(due_ns)),
                     took,
                     threshold: self.rule.threshold,
-                    waiting: sample.waiting,
-                    panicked: sample.panicked,
+                    waiting,
+                    panicked,
                 });
             }
         }
-        self.running = sample.next.map(|deadline| Running { deadline, taken_ns: now_ns });
+        now_ns
     }
 
-    /// Reports each slow task that was noted. The time for that is not counted as a payload's.
-    pub(crate) fn tell(&mut self, clock: &Clock) {
+    /// Reports each slow task that was noted, and returns how long that took, which is not counted
+    /// as a payload's.
+    pub(crate) fn tell(&mut self, clock: &Clock) -> u64 {
         if self.untold.is_empty() {
-            return;
+            return 0;
         }
         let begin_ns = clock.now_ns();
         self.untold.drain(..).for_each(|slow| (self.rule.tell)(&slow));
@@ -145,6 +141,7 @@ impl Stopwatch {
         if let Some(running) = &mut self.running {
             running.taken_ns = running.taken_ns.saturating_add(told_ns);
         }
+        told_ns
     }
 
     /// The number of slow tasks.

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::dispatch::{Batch, InHand, Line, Sample, Stopwatch, contained_or};
+use crate::dispatch::{Batch, InHand, Line, Stopwatch, contained_or};
 use crate::memory::{Count, Counters};
 use crate::sync::{Counter, add_alone};
 
@@ -60,15 +60,16 @@ fn hand_all_over<T>(
             || tracing_events::in_batch(context.observer, before, || context.handler.fire(rest));
         let returned = contained_or(fire, |panic| context.observer.panicked(panic));
         if let Some(stopwatch) = stopwatch.as_deref_mut() {
-            let sample = Sample { next: None, waiting: line.left(), panicked: !returned };
-            stopwatch.sample(context.clock, context.scale, sample);
+            stopwatch.end(context.clock, context.scale, line.left(), !returned);
+            stopwatch.tell(context.clock);
         }
         if returned {
             return panicked + drop_all(context, line, fired);
         }
         panicked += 1;
         if line.left() == before && !context.is_stopping() {
-            drop_next(line, fired, |_| ());
+            let dropped = drop_next(line, fired, |panic| context.observer.panicked(panic));
+            panicked += u64::from(!dropped);
         }
     }
     panicked

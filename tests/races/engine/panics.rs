@@ -163,6 +163,20 @@ fn what_a_handler_leaves_is_dropped_and_a_panic_at_that_is_counted() {
     assert_eq!((dropped.load(Ordering::SeqCst), engine.stats().panicked), (8, 4));
 }
 
+/// A handler that takes nothing loses one payload per call.
+#[test]
+fn what_is_dropped_for_a_handler_that_takes_nothing_is_counted_if_it_panics_at_that() {
+    let dropped = Arc::new(AtomicU32::new(0));
+    let engine = typed(|_takes_none: Batch<'_, Bomb>| panic_as_planned());
+    for number in 1..=4 {
+        let bomb = Bomb { number, dropped: dropped.clone() };
+        engine.schedule_detached(SOON, bomb).unwrap();
+    }
+    assert_eq!(engine.advance(SOON), Ok(4));
+    assert_eq!(dropped.load(Ordering::SeqCst), 4, "each once");
+    assert_eq!(engine.stats().panicked, 6, "each call, and 2 and 4");
+}
+
 #[test]
 fn a_panic_whose_payload_panics_when_dropped_ends_there() {
     struct Vicious;

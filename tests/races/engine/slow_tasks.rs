@@ -271,3 +271,40 @@ fn on_an_engine_of_its_own_threads_slow_tasks_are_told_on_the_reapers_thread() {
     assert_eq!(told, (Some("producer-1".to_owned()), 1, true));
     engine.stop().unwrap();
 }
+
+/// A report is nobody's task: what is behind it goes on in order.
+#[test]
+fn a_report_that_lasts_keeps_no_task_that_was_taken() {
+    let clock = ManualClock::new();
+    let ((told, tell), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let (told, released) = (Mutex::new(Some(told)), Mutex::new(released));
+    let report = move |_: &SlowTask| {
+        // The first one lasts.
+        if let Some(told) = told.lock().unwrap().take() {
+            told.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        }
+    };
+    let builder = Engine::builder().shards(1).manual_clock(&clock);
+    let engine = builder.on_slow_task(MS * 10, report).build().unwrap();
+    let begun: Log<u32> = Log::default();
+    for (nth, lasts_ms) in [(1, 10), (2, 0), (3, 0)] {
+        let (begun, task) = (begun.clone(), lasting(&clock, lasts_ms));
+        let task = move || {
+            begun.lock().unwrap().push(nth);
+            task();
+        };
+        engine.schedule_detached(MS * nth, task).unwrap();
+    }
+    thread::scope(|threads| {
+        threads.spawn(|| engine.advance(MS * 3).unwrap());
+        tell.recv_timeout(PATIENCE).unwrap();
+        // As a thread that watches does.
+        engine.take_over(0).unwrap();
+        while locked(&begun).len() < 3 {
+            engine.turn(0).unwrap();
+        }
+        release.send(()).unwrap();
+    });
+    assert_eq!(locked(&begun), [1, 2, 3]);
+}
