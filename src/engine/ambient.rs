@@ -197,6 +197,12 @@ impl<'a> EngineRef {
     pub(crate) fn ambient() -> EngineRef {
         let number = CHOICE.with(|choice| choice.chosen.get());
         // No number counts as inherited, too.
+        if is_inherited(number) { EngineRef::of_thread() } else { EngineRef::numbered(number) }
+    }
+
+    /// The ambient engine of a thread that has entered none, or one of the parent process.
+    fn of_thread() -> EngineRef {
+        let number = CHOICE.with(|choice| choice.of_thread.get());
         if !is_inherited(number) {
             return EngineRef::numbered(number);
         }
@@ -268,8 +274,8 @@ impl Engine {
     /// ```
     ///
     /// # Panics
-    /// The engine is not running yet, and its threads could not be started.
-    /// [`try_global`](Engine::try_global) returns the error instead.
+    /// The engine is not running yet, and could not be built. [`try_global`](Engine::try_global)
+    /// returns the error instead.
     pub fn global() -> &'static Engine {
         Engine::try_global().unwrap_or_else(|error| {
             panic!("the process's own engine could not be started: {error}")
@@ -283,7 +289,7 @@ impl Engine {
     /// kept.
     ///
     /// # Errors
-    /// A thread could not be started.
+    /// As [`Engine::new`].
     pub fn try_global() -> Result<&'static Engine, BuildError> {
         match published() {
             Some(engine) => Ok(engine),

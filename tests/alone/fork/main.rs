@@ -325,6 +325,13 @@ fn a_child_has_entered_nothing_and_can_set_an_engine_of_its_own() {
         poll(&mut tickless::sleep(HOUR));
         assert!(Engine::global().stats().scheduled > 0, "the child's own");
     });
+    in_a_child("an engine for the thread", || {
+        let own = Engine::builder().manual_clock(&ManualClock::new()).build().unwrap();
+        own.enter_thread();
+        let mut sleep = tickless::sleep(HOUR);
+        poll(&mut sleep);
+        assert_eq!((own.len(), Engine::global().stats().scheduled), (1, 0));
+    });
     in_a_child("an engine that is set", || {
         let refused = mem::ManuallyDrop::new(Engine::set_global(engine.clone()).unwrap_err());
         assert_eq!(refused.reason(), GlobalReason::Forked);
