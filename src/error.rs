@@ -132,10 +132,13 @@ pub enum GlobalReason {
 #[non_exhaustive]
 pub enum ResetError {
     /// The timer has fired: a reaper has collected its payload. The payload was handed over, or is
-    /// about to be, unless a stop comes first and returns it.
+    /// about to be, unless a stop comes first and returns it. Of a scope or a waitable: or the
+    /// timer was cancelled.
     TooLate,
-    /// The engine has stopped. The stop returned the payload. Or, if the stop came while the timer
-    /// was being moved, the payload is still in the handle: [`Handle::take`] then returns it, once.
+    /// The engine has stopped. The stop returned the payload, or dropped it if the last clone was
+    /// dropped. Or the payload is still in the handle, because the stop came while the timer was
+    /// being moved, or because the engine belongs to the parent process: [`Handle::take`] then
+    /// returns it, once.
     ///
     /// [`Handle::take`]: crate::Handle::take
     Stopped,

@@ -144,8 +144,9 @@ pub fn block_on_paused<F: IntoFuture>(future: F) -> F::Output {
 /// ```
 ///
 /// # Panics
-/// The ambient engine has another clock than a manual one, has stopped or is gone, or this is
-/// called by one of its tasks.
+/// The ambient engine has another clock than a manual one, has stopped or is gone, or belongs to
+/// the parent process; or this is called by one of its tasks. And as [`Engine::global`], if that
+/// is used first here.
 #[track_caller]
 pub fn advance(by: Duration) -> usize {
     moved(EngineRef::ambient().advance(by))
@@ -203,7 +204,8 @@ impl Paused {
     /// [`Engine::advance`] does. Returns how many fired.
     ///
     /// # Panics
-    /// The engine has stopped, or this is called by one of its tasks.
+    /// The engine has stopped or belongs to the parent process, or this is called by one of its
+    /// tasks.
     #[track_caller]
     pub fn advance(&self, by: Duration) -> usize {
         moved(self.engine.advance(by))

@@ -55,8 +55,8 @@ pub struct Inspector {
 }
 
 /// Serves the engine's page and JSON at a loopback address, on a thread of its own, until the
-/// inspector is dropped. With port 0, the system chooses one:
-/// [`local_addr`](Inspector::local_addr).
+/// inspector is dropped, or the engine is gone and a request was told so. With port 0, the system
+/// chooses one: [`local_addr`](Inspector::local_addr).
 ///
 /// # Errors
 /// `InvalidInput`: the address is not a loopback address. `Unsupported`: the engine belongs to the

@@ -124,8 +124,8 @@ impl Builder {
     /// never runs. A panic of the dispatcher is counted like a task's panic, and the remaining
     /// timeouts are dispatched. Panics of tasks that run elsewhere are handled there.
     ///
-    /// The dispatcher lives as long as the timer. If it owns a [`HashedWheelTimer`] of that timer,
-    /// neither is ever dropped.
+    /// The dispatcher lives until the timer has stopped. If it owns a [`HashedWheelTimer`] of that
+    /// timer, neither is dropped before [`stop`](HashedWheelTimer::stop).
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -151,14 +151,15 @@ impl Builder {
         self
     }
 
-    /// The name of the timer's thread; a dash and the shard's number are appended. Default
+    /// The name of the timer's threads; a dash and a number are appended. Default
     /// `hashed-wheel`. Any string without a NUL; systems may show only its beginning.
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.engine = self.engine.thread_name(name);
         self
     }
 
-    /// The number of wheels, each with a thread of its own. Default one, so that tasks run one
+    /// The number of wheels. Without [`takeover`](Builder::takeover), each has a thread of its own.
+    /// Default one, so that tasks run one
     /// after another as in Netty; up to 1024. Each thread that creates timeouts uses one of the
     /// wheels. With more than one wheel, tasks run concurrently and in no common order.
     pub fn shards(mut self, shards: usize) -> Builder {

@@ -170,7 +170,8 @@ impl HashedWheelTimer {
 
     /// How many timeouts are waiting: created, and neither expired nor cancelled. Those that are
     /// due count until the timer's thread comes to them, also if they were cancelled after it had
-    /// collected them. Exact when no thread is inside a call. O(threads that have used the timer).
+    /// collected them. Exact when no thread is inside a call. O(threads that use the timer at a
+    /// time).
     pub fn pending_timeouts(&self) -> usize {
         self.door.engine.len()
     }
@@ -205,7 +206,8 @@ impl HashedWheelTimer {
     /// exactly one of these, however they race. A second call returns nothing.
     ///
     /// # Errors
-    /// The call comes from a task on the timer's thread, and would wait for that task.
+    /// The call comes from a task on the timer's thread, or from what such a task waits for, and
+    /// would wait for that task. Or it comes from a child process.
     ///
     /// ```
     /// use std::time::Duration;

@@ -81,7 +81,8 @@ impl OnRayon {
     }
 
     /// Runs closures on the current pool if a thread of rayon's runs the engine's turn, or else on
-    /// rayon's global pool, which is started now if it was not yet.
+    /// rayon's global pool, which is started now if it was not yet. (On a thread of another pool,
+    /// it is started with the first payload.)
     ///
     /// # Panics
     /// The global pool cannot be started.

@@ -18,7 +18,8 @@ use super::{Batch, Handler, Monitor, Task};
 /// The reaper spawns the task and continues, so a slow task delays no timer. The number of spawned
 /// tasks is not bounded: if you need a bound, use a [`Pool`](super::Pool) or a
 /// [`Channel`](super::Channel). A payload that is due after the runtime has shut down, or that has
-/// not finished when it shuts down, is dropped and counted. A panic is caught and counted.
+/// not finished when it shuts down, is dropped and counted. (A closure on a blocking thread that
+/// has begun runs to its end.) A panic is caught and counted.
 ///
 /// ```
 /// use std::time::Duration;

@@ -115,8 +115,9 @@ impl Builder {
     /// to 584 years.
     ///
     /// A shorter tick fires timers closer to their deadlines and wakes up more often while timers
-    /// fire. It costs nothing while none fire. Deadlines reach 2^54 ticks: 570 years at 1 us, 208
-    /// days at 1 ns. A timer with a later deadline never fires.
+    /// fire. It costs nothing while none fire. Deadlines reach 2^54 ticks after the clock was made:
+    /// 570 years at 1 us, 208 days at 1 ns. A timer with a later deadline never fires: with ticks
+    /// of 1 ns, no timer that is scheduled after 208 days does.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
@@ -127,8 +128,8 @@ impl Builder {
     ///
     /// Unless it is set, the [`reach`](Builder::reach) is half of this. A bucket takes 256 bytes.
     /// Each shard allocates buckets in groups of 64, when a timer first needs one of the group:
-    /// with a million slots, the first group takes 16 KiB and a whole level 256 MiB. Each shard
-    /// also has a table of 8 bytes per group, which is allocated with the engine.
+    /// with a million slots, the first group takes 16 KiB and a whole level 256 MiB. Each level
+    /// also has a table of 8 bytes per group, which is allocated with its first group.
     pub fn slots(mut self, slots: u32) -> Builder {
         self.slots = slots;
         self
@@ -139,7 +140,8 @@ impl Builder {
     /// to `slots`.
     ///
     /// A larger reach cascades less but, with many cancelled timers, wakes up more. If `reach` is
-    /// below `slots`, the rounds of the ring do not collide.
+    /// below `slots`, the rounds of the ring collide only where a reaper is late, or where few
+    /// timers are [filed exactly](Builder::exact_below).
     pub fn reach(mut self, reach: u32) -> Builder {
         self.reach = Some(reach);
         self
@@ -154,7 +156,9 @@ impl Builder {
     }
 
     /// Sets below how many pending timers, approximately and over all shards, a timer is filed for
-    /// its own deadline alone. Default: 64; 0: never.
+    /// its own deadline alone. Default: 64; 0: never. Timers further away than three levels reach
+    /// (33 s with the default settings) pass the levels above those first, and a timer is filed
+    /// among others where another far one has its bucket.
     ///
     /// Such a timer wakes a reaper once, when it is due. Among many, it shares a bucket with others
     /// that are due at about the same time: they pass the levels of the wheel together, and few
@@ -167,8 +171,8 @@ impl Builder {
     }
 
     /// Sets the clock. Default: the system's monotonic clock. With a clock that counts suspended
-    /// time ([`Clock::boottime`]), the engine's threads sleep by that clock and take three file
-    /// descriptors each.
+    /// time ([`Clock::boottime`]), the reapers sleep by that clock, which takes three file
+    /// descriptors for each [group](Builder::reapers).
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = Some(clock);
         self
@@ -195,13 +199,14 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` with a shard's number when a timer was scheduled there that is due before the
-    /// time that the shard's last turn returned. This is for callers that sleep until then and can
-    /// be woken, for example through an eventfd. The hook runs on the scheduling thread, and a
-    /// panic in it is ignored.
+    /// Calls `hook` with a shard's number when a timer was scheduled or moved there for which the
+    /// shard needs a turn before the time that its last turn returned. (That may be earlier than
+    /// the timer is due.) This is for callers that sleep until then and can be woken, for example
+    /// through an eventfd: an engine with threads of its own is not built with a hook. The hook
+    /// runs on the scheduling thread, and a panic in it is ignored.
     ///
     /// Until the shard's next turn, the first of several such timers always calls the hook; a timer
-    /// that is due together with an earlier one may not. Before a shard's first turn nothing calls
+    /// that is due together with an earlier one may not. Before a shard's first turn no timer calls
     /// the hook, so run a turn before the first sleep.
     ///
     /// The hook is also called when a shard has many cancelled timers to clean up, and when the
@@ -211,9 +216,11 @@ impl Builder {
     /// thread that ran the turn.
     ///
     /// The hook may use this engine and others in every way: schedule, cancel and reset, bind its
-    /// thread, stop the engine. It is not called again inside itself for timers that it schedules
-    /// on the same shard: the caller that it wakes finds them. If the shard had a turn in the
-    /// meantime, which may have missed them, the hook is called once more after it has returned.
+    /// thread, stop the engine. (If a task of the engine has scheduled the timer, the hook runs in
+    /// that task, which can neither stop the engine nor run its turns.) It is not called again
+    /// inside itself for timers that it schedules on the same shard: the caller that it wakes finds
+    /// them. If the shard had a turn in the meantime, which may have missed them, the hook is
+    /// called once more after it has returned.
     ///
     /// ```
     /// # use {std::sync::mpsc, std::time::Duration, tickless::{Builder, ManualClock}};
@@ -248,11 +255,11 @@ impl Builder {
     /// [`Stats::slow`](crate::Stats::slow) and, with the feature `tracing`, reported as a warning.
     /// Default: no task is slow. With zero, all tasks are.
     ///
-    /// The time of a task is the time that its payload keeps the shard's reaper, during which
-    /// nothing else of that shard fires: from when the handler takes the payload until it takes the
-    /// next, returns or panics, by the engine's clock. If a handler passes payloads on to other
-    /// threads, only the passing on is measured. If a handler takes a whole batch before it begins,
-    /// the last payload is charged for all.
+    /// The time of a task is the time that its payload keeps the thread that took it, also if
+    /// another one has [taken the shard over](Builder::takeover): from when the handler takes the
+    /// payload until it takes the next, returns or panics, by the engine's clock. If a handler
+    /// passes payloads on to other threads, only the passing on is measured. If a handler takes a
+    /// whole batch before it begins, the last payload is charged for all.
     ///
     /// With a threshold, the clock is read once more per payload. Without one, the cost is
     /// negligible.
@@ -263,9 +270,10 @@ impl Builder {
     /// As [`slow_threshold`](Builder::slow_threshold), and calls `callback` for each slow task when
     /// it is over. If these two are called several times, the last call counts.
     ///
-    /// The callback runs on the reaper's thread, so it should be short itself. Its time is not
-    /// counted as any task's. It may use the engine as tasks do, but must not own a clone of it,
-    /// which would keep the engine alive. A panic in it is ignored.
+    /// The callback runs on the reaper's thread, so it should be short itself. Its time is in no
+    /// task's [`took`](SlowTask::took); but it keeps the shard, and one that takes longer than
+    /// [`takeover`](Builder::takeover) looks like a stuck task. It may use the engine as tasks do,
+    /// but must not own a clone of it, which would keep the engine alive. A panic in it is ignored.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -292,10 +300,11 @@ impl Builder {
         self
     }
 
-    /// Calls `callback` for each payload that panics, with the value that it panicked with.
-    /// Default: no callback. In any case the panic is counted in
-    /// [`Stats::panicked`](crate::Stats::panicked), the process's panic hook has reported it, and
-    /// with the feature `tracing` it is an event.
+    /// Calls `callback` for each payload that panics on the thread that runs the shard's turns,
+    /// with the value that it panicked with. Default: no callback. In any case such a panic is
+    /// counted in [`Stats::panicked`](crate::Stats::panicked), the process's panic hook has
+    /// reported it, and with the feature `tracing` it is an event. Panics of tasks that a handler
+    /// runs, on a pool for example, are counted by that handler: see its statistics.
     ///
     /// A second panic while the first one unwinds, from the destructor of a value that the payload
     /// owned, is not reported: Rust then aborts the process, as it does everywhere.

@@ -33,10 +33,11 @@ use super::{Builder, Handle, When};
 /// example) tells them apart.
 ///
 /// Clones are cheap and share the engine. When the last clone is dropped, the engine stops and
-/// drops all pending payloads; a panic in a payload's destructor is caught. To get the payloads
-/// back, call [`stop`](Engine::stop). A pending payload that owns a clone keeps the engine alive
-/// until it has run or was dropped, like any other clone: an engine whose payloads own the only
-/// clones that are left ends only if they fire or are cancelled.
+/// drops all pending payloads; a panic in a payload's destructor is caught. The drop waits for
+/// tasks that are running, as [`stop`](Engine::stop) does, unless such a wait would be refused
+/// there. To get the payloads back, call [`stop`](Engine::stop). A pending payload that owns a
+/// clone keeps the engine alive until it has run or was dropped, like any other clone: an engine
+/// whose payloads own the only clones that are left ends only if they fire or are cancelled.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -82,7 +83,7 @@ impl Engine {
     /// Builds an engine for closures, with the default settings of a [`Builder`].
     ///
     /// # Errors
-    /// A thread could not be started.
+    /// A thread could not be started, or all engine numbers of the process were given out.
     pub fn new() -> Result<Engine, BuildError> {
         Builder::new().build()
     }
@@ -122,7 +123,7 @@ impl<T: Send + 'static> Engine<T> {
     /// `|batch: Batch<'_, Connection>| ..`.
     ///
     /// # Errors
-    /// A thread could not be started.
+    /// A thread could not be started, or all engine numbers of the process were given out.
     pub fn typed(
         handler: impl Fn(Batch<'_, T>) + Send + Sync + 'static,
     ) -> Result<Engine<T>, BuildError> {
@@ -147,7 +148,7 @@ impl<T: Send + 'static> Engine<T> {
     /// ```
     ///
     /// # Errors
-    /// A thread could not be started.
+    /// A thread could not be started, or all engine numbers of the process were given out.
     pub fn each(each: impl Fn(T) + Send + Sync + 'static) -> Result<Engine<T>, BuildError> {
         Builder::new().build_each(each)
     }
@@ -168,7 +169,7 @@ impl<T: Send + 'static> Engine<T> {
     /// ```
     ///
     /// # Errors
-    /// A thread could not be started.
+    /// A thread could not be started, or all engine numbers of the process were given out.
     pub fn with_handler(handler: impl Handler<T> + 'static) -> Result<Engine<T>, BuildError> {
         Builder::new().build_with_handler(handler)
     }
@@ -208,10 +209,11 @@ impl<T: Send + 'static> Engine<T> {
     /// engine hands to its handler.
     ///
     /// The timer is never early. It is late by less than a tick, plus the time that the system
-    /// needs to wake the reaper and that other tasks of the shard take. An instant that has passed
+    /// needs to wake the reaper and that other tasks take which the reaper runs before it: those of
+    /// the shard, and of others of its [group](Builder::reapers). An instant that has passed
     /// is due at once. A timer whose delay is too long to represent never fires.
     ///
-    /// This costs one compare-and-swap on the seat of a timer that this thread cancelled, or one
+    /// This costs one compare-and-swap on the seat of a cancelled timer, or one
     /// push. It never waits. O(1), however many timers are pending.
     ///
     /// Tasks that schedule themselves again by a delay, and once ran in the same tick, stay

@@ -73,7 +73,8 @@ pub enum State {
     Stopped,
 }
 
-/// A handle that cancels when it is dropped: a [`Handle`], or that of a periodic task or a retry.
+/// A handle that cancels when it is dropped: a [`Handle`], a [`Waitable`](crate::Waitable), or that
+/// of a keyed timer, a periodic task or a retry.
 ///
 /// ```
 /// use std::time::Duration;
@@ -117,7 +118,7 @@ impl<T: Send + 'static> Handle<T> {
     /// this thread. Returns `false` if it has fired already, or its engine's stop has returned the
     /// payload.
     ///
-    /// One compare-and-swap; never waits. O(1).
+    /// One compare-and-swap, and now and then work for the memory of many; never waits. O(1).
     ///
     /// # Panics
     /// Dropping the payload panics. The timer is cancelled all the same.
@@ -185,8 +186,9 @@ impl<T: Send + 'static> Handle<T> {
     ///
     /// # Errors
     /// The timer has fired, or the engine has stopped. If the stop comes while the timer is being
-    /// moved to an earlier time, the payload stays in the handle: the timer does not fire, and
-    /// `stop` does not return the payload. [`take`](Handle::take) returns it, and dropping the
+    /// moved to another place in the wheel, or in a child process, the payload stays in the handle:
+    /// the timer does not fire, and `stop` does not return the payload. [`take`](Handle::take)
+    /// returns it, and dropping the
     /// handle drops it.
     #[inline]
     pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
@@ -250,7 +252,8 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// Returns when the timer is due (or was, if it has fired): its deadline rounded up to the
-    /// tick. Returns `None` if it never fires, or if its engine has stopped.
+    /// tick. Returns `None` if it never fires, or if its engine has stopped or is the parent
+    /// process's.
     pub fn deadline(&self) -> Option<Instant> {
         let entry = self.as_entry();
         let deadline = entry.word().deadline();

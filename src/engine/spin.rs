@@ -58,8 +58,9 @@ impl Builder {
     /// Sets the share of a core that each reaper may spend on [waiting in user
     /// space](Builder::spin_before). Default: 0.25; from 0 to 1, which is no limit.
     ///
-    /// The share holds over any stretch of time that is long compared with 100 ms. A reaper that
-    /// has used it up sleeps until the time itself: the timer is as late as a wake-up.
+    /// The share holds over any stretch of time that is long compared with 100 ms, and in which one
+    /// thread serves: one that takes over begins with what 100 ms permit. A reaper that has used it
+    /// up sleeps until the time itself: the timer is as late as a wake-up.
     pub fn spin_share(mut self, share: f64) -> Builder {
         self.spin_share = share;
         self

@@ -57,13 +57,16 @@ pub struct Stopped<T> {
 impl<T: Send + 'static> Engine<T> {
     /// Stops the engine, and returns every payload that was pending.
     ///
-    /// From the moment of the call, no payload is taken out of a batch any more: payloads that were
-    /// due and not yet taken come back with the rest. Scheduling is refused from some moment of the
-    /// call on, not the same one for all threads: a call that runs meanwhile may succeed after
-    /// another one was refused, and the stop then returns its payload. The stop waits for the tasks
-    /// that are running. When it returns, the engine has dropped its handler, and its threads have
-    /// ended, with the destructors of their thread-locals. (Of several stops at a time, one waits
-    /// for the threads' ends.)
+    /// From the moment of the call, no payload is taken out of a batch any more, but for one that a
+    /// thread is just taking, which counts as running. Payloads that were due and not yet taken
+    /// come back with the rest. (What a handler has passed on, to a [pool](crate::dispatch::Pool)
+    /// of which there is another clone, to a channel or to a runtime, is no longer the engine's: it
+    /// goes on after a stop.) Scheduling is refused from some moment of the call on, not the same
+    /// one for all threads: a call that runs meanwhile may succeed after another one was refused,
+    /// and the stop then returns its payload. The stop waits for the tasks that are running. When
+    /// it returns, the engine has dropped its handler, and its threads have ended, with the
+    /// destructors of their thread-locals. (Of several stops at a time, one waits for the threads'
+    /// ends.)
     ///
     /// The timers of [sleeps](crate::future) and of [repeating things](crate::periodic) have tasks
     /// of the engine's own. They are not returned: the sleeps and the repeating things end, before
@@ -71,8 +74,8 @@ impl<T: Send + 'static> Engine<T> {
     /// captured is dropped on the calling thread.
     ///
     /// Each payload ends in exactly one of these ways, however they race: it is handed over,
-    /// dropped or returned by its handle, given back by `schedule`, or returned here. Stopping
-    /// again returns nothing.
+    /// dropped or returned by its handle, given back by `schedule`, or returned here: once,
+    /// whichever stop that is.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -137,7 +140,7 @@ impl<T: Send + 'static> Engine<T> {
         self.inner.stop(Instant::now().checked_add(limit))
     }
 
-    /// Whether the engine was stopped: it takes no timers and runs none.
+    /// Whether the engine was stopped, or is just being stopped: see [`stop`](Engine::stop).
     pub fn is_stopped(&self) -> bool {
         self.core().is_stopping()
     }

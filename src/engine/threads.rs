@@ -39,15 +39,17 @@ impl Builder {
     /// more to do. A panic is caught. The hook is as a task of the engine: it cannot stop that, and
     /// [must not wait](crate::future) for a timer of it.
     ///
-    /// Whatever this does, signals of the process go to the program's other threads: an engine's
-    /// threads begin with all signals blocked, except those that tell of a fault, and SIGPROF.
+    /// Unless this unblocks them, signals of the process go to the program's other threads: an
+    /// engine's threads begin with all signals blocked, except those that tell of a fault, and
+    /// SIGPROF.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_thread_start = Some(Arc::new(hook));
         self
     }
 
     /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
-    /// CPU that the process may use. Default: no. If the system does not pin threads, `build`
+    /// CPU on which the thread that calls `build` may run; with more shards than CPUs, the count
+    /// begins again. Default: no. If the system does not pin threads, `build`
     /// returns [`BuildError::Thread`] ([which systems do](crate::docs::systems)).
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
@@ -67,8 +69,8 @@ impl Builder {
     /// So an engine with many shards, which keep threads that schedule apart, wakes up as seldom
     /// as one with a single shard. The price: tasks of different shards run at the same time only
     /// when there is much to do, and a slow task that nobody expects delays all shards of its
-    /// group, until it has returned or a [takeover](Builder::takeover) ends that. With as many
-    /// threads as shards, tasks of different shards never wait for each other.
+    /// group, until it has returned or a [takeover](Builder::takeover) ends that. With a first
+    /// number as large as that of the shards, tasks of different shards never wait for each other.
     ///
     /// More threads than shards are of no use, and the numbers are lowered to that of the shards.
     /// [Pinned](Builder::pinned) threads are one per shard.
@@ -127,22 +129,23 @@ impl Builder {
     /// own that takes several payloads out of its batch before it begins keeps those.)
     ///
     /// So after a takeover *two tasks of one shard can run at the same time*. Tasks still begin in
-    /// the order of their deadlines' ticks, but a task that takes longer than this, or whose thread
-    /// the system does not let run for so long, may end after a later one. Without takeovers, the
-    /// tasks of one shard never overlap.
+    /// the order of their deadlines' ticks, but a task that takes longer than this may end after a
+    /// later one. One whose thread the system does not let run for so long may also begin after it.
+    /// Without takeovers, the tasks of one shard never overlap.
     ///
     /// A stuck task is noticed after this time to one and a half times this time, or two and a half
     /// if it is not the first of its batch.
     ///
     /// One thread, which [`build`](Builder::build) makes, looks for such tasks. It wakes up once
-    /// per this time, at most, while timers fire, and not at all while none do. On Linux it takes
-    /// three file descriptors, if the engine has one [group](Builder::reapers) and descriptors are
-    /// free: then timers that are few and quick do not wake it. It makes other threads when they
-    /// are first needed; they end with the engine. If all [`spares`](Builder::spares) are busy,
-    /// further shards are not taken over until one returns. If the system refuses a thread or a
-    /// fence, the shard is taken over once it does not. The engine tries again, and looks for the
-    /// next task of the same batch, when the task has been stuck for twice as long, or after a
-    /// second if that is less.
+    /// per this time, at most, while timers fire, and at most once more when none do any more. On
+    /// Linux it takes three file descriptors, if the engine has one [group](Builder::reapers) and
+    /// descriptors are free: then timers that are few and quick do not wake it. It makes other
+    /// threads when they are first needed; they end with the engine. If all
+    /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
+    /// If the system refuses a thread or a fence, the shard is taken over once it does not. The
+    /// engine tries again, and looks for the next task of the same batch, when the task has been
+    /// stuck for twice as long, or after a second if that is less (after this time, if that is
+    /// longer than a second).
     ///
     /// An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).
@@ -172,7 +175,7 @@ impl Builder {
 
     /// Sets a callback for tasks that are stuck: it is called once for such a task, usually while
     /// that still runs. Default: none. A task is stuck when it keeps its shard for longer than
-    /// [`takeover`](Builder::takeover) allows; without takeovers, for longer than 5 ms.
+    /// [`takeover`](Builder::takeover) allows; if that is `None`, for longer than 5 ms.
     /// [`Engine::overdue`](crate::Engine::overdue) shows which ones are stuck at the moment.
     ///
     /// With takeovers, another thread has the shard by then, if there is a [spare

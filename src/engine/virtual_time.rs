@@ -28,9 +28,11 @@ impl<T: Send + 'static> Engine<T> {
     /// deadline, and timers that they schedule fire on the way too. (A task that reschedules itself
     /// with no delay at all keeps this from returning.)
     ///
-    /// With a manual clock, time moves only in this and in the methods of [`ManualClock`], and
-    /// timers fire only in these and in [`turn`](Engine::turn): the engine is fully deterministic.
-    /// Of several engines with one clock, this fires the timers of this one alone: see
+    /// With a manual clock, time moves only in this, in
+    /// [`advance_to_next`](Engine::advance_to_next) and in the methods of [`ManualClock`], and
+    /// timers fire only where the caller runs turns: in the first two, in [`turn`](Engine::turn)
+    /// and its like, and in [`drive`](Engine::drive). So the engine is deterministic. Of several
+    /// engines with one clock, this fires the timers of this one alone: see
     /// [`ManualClock::advance_engines`].
     ///
     /// ```

@@ -70,9 +70,10 @@ impl When {
     /// The timer is due at a time of the system's clock. A time that has passed is due at once.
     /// With a time too far away to represent the timer never fires.
     ///
-    /// The time that is left is computed here, once. The timer then follows the engine's clock,
-    /// which is monotonic: setting the system's clock later does not move the timer. Timers that
-    /// follow it are in [`wall`](crate::wall).
+    /// The time that is left is computed here, once, and added to [`Instant::now`]. The timer then
+    /// follows the engine's clock, which is monotonic: setting the system's clock later does not
+    /// move the timer. Timers that follow it are in [`wall`](crate::wall). (A clock that was moved
+    /// by hand shows other instants: give a delay there.)
     pub fn at_system_time(time: SystemTime) -> When {
         let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
         Instant::now().checked_add(left).map_or(When::after(Duration::MAX), When::at)

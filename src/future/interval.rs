@@ -23,7 +23,8 @@ const GRACE: Duration = Duration::from_millis(5);
 /// the engine counts as missed: [`MissedTickBehavior`] says what happens then.
 ///
 /// All ticks share one timer. As a [`Stream`], an interval yields its ticks, and ends when its
-/// engine has stopped.
+/// engine has stopped. (In a task of the engine that [must not
+/// wait](super::SleepError::Circular), it also returns `None`.)
 ///
 /// ```
 /// use std::time::Duration;
@@ -185,7 +186,7 @@ impl Interval {
     /// Cancel safe: if the future is dropped before it returns, the tick is not lost.
     ///
     /// # Panics
-    /// If the engine has stopped. [`try_tick`](Interval::try_tick) returns an error instead.
+    /// Where [`try_tick`](Interval::try_tick) returns an error.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -203,7 +204,8 @@ impl Interval {
     /// As [`tick`](Interval::tick), but returns an error instead of panicking.
     ///
     /// # Errors
-    /// The engine has stopped.
+    /// The engine has stopped, or the calling thread runs one of its tasks and [must not
+    /// wait](SleepError::Circular).
     ///
     /// ```
     /// use std::time::Duration;
@@ -224,7 +226,7 @@ impl Interval {
     /// Polls for the next tick, as [`try_tick`](Interval::try_tick) does.
     ///
     /// # Errors
-    /// The engine has stopped.
+    /// As [`try_tick`](Interval::try_tick).
     pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, SleepError>> {
         if let Err(error) = ready!(self.sleep.poll_elapsed(cx)) {
             return Poll::Ready(Err(error));
@@ -285,7 +287,8 @@ impl Interval {
     }
 }
 
-/// Yields the time at which each tick was due. Ends when the engine has stopped.
+/// Yields the time at which each tick was due. Ends when the engine has stopped. (It also returns
+/// `None` in a task of the engine that [must not wait](SleepError::Circular).)
 impl Stream for Interval {
     type Item = Instant;
 

@@ -51,15 +51,15 @@
 //!
 //! # Cost
 //!
-//! Creating one reads the clock. A [`Sleep`] is scheduled when it is first polled. Nothing here
-//! allocates, besides the engine's memory for timers, which is reused. A [`DelayQueue`] has memory
-//! of its own. A [`Timeout`] whose future is ready at its first poll needs no timer at all. Slow
-//! wakers delay the reaper.
+//! Creating one by a delay reads the clock. A [`Sleep`] is scheduled when it is first polled.
+//! Nothing here allocates, besides the engine's memory for timers, which is reused. A
+//! [`DelayQueue`] has memory of its own. A [`Timeout`] whose future is ready at its first poll
+//! needs no timer at all. Slow wakers delay the reaper.
 //!
 //! # When the engine stops
 //!
 //! Unless a policy says otherwise, nothing waits for ever, and nothing pretends that time has
-//! passed. When an engine stops, or has no room for another timer:
+//! passed. When an engine stops:
 //!
 //! - a [`Timeout`] ends with an [`Elapsed`] that says so ([`Elapsed::cause`]);
 //! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return

@@ -14,7 +14,8 @@ use crate::engine::When;
 
 use super::{Sleep, SleepError};
 
-/// What a sleep does if its engine refuses it, because the engine has stopped.
+/// What a sleep does if its engine refuses it, because the engine has stopped or the task [must not
+/// wait](SleepError::Circular).
 ///
 /// It is for sleeps inside code that cannot be told of an error. [`Sleep::on_refusal`] makes one,
 /// and the timers for hyper and quinn make all of theirs with a policy.
@@ -45,8 +46,8 @@ pub enum OnRefusal {
     #[default]
     Elapse,
     /// The sleep is not ready before its deadline. After that, a poll finds it ready, but nothing
-    /// wakes the task for it. (If the engine is gone, it is never ready.) Each poll asks the engine
-    /// again. For work that had rather run without a limit than end.
+    /// wakes the task for it. (If the engine is gone, it may never be ready.) Each poll asks the
+    /// engine again. For work that had rather run without a limit than end.
     Never,
     /// The poll panics, as that of a [`Sleep`] does.
     Panic,

@@ -41,9 +41,9 @@ pub struct Timeout<F> {
 
 /// The error of a [`Timeout`]: the deadline came before the future was ready.
 ///
-/// If the engine cannot time a timeout (because it has stopped), the timeout ends with
-/// this error at once, so that the future does not run without a limit. [`cause`](Elapsed::cause)
-/// tells the two cases apart.
+/// If the engine cannot time a timeout (because it has stopped, or the task [must not
+/// wait](SleepError::Circular)), the timeout ends with this error at once, so that the future does
+/// not run without a limit. [`cause`](Elapsed::cause) tells the two cases apart.
 ///
 /// ```
 /// use std::future::pending;
@@ -101,9 +101,8 @@ pub trait FutureExt: IntoFuture + Sized {
 /// Limits `future` to `delay`, counted from this call, on the [ambient engine](Engine::enter).
 ///
 /// # Errors
-/// The timeout returns [`Elapsed`] if the deadline comes first. If the engine has stopped,
-/// it cannot time the deadline, and the timeout returns [`Elapsed`] at once: [`Elapsed::cause`]
-/// says which.
+/// The timeout returns [`Elapsed`] if the deadline comes first. If the engine cannot time the
+/// deadline, it returns [`Elapsed`] at once. [`Elapsed::cause`] says which.
 ///
 /// ```
 /// use std::future::{pending, ready};

@@ -95,7 +95,7 @@ pub struct ResponseFuture<F> {
 pub enum TimeoutError {
     /// The limit has passed.
     Elapsed,
-    /// The engine could not time the limit, since it has stopped. The response is given up, so that
+    /// The engine could not time the limit: the error says why. The response is given up, so that
     /// it does not run without a limit.
     Refused(SleepError),
     /// The service failed, within the limit. Its error can be [downcast](Error#method.downcast_ref)

@@ -18,7 +18,8 @@ where
 {
     /// Cancels the timer that waits under `key`. Returns `true` if there was one: its task will
     /// never run and was dropped by this call, the key is free, and the engine no longer counts the
-    /// timer. Returns `false` if no timer was waiting.
+    /// timer. (If the timer is due, the engine may count it until it comes to it, and then as
+    /// fired.) Returns `false` if no timer was waiting.
     ///
     /// A task that has started is no longer waiting. A task that is due but has not started still
     /// waits, and can be cancelled.

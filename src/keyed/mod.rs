@@ -36,15 +36,16 @@
 //! # Guarantees
 //!
 //! - *Exactly once*: each scheduled task has one outcome. It runs, is cancelled, replaced or taken,
-//!   or ends with its engine. A caller that was told one outcome never sees another. The map alone
-//!   decides which timer waits under a key, in one step per operation.
+//!   ends with its engine, or is dropped by the engine's handler. A caller that was told one
+//!   outcome never sees another. The map alone decides which timer waits under a key, in one step
+//!   per operation.
 //! - *A cancel before the task starts wins*, even if the engine has already removed the timer from
 //!   its wheel and the task waits behind others of the same tick or in the queue of a pool. The
 //!   same holds for a replacement and a reset.
 //! - *A key is free* as soon as its task starts to run or `cancel` has returned. A task may
 //!   schedule under its own key again. A timer that is reported as waiting is waiting.
 //! - *Nothing runs after a wait*: when [`KeyedTimers::cancel_wait`] returns `Ok`, no task of the
-//!   key runs any more.
+//!   key runs any more, apart from one that another call has taken out.
 //! - *A refusal changes nothing*: if the engine is full or has stopped, the task comes back, and
 //!   the timer that waited under the key still waits.
 //!
@@ -55,7 +56,7 @@
 //! meets is still the one that it was scheduled for. [`TtlMap`] is one map for both: the timer that
 //! waits under a key has the value, and hands it over with the key, once. All that is said above of
 //! a task holds for a value, with two exceptions: once its time has come, a value cannot be looked
-//! up, extended or removed, only replaced; and there is no waiting.
+//! up, extended or removed under its key, only replaced; and there is no waiting.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};

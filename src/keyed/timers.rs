@@ -27,13 +27,14 @@ use super::{IfAbsentError, Scheduled};
 /// same key. Tasks run where those of the engine run.
 ///
 /// *Cost.* Scheduling allocates once (and once more for a closure of more than three words). The
-/// other operations on a key allocate nothing of their own. Each operation searches the map, O(1),
-/// and costs in the engine as much as with a plain [`Handle`](crate::Handle).
+/// other operations on a key allocate nothing of their own, unless they wait for a task. Each
+/// operation searches the map, O(1), and costs in the engine as much as with a plain
+/// [`Handle`](crate::Handle).
 ///
-/// The map has 32 parts per CPU (but at least 64, and at most 256) with a lock each. A lock is held
-/// for one search, or while a part that has grown moves to a table of twice the size. Threads wait
-/// for each other only at these locks, and no timer is scheduled or cancelled on the engine under
-/// one.
+/// The map has some 32 parts per CPU (a power of two, from 64 to 256) with a lock each. A lock is
+/// held for one search, or while a part that has grown moves to a table of twice the size. Threads
+/// wait for each other only at these locks, and no timer is scheduled or cancelled on the engine
+/// under one.
 ///
 /// An empty `KeyedTimers` takes 25 to 49 KiB. A waiting timer takes about 100 bytes besides its key
 /// and its entry in the engine (110 when the parts have just grown). The tables shrink when keys
@@ -136,7 +137,8 @@ where
     ///
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key (nothing has changed then, and the task was
-    /// dropped), or a panic from dropping the replaced task (which happens last).
+    /// dropped), or a panic from dropping the replaced task or a key (which happens last; after a
+    /// refusal it drops the task).
     ///
     /// ```
     /// use std::time::Duration;
@@ -178,7 +180,7 @@ where
     ///
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then, and the task was
-    /// dropped.
+    /// dropped. The same holds for a panic from dropping the key after a refusal.
     ///
     /// ```
     /// use std::time::Duration;

@@ -141,16 +141,17 @@ impl<T, E> Attempt<T, E> {
     /// is called on the thread that runs the attempt closure, when that returns.
     ///
     /// # Panics
-    /// Propagates a panic of `done`, if `done` is called here.
+    /// Propagates a panic of `done`, of the pauses, or of dropping a closure, if that happens here.
     pub fn succeed(mut self, value: T) {
         self.answer(Answer::Succeeded(value));
     }
 
-    /// Reports a failure. The next attempt starts after a pause, counted from now, if the limits
-    /// allow another. Otherwise the retry ends, as in [`succeed`](Attempt::succeed).
+    /// Reports a failure. The next attempt starts after a pause, if the limits allow another. The
+    /// pause counts from now or, if the attempt closure has not returned yet, from its return.
+    /// Otherwise the retry ends, as in [`succeed`](Attempt::succeed).
     ///
     /// # Panics
-    /// Propagates a panic of `done`, if `done` is called here.
+    /// Propagates a panic of `done`, of the pauses, or of dropping a closure, if that happens here.
     pub fn fail(mut self, error: E) {
         self.answer(Answer::Failed(Some(error)));
     }
@@ -158,7 +159,7 @@ impl<T, E> Attempt<T, E> {
     /// Reports a permanent failure, which ends the retry even if further attempts were allowed.
     ///
     /// # Panics
-    /// Propagates a panic of `done`, if `done` is called here.
+    /// Propagates a panic of `done`, of the pauses, or of dropping a closure, if that happens here.
     pub fn give_up(mut self, error: E) {
         self.answer(Answer::Hopeless(error));
     }

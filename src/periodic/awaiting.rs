@@ -29,8 +29,9 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
     /// The pauses, their limits and [`attempt_timeout`](Retry::attempt_timeout) mean the same as
     /// for [`start`](Retry::start), by the engine's clock; [`within`](Retry::within) counts from
     /// this call. An attempt that takes too long is dropped, and has failed without an error. If
-    /// the engine cannot time an attempt, since it has stopped or is full, the attempt fails in
-    /// this way when it has to wait for the first time. If it cannot time a pause, the outcome is
+    /// the engine cannot time an attempt, since it has stopped or the task [must not
+    /// wait](crate::ScheduleReason::Circular), the attempt fails in this way when it has to wait
+    /// for the first time. If it cannot time a pause, the outcome is
     /// [`Outcome::Ended`]. A pause of zero lets other tasks of the executor run, and does not need
     /// the engine.
     ///

@@ -88,8 +88,8 @@ impl Backoff {
         self
     }
 
-    /// The longest pause. Default a minute. [`Duration::MAX`] is no limit. The limit also holds for
-    /// the first pause.
+    /// The longest pause. Default a minute, or the first pause if that is longer. [`Duration::MAX`]
+    /// is no limit. The limit also holds for the first pause.
     pub fn max(mut self, max: Duration) -> Backoff {
         self.max = max;
         self

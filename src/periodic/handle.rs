@@ -17,7 +17,7 @@ use super::schedule::Plan;
 /// Clones are cheap and refer to the same periodic. One handle serves for all runs, from any
 /// thread, including from inside the task. If every clone is dropped, the periodic goes on;
 /// [`cancel_on_drop`](Periodic::cancel_on_drop) changes that. A handle may outlive its engine; the
-/// periodic is then over.
+/// periodic is over when its last run is, and nobody keeps the payload for the next one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -154,7 +154,7 @@ impl Periodic {
         Cancelled::new(self.armed.core())
     }
 
-    /// Whether further runs are to come.
+    /// Whether it is not over yet.
     pub fn is_running(&self) -> bool {
         self.end().is_none()
     }

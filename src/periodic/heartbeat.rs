@@ -120,9 +120,10 @@ impl Heartbeat {
 
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the
     /// timeout has passed from here. `false`: the timeout had passed since the last beat, or the
-    /// heartbeat or its engine was stopped, or the engine was full when it looked for beats. If it
-    /// had passed, the closure has been, is being or will be called, unless the engine stops first:
-    /// also if the engine is late and has not noticed yet.
+    /// heartbeat or its engine was stopped, or the engine was full when it looked for beats, or the
+    /// engine's handler dropped that look. If it had passed, the closure has been, is being or will
+    /// be called, unless the engine stops first: also if the engine is late and has not noticed
+    /// yet.
     ///
     /// The closure sees what a thread did before a beat in time.
     ///
@@ -146,7 +147,7 @@ impl Heartbeat {
 
     /// Stops the heartbeat. `true`: the closure will never be called, and was dropped here, on this
     /// thread. `false`: the closure has been or is being called, or will be because a beat was too
-    /// late, or the heartbeat was over before.
+    /// late (unless the engine stops first), or the heartbeat was over before.
     ///
     /// If the engine's thread is looking for beats at this moment, it drops the closure instead,
     /// right after. O(1); never waits. Dropping the heartbeat does the same.

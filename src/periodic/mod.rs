@@ -36,10 +36,14 @@
 //!
 //! - Runs of one closure never overlap, and runs do not pile up: each periodic, retry or heartbeat
 //!   waits for one timer, and arms the next one when its closure has returned.
-//! - Each ends once: by itself, by being cancelled, with its engine, or because the engine is full
-//!   when the next timer is to be armed. [`End`] says which. What its closures captured is dropped
-//!   then, even if handles are kept.
-//! - None keeps its engine alive. When the engine stops, they end, on the thread that stops it.
+//! - Each ends once: by itself, by being cancelled, with its engine, because the engine is full
+//!   when the next timer is to be armed, or by a panic of the closure that says when it goes on. It
+//!   also ends, as [`End::Stopped`], if the engine's handler drops its task
+//!   ([`Full::Drop`](crate::dispatch::Full::Drop) does): a heartbeat then never calls its closure.
+//!   [`End`] says which. What its closures captured is dropped then, even if handles are kept.
+//! - None keeps its engine alive. When the engine stops, those that wait for their timers end, on
+//!   the thread that stops it or drops its last clone. One whose run is under way, or was handed to
+//!   a pool, ends when that run is over, there.
 //!   (A retry whose [`Attempt`] is under way and has no [limit of time](Retry::attempt_timeout) has
 //!   no timer: it ends when the attempt is answered or dropped.) Of a periodic on an engine of
 //!   other payloads, [`Engine::stop`](crate::Engine::stop) returns the payload for the next run,

@@ -96,10 +96,12 @@ pub enum Outcome<T, E> {
         /// The number of attempts made.
         attempts: u32,
     },
-    /// The last attempt failed, and the limits allowed no other.
+    /// The last attempt failed, and the limits allowed no other, or it was [given
+    /// up](Attempt::give_up).
     GaveUp {
         /// The error of the last attempt; `None`: the attempt was dropped without an answer, or
-        /// timed out.
+        /// panicked, or timed out. Or the engine could not time it: it stopped meanwhile, or was
+        /// full, and then the attempt was not made.
         error: Option<E>,
         /// The number of attempts made.
         attempts: u32,
@@ -182,9 +184,11 @@ where
     /// number, starting with 1, and returns a success or an error. `done` gets the outcome, once.
     ///
     /// Attempts are made where the engine's tasks run, the first at once; they never overlap. An
-    /// attempt that panics has failed, and the engine counts the panic. `done` runs where the
-    /// engine's tasks run, with two exceptions: after a [`cancel`](Retrying::cancel), on the thread
-    /// that cancels; and if the engine is stopped, on the thread that stops it.
+    /// attempt that panics has failed, and whoever runs the engine's tasks counts the panic. `done`
+    /// runs where the engine's tasks run, with these exceptions: after a
+    /// [`cancel`](Retrying::cancel), on the thread that cancels; if the engine is stopped or its
+    /// last clone is dropped, on that thread; and if the engine's handler drops the task, where it
+    /// does.
     ///
     /// One allocation, whatever the closures capture; attempts do not allocate. O(1).
     ///
@@ -330,6 +334,9 @@ impl Retrying {
     ///
     /// # Errors
     /// As [`cancel_wait`](Retrying::cancel_wait).
+    ///
+    /// # Panics
+    /// As [`cancel`](Retrying::cancel).
     pub fn cancel_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
         self.cancel();
         wait_for_end(self.armed.core(), deadline_in(limit))
@@ -337,6 +344,9 @@ impl Retrying {
 
     /// Cancels the retry, now. The future waits as [`cancel_wait`](Retrying::cancel_wait) does. If
     /// it is dropped, the retry stays cancelled.
+    ///
+    /// # Panics
+    /// As [`cancel`](Retrying::cancel).
     pub fn cancelled(&self) -> Cancelled<'_, End> {
         self.cancel();
         Cancelled::new(self.armed.core())

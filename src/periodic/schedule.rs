@@ -257,12 +257,14 @@ impl Schedule {
     }
 
     /// Starts `task` on this schedule. It runs where the engine's tasks run, and may do there what
-    /// any task may. Runs never overlap. If a run panics, the engine counts it
-    /// ([`Stats::panicked`](crate::Stats::panicked)), and the next run comes as usual.
+    /// any task may. Runs never overlap. If a run panics, whoever runs the engine's tasks counts it
+    /// (the engine in [`Stats::panicked`](crate::Stats::panicked), or the pool or runtime that it
+    /// hands them to), and the next run comes as usual.
     ///
     /// One allocation, whatever the task captures; the runs do not allocate. O(1). If the returned
     /// handle is dropped, the periodic goes on. It ends by itself, by [`cancel`](Periodic::cancel),
-    /// or with its engine, which it does not keep alive.
+    /// with its engine, which it does not keep alive, if the engine is full when the next run is to
+    /// be armed, or if the engine's handler drops a run.
     ///
     /// # Errors
     /// The period is zero, the schedule has no first run, or the engine is full or has stopped. The

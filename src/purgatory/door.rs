@@ -100,11 +100,12 @@ where
     /// Creates a purgatory whose timers are on `engine`, which may also serve others. The tick, the
     /// number of shards, the clock, `max_pending` and the driving thread are those of the engine.
     ///
-    /// If the engine is stopped first, the operations that wait lose their timeouts, and no more
-    /// are accepted. (Among the tasks that `Engine::stop` returns are those of the purgatory;
-    /// running one expires its operation.) If the engine's dispatcher drops a task that is due (see
-    /// [`Full::Drop`](crate::dispatch::Full::Drop)), the operation expires, and its callbacks run
-    /// where the task is dropped.
+    /// If the engine is stopped first, no more operations are accepted, and no timeout comes by
+    /// itself. (Among the tasks that `Engine::stop` returns are those of the purgatory. Running one
+    /// expires its operation, and so does dropping one when its time has come. An operation whose
+    /// task is dropped before that has no timeout any more.) If the engine's dispatcher drops a
+    /// task that is due (see [`Full::Drop`](crate::dispatch::Full::Drop)), the operation expires,
+    /// and its callbacks run where the task is dropped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -169,7 +170,8 @@ where
     /// `keys` until a check of one of them or [`force_complete`](Delayed::force_complete) completes
     /// it, or until `timeout`: a [`Duration`](std::time::Duration) from now, an
     /// [`Instant`](std::time::Instant), or a [`When`]. The timeout is never early, and late by less
-    /// than a tick of the engine. A timeout too long to represent never comes.
+    /// than a tick of the engine, plus the time that the system needs to wake the engine's thread
+    /// and that other tasks take. A timeout too long to represent never comes.
     ///
     /// The operation is tried here once before it is watched and once after, so that no change in
     /// between is missed. A key that is given twice counts twice.

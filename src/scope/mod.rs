@@ -85,10 +85,10 @@ pub use waitable::WaitableScope;
 /// engine.
 ///
 /// *Cost.* Scheduling, cancelling and resetting take a few nanoseconds more than without a scope. A
-/// scope without timers has allocated nothing. A timer takes 16 bytes in its scope. Those that have
-/// fired are let go of while others are scheduled, so a scope that lives for long has room for at
-/// most four times as many timers as were ever pending in it at once. Timers outside of scopes pay
-/// nothing.
+/// scope that never had a timer has allocated nothing. A timer takes 16 bytes in its scope. Those
+/// that have fired are let go of while others are scheduled, so a scope that lives for long has
+/// room for at most four times as many timers as were ever pending in it at once. Timers outside of
+/// scopes pay nothing.
 #[must_use = "dropping a scope cancels its timers"]
 pub struct Scope<T: Send + 'static = Task> {
     engine: EngineRef<T>,

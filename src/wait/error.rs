@@ -1,7 +1,7 @@
 //! Why a wait was refused, or given up.
 
 /// Why a call did not wait for the end of a task. The task was cancelled all the same, if it had
-/// not begun.
+/// not begun and the call is one that cancels.
 ///
 /// ```
 /// use std::time::Duration;

@@ -191,10 +191,11 @@ impl<T> Wheel<T> {
     /// the earliest bucket that is not empty. `None` if nothing will ever fire.
     ///
     /// The loop may sleep until then: an `advance` to an earlier time does nothing, and no deadline
-    /// is earlier. It is the earliest deadline itself if that lies within what level 1 reaches.
-    /// If not, it may be the start of the bucket that holds the timer, which then comes down a
-    /// level. A single timer wakes the loop at most once per level. If timers are due already, it
-    /// is not after [`Wheel::now`].
+    /// is earlier. It is the earliest deadline itself if that timer is on level 1. If not, it may
+    /// be the start of the bucket that holds the timer, which then comes down a level. (A timer
+    /// that was filed when it was far stays on its level until its bucket expires.) A single timer
+    /// wakes the loop at most once per level. If timers are due already, it is not after
+    /// [`Wheel::now`].
     ///
     /// Takes time for each level in use.
     ///
@@ -219,8 +220,8 @@ impl<T> Wheel<T> {
     /// The timer that expires next: its key and its deadline. `None` if nothing will ever fire.
     /// Of several that are due together it is any one.
     ///
-    /// Takes time for each level in use if the timer lies within what level 1 reaches. If it does
-    /// not, this looks at every timer in its bucket, and in at most one bucket of each other
+    /// Takes time for each level in use if no bucket of a higher level expires before the timer. If
+    /// one does, this looks at every timer in that bucket, and in at most one bucket of each other
     /// level. To know how long a loop may sleep, [`next_expiration`](Wheel::next_expiration) is
     /// cheaper.
     ///

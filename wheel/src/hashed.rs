@@ -32,7 +32,8 @@ use super::lists::Lists;
 /// timer within one round is filed once and fires from there. A timer that is further ahead is
 /// looked at in each round.
 ///
-/// Memory: 20 bytes and the payload (in multiples of 8) per timer, 8 more once it has left, and 4
+/// Memory: 28 bytes and the payload (in multiples of 8) per timer, 8 of them not touched before it
+/// leaves, and 4
 /// bytes per slot. Timers lie in blocks of up to a kilobyte: of 32 timers with a small payload, of
 /// 2 at least. A slot's last block may be partly empty; with more slots than timers, this is most
 /// of the memory. The memory of timers that have left serves the next ones, in any slot, and
@@ -96,7 +97,7 @@ impl<T> HashedWheel<T> {
 
     /// An empty wheel of `slots` slots at [`Tick::ZERO`] with room for `capacity` timers.
     ///
-    /// So many timers need no further memory, except for the table of slots.
+    /// So many timers need no further memory, except for the tables of slots and of blocks.
     ///
     /// # Errors
     /// As [`new`](HashedWheel::new).

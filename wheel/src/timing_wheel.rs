@@ -137,7 +137,8 @@ pub trait TimingWheel<T>: sealed::Sealed {
     /// The number of pending timers, including those for [`Tick::NEVER`]. Takes constant time.
     fn len(&self) -> usize;
 
-    /// The time that the wheel has reached: the latest that it was told, or its start.
+    /// The time that the wheel has reached: the latest that it was told, or its start. While
+    /// `pop_due` has timers left, the time at which the last one was due.
     fn now(&self) -> Tick;
 
     /// Whether no timer is pending. Takes constant time.

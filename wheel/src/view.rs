@@ -64,6 +64,7 @@ macro_rules! view {
             }
 
             /// The time that the wheel has reached: the latest that it was told, or its start.
+            /// While `pop_due` has timers left, the time at which the last one was due.
             pub const fn now(&self) -> Tick {
                 self.now
             }

@@ -25,7 +25,8 @@ use super::rings::Rings;
 /// or ten million. `advance` costs a constant for each timer that fires and for each level that a
 /// timer comes down on the way, and nothing for empty time, however long.
 ///
-/// Memory: 20 bytes and the payload (in multiples of 8) per timer, 8 more once it has left, and 4
+/// Memory: 28 bytes and the payload (in multiples of 8) per timer, 8 of them not touched before it
+/// leaves, and 4
 /// bytes per bucket of each level in use. Timers lie in blocks of up to a kilobyte: of 32 timers
 /// with a small payload, of 2 at least. A bucket's last block may be partly empty. The memory of
 /// timers that have left serves the next ones, in any bucket, and
@@ -66,7 +67,7 @@ impl<T> Wheel<T> {
 
     /// An empty wheel at [`Tick::ZERO`] with room for `capacity` timers.
     ///
-    /// So many timers need no further memory, except for the table of buckets.
+    /// So many timers need no further memory, except for the tables of buckets and of blocks.
     ///
     /// # Panics
     /// If that much memory cannot be addressed.
@@ -85,8 +86,8 @@ impl<T> Wheel<T> {
         self.rings.reserve(additional);
     }
 
-    /// How many timers there is room for, those that are pending included: so many need no
-    /// further memory, except for the table of buckets. (If the timers lie on more than two
+    /// How many timers there is room for, those that are pending included: so many need no further
+    /// memory, except for the tables of buckets and of blocks. (If the timers lie on more than two
     /// levels, some more blocks may be partly empty.)
     pub fn capacity(&self) -> usize {
         self.keys.capacity().min(self.rings.capacity()).max(self.len())

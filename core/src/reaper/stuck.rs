@@ -42,7 +42,7 @@ pub struct StuckTask {
     pub shard: usize,
     /// The name of the thread that runs it. Empty if that has none, or is not one of the engine's.
     pub thread: String,
-    /// A time at which it was already running; it may have begun earlier.
+    /// A time about at which it began, or at which it was already running.
     pub since: Instant,
     /// How long after that it was still running: until this was made.
     pub age: Duration,

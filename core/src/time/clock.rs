@@ -105,7 +105,7 @@ impl Clock {
     /// On Linux every other clock stands still during a suspension, and a timer of an hour fires
     /// after the machine was awake for an hour. With this clock it fires when the hour is over, or
     /// as soon as the machine is awake again. (The engine does not wake the machine.) An engine's
-    /// own threads sleep by this clock too. A caller that drives an engine itself must arrange that
+    /// reapers sleep by this clock too. A caller that drives an engine itself must arrange that
     /// for its own sleeps.
     ///
     /// [`Instant`]s do not count suspended time there. So the engine converts an instant that it is
@@ -116,7 +116,7 @@ impl Clock {
     /// unless the thread is interrupted).
     ///
     /// Costs: the clock is read for each schedule, since threads do not carry it on by themselves
-    /// as they do with [`Clock::system`]. A sleep takes three system calls instead of one.
+    /// as they do with [`Clock::system`]. A sleep takes two system calls instead of one.
     ///
     /// # Errors
     /// `Unsupported` on systems other than Linux; otherwise the error of the system call.

@@ -78,7 +78,8 @@ impl ManualClock {
     ///
     /// # Errors
     /// As [`Engine::advance`][advance], for any of the engines; and one of them has another clock.
-    /// Before anything moves, each of them is asked whether it may.
+    /// Before anything moves, each of them is asked whether it may. (That one of them has stopped
+    /// is found in its turn: those before it may have fired what was due.)
     ///
     /// [advance]: https://docs.rs/tickless/latest/tickless/struct.Engine.html#method.advance
     pub fn advance_engines(

@@ -54,9 +54,10 @@ impl PoolBuilder {
 
     /// Sets the number of threads, from 1 to 1024. Default: one per core.
     ///
-    /// This is also the number of payloads that run at the same time. If tasks wait (for a disk,
-    /// say) rather than compute, set more threads than there are cores. With one thread, payloads
-    /// run in the order in which they were handed over.
+    /// This is also the number of payloads that run at the same time, besides those that run on
+    /// reapers because the queue is full. If tasks wait (for a disk, say) rather than compute, set
+    /// more threads than there are cores. With one thread, payloads of the queue run in the order
+    /// in which they were handed over.
     pub fn threads(mut self, threads: usize) -> PoolBuilder {
         self.threads = Some(threads);
         self

@@ -52,6 +52,9 @@ use tickless_core::dispatch::queue::{Patience, Pushed, Source};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// In a child made by `fork` there are no threads, and a lock may be held for ever: do not use the
+/// parent's pool there. Dropping the child's copy does nothing.
+///
 /// # Shutdown
 ///
 /// Clones are cheap and share one pool, which may serve several engines. An engine drops its clone
@@ -158,7 +161,8 @@ impl Pool {
 
 impl<T: Send + 'static> Pool<T> {
     /// Hands one payload over, as a reaper does: pushes it to the queue, or does what the pool's
-    /// [`Full`] says if the queue is full. O(1), apart from waiting or running the payload.
+    /// [`Full`] says if the queue is full. In one of the pool's own tasks, [`Full::Block`] does not
+    /// wait: the payload runs here, inside that task. O(1), apart from waiting or running it.
     ///
     /// # Errors
     /// The queue is full and the pool has [`Full::Drop`], or the pool was shut down. The payload

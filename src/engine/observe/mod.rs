@@ -46,7 +46,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
     /// when no thread is inside a call. A timer that is due counts until it is handed over: while a
     /// task runs, those behind it in its batch are still pending, though their handles say
-    /// [`State::Fired`](crate::State::Fired). O(threads that use the engine at a time).
+    /// [`State::Fired`](crate::State::Fired). O(threads that use the engine at a time + shards).
     pub fn len(&self) -> usize {
         self.core().shared.all_counters.pending() as usize
     }
@@ -103,7 +103,7 @@ impl<T: Send + 'static> Engine<T> {
     /// stuck. Any thread may call this, whatever state the engine is in: it waits for no lock.
     ///
     /// A task is stuck when it keeps its shard for longer than
-    /// [`Builder::takeover`](crate::Builder::takeover) allows (5 ms without takeovers), or has done
+    /// [`Builder::takeover`](crate::Builder::takeover) allows (5 ms if that is `None`), or has done
     /// so until another thread of the engine took the shard over. A handler that waits for room, as
     /// it was told to, is not stuck. [`Builder::on_stuck`](crate::Builder::on_stuck) is called for
     /// each stuck task, with the exceptions named there.
@@ -118,8 +118,8 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// Returns the pending timers, found by walking every bucket while the engine goes on. Takes no
-    /// lock and delays no thread. O(n), and a few times that while timers move from bucket to
-    /// bucket. `Display` prints a table.
+    /// lock and delays no thread. O(n + buckets in use), and a few times that while timers move
+    /// from bucket to bucket. `Display` prints a table.
     ///
     /// The snapshot is weakly consistent. A timer that is pending throughout and is not reset
     /// meanwhile is in it once. A timer that is scheduled, ends or is reset meanwhile may be in it,

@@ -37,7 +37,9 @@ pub struct Overdue {
     pub shards: usize,
     /// The tasks that are stuck, in no order. For a task that is not the first of its batch,
     /// `since` is when it was first seen, which may be later than its start. A task may be missing
-    /// if the system suspends the watcher just while it looks at that task.
+    /// if the system suspends the watcher just while it looks at that task. (Where no thread
+    /// watches, as in an engine that its caller drives, a task that is not the first of its batch
+    /// is found by the second of two looks that are so far apart.)
     pub stuck: Vec<StuckTask>,
 }
 

@@ -229,7 +229,8 @@ impl<T> DelayQueue<T> {
     }
 
     /// As [`insert`](Self::insert), with a deadline by the engine's clock. Reads no clock, unless
-    /// a task waits and has to be woken earlier.
+    /// a task waits and has to be woken earlier. If the engine is gone, the item still comes out of
+    /// a poll after its deadline, but nothing wakes the task.
     #[inline]
     pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
         let tick = self.tick_at(deadline);
@@ -311,8 +312,8 @@ impl<T> DelayQueue<T> {
     /// Returns the key of the item that comes out next, or `None` if none ever will. Of several
     /// that are due at the same tick, or were due when they were inserted, it is any one.
     ///
-    /// Takes constant time if the item is due within 256 ticks. Otherwise this looks at every item
-    /// of its bucket.
+    /// Takes constant time if no bucket of a higher level opens before the item is due. Otherwise
+    /// this looks at every item of that bucket, of one bucket per level at most.
     pub fn peek(&self) -> Option<Key> {
         self.wheel.peek().map(|(key, _)| key)
     }

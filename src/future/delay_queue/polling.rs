@@ -64,7 +64,7 @@ impl<T> DelayQueue<T> {
     /// Cancel safe: if the future is dropped before it returns, no item is lost.
     ///
     /// # Panics
-    /// If items are pending and the engine has stopped. [`try_expired`] returns an error instead.
+    /// Where [`try_expired`] returns an error.
     ///
     /// [`try_expired`]: Self::try_expired
     pub async fn expired(&mut self) -> Option<Expired<T>> {
@@ -84,7 +84,8 @@ impl<T> DelayQueue<T> {
     /// As [`expired`](Self::expired), but returns an error instead of panicking.
     ///
     /// # Errors
-    /// Items are pending, none is due, and the engine has stopped. They stay in the queue. Polling
+    /// Items are pending, none is due, and the engine has stopped, or the calling thread runs one
+    /// of its tasks and [must not wait](SleepError::Circular). They stay in the queue. Polling
     /// again returns those that have become due since.
     ///
     /// ```
@@ -239,7 +240,8 @@ impl<T> DelayQueue<T> {
 }
 
 /// Yields the items whose deadlines have passed. Ends when the queue is empty, or when the engine
-/// has stopped and no item is due.
+/// has stopped and no item is due. (It also returns `None` in a task of the engine that [must not
+/// wait](SleepError::Circular).)
 impl<T> Stream for DelayQueue<T> {
     type Item = Expired<T>;
 
