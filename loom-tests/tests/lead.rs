@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_tests::{Hand, Server, Wanted, World, check, has_run, wheel};
+use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
 use tickless_core::doorbell::{Alarm, Answering, Bell, Threads};
 use tickless_core::reaper::{Lead, Spin};
 use tickless_core::sync::{JoinHandle, OnceLock, UnsafeCell, park, thread};
@@ -152,6 +152,26 @@ fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leave
     });
 }
 
+/// The leader waits for a time that does not come; before it, the thread beside leaves one that does.
+#[test]
+fn a_leader_that_waits_in_user_space_sees_the_time_that_a_thread_beside_it_leaves() {
+    check(1, || {
+        let (threads, hand) = (Threads::from([const { OnceLock::new() }; 2]), ManualClock::new());
+        let bell = Bell::Thread(Answering::new(&threads, 0));
+        let worlds = World::pair(wheel(4, 1), bell, &hand);
+        let wanted = Arc::new(Wanted::new(&[1]));
+        Hand::new(&worlds[0]).schedule_detached(3, 0).unwrap();
+        let id = Hand::new(&worlds[1]).schedule_detached(1, 0).unwrap();
+        let spin = Spin::before(TICK * 50, 1.0);
+        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(spin));
+        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        beside.join().unwrap();
+        hand.advance(TICK);
+        leader.join().unwrap();
+        assert!(has_run(id));
+    });
+}
+
 #[test]
 fn who_takes_a_stuck_leaders_place_serves_all_its_shards() {
     check(2, || {
@@ -163,9 +183,13 @@ fn who_takes_a_stuck_leaders_place_serves_all_its_shards() {
         let taker = server(&worlds, &threads, 1, &wanted, |worlds, it| {
             let ending = &worlds[0].ending;
             let seen = ending.progress(0);
-            let lost = || worlds[0].group.begin_stuck(0, 0);
+            let mut leads = false;
+            let lost = || {
+                worlds[0].group.begin_stuck(0, 0);
+                leads = worlds[0].group.take_lead_from(0, 1);
+            };
             if let Some(role) = seen.and_then(|seen| ending.take_over(0, seen, lost)) {
-                it.succeed(0, role, worlds[0].group.take_lead_from(0, 1));
+                it.succeed(0, role, leads);
             }
         });
         let id = hand.schedule_detached(0, 0).unwrap();

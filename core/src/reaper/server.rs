@@ -248,7 +248,13 @@ impl<'a, E: Serve> Server<'a, E> {
         let now_ns = due_ns.map_or(0, |_| engine.clock().now_ns());
         let ends_ns = match due_ns.map(|due_ns| self.spin.plan(now_ns, due_ns)) {
             Some(Wait::Spin(until_ns)) => {
+                // A server beside it does not ring a leader that is awake.
+                let is_called = || is_called() || group.earliest() < next;
                 self.spin.wait(engine.clock(), now_ns, until_ns, is_called);
+                if is_called() {
+                    // As below.
+                    spin_loop();
+                }
                 return None;
             }
             Some(Wait::Sleep(until_ns)) => Some(until_ns),
