@@ -127,7 +127,12 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         let mut state = crew.lock();
         // Under the lock, so that the thread that watches from then on is still there.
         let may_take = core.may_take_over() && crew.have_idle(&mut state);
-        let lost = || group.begin_stuck(index, since_ns);
+        let mut leads = false;
+        // A thread that knows of its loss may lead again, and lend that for another turn.
+        let lost = || {
+            group.begin_stuck(index, since_ns);
+            leads = group.take_lead_from(index, self.thread.number);
+        };
         let role = may_take.then(|| core.ending.take_over(shard, seen, lost));
         if let Some(role) = role.flatten() {
             // (The new holder begins to count anew.)
@@ -138,7 +143,6 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
             crew.give_to_idle(&mut state, Duty::Watch);
             state.serving += 1;
             drop(state);
-            let leads = group.take_lead_from(index, self.thread.number);
             return Some(TakenOver { group: group.number, index, role, leads });
         }
         let is_there = core.ending.progress(shard).map(Progress::payload) == Some(seen.payload());
