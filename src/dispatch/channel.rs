@@ -155,6 +155,7 @@ impl<T> Channel<T> {
                 batch.waits(true);
             }
         }
+        batch.waits(false);
     }
 }
 

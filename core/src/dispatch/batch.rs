@@ -145,7 +145,7 @@ impl<'a, T> Batch<'a, T> {
     #[doc(hidden)]
     pub fn tell(&mut self) {
         if let Some(stopwatch) = &mut self.stopwatch {
-            stopwatch.tell(self.clock);
+            stopwatch.tell(self.clock, self.line);
         }
     }
 
@@ -170,7 +170,7 @@ impl<'a, T> Batch<'a, T> {
         // As in `pull_untold`.
         if let (Some(stopwatch), 1..) = (&mut self.stopwatch, waiting) {
             let ended_ns = stopwatch.end(self.clock, self.scale, waiting, false);
-            taken_ns = ended_ns.saturating_add(stopwatch.tell(self.clock));
+            taken_ns = ended_ns.saturating_add(stopwatch.tell(self.clock, self.line));
         }
         let next = self.take_next();
         if let (Some(stopwatch), &Some((deadline, _))) = (&mut self.stopwatch, &next) {

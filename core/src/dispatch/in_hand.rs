@@ -161,6 +161,9 @@ impl<T> InHand<T> {
         let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
         self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);
+        // ORDER(STOP): pairs with the heavy fence of a stop, which comes after its flag: it finds
+        // this line open, or the flag is seen before the first claim.
+        asymmetric::light();
         &self.line
     }
 
@@ -350,6 +353,15 @@ impl<T> Line<T> {
     pub fn set_patient(&self, until_ns: Option<u64>) {
         // ORDER: Relaxed - as in `since_ns`.
         self.since_ns.store(until_ns.unwrap_or(PATIENT), Ordering::Relaxed);
+    }
+
+    /// The user's code is called. Returns whether the handler was patient until now.
+    pub(crate) fn end_patience(&self, now_ns: u64) -> bool {
+        let was_patient = self.since_ns().is_none();
+        if was_patient {
+            self.set_patient(Some(now_ns));
+        }
+        was_patient
     }
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use crate::sync::Arc;
 use crate::time::{Clock, Scale, Tick};
 
+use super::Line;
+
 /// Describes a payload that occupied its reaper for at least the threshold of
 /// [`Builder::on_slow_task`][at] or
 /// [`Builder::slow_threshold`][by].
@@ -130,13 +132,18 @@ impl Stopwatch {
     }
 
     /// Reports each slow task that was noted, and returns how long that took, which is not counted
-    /// as a payload's.
-    pub(crate) fn tell(&mut self, clock: &Clock) -> u64 {
+    /// as a payload's. Meanwhile a handler that waits for others is not patient: the report is the
+    /// user's code.
+    pub(crate) fn tell<T>(&mut self, clock: &Clock, line: &Line<T>) -> u64 {
         if self.untold.is_empty() {
             return 0;
         }
         let begin_ns = clock.now_ns();
+        let was_patient = line.end_patience(begin_ns);
         self.untold.drain(..).for_each(|slow| (self.rule.tell)(&slow));
+        if was_patient {
+            line.set_patient(None);
+        }
         let told_ns = clock.now_ns().saturating_sub(begin_ns);
         if let Some(running) = &mut self.running {
             running.taken_ns = running.taken_ns.saturating_add(told_ns);

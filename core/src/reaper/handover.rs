@@ -58,10 +58,13 @@ fn hand_all_over<T>(
             Batch::new(line, clock, scale, stopwatch.as_deref_mut(), context.stopping, fired);
         let fire =
             || tracing_events::in_batch(context.observer, before, || context.handler.fire(rest));
-        let returned = contained_or(fire, |panic| context.observer.panicked(panic));
+        let returned = contained_or(fire, |panic| {
+            line.end_patience(clock.now_ns());
+            context.observer.panicked(panic);
+        });
         if let Some(stopwatch) = stopwatch.as_deref_mut() {
             stopwatch.end(context.clock, context.scale, line.left(), !returned);
-            stopwatch.tell(context.clock);
+            stopwatch.tell(context.clock, line);
         }
         if returned {
             return panicked + drop_all(context, line, fired);
