@@ -487,7 +487,7 @@ MUTANTS = {
     "a takeover ignores what was claimed since": (
         "takeover", [(IN_HAND, [("!asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen.0",
                                  "!asymmetric::heavy() || self.word.load(Ordering::Acquire) == 0")])]),
-    "a claim is not fenced": ("takeover", [(IN_HAND, [("        asymmetric::light();\n", "")])]),
+    "a claim is not fenced": ("takeover", [(IN_HAND, [("(word, Ordering::Release);\n        asymmetric::light();\n", "(word, Ordering::Release);\n")])]),
     "a takeover is not fenced": (
         "takeover", [("core/src/protocol/asymmetric.rs", [("    fence(Ordering::SeqCst);\n    if IS_CHECKED {", "    if IS_CHECKED {")])]),
     "who claims does not look": ("takeover", [(IN_HAND, [("self.is_wanted() && !self.keeps(at, word)", "false && !self.keeps(at, word)")])]),
@@ -550,6 +550,8 @@ MUTANTS = {
         "lead", [(SERVER, [("        let mut slept_until = None;\n", "        if !self.leads {\n            return;\n        }\n        let mut slept_until = None;\n")])]),
     "the leader does not look at the shards' times before it sleeps": (
         "lead", [(SERVER, [(LAST_LOOK, "if is_called() {")])]),
+    "a leader that waits in user space does not look at the shards' times": (
+        "lead", [(SERVER, [("let is_called = || is_called() || group.earliest() < next;", "let is_called = || is_called();")])]),
     "who has taken the lead does not answer": (
         "lead", [(GROUP, [("        self.doorbell.move_to(number);\n", "        let _ = number;\n")])]),
 
@@ -649,6 +651,9 @@ MUTANTS = {
         [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
                   "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
     ),
+    "a hand-over opens without a fence": ("ending", [(IN_HAND, [("first claim.\n        asymmetric::light();\n", "first claim.\n")])]),
+    "a stopper that waits is not told what is left": (
+        "ending", [(ENDING, [("        if is_left {\n            self.changed.notify_all();\n        }\n", "        let _ = is_left;\n")])]),
     "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),
     "the end's flag is read Relaxed": (
         "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
@@ -658,7 +663,7 @@ MUTANTS = {
         "ending", [(STOPS, [("self.0.fetch_add(1, Ordering::Release)", "self.0.fetch_add(1, Ordering::Relaxed)")])]),
     "the count of stops is read Relaxed": (
         "ending", [(STOPS, [("self.0.load(Ordering::Acquire)", "self.0.load(Ordering::Relaxed)")])]),
-    "the last role wakes nobody": ("ending", [(ENDING, [("            self.over.notify_all();\n", "")])]),
+    "the last role wakes nobody": ("ending", [(ENDING, [("is_over = true;\n            self.changed.notify_all();\n", "is_over = true;\n")])]),
     "who waits for a role is not told that it ended": (
         "ending",
         [(ROLE, [("                Ok(_) => {\n                    self.wake();", "                Ok(_) => {")])],
@@ -679,14 +684,14 @@ MUTANTS = {
     ),
     "a stopper leaves what is behind a task": (
         "ending", [(ENDING, [("            self.take_rest(shard, word);\n", "            let _ = (shard, word);\n")])]),
-    "what was in hand is lost": ("ending", [(ENDING, [("            end.left.append(&mut in_hand);\n", "            std::mem::forget(std::mem::take(&mut in_hand));\n")])]),
+    "what was in hand is lost": ("ending", [(ENDING, [("        end.left.append(&mut left);\n", "        std::mem::forget(std::mem::take(&mut left));\n")])]),
     "what nobody claims is kept": ("ending", [(ENDING, [("        end.is_abandoned = true;\n", "")])]),
     "the bell rings before the stop": (
         "ending",
         [(ENDING, [("        let is_first = self.begin();\n", "        shards.iter().for_each(|shard| shard.doorbell().ring());\n        let is_first = self.begin();\n"),
                    ("            shards.iter().for_each(|shard| shard.doorbell().ring());\n", "")])],
     ),
-    "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
+    "the handler goes with the first role": ("ending", [(ENDING, [("(!end.left.is_empty(), end.roles == 0)", "(!end.left.is_empty(), !end.is_over)")])]),
     "a reader looks into no tray": (
         "bucket_read", [(SCAN, [("in self.trays.iter().enumerate() {", "in self.trays.iter().enumerate().take(0) {")])]),
     "a reader looks into the wide trays alone": (

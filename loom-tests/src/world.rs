@@ -9,7 +9,7 @@ use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::doorbell::{Answering, Bell, Doorbell, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
-use tickless_core::reaper::{Ending, Group, Report, Role, Spin, StuckThreads, TurnContext};
+use tickless_core::reaper::{Ending, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited};
 use tickless_core::shard::Shard;
 use tickless_core::sync::{Counter, JoinHandle, OnceLock, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
@@ -176,7 +176,7 @@ impl World {
         Arc::new(World {
             shard,
             shared,
-            ending: Ending::new(1, Handler { dropped: dropped.clone() }),
+            ending: Ending::new(1, Handler { dropped: dropped.clone() }, |_| false),
             dropped,
             threads: OnceLock::new(),
             group: group.clone(),
@@ -337,11 +337,13 @@ impl World {
     /// Stops the world, and waits for the turn under way: what was pending is returned. Answers how
     /// many were.
     pub fn stop(&self) -> usize {
-        let pending = self.stop_at_once();
-        assert!(self.ending.wait(None), "it is over");
+        let mut pending = self.stop_at_once();
+        while let Waited::Left(left) = self.ending.wait(None) {
+            pending += returned(left);
+        }
         // ORDER: Relaxed - the end's lock orders it.
         assert_eq!(self.dropped.load(Ordering::Relaxed), 1, "the handler goes with the last role");
-        pending + returned(self.ending.claim())
+        pending
     }
 
     /// Stops the world, and leaves a turn that is under way alone.

@@ -11,7 +11,7 @@ use loom_tests::{
 use tickless_core::doorbell::{Bell, Hook};
 use tickless_core::memory::Count;
 use tickless_core::protocol::stops::Stops;
-use tickless_core::reaper::Ending;
+use tickless_core::reaper::{Ending, Waited};
 use tickless_core::sync::{Arc, OnceLock, UnsafeCell, park, thread};
 
 #[test]
@@ -74,6 +74,24 @@ fn what_is_behind_a_task_comes_back_while_the_task_runs() {
     });
 }
 
+/// The task waits for the end of what a thread that has taken over leaves.
+#[test]
+fn what_a_taker_leaves_comes_back_while_the_task_before_it_runs() {
+    check(2, || {
+        let world = World::with_due(3);
+        let taker = on_thread(&world, |world| world.take_over(1));
+        let stopper = on_thread(&world, World::stop);
+        world.turn_with(1, || {
+            while fate(2).is_none() {
+                thread::yield_now();
+            }
+        });
+        taker.join().unwrap();
+        let returned = stopper.join().unwrap();
+        assert_eq!((0..3).filter(|&id| !has_run(id)).count(), returned);
+    });
+}
+
 #[test]
 fn a_stopper_that_does_not_wait_finds_the_rest_later() {
     check(3, || {
@@ -115,7 +133,7 @@ impl Drop for Watched {
 fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
     check(3, || {
         let world = World::new(wheel(2, 1));
-        let ending = Arc::new(Ending::new(2, Watched(UnsafeCell::new(()))));
+        let ending = Arc::new(Ending::new(2, Watched(UnsafeCell::new(())), |_| false));
         let turners = [0, 1].map(|shard| {
             let ending = ending.clone();
             thread::spawn(move || {
@@ -126,7 +144,7 @@ fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
         });
         // The roles are all that counts here: the shards have nothing to close.
         ending.stop(&[], &world.shared);
-        assert!(ending.wait(None) && ending.roles_left() == 0);
+        assert!(matches!(ending.wait(None), Waited::Over) && ending.roles_left() == 0);
         turners.into_iter().for_each(|turner| turner.join().unwrap());
     });
 }
@@ -134,7 +152,8 @@ fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
 #[test]
 fn who_sees_that_it_stops_sees_what_the_stopper_did_before() {
     check(3, || {
-        let shared = Arc::new((Ending::<u8, ()>::new(1, ()), Watched(UnsafeCell::new(()))));
+        let shared =
+            Arc::new((Ending::<u8, ()>::new(1, (), |_| false), Watched(UnsafeCell::new(()))));
         let looker = on_thread(&shared, |(ending, done)| {
             if ending.is_stopping() {
                 done.0.with(|_| ());
@@ -193,7 +212,7 @@ fn a_caller_that_sleeps_between_turns_hears_of_the_end() {
 #[test]
 fn who_sees_that_a_stop_was_counted_sees_the_stop() {
     check(3, || {
-        let engine = Arc::new((Ending::<Payload, ()>::new(1, ()), Stops::none()));
+        let engine = Arc::new((Ending::<Payload, ()>::new(1, (), |_| false), Stops::none()));
         let user =
             on_thread(&engine, |(ending, stops)| stops.so_far() == 0 || ending.is_stopping());
         let (ending, stops) = &*engine;

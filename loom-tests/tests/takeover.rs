@@ -11,7 +11,7 @@ use std::time::Duration;
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Alarm, Answering, Bell, Threads};
-use tickless_core::reaper::{Ending, NEVER_NS, Role, Watch};
+use tickless_core::reaper::{Ending, NEVER_NS, Role, Waited, Watch};
 use tickless_core::sync::{Arc, AtomicBool, OnceLock, Ordering, UnsafeCell, park, thread};
 
 #[test]
@@ -98,7 +98,7 @@ fn hand_over(ending: &Watching) {
 fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
     check(3, || {
         let world = World::new(wheel(2, 1));
-        let ending = Arc::new(Ending::new(1, Watched(UnsafeCell::new(()))));
+        let ending = Arc::new(Ending::new(1, Watched(UnsafeCell::new(())), |_| false));
         let [holder, taker] = [ending.clone(), ending.clone()];
         let holder = thread::spawn(move || hand_over(&holder));
         let taker = thread::spawn(move || {
@@ -109,7 +109,7 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
         });
         // The role is all that counts here: there is no shard to close.
         ending.stop(&[], &world.shared);
-        assert!(ending.wait(None) && ending.roles_left() == 0);
+        assert!(matches!(ending.wait(None), Waited::Over) && ending.roles_left() == 0);
         holder.join().unwrap();
         taker.join().unwrap();
     });

@@ -21,7 +21,7 @@ use super::crew::{Crew, Settings};
 use super::deadline::start_after_origin_ns;
 use super::limits::is_exempt;
 use super::registry::ENGINES;
-use super::stopping::Inner;
+use super::stopping::{Inner, is_own};
 use super::thread_cache::new_number;
 use super::{Builder, Driver, Engine};
 
@@ -167,7 +167,7 @@ impl Builder {
         let observation = self.observation_named();
         let handler = Owned { party: Party::Engine(number), handler: Some(handler) };
         Ok(Core {
-            ending: Ending::new(count, handler),
+            ending: Ending::new(count, handler, is_own),
             shards: shards.into(),
             shared,
             observers: (0..count).map(|i| Observer::new(i, &observation)).collect(),

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{Task, drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
-use crate::sync::{Arc, AtomicBool, Ordering};
+use crate::reaper::Waited;
+use crate::sync::Arc;
 
 use super::Engine;
 use super::core::Core;
@@ -24,8 +25,6 @@ pub(super) struct Inner<T: Send + 'static> {
     pub(super) core: Arc<Core<T>>,
     /// The threads, unless the caller drives the engine.
     pub(super) crew: Option<Arc<Crew<T>>>,
-    /// Whether a stopper gave up waiting for the engine's tasks.
-    gave_up: AtomicBool,
 }
 
 /// The result of a stop with a time limit: what it returned, and what it did not wait for.
@@ -150,7 +149,7 @@ impl<T: Send + 'static> Engine<T> {
 
 impl<T: Send + 'static> Inner<T> {
     pub(super) fn new(core: Arc<Core<T>>, crew: Option<Arc<Crew<T>>>) -> Inner<T> {
-        Inner { core, crew, gave_up: AtomicBool::new(false) }
+        Inner { core, crew }
     }
 
     /// Stops without waiting, and returns what was pending.
@@ -169,26 +168,27 @@ impl<T: Send + 'static> Inner<T> {
         }
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
         let mut returned = end_own(self.begin());
-        let is_over = self.wait(deadline);
-        returned.append(&mut end_own(self.core.ending.claim()));
-        let running = if is_over { 0 } else { self.core.ending.roles_left() };
+        let is_over = self.wait(deadline, |left| returned.append(&mut end_own(left)));
+        // If all roles have ended, a thread is dropping the handler.
+        let running = if is_over { 0 } else { self.core.ending.roles_left().max(1) };
         Ok(Stopped { returned, running })
     }
 
-    /// Waits for the tasks that are running, and for the handler to be dropped. Returns whether
-    /// that was done by `deadline`.
-    fn wait(&self, deadline: Option<Instant>) -> bool {
-        yield_while(|| {
-            let is_over = self.core.ending.wait(deadline);
-            if !is_over {
-                // ORDER: Relaxed - the last clone is dropped after all that was done with the
-                // engine.
-                self.gave_up.store(true, Ordering::Relaxed);
-            } else if deadline.is_none() {
-                self.join();
+    /// Waits for the tasks that are running, and for the handler to be dropped. What these tasks
+    /// leave goes to `claim` at once: one of them may wait for that. Returns whether all was done by
+    /// `deadline`.
+    fn wait(&self, deadline: Option<Instant>, mut claim: impl FnMut(Vec<T>)) -> bool {
+        loop {
+            match yield_while(|| self.core.ending.wait(deadline)) {
+                Waited::Left(left) => claim(left),
+                Waited::GaveUp => return false,
+                Waited::Over => break,
             }
-            is_over
-        })
+        }
+        if deadline.is_none() {
+            yield_while(|| self.join());
+        }
+        true
     }
 
     /// Joins the threads, which are about to return, and may still run the destructors of their
@@ -204,10 +204,14 @@ impl<T: Send + 'static> Inner<T> {
 /// Ends what has timers of the engine's own among what was pending, and returns the rest. (What
 /// awaits such a thing is woken when the payload of its timer is dropped.)
 fn end_own<T: 'static>(pending: Vec<T>) -> Vec<T> {
-    let is_own = |payload: &T| (payload as &dyn Any).downcast_ref().is_some_and(Task::is_own);
     let (own, rest) = pending.into_iter().partition(is_own);
     drop_each(own);
     rest
+}
+
+/// Whether a payload is a task of the engine's own.
+pub(super) fn is_own<T: 'static>(payload: &T) -> bool {
+    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_own)
 }
 
 impl<T: Send + 'static> Drop for Inner<T> {
@@ -218,13 +222,12 @@ impl<T: Send + 'static> Drop for Inner<T> {
             // half-changed.
             return mem::forget((self.core.clone(), self.crew.clone()));
         }
-        // ORDER: Relaxed - as in `wait`.
-        let gave_up = self.gave_up.load(Ordering::Relaxed);
+        let gave_up = self.core.ending.gave_up();
         let waiting = if gave_up { None } else { wait_for(self.core.party()) };
         // Before it waits for running tasks: one of them may wait for what is dropped here.
         drop_each(self.begin());
         if waiting.is_some() {
-            self.wait(None);
+            self.wait(None, drop_each);
         }
         // If this did not wait, the threads that still run a task drop the payloads that they
         // leave.

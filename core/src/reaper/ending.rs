@@ -3,9 +3,10 @@
 //! A stopper raises the flag, closes the shards, and ends the *roles*: the README here has the
 //! steps in order. Each shard has one role: the thread that holds it runs the shard's turns. The
 //! stopper ends a role that is free. A role that is taken is ended by its holder, which leaves the
-//! payloads in hand to the stoppers. The thread that ends the last role drops the handler and wakes
-//! all stoppers. So no stopper waits for a lock that is held while a task runs, and a stopper may
-//! give up waiting at any time.
+//! payloads in hand to the stoppers: to those that wait at once, since a running task may wait for
+//! the end of such a payload. The thread that ends the last role drops the handler and wakes all
+//! stoppers. So no stopper waits for a lock that is held while a task runs, and a stopper may give
+//! up waiting at any time. From then on, a holder drops what is the engine's *own* by itself.
 //!
 //! A holder that is busy with a task may lose its role to another thread (TAKEOVER). It is then
 //! *left over*: it may still look at the handler, and counts as a role that has not ended until it
@@ -28,6 +29,7 @@ use std::time::Instant;
 
 use crate::dispatch::{InHand, Payloads, Progress, contained, drop_each};
 use crate::memory::{Count, Shared};
+use crate::protocol::asymmetric;
 use crate::shard::Shard;
 use crate::sync::{
     AtomicBool, CachePadded, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until,
@@ -45,7 +47,10 @@ pub struct Ending<T, H> {
     /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
     end: Mutex<End<T>>,
-    over: Condvar,
+    /// Something is left, or all is over.
+    changed: Condvar,
+    /// Whether a payload is the engine's own: no caller gets it back, and others may await its end.
+    is_own: fn(&T) -> bool,
 }
 
 /// What the stoppers wait for.
@@ -56,8 +61,21 @@ struct End<T> {
     left: Vec<T>,
     /// Nobody will claim `left` any more.
     is_abandoned: bool,
+    /// A stopper did not wait to the end.
+    gave_up: bool,
     /// All roles have ended, and the handler was dropped.
     is_over: bool,
+}
+
+/// What a stopper that waits learns.
+#[derive(Debug)]
+pub enum Waited<T> {
+    /// These were in hand when their roles ended. The wait goes on.
+    Left(Vec<T>),
+    /// Every role has ended, and the handler was dropped.
+    Over,
+    /// That did not happen in time.
+    GaveUp,
 }
 
 /// A held role. Dropping it frees the role for the next thread. If the engine is stopping, dropping
@@ -77,15 +95,23 @@ unsafe impl<T: Send, H: Send + Sync> Sync for Ending<T, H> {}
 // === impl Ending ===
 
 impl<T, H> Ending<T, H> {
-    /// The state of an engine with `shards` shards that is not stopping.
-    pub fn new(shards: usize, handler: H) -> Ending<T, H> {
-        let end = End { roles: shards, left: Vec::new(), is_abandoned: false, is_over: false };
+    /// The state of an engine with `shards` shards that is not stopping. `is_own`: whether a payload
+    /// is the engine's own.
+    pub fn new(shards: usize, handler: H, is_own: fn(&T) -> bool) -> Ending<T, H> {
+        let end = End {
+            roles: shards,
+            left: Vec::new(),
+            is_abandoned: false,
+            gave_up: false,
+            is_over: false,
+        };
         Ending {
             stopping: AtomicBool::new(false),
             roles: (0..shards).map(|_| CachePadded::new(RoleWord::new())).collect(),
             handler: UnsafeCell::new(Some(handler)),
             end: Mutex::new(end),
-            over: Condvar::new(),
+            changed: Condvar::new(),
+            is_own,
         }
     }
 
@@ -203,8 +229,11 @@ impl<T, H> Ending<T, H> {
                 self.role_ended(in_hand);
             }
         }
-        for (shard, word) in shards.iter().zip(&self.roles) {
-            self.take_rest(shard, word);
+        // ORDER(STOP): pairs with the light fence in `open`.
+        if asymmetric::heavy() {
+            for (shard, word) in shards.iter().zip(&self.roles) {
+                self.take_rest(shard, word);
+            }
         }
         pending.append(&mut self.claim());
         if is_first {
@@ -229,17 +258,28 @@ impl<T, H> Ending<T, H> {
         drop(role);
     }
 
-    /// Waits until every role has ended and the handler was dropped. Returns `false` if that has
-    /// not happened by `deadline`.
-    pub fn wait(&self, deadline: Option<Instant>) -> bool {
+    /// Waits until every role has ended and the handler was dropped, until something is left to
+    /// claim, or until `deadline`.
+    pub fn wait(&self, deadline: Option<Instant>) -> Waited<T> {
         let mut end = self.lock();
-        while !end.is_over {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
+        loop {
+            if !end.left.is_empty() {
+                return Waited::Left(mem::take(&mut end.left));
             }
-            end = wait_until(&self.over, &self.end, end, deadline);
+            if end.is_over {
+                return Waited::Over;
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                end.gave_up = true;
+                return Waited::GaveUp;
+            }
+            end = wait_until(&self.changed, &self.end, end, deadline);
         }
-        true
+    }
+
+    /// Whether a stopper did not wait to the end.
+    pub fn gave_up(&self) -> bool {
+        self.lock().gave_up
     }
 
     /// The number of shards whose role has not ended, and of threads that lost theirs and have not
@@ -263,15 +303,18 @@ impl<T, H> Ending<T, H> {
 
     /// Records that a role has ended with `in_hand`, or that a thread that lost its role returned.
     fn role_ended(&self, in_hand: Payloads<T>) {
-        let mut in_hand: Vec<T> = in_hand.into_iter().map(|(_, payload)| payload).collect();
+        let in_hand = in_hand.into_iter().map(|(_, payload)| payload);
         let mut end = self.lock();
-        if !end.is_abandoned {
-            end.left.append(&mut in_hand);
-        }
+        let (is_abandoned, gave_up) = (end.is_abandoned, end.gave_up);
+        let ends_here = |payload: &T| is_abandoned || (gave_up && (self.is_own)(payload));
+        let (ended, mut left): (Vec<T>, Vec<T>) = in_hand.partition(ends_here);
+        end.left.append(&mut left);
         end.roles -= 1;
-        let is_last = end.roles == 0;
+        let (is_left, is_last) = (!end.left.is_empty(), end.roles == 0);
         drop(end);
-        drop_each(in_hand);
+        if is_left {
+            self.changed.notify_all();
+        }
         if is_last {
             // SAFETY: all roles have ended and none is given out any more, so nobody looks at the
             // handler; the lock of `end` orders this after the last look. Exactly one role was the
@@ -279,8 +322,10 @@ impl<T, H> Ending<T, H> {
             let handler = self.handler.with_mut(|slot| unsafe { (*slot).take() });
             contained(|| drop(handler));
             self.lock().is_over = true;
-            self.over.notify_all();
+            self.changed.notify_all();
         }
+        // Last, since what this runs may stop the engine once more, and wait.
+        drop_each(ended);
     }
 
     fn lock(&self) -> MutexGuard<'_, End<T>> {

@@ -24,7 +24,7 @@ mod tracing_events;
 mod turn;
 mod watch;
 
-pub use ending::{Ending, Role};
+pub use ending::{Ending, Role, Waited};
 pub use group::Group;
 pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
 pub use lead::Lead;

@@ -14,8 +14,9 @@ use support::polling::{bell, poll};
 use support::scaled;
 use tickless::periodic::{Due, End, Outcome, Retry, Run, Schedule};
 use tickless::wait::WaitError;
-use tickless::{Batch, Engine, ScheduleReason};
+use tickless::{Batch, Engine, ManualClock, ScheduleReason};
 
+const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Waits until a timer of the engine is due in an hour, or until the engine stops, and returns why
@@ -109,7 +110,6 @@ fn a_stop_ends_what_a_running_task_awaits() {
 /// The run of a periodic waits in the batch, behind the task that awaits its end.
 #[test]
 fn a_stop_ends_what_is_in_hand_behind_the_task_that_awaits_it() {
-    const MS: Duration = Duration::from_millis(1);
     let ends: [fn(Engine); 2] = [|engine| assert!(engine.stop().unwrap().is_empty()), drop];
     for end in ends {
         let engine = Engine::builder().shards(1).takeover(HOUR).build().unwrap();
@@ -178,6 +178,77 @@ fn a_task_is_woken_though_its_sleep_is_moved_while_the_engine_stops() {
         });
         assert_eq!(bell.woken(), 2_000);
     }
+}
+
+/// An engine by hand whose shard takes a while to close.
+fn full_engine(clock: &ManualClock) -> (Engine, usize) {
+    let engine = Engine::builder().manual_clock(clock).shards(1).build().unwrap();
+    let timers = scaled(50_000) as usize;
+    (0..timers).for_each(|_| engine.schedule_detached(HOUR, || ()).unwrap());
+    (engine, timers)
+}
+
+/// A task that is due after so many milliseconds and ends when its engine begins to stop; what
+/// tells that it runs.
+fn until_stopped(engine: &Engine, after_ms: u32) -> Receiver<()> {
+    let ((begin, begun), view) = (channel(), engine.clone());
+    let task = move || {
+        begin.send(()).unwrap();
+        while !view.is_stopped() {
+            thread::yield_now();
+        }
+    };
+    engine.schedule_detached(MS * after_ms, task).unwrap();
+    begun
+}
+
+/// The thread that took over has the sleep behind another task, which ends while the stop closes
+/// the shard.
+#[test]
+fn a_stop_ends_what_a_thread_leaves_that_took_over_from_the_task_that_awaits_it() {
+    let clock = ManualClock::new();
+    let (engine, timers) = full_engine(&clock);
+    let mut sleep = engine.sleep(MS * 3);
+    let (end, ended) = channel();
+    let task = move || end.send(block_on(sleep.wait()).is_ok()).unwrap();
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    let first = engine.clone();
+    let first = thread::spawn(move || first.turn(0).is_ok());
+    while engine.len() < timers + 1 || engine.stats().fired < 1 {
+        thread::yield_now();
+    }
+    let begun = until_stopped(&engine, 2);
+    clock.advance(MS * 3);
+    let second = engine.clone();
+    let second = thread::spawn(move || second.take_over(0).is_ok() && second.turn(0).is_ok());
+    begun.recv_timeout(PATIENCE).unwrap();
+    let stopper = thread::spawn(move || engine.stop().unwrap().len());
+    ended.recv_timeout(PATIENCE).expect("it lasts");
+    assert_eq!(stopper.join().unwrap(), timers);
+    assert!(first.join().is_ok() && second.join().is_ok());
+}
+
+/// Nobody waits any more when the task ends before the sleep.
+#[test]
+fn a_sleep_ends_with_a_stop_that_gave_up_although_it_was_in_hand() {
+    let clock = ManualClock::new();
+    let (engine, timers) = full_engine(&clock);
+    let mut sleep = engine.sleep(MS * 2);
+    let (end, ended) = channel();
+    let sleeper = thread::spawn(move || end.send(block_on(sleep.wait()).is_ok()).unwrap());
+    while engine.len() < timers + 1 {
+        thread::yield_now();
+    }
+    let begun = until_stopped(&engine, 1);
+    clock.advance(MS * 2);
+    let turner = engine.clone();
+    let turner = thread::spawn(move || turner.turn(0).is_ok());
+    begun.recv_timeout(PATIENCE).unwrap();
+    engine.stop_within(Duration::ZERO).unwrap();
+    ended.recv_timeout(PATIENCE).expect("it lasts");
+    sleeper.join().unwrap();
+    turner.join().unwrap();
+    drop(engine);
 }
 
 /// Nobody would fire the timers of the task's shard, whichever shard that is.

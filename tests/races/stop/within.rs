@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use support::patience::PATIENCE;
 use support::slow::Slow;
-use tickless::{Batch, Builder, Driver, Engine, Task};
+use tickless::{Batch, Builder, Driver, Engine, Handler, Task};
 use tickless_core::sync::Mutex;
 
 const SHORT: Duration = Duration::from_millis(1);
@@ -193,4 +193,37 @@ fn a_batch_ends_when_the_engine_is_stopped() {
     assert_eq!(after, (false, 0, true));
     let stats = engine.stats();
     assert_eq!((stats.fired, stats.returned, stats.pending), (1, 5, 0));
+}
+
+/// Waits in its drop until it is released.
+struct Leaving {
+    leave: Sender<()>,
+    released: Mutex<Receiver<()>>,
+}
+
+impl Handler<u32> for Leaving {
+    fn fire(&self, batch: Batch<'_, u32>) {
+        drop(batch);
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.leave.send(()).unwrap();
+        _ = self.released.lock().unwrap().recv();
+    }
+}
+
+#[test]
+fn who_drops_the_handler_counts_as_running() {
+    let ((leave, leaving), (release, released)) = (channel(), channel());
+    let handler = Leaving { leave, released: Mutex::new(released) };
+    let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
+    let same = engine.clone();
+    let first = thread::spawn(move || same.stop().unwrap());
+    leaving.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(engine.stop_within(SHORT).unwrap().running, 1);
+    drop::<Sender<()>>(release);
+    assert!(first.join().unwrap().is_empty());
+    assert_eq!(engine.stop_within(PATIENCE).unwrap().running, 0);
 }
