@@ -242,9 +242,9 @@ pub unsafe extern "C" fn tickless_timer_restart_when(
         // SAFETY: it was claimed.
         unsafe {
             if is_waitable {
-                waitable(inner, when, task, timer, Some(&begun))
+                waitable(inner, when, task, timer, Some(begun))
             } else {
-                plain(inner, when, task, timer, Some(&begun))
+                plain(inner, when, task, timer, Some(begun))
             }
         }
     })
@@ -260,9 +260,9 @@ unsafe fn plain(
     when: impl Into<When>,
     task: Task,
     timer: *mut TicklessTimer,
-    begun: Option<&Use>,
+    begun: Option<Use>,
 ) -> Outcome {
-    let bits = begun.map_or(0, Use::bits);
+    let bits = begun.as_ref().map_or(0, Use::bits);
     let mut is_filled = false;
     let store = |handle| {
         is_filled = true;
@@ -276,6 +276,8 @@ unsafe fn plain(
             // SAFETY: it was not filed.
             unsafe { withdraw(timer, false) };
         }
+        // Who waits for this use does not wait for foreign code, which releases the user data.
+        drop(begun);
         refusal(error)
     })?;
     // The memory may be gone.
@@ -291,9 +293,9 @@ unsafe fn waitable(
     when: When,
     task: Task,
     timer: *mut TicklessTimer,
-    begun: Option<&Use>,
+    begun: Option<Use>,
 ) -> Outcome {
-    let bits = begun.map_or(0, Use::bits);
+    let bits = begun.as_ref().map_or(0, Use::bits);
     let (guarded, waiter) = pair(task);
     let mut is_filled = false;
     let store = |handle| {
@@ -308,6 +310,7 @@ unsafe fn waitable(
             // SAFETY: it was not filed.
             unsafe { withdraw(timer, is_filled) };
         }
+        drop(begun);
         refusal(error)
     })?;
     Ok(TICKLESS_OK)

@@ -74,7 +74,8 @@ pub struct TicklessTimer {
 #[repr(C)]
 struct Armed {
     mark: AtomicU64,
-    /// A handle, if the mark says so. It is read before the CAS that makes it the reader's.
+    /// A handle, if the mark says so. That of a plain timer is read before the CAS that makes it
+    /// the reader's.
     handle: AtomicPtr<()>,
     /// If the mark says so. It is written and read in a use.
     rest: MaybeUninit<Rest>,
@@ -101,10 +102,13 @@ const _: () = assert!(size_of::<Handle<Payload>>() == size_of::<*mut ()>());
 /// A timer that was moved out of the caller's memory.
 enum Taken {
     Plain(Handle<Payload>),
-    /// And the mark that was left.
-    Waitable(Handle<Payload>, Waiter<Task>, u64),
-    /// The same.
-    Repeating(Periodic, u64),
+    Lasting(Lasting),
+}
+
+/// A timer whose end can be waited for, moved out of the caller's memory.
+enum Lasting {
+    Waitable(Handle<Payload>, Waiter<Task>),
+    Repeating(Periodic),
 }
 
 /// Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
@@ -126,8 +130,10 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
         match unsafe { take(timer) }? {
             // The one call of it: the engine's code becomes a part of this function.
             Taken::Plain(handle) => Ok(handle.cancel().into()),
-            Taken::Waitable(handle, waiter, _) => Ok(revoke(handle, waiter).is_some().into()),
-            Taken::Repeating(periodic, _) => Ok(periodic.cancel().into()),
+            Taken::Lasting(Lasting::Waitable(handle, waiter)) => {
+                Ok(revoke(handle, waiter).is_some().into())
+            }
+            Taken::Lasting(Lasting::Repeating(periodic)) => Ok(periodic.cancel().into()),
         }
     })
 }
@@ -151,8 +157,8 @@ pub unsafe extern "C" fn tickless_timer_take(
         // SAFETY: it points to a timer, as the header asks.
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
-            Taken::Waitable(handle, waiter, _) => revoke(handle, waiter),
-            Taken::Repeating(periodic, _) => {
+            Taken::Lasting(Lasting::Waitable(handle, waiter)) => revoke(handle, waiter),
+            Taken::Lasting(Lasting::Repeating(periodic)) => {
                 periodic.cancel();
                 None
             }
@@ -189,44 +195,44 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
     limit_ns: u64,
 ) -> c_int {
     enter(|| {
-        // SAFETY: it points to a timer, as the header asks.
-        if unsafe { live_mark(timer) }? & KIND == PLAIN {
-            let why = format_args!("the timer was scheduled without TICKLESS_WAITABLE");
-            return Err(Failure::new(TICKLESS_E_NOT_WAITABLE, why));
-        }
-        // SAFETY: as above.
-        let (handle, mut waiter, left) = match unsafe { take(timer) }? {
-            Taken::Waitable(handle, waiter, left) => (handle, waiter, left),
-            Taken::Repeating(periodic, left) => {
+        let (lasting, left) = loop {
+            // SAFETY: it points to a timer, as the header asks.
+            let mark = unsafe { live_mark(timer) }?;
+            if mark & KIND == PLAIN {
+                let why = format_args!("the timer was scheduled without TICKLESS_WAITABLE");
+                return Err(Failure::new(TICKLESS_E_NOT_WAITABLE, why));
+            }
+            // SAFETY: as above, and the mark is not that of a plain one.
+            if let Some(taken) = unsafe { take_lasting(timer, mark) }? {
+                break taken;
+            }
+        };
+        // SAFETY: passed on to the caller. The memory is there, since the timer has not ended.
+        let give_back = |lasting| unsafe { put_back(timer, lasting, left) };
+        match lasting {
+            Lasting::Repeating(periodic) => {
                 let is_cancelled = periodic.cancel();
-                let ended = periodic.cancel_wait_within(duration(limit_ns));
-                if let Err(error) = ended {
-                    let rest = Rest { periodic: ManuallyDrop::new(periodic) };
-                    // SAFETY: the caller's memory is there, since the timer has not ended.
-                    unsafe { put_back(timer, None, rest, REPEATING, left) };
+                if let Err(error) = periodic.cancel_wait_within(duration(limit_ns)) {
+                    give_back(Lasting::Repeating(periodic));
                     return Err(wait_failure(error));
                 }
-                return Ok(is_cancelled.into());
+                Ok(is_cancelled.into())
             }
-            // Another thread has started it again since.
-            Taken::Plain(handle) => return Ok(handle.cancel().into()),
-        };
-        let task = waiter.take();
-        let is_cancelled = task.is_some();
-        // If it is not cancelled, its timer has fired, or will do nothing.
-        if is_cancelled {
-            drop(handle.take());
-            drop(task);
-            return Ok(1);
-        }
-        match waiter.cancel_wait_within(duration(limit_ns)) {
-            Ok(Ended::Finished) => Ok(0),
-            Ok(_) => Ok(1),
-            Err(error) => {
-                let rest = Rest { waiter: ManuallyDrop::new(waiter) };
-                // SAFETY: the caller's memory is there, since the task has not ended.
-                unsafe { put_back(timer, Some(handle), rest, WAITABLE, left) };
-                Err(wait_failure(error))
+            Lasting::Waitable(handle, mut waiter) => {
+                // If it is not cancelled, its timer has fired, or will do nothing.
+                if let Some(task) = waiter.take() {
+                    drop(handle.take());
+                    drop(task);
+                    return Ok(1);
+                }
+                match waiter.cancel_wait_within(duration(limit_ns)) {
+                    Ok(Ended::Finished) => Ok(0),
+                    Ok(_) => Ok(1),
+                    Err(error) => {
+                        give_back(Lasting::Waitable(handle, waiter));
+                        Err(wait_failure(error))
+                    }
+                }
             }
         }
     })
@@ -454,8 +460,10 @@ pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Resu
             // SAFETY: as the caller promises.
             PLAIN | WAITABLE | REPEATING => match unsafe { take(timer) } {
                 Ok(Taken::Plain(handle)) => drop(handle.take()),
-                Ok(Taken::Waitable(handle, waiter, _)) => drop(revoke(handle, waiter)),
-                Ok(Taken::Repeating(periodic, _)) => _ = periodic.cancel(),
+                Ok(Taken::Lasting(Lasting::Waitable(handle, waiter))) => {
+                    drop(revoke(handle, waiter));
+                }
+                Ok(Taken::Lasting(Lasting::Repeating(periodic))) => _ = periodic.cancel(),
                 // Another thread has ended it meanwhile.
                 Err(failure) if failure.code() == TICKLESS_E_HANDLE => {}
                 Err(failure) => return Err(failure),
@@ -471,24 +479,28 @@ pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Resu
     }
 }
 
-/// Puts a timer of that kind back that was taken out and has left that mark, unless it was started
-/// again since: then it is detached.
+/// Puts a timer back that was taken out and has left that mark, unless it was started again since:
+/// then it is detached.
 ///
-/// # Safety `timer` points to memory for a timer. `rest` is that of the kind, and there is a handle
-/// if the kind has one.
+/// # Safety
+/// `timer` points to memory for a timer.
 #[cold]
-unsafe fn put_back(
-    timer: *mut TicklessTimer,
-    handle: Option<Handle<Payload>>,
-    rest: Rest,
-    kind: u64,
-    left: u64,
-) {
+unsafe fn put_back(timer: *mut TicklessTimer, lasting: Lasting, left: u64) {
     // SAFETY: as the caller promises.
     let place = unsafe { &(*armed(timer)).mark };
+    let kind = match lasting {
+        Lasting::Waitable(..) => WAITABLE,
+        Lasting::Repeating(_) => REPEATING,
+    };
     if let Ok(Some(_begun)) = Use::begin_at(place, left, kind) {
-        // SAFETY: the memory is this thread's while it uses it.
-        handle.into_iter().for_each(|handle| unsafe { set_handle(timer, handle) });
+        let rest = match lasting {
+            Lasting::Waitable(handle, waiter) => {
+                // SAFETY: the memory is this thread's while it uses it.
+                unsafe { set_handle(timer, handle) };
+                Rest { waiter: ManuallyDrop::new(waiter) }
+            }
+            Lasting::Repeating(periodic) => Rest { periodic: ManuallyDrop::new(periodic) },
+        };
         // SAFETY: as above.
         unsafe { set_rest(timer, rest) };
     }
@@ -504,39 +516,59 @@ unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
     loop {
         // SAFETY: as the caller promises.
         let mark = unsafe { live_mark(timer) }?;
+        if mark & KIND != PLAIN {
+            // SAFETY: as above; the mark says so.
+            match unsafe { take_lasting(timer, mark) }? {
+                Some((lasting, _)) => return Ok(Taken::Lasting(lasting)),
+                None => continue,
+            }
+        }
         wait_for(mark)?;
-        // SAFETY: the memory is a timer's.
-        let place = unsafe { &(*from).mark };
-        // ORDER: AcqRel - one thread ends the timer; it sees the handle that was put, and what the
-        // last use has written, which `wait_for` found to be over. Relaxed - it looks again.
-        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         // ORDER: Relaxed - if the mark is still the same after this, so is the handle.
         // SAFETY: the memory is a timer's.
         let handle = unsafe { &(*from).handle }.load(Ordering::Relaxed);
-        if mark & KIND == PLAIN {
-            if place.compare_exchange(mark, ENDED, to, failed).is_ok() {
-                // SAFETY: the mark said that there is one, and this thread alone moves it out.
-                return Ok(Taken::Plain(unsafe { handle_of(handle) }));
-            }
-            continue;
-        }
-        // The rest is read in a use, so that nobody starts the timer again meanwhile.
-        let begun = Use::begin()?;
-        let left = ENDED | begun.bits();
-        if place.compare_exchange(mark, left, to, failed).is_ok() {
-            // SAFETY: as above; with this mark there is more.
-            let rest = unsafe { (&raw const (*from).rest).read().assume_init() };
-            if mark & KIND == REPEATING {
-                // SAFETY: as the mark said.
-                let periodic = ManuallyDrop::into_inner(unsafe { rest.periodic });
-                return Ok(Taken::Repeating(periodic, left));
-            }
-            // SAFETY: as the mark said.
-            let waiter = ManuallyDrop::into_inner(unsafe { rest.waiter });
-            // SAFETY: as above.
-            return Ok(Taken::Waitable(unsafe { handle_of(handle) }, waiter, left));
+        // ORDER: AcqRel - one thread ends the timer; it sees the handle that was put, and what the
+        // last use has written, which `wait_for` found to be over. Relaxed - it looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        // SAFETY: the memory is a timer's.
+        let place = unsafe { &(*from).mark };
+        if place.compare_exchange(mark, ENDED, to, failed).is_ok() {
+            // SAFETY: the mark said that there is one, and this thread alone moves it out.
+            return Ok(Taken::Plain(unsafe { handle_of(handle) }));
         }
     }
+}
+
+/// As `take`, of a timer that has this mark and is not a plain one. Returns the mark that is left
+/// as well, or `None` if it has changed meanwhile.
+///
+/// # Safety
+/// As for `take`, and it is not NULL.
+unsafe fn take_lasting(
+    timer: *mut TicklessTimer,
+    mark: u64,
+) -> Result<Option<(Lasting, u64)>, Failure> {
+    debug_assert_ne!(mark & KIND, PLAIN, "there is more than a handle");
+    let from = armed(timer);
+    // SAFETY: the memory is a timer's.
+    let place = unsafe { &(*from).mark };
+    // The rest is read in a use, so that nobody starts the timer again meanwhile.
+    let Some(begun) = Use::begin_at(place, mark, ENDED)? else { return Ok(None) };
+    // SAFETY: this thread alone moves out what there is; with this mark there is more.
+    let rest = unsafe { (&raw const (*from).rest).read().assume_init() };
+    let lasting = if mark & KIND == REPEATING {
+        // SAFETY: as the mark said.
+        Lasting::Repeating(ManuallyDrop::into_inner(unsafe { rest.periodic }))
+    } else {
+        // ORDER: Relaxed - nobody changes it in this use.
+        // SAFETY: the memory is a timer's.
+        let handle = unsafe { &(*from).handle }.load(Ordering::Relaxed);
+        // SAFETY: as the mark said, there is one.
+        let handle = unsafe { handle_of(handle) };
+        // SAFETY: as the mark said.
+        Lasting::Waitable(handle, ManuallyDrop::into_inner(unsafe { rest.waiter }))
+    };
+    Ok(Some((lasting, ENDED | begun.bits())))
 }
 
 /// # Safety
