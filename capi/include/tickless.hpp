@@ -262,6 +262,10 @@ private:
 /// Its own callback may destroy it, and the object that it is a member of: it is detached then. The
 /// callback itself is destroyed after it has returned. A callback that its callback waits for must
 /// not destroy it: std::terminate.
+///
+/// Its own callback may also schedule into it again. The destructor ends that timer as well, but no
+/// longer waits for the callback that has scheduled it: let that be the last that it does. (What
+/// repeats by engine::schedule_every needs no such care.)
 class scoped_timer : private timer {
 public:
     using timer::deadline;
@@ -306,11 +310,13 @@ private:
 
     /// In a child process, a callback that runs in the parent is none of its business.
     void end() noexcept {
-        int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
-        tsan::end_wait();
+        int code;
+        // A callback that this waits for may have scheduled into the timer again.
+        do {
+            code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
+            tsan::end_wait();
+        } while (code >= 0);
         switch (code) {
-        case 0:
-        case 1:
         case TICKLESS_E_HANDLE:
             return;
         case TICKLESS_E_INSIDE_TASK:
