@@ -179,8 +179,8 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
 /// without a call that ends it in between; the last time it has to be ended, as any other.
 ///
 /// Each call passes user data, and for each `drop_fn` is called once. User data that serves several
-/// runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
-/// started last cannot be waited for.
+/// runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, a callback that runs can no
+/// longer be waited for; nor can what this starts, unless tickless_timer_restart_when makes it so.
 ///
 /// For a timer whose callback decides each time whether and when it runs again, call this in the
 /// callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
@@ -192,8 +192,8 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
 /// while the callback runs comes too late, and does not keep the callback from starting it again.
 ///
 /// Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
-/// `timer`; TICKLESS_E_HANDLE also means that the memory is neither zero nor a timer. After
-/// TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
+/// `timer`; TICKLESS_E_FORKED, see tickless_timer; TICKLESS_E_HANDLE also means that the memory is
+/// neither zero nor a timer. After TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
 ///
 /// Threads: any. In callbacks: yes.
 #[must_use]

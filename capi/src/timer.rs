@@ -41,8 +41,8 @@ pub const TICKLESS_STATE_STOPPED: c_int = 3;
 /// A state of a timer that can be waited for: its callback runs, or its user data is being
 /// released.
 pub const TICKLESS_STATE_RUNNING: c_int = 4;
-/// A state of a timer that can be waited for: its callback has returned, and its user data was
-/// released.
+/// A state of a timer that can be waited for: its callback has returned, or a stop of its engine
+/// has passed it to `returned`; and its user data was released.
 pub const TICKLESS_STATE_FINISHED: c_int = 5;
 
 /// A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
@@ -58,7 +58,9 @@ pub const TICKLESS_STATE_FINISHED: c_int = 5;
 ///
 /// Several threads may end, move and look at a timer at the same time: one of them ends it, and for
 /// those that come later it is a timer that was ended. A call that ends a timer while another
-/// thread moves or looks at it waits for that, which takes no longer than the other call.
+/// thread moves or looks at it waits for that, which takes no longer than the other call. A child
+/// process has no such thread: if one was in a call for the timer when the process was forked, all
+/// calls for the child's copy return TICKLESS_E_FORKED.
 ///
 /// A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
 /// used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
@@ -116,11 +118,12 @@ enum Lasting {
 /// it was too late: the callback has run, runs or is about to, or the engine was stopped. Never
 /// waits for a callback.
 ///
-/// A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
-/// handed over. Of a timer that repeats, no further run begins. If one is under way, in the middle
-/// of which this may be called, the user data is released at its end.
+/// A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until the
+/// engine collects what is due, up to 256 timers at a time, to call them back. Of a timer that
+/// repeats, no further run begins. If one is under way, in the middle of which this may be called,
+/// the user data is released at its end.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -142,7 +145,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
 /// releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
 /// released: returns 0.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -173,20 +176,28 @@ pub unsafe extern "C" fn tickless_timer_take(
 
 /// Ends a timer with TICKLESS_WAITABLE: cancels it if its callback has not begun, else waits until
 /// the callback has returned and the user data was released, but no longer than `limit_ns`
-/// (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
-/// nothing of the timer runs any more: what its callback uses can be freed.
+/// (TICKLESS_NEVER: no limit). Returns 1 if the callback never runs, 0 if it has run, or a stop has
+/// passed it to `returned`. Then nothing of the timer runs any more: what its callback uses can be
+/// freed.
+///
+/// That is so of what was started last. If the callback or another thread starts the timer again
+/// while this waits, that is another timer: end it as well, or see to it that nobody starts it. If
+/// the callback has started it again before, this ends what it has started, and does not wait for
+/// the rest of the callback: let that use nothing, or take tickless_schedule_repeating.
 ///
 /// Ends a timer that repeats as well: no further run begins, also if this returns an error, and if
-/// one is under way, this waits. Returns 1, or 0 if it had ended with its engine.
+/// one is under way, this waits. Returns 1 if this call ended it, 0 if it had ended before: with
+/// its engine, because that was full, or by a call that has returned an error.
 ///
 /// A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
 /// another limit, it has to be there when that is over.
 ///
-/// Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
-/// the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
-/// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
-/// process. And TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was
-/// ended before, or another thread is ending it, in which case the callback may still run.
+/// Errors, after which the timer is still there and can be waited for again (if it was not started
+/// again meanwhile): TICKLESS_E_TIMED_OUT, the callback still runs; TICKLESS_E_INSIDE_TASK, this is
+/// the callback; TICKLESS_E_CIRCULAR, the callback waits for one that makes this call;
+/// TICKLESS_E_FORKED, the callback runs in the parent process, or see tickless_timer. And
+/// TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was ended before, or
+/// another thread is ending it, in which case the callback may still run.
 ///
 /// Threads: any. In callbacks: yes, but a callback cannot wait for itself.
 #[unsafe(no_mangle)]
@@ -242,7 +253,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 /// that has fired needs this as well, or a cancel. One that repeats goes on until its engine stops.
 /// NULL is no timer: returns 0.
 ///
-/// Errors: TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -261,7 +272,7 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// at no other time. Timers that are moved by the same delay in the same tick fire together.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
-/// TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.
+/// TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -293,7 +304,7 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 /// repeats is pending, also while its callback runs, until it ends with its engine (or because that
 /// was full when the next run was to be scheduled), or is cancelled by a wait that has failed.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -321,7 +332,7 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
 /// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. For a repeating
 /// timer: when the next run is due, or the run under way was due, to the nanosecond.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
