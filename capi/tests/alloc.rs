@@ -1,5 +1,5 @@
-//! C allocates what Rust allocates: nothing for a timer, one piece for one that can be waited for or
-//! repeats.
+//! C allocates what Rust allocates: nothing for a timer, one piece for one that can be waited for
+//! or repeats.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
