@@ -25,10 +25,14 @@
  * by the rules for callbacks.
  *
  * FORK. An engine belongs to the process that made it. In a child no timer of it fires and no call
- * blocks: scheduling fails with TICKLESS_E_STOPPED, other calls with TICKLESS_E_FORKED. A child can
- * cancel its copies of timers (except one that another thread was moving at that moment:
- * TICKLESS_E_FORKED), free its copy of the engine, and make engines of its own. A child
- * that was forked inside a callback must end, or replace its program, before the callback returns.
+ * blocks. Calls that schedule or move a timer fail with TICKLESS_E_STOPPED. Those that stop the
+ * engine, run its timers, bind a thread, make a descriptor or wait for a callback of the parent's
+ * fail with TICKLESS_E_FORKED. Those that only look, as tickless_now_ns and tickless_stats do, and
+ * tickless_clock_advance, use the child's copy. A child can cancel its copies of timers, free its
+ * copy of the engine, which releases no user data, and make engines of its own. All calls for a
+ * timer that another thread was in the middle of a call for, when the process was forked, fail with
+ * TICKLESS_E_FORKED. A child that was forked inside a callback must end, or replace its program,
+ * before the callback returns.
  *
  * UNLOADING. The shared library stays loaded: dlclose does not unload it.
  */
@@ -206,8 +210,8 @@
 #define TICKLESS_STATE_RUNNING 4
 
 /**
- * A state of a timer that can be waited for: its callback has returned, and its user data was
- * released.
+ * A state of a timer that can be waited for: its callback has returned, or a stop of its engine
+ * has passed it to `returned`; and its user data was released.
  */
 #define TICKLESS_STATE_FINISHED 5
 
@@ -343,7 +347,8 @@ typedef struct tickless_options {
      */
     uint32_t reach;
     /**
-     * The least number of threads that serve the shards. Default: one.
+     * The least number of threads that serve the shards. Default: one; one per shard, if
+     * `takeover_ns` is TICKLESS_NEVER and `reapers_max` is not set either.
      */
     uint32_t reapers_min;
     /**
@@ -382,9 +387,10 @@ typedef struct tickless_options {
     void *on_thread_start_data;
     /**
      * Is called with `on_stuck_data` for each callback that keeps its shard for longer than
-     * `takeover_ns`, usually while it still runs: to log it. It must return soon, since the thread
-     * that calls it looks for no others meanwhile, and is bound by the rules for callbacks. An
-     * engine that its caller drives never calls it. Default (NULL): nothing.
+     * `takeover_ns` (than 5 ms, if that is TICKLESS_NEVER), usually while it still runs: to log
+     * it. It must return soon, since the thread that calls it looks for no others meanwhile, and
+     * is bound by the rules for callbacks. An engine that its caller drives never calls it.
+     * Default (NULL): nothing.
      */
     tickless_stuck_fn on_stuck;
     /**
@@ -392,10 +398,10 @@ typedef struct tickless_options {
      */
     void *on_stuck_data;
     /**
-     * Is called with `on_batch_data` for timers of a shard that are due together, and runs them,
-     * by tickless_batch_run: to take a lock once for all of them, or to send what their callbacks
-     * have collected. It is bound by the rules for callbacks. Default (NULL): they are run one by
-     * one.
+     * Is called with `on_batch_data` for timers of a shard that are due together, at most 256 of
+     * them, and runs them, by tickless_batch_run: to take a lock once for all of them, or to send
+     * what their callbacks have collected. It is bound by the rules for callbacks. Default (NULL):
+     * they are run one by one.
      */
     tickless_batch_fn on_batch;
     /**
@@ -540,7 +546,9 @@ typedef struct tickless_overdue_info {
  *
  * Several threads may end, move and look at a timer at the same time: one of them ends it, and for
  * those that come later it is a timer that was ended. A call that ends a timer while another
- * thread moves or looks at it waits for that, which takes no longer than the other call.
+ * thread moves or looks at it waits for that, which takes no longer than the other call. A child
+ * process has no such thread: if one was in a call for the timer when the process was forked, all
+ * calls for the child's copy return TICKLESS_E_FORKED.
  *
  * A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
  * used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
@@ -619,7 +627,7 @@ int tickless_batch_run(struct tickless_batch *batch);
 /**
  * Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
  * due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd
- * unreadable.
+ * unreadable; if the turn then fails, that is undone.
  *
  * This is for engines with TICKLESS_DRIVER_CALLER or a manual clock. Turns of different shards may
  * run at the same time; a second turn of one shard waits for the first. Run a turn before the
@@ -654,8 +662,9 @@ int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
  * caller drives. It is readable when the shard needs a turn: when a timer is due, when the eventfd
  * is readable, and before the first turn. So a loop of any kind adds this one descriptor, needs no
  * timeout, and calls tickless_turn when it is readable, and only then. It sleeps to the
- * nanosecond. The next turn makes it unreadable. A clock that is moved by hand makes it readable
- * only with the turn that finds more to do: run a turn after tickless_clock_advance.
+ * nanosecond. The next turn makes it unreadable, unless that fails. A clock that is moved by hand
+ * makes it readable only with the turn that finds more to do: run a turn after
+ * tickless_clock_advance.
  *
  * It is an epoll of the eventfd and a timerfd, made when it is first asked for. From then on a
  * turn sets the timer, which is a system call if the time is another than before. A loop that has
@@ -720,8 +729,8 @@ int tickless_bind_thread(struct tickless_engine *engine, uint32_t shard);
  * each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A
  * callback that schedules itself with no delay at all keeps this from returning.)
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_DRIVEN, the engine
- * has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_STOPPED;
+ * TICKLESS_E_FORKED.
  *
  * Threads: any, one at a time. In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
  */
@@ -765,11 +774,13 @@ int tickless_engine_new(const struct tickless_options *options,
                         struct tickless_engine **engine);
 
 /**
- * Stops an engine: from the call on, no callback begins, and scheduling is refused (while the
- * call is under way, some may still succeed: those timers do not run either). Waits until the
- * callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit).
- * Each timer that was pending is passed to `returned`, if that is not NULL, on the calling
- * thread, and then its user data is released. The engine still has to be freed.
+ * Stops an engine: from the call on, no callback begins, and scheduling is refused (while the call
+ * is under way, some may still succeed: those timers do not run either). Waits until the callbacks
+ * that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Each timer
+ * that was pending is passed to `returned`, if that is not NULL, on the calling thread, and then
+ * its user data is released. (Those that repeat are not passed, only released. One that another
+ * thread is moving to an earlier time may be left to whoever ends it: tickless_timer_cancel
+ * returns 1 then.) The engine still has to be freed.
  *
  * Stopping an engine again waits again, and passes what has come back since.
  *
@@ -790,7 +801,8 @@ int tickless_engine_stop(struct tickless_engine *engine,
  * released. When this returns 0, no callback of the engine runs any more, unless the last
  * tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
  * that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
- * 0.
+ * 0. In a child process, this lets go of the copy of its parent's engine, and releases no user
+ * data.
  *
  * No other call may use the engine at the same time, except callbacks of the engine that this
  * waits for.
@@ -923,8 +935,8 @@ int tickless_schedule_repeating(const struct tickless_engine *engine,
  * without a call that ends it in between; the last time it has to be ended, as any other.
  *
  * Each call passes user data, and for each `drop_fn` is called once. User data that serves several
- * runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
- * started last cannot be waited for.
+ * runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, a callback that runs can no
+ * longer be waited for; nor can what this starts, unless tickless_timer_restart_when makes it so.
  *
  * For a timer whose callback decides each time whether and when it runs again, call this in the
  * callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
@@ -936,8 +948,8 @@ int tickless_schedule_repeating(const struct tickless_engine *engine,
  * while the callback runs comes too late, and does not keep the callback from starting it again.
  *
  * Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
- * `timer`; TICKLESS_E_HANDLE also means that the memory is neither zero nor a timer. After
- * TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
+ * `timer`; TICKLESS_E_FORKED, see tickless_timer; TICKLESS_E_HANDLE also means that the memory is
+ * neither zero nor a timer. After TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -1075,9 +1087,11 @@ int tickless_scope_cancel_all(struct tickless_scope *scope);
  *
  * Errors, after which the timers are cancelled, and the scope is still there and can be ended
  * again: TICKLESS_E_TIMED_OUT, a callback still runs; TICKLESS_E_CIRCULAR, a callback waits for
- * one that makes this call, as it does if two callbacks of a scope end it; TICKLESS_E_FORKED, a
- * callback runs in the parent process. And TICKLESS_E_NULL, and TICKLESS_E_HANDLE: it was ended
- * before, or another thread is ending it, in which case callbacks may still run.
+ * one that makes this call; TICKLESS_E_FORKED, a callback runs in the parent process. And errors
+ * after which nothing was done: TICKLESS_E_NULL; TICKLESS_E_FORKED, when the process was forked,
+ * another thread was using the scope; TICKLESS_E_HANDLE, it was ended before, or another thread is
+ * ending it. In that last case callbacks may still run: of two callbacks that end their scope, the
+ * second gets TICKLESS_E_HANDLE at once, while the first waits for it.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -1089,11 +1103,12 @@ int tickless_scope_end(struct tickless_scope *scope, uint64_t limit_ns);
  * it was too late: the callback has run, runs or is about to, or the engine was stopped. Never
  * waits for a callback.
  *
- * A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
- * handed over. Of a timer that repeats, no further run begins. If one is under way, in the middle
- * of which this may be called, the user data is released at its end.
+ * A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until the
+ * engine collects what is due, up to 256 timers at a time, to call them back. Of a timer that
+ * repeats, no further run begins. If one is under way, in the middle of which this may be called,
+ * the user data is released at its end.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -1104,7 +1119,7 @@ int tickless_timer_cancel(struct tickless_timer *timer);
  * releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
  * released: returns 0.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -1113,20 +1128,28 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
 /**
  * Ends a timer with TICKLESS_WAITABLE: cancels it if its callback has not begun, else waits until
  * the callback has returned and the user data was released, but no longer than `limit_ns`
- * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
- * nothing of the timer runs any more: what its callback uses can be freed.
+ * (TICKLESS_NEVER: no limit). Returns 1 if the callback never runs, 0 if it has run, or a stop has
+ * passed it to `returned`. Then nothing of the timer runs any more: what its callback uses can be
+ * freed.
+ *
+ * That is so of what was started last. If the callback or another thread starts the timer again
+ * while this waits, that is another timer: end it as well, or see to it that nobody starts it. If
+ * the callback has started it again before, this ends what it has started, and does not wait for
+ * the rest of the callback: let that use nothing, or take tickless_schedule_repeating.
  *
  * Ends a timer that repeats as well: no further run begins, also if this returns an error, and if
- * one is under way, this waits. Returns 1, or 0 if it had ended with its engine.
+ * one is under way, this waits. Returns 1 if this call ended it, 0 if it had ended before: with
+ * its engine, because that was full, or by a call that has returned an error.
  *
  * A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
  * another limit, it has to be there when that is over.
  *
- * Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
- * the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
- * callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
- * process. And TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was
- * ended before, or another thread is ending it, in which case the callback may still run.
+ * Errors, after which the timer is still there and can be waited for again (if it was not started
+ * again meanwhile): TICKLESS_E_TIMED_OUT, the callback still runs; TICKLESS_E_INSIDE_TASK, this is
+ * the callback; TICKLESS_E_CIRCULAR, the callback waits for one that makes this call;
+ * TICKLESS_E_FORKED, the callback runs in the parent process, or see tickless_timer. And
+ * TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was ended before, or
+ * another thread is ending it, in which case the callback may still run.
  *
  * Threads: any. In callbacks: yes, but a callback cannot wait for itself.
  */
@@ -1137,7 +1160,7 @@ int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
  * that has fired needs this as well, or a cancel. One that repeats goes on until its engine stops.
  * NULL is no timer: returns 0.
  *
- * Errors: TICKLESS_E_HANDLE.
+ * Errors: TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -1148,7 +1171,7 @@ int tickless_timer_detach(struct tickless_timer *timer);
  * at no other time. Timers that are moved by the same delay in the same tick fire together.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
- * TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.
+ * TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats; TICKLESS_E_FORKED, see tickless_timer.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -1169,7 +1192,7 @@ int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickles
  * repeats is pending, also while its callback runs, until it ends with its engine (or because that
  * was full when the next run was to be scheduled), or is cancelled by a wait that has failed.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
  *
  * Threads: any. In callbacks: yes.
  */
@@ -1180,7 +1203,7 @@ int tickless_timer_state(const struct tickless_timer *timer);
  * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. For a repeating
  * timer: when the next run is due, or the run under way was due, to the nanosecond.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
  *
  * Threads: any. In callbacks: yes.
  */

@@ -178,8 +178,8 @@ public:
     /// Lets it run, and forgets it. Does not throw.
     void detach() noexcept { tickless_timer_detach(&timer_); }
 
-    /// Moves it. Returns false if it has fired, was ended, or its engine was stopped. Throws only if
-    /// a slack or flag is wrong.
+    /// Moves it. Returns false if it has fired, was ended, or its engine was stopped. Throws if it
+    /// repeats.
     bool reset(const when &when) {
         switch (int code = tickless_timer_reset_when(&timer_, &when.get())) {
         case TICKLESS_E_TOO_LATE:
@@ -262,6 +262,10 @@ private:
 /// Its own callback may destroy it, and the object that it is a member of: it is detached then. The
 /// callback itself is destroyed after it has returned. A callback that its callback waits for must
 /// not destroy it: std::terminate.
+///
+/// Its own callback may also schedule into it again. The destructor ends that timer as well, but no
+/// longer waits for the callback that has scheduled it: let that be the last that it does. (What
+/// repeats by engine::schedule_every needs no such care.)
 class scoped_timer : private timer {
 public:
     using timer::deadline;
@@ -306,11 +310,13 @@ private:
 
     /// In a child process, a callback that runs in the parent is none of its business.
     void end() noexcept {
-        int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
-        tsan::end_wait();
+        int code;
+        // A callback that this waits for may have scheduled into the timer again.
+        do {
+            code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
+            tsan::end_wait();
+        } while (code >= 0);
         switch (code) {
-        case 0:
-        case 1:
         case TICKLESS_E_HANDLE:
             return;
         case TICKLESS_E_INSIDE_TASK:
@@ -328,8 +334,9 @@ private:
 /// Declare it last, as a scoped_timer. Movable, not copyable: not while another thread uses it.
 ///
 /// Several threads may use a scope at the same time, and its callbacks may use it and destroy it: all
-/// others have ended then. Two callbacks that both run must not both destroy it, nor may one that one
-/// of its callbacks waits for: std::terminate.
+/// others have ended then. Two callbacks that both run must not both destroy it: the second destructor
+/// returns at once, while others run. Nor may a callback destroy it that one of its callbacks waits
+/// for: std::terminate.
 class scope {
 public:
     /// Names a timer in its scope. It may be copied; a default one is that of no timer.
@@ -380,7 +387,8 @@ public:
     int cancel_all() { return check(tickless_scope_cancel_all(&scope_)); }
 
     /// As the destructor, but throws where that ends the process. In a callback of the scope, waits for
-    /// the others. Does nothing if the scope was ended.
+    /// the others. Does nothing if the scope was ended, or while another thread ends it: callbacks may
+    /// still run then.
     void end() {
         int code = tickless_scope_end(&scope_, TICKLESS_NEVER);
         tsan::end_wait();
@@ -509,10 +517,10 @@ struct options : tickless_options {
     }
 };
 
-/// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks. In one of
-/// those it cannot: if a callback ends the process (std::exit) or destroys the engine, the engine is
-/// left as it is, and is not freed. An engine that was moved from is empty: its calls throw
-/// TICKLESS_E_NULL.
+/// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks, unless the
+/// last stop_for has returned false. In a callback it cannot: if one ends the process (std::exit) or
+/// destroys the engine, the engine is left as it is, and is not freed. An engine that was moved from is
+/// empty: its calls throw TICKLESS_E_NULL.
 class engine {
 public:
     engine() : engine(nullptr) {}

@@ -328,7 +328,8 @@ static inline void tickless_wheel_begin_(struct tickless_wheel *wheel) {
 /* Takes the next timer that is due by `now` out of the wheel: first those that were due when they
  * were added, then the others in order of their deadlines; within one tick in no particular order.
  * Returns NULL if there is none left: the wheel's time is then `now`. One that is added in between for
- * a time that has come is the next. A time before the wheel's is taken as the wheel's. */
+ * a time that has come is the next, after those that were due when they were added before it. A time
+ * before the wheel's is taken as the wheel's. */
 static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wheel *wheel,
                                                               uint64_t now) {
     struct tickless_wheel_timer *timer;

@@ -39,7 +39,7 @@ unsafe impl HasSize for TicklessTurn {
 
 /// Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
 /// due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd
-/// unreadable.
+/// unreadable; if the turn then fails, that is undone.
 ///
 /// This is for engines with TICKLESS_DRIVER_CALLER or a manual clock. Turns of different shards may
 /// run at the same time; a second turn of one shard waits for the first. Run a turn before the
@@ -110,8 +110,9 @@ pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: 
 /// caller drives. It is readable when the shard needs a turn: when a timer is due, when the eventfd
 /// is readable, and before the first turn. So a loop of any kind adds this one descriptor, needs no
 /// timeout, and calls tickless_turn when it is readable, and only then. It sleeps to the
-/// nanosecond. The next turn makes it unreadable. A clock that is moved by hand makes it readable
-/// only with the turn that finds more to do: run a turn after tickless_clock_advance.
+/// nanosecond. The next turn makes it unreadable, unless that fails. A clock that is moved by hand
+/// makes it readable only with the turn that finds more to do: run a turn after
+/// tickless_clock_advance.
 ///
 /// It is an epoll of the eventfd and a timerfd, made when it is first asked for. From then on a
 /// turn sets the timer, which is a system call if the time is another than before. A loop that has
@@ -220,8 +221,8 @@ pub unsafe extern "C" fn tickless_bind_thread(engine: *mut TicklessEngine, shard
 /// each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A
 /// callback that schedules itself with no delay at all keeps this from returning.)
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_DRIVEN, the engine
-/// has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_STOPPED;
+/// TICKLESS_E_FORKED.
 ///
 /// Threads: any, one at a time. In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
 #[unsafe(no_mangle)]

@@ -91,11 +91,13 @@ pub unsafe extern "C" fn tickless_engine_new(
     })
 }
 
-/// Stops an engine: from the call on, no callback begins, and scheduling is refused (while the
-/// call is under way, some may still succeed: those timers do not run either). Waits until the
-/// callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit).
-/// Each timer that was pending is passed to `returned`, if that is not NULL, on the calling
-/// thread, and then its user data is released. The engine still has to be freed.
+/// Stops an engine: from the call on, no callback begins, and scheduling is refused (while the call
+/// is under way, some may still succeed: those timers do not run either). Waits until the callbacks
+/// that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Each timer
+/// that was pending is passed to `returned`, if that is not NULL, on the calling thread, and then
+/// its user data is released. (Those that repeat are not passed, only released. One that another
+/// thread is moving to an earlier time may be left to whoever ends it: tickless_timer_cancel
+/// returns 1 then.) The engine still has to be freed.
 ///
 /// Stopping an engine again waits again, and passes what has come back since.
 ///
@@ -136,7 +138,8 @@ pub unsafe extern "C" fn tickless_engine_stop(
 /// released. When this returns 0, no callback of the engine runs any more, unless the last
 /// tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
 /// that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
-/// 0.
+/// 0. In a child process, this lets go of the copy of its parent's engine, and releases no user
+/// data.
 ///
 /// No other call may use the engine at the same time, except callbacks of the engine that this
 /// waits for.

@@ -53,7 +53,8 @@ pub struct TicklessOptions {
     pub slots: u32,
     /// How many buckets ahead a timer may be filed, at most `slots`. Default: half of them.
     pub reach: u32,
-    /// The least number of threads that serve the shards. Default: one.
+    /// The least number of threads that serve the shards. Default: one; one per shard, if
+    /// `takeover_ns` is TICKLESS_NEVER and `reapers_max` is not set either.
     pub reapers_min: u32,
     /// The greatest number of threads that serve the shards. Default: one per shard, if
     /// `reapers_min` is not set either, else `reapers_min`.
@@ -76,16 +77,17 @@ pub struct TicklessOptions {
     /// What `on_thread_start` is called with. It must be there until the engine is freed.
     pub on_thread_start_data: *mut c_void,
     /// Is called with `on_stuck_data` for each callback that keeps its shard for longer than
-    /// `takeover_ns`, usually while it still runs: to log it. It must return soon, since the thread
-    /// that calls it looks for no others meanwhile, and is bound by the rules for callbacks. An
-    /// engine that its caller drives never calls it. Default (NULL): nothing.
+    /// `takeover_ns` (than 5 ms, if that is TICKLESS_NEVER), usually while it still runs: to log
+    /// it. It must return soon, since the thread that calls it looks for no others meanwhile, and
+    /// is bound by the rules for callbacks. An engine that its caller drives never calls it.
+    /// Default (NULL): nothing.
     pub on_stuck: TicklessStuckFn,
     /// What `on_stuck` is called with. It must be there until the engine is freed.
     pub on_stuck_data: *mut c_void,
-    /// Is called with `on_batch_data` for timers of a shard that are due together, and runs them,
-    /// by tickless_batch_run: to take a lock once for all of them, or to send what their callbacks
-    /// have collected. It is bound by the rules for callbacks. Default (NULL): they are run one by
-    /// one.
+    /// Is called with `on_batch_data` for timers of a shard that are due together, at most 256 of
+    /// them, and runs them, by tickless_batch_run: to take a lock once for all of them, or to send
+    /// what their callbacks have collected. It is bound by the rules for callbacks. Default (NULL):
+    /// they are run one by one.
     pub on_batch: TicklessBatchFn,
     /// What `on_batch` is called with. It must be there until the engine is freed.
     pub on_batch_data: *mut c_void,

@@ -179,8 +179,8 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
 /// without a call that ends it in between; the last time it has to be ended, as any other.
 ///
 /// Each call passes user data, and for each `drop_fn` is called once. User data that serves several
-/// runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, this ends the wait: what was
-/// started last cannot be waited for.
+/// runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, a callback that runs can no
+/// longer be waited for; nor can what this starts, unless tickless_timer_restart_when makes it so.
 ///
 /// For a timer whose callback decides each time whether and when it runs again, call this in the
 /// callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
@@ -192,8 +192,8 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
 /// while the callback runs comes too late, and does not keep the callback from starting it again.
 ///
 /// Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
-/// `timer`; TICKLESS_E_HANDLE also means that the memory is neither zero nor a timer. After
-/// TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
+/// `timer`; TICKLESS_E_FORKED, see tickless_timer; TICKLESS_E_HANDLE also means that the memory is
+/// neither zero nor a timer. After TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
 ///
 /// Threads: any. In callbacks: yes.
 #[must_use]
@@ -242,9 +242,9 @@ pub unsafe extern "C" fn tickless_timer_restart_when(
         // SAFETY: it was claimed.
         unsafe {
             if is_waitable {
-                waitable(inner, when, task, timer, Some(&begun))
+                waitable(inner, when, task, timer, Some(begun))
             } else {
-                plain(inner, when, task, timer, Some(&begun))
+                plain(inner, when, task, timer, Some(begun))
             }
         }
     })
@@ -260,9 +260,9 @@ unsafe fn plain(
     when: impl Into<When>,
     task: Task,
     timer: *mut TicklessTimer,
-    begun: Option<&Use>,
+    begun: Option<Use>,
 ) -> Outcome {
-    let bits = begun.map_or(0, Use::bits);
+    let bits = begun.as_ref().map_or(0, Use::bits);
     let mut is_filled = false;
     let store = |handle| {
         is_filled = true;
@@ -276,6 +276,8 @@ unsafe fn plain(
             // SAFETY: it was not filed.
             unsafe { withdraw(timer, false) };
         }
+        // Who waits for this use does not wait for foreign code, which releases the user data.
+        drop(begun);
         refusal(error)
     })?;
     // The memory may be gone.
@@ -291,9 +293,9 @@ unsafe fn waitable(
     when: When,
     task: Task,
     timer: *mut TicklessTimer,
-    begun: Option<&Use>,
+    begun: Option<Use>,
 ) -> Outcome {
-    let bits = begun.map_or(0, Use::bits);
+    let bits = begun.as_ref().map_or(0, Use::bits);
     let (guarded, waiter) = pair(task);
     let mut is_filled = false;
     let store = |handle| {
@@ -308,6 +310,7 @@ unsafe fn waitable(
             // SAFETY: it was not filed.
             unsafe { withdraw(timer, is_filled) };
         }
+        drop(begun);
         refusal(error)
     })?;
     Ok(TICKLESS_OK)

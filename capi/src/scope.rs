@@ -264,9 +264,11 @@ pub unsafe extern "C" fn tickless_scope_cancel_all(scope: *mut TicklessScope) ->
 ///
 /// Errors, after which the timers are cancelled, and the scope is still there and can be ended
 /// again: TICKLESS_E_TIMED_OUT, a callback still runs; TICKLESS_E_CIRCULAR, a callback waits for
-/// one that makes this call, as it does if two callbacks of a scope end it; TICKLESS_E_FORKED, a
-/// callback runs in the parent process. And TICKLESS_E_NULL, and TICKLESS_E_HANDLE: it was ended
-/// before, or another thread is ending it, in which case callbacks may still run.
+/// one that makes this call; TICKLESS_E_FORKED, a callback runs in the parent process. And errors
+/// after which nothing was done: TICKLESS_E_NULL; TICKLESS_E_FORKED, when the process was forked,
+/// another thread was using the scope; TICKLESS_E_HANDLE, it was ended before, or another thread is
+/// ending it. In that last case callbacks may still run: of two callbacks that end their scope, the
+/// second gets TICKLESS_E_HANDLE at once, while the first waits for it.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]

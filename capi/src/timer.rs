@@ -41,8 +41,8 @@ pub const TICKLESS_STATE_STOPPED: c_int = 3;
 /// A state of a timer that can be waited for: its callback runs, or its user data is being
 /// released.
 pub const TICKLESS_STATE_RUNNING: c_int = 4;
-/// A state of a timer that can be waited for: its callback has returned, and its user data was
-/// released.
+/// A state of a timer that can be waited for: its callback has returned, or a stop of its engine
+/// has passed it to `returned`; and its user data was released.
 pub const TICKLESS_STATE_FINISHED: c_int = 5;
 
 /// A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
@@ -58,7 +58,9 @@ pub const TICKLESS_STATE_FINISHED: c_int = 5;
 ///
 /// Several threads may end, move and look at a timer at the same time: one of them ends it, and for
 /// those that come later it is a timer that was ended. A call that ends a timer while another
-/// thread moves or looks at it waits for that, which takes no longer than the other call.
+/// thread moves or looks at it waits for that, which takes no longer than the other call. A child
+/// process has no such thread: if one was in a call for the timer when the process was forked, all
+/// calls for the child's copy return TICKLESS_E_FORKED.
 ///
 /// A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
 /// used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
@@ -74,7 +76,8 @@ pub struct TicklessTimer {
 #[repr(C)]
 struct Armed {
     mark: AtomicU64,
-    /// A handle, if the mark says so. It is read before the CAS that makes it the reader's.
+    /// A handle, if the mark says so. That of a plain timer is read before the CAS that makes it
+    /// the reader's.
     handle: AtomicPtr<()>,
     /// If the mark says so. It is written and read in a use.
     rest: MaybeUninit<Rest>,
@@ -101,10 +104,13 @@ const _: () = assert!(size_of::<Handle<Payload>>() == size_of::<*mut ()>());
 /// A timer that was moved out of the caller's memory.
 enum Taken {
     Plain(Handle<Payload>),
-    /// And the mark that was left.
-    Waitable(Handle<Payload>, Waiter<Task>, u64),
-    /// The same.
-    Repeating(Periodic, u64),
+    Lasting(Lasting),
+}
+
+/// A timer whose end can be waited for, moved out of the caller's memory.
+enum Lasting {
+    Waitable(Handle<Payload>, Waiter<Task>),
+    Repeating(Periodic),
 }
 
 /// Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
@@ -112,11 +118,12 @@ enum Taken {
 /// it was too late: the callback has run, runs or is about to, or the engine was stopped. Never
 /// waits for a callback.
 ///
-/// A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
-/// handed over. Of a timer that repeats, no further run begins. If one is under way, in the middle
-/// of which this may be called, the user data is released at its end.
+/// A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until the
+/// engine collects what is due, up to 256 timers at a time, to call them back. Of a timer that
+/// repeats, no further run begins. If one is under way, in the middle of which this may be called,
+/// the user data is released at its end.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -126,8 +133,10 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
         match unsafe { take(timer) }? {
             // The one call of it: the engine's code becomes a part of this function.
             Taken::Plain(handle) => Ok(handle.cancel().into()),
-            Taken::Waitable(handle, waiter, _) => Ok(revoke(handle, waiter).is_some().into()),
-            Taken::Repeating(periodic, _) => Ok(periodic.cancel().into()),
+            Taken::Lasting(Lasting::Waitable(handle, waiter)) => {
+                Ok(revoke(handle, waiter).is_some().into())
+            }
+            Taken::Lasting(Lasting::Repeating(periodic)) => Ok(periodic.cancel().into()),
         }
     })
 }
@@ -136,7 +145,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
 /// releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
 /// released: returns 0.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -151,8 +160,8 @@ pub unsafe extern "C" fn tickless_timer_take(
         // SAFETY: it points to a timer, as the header asks.
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
-            Taken::Waitable(handle, waiter, _) => revoke(handle, waiter),
-            Taken::Repeating(periodic, _) => {
+            Taken::Lasting(Lasting::Waitable(handle, waiter)) => revoke(handle, waiter),
+            Taken::Lasting(Lasting::Repeating(periodic)) => {
                 periodic.cancel();
                 None
             }
@@ -167,20 +176,28 @@ pub unsafe extern "C" fn tickless_timer_take(
 
 /// Ends a timer with TICKLESS_WAITABLE: cancels it if its callback has not begun, else waits until
 /// the callback has returned and the user data was released, but no longer than `limit_ns`
-/// (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
-/// nothing of the timer runs any more: what its callback uses can be freed.
+/// (TICKLESS_NEVER: no limit). Returns 1 if the callback never runs, 0 if it has run, or a stop has
+/// passed it to `returned`. Then nothing of the timer runs any more: what its callback uses can be
+/// freed.
+///
+/// That is so of what was started last. If the callback or another thread starts the timer again
+/// while this waits, that is another timer: end it as well, or see to it that nobody starts it. If
+/// the callback has started it again before, this ends what it has started, and does not wait for
+/// the rest of the callback: let that use nothing, or take tickless_schedule_repeating.
 ///
 /// Ends a timer that repeats as well: no further run begins, also if this returns an error, and if
-/// one is under way, this waits. Returns 1, or 0 if it had ended with its engine.
+/// one is under way, this waits. Returns 1 if this call ended it, 0 if it had ended before: with
+/// its engine, because that was full, or by a call that has returned an error.
 ///
 /// A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
 /// another limit, it has to be there when that is over.
 ///
-/// Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
-/// the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
-/// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
-/// process. And TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was
-/// ended before, or another thread is ending it, in which case the callback may still run.
+/// Errors, after which the timer is still there and can be waited for again (if it was not started
+/// again meanwhile): TICKLESS_E_TIMED_OUT, the callback still runs; TICKLESS_E_INSIDE_TASK, this is
+/// the callback; TICKLESS_E_CIRCULAR, the callback waits for one that makes this call;
+/// TICKLESS_E_FORKED, the callback runs in the parent process, or see tickless_timer. And
+/// TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was ended before, or
+/// another thread is ending it, in which case the callback may still run.
 ///
 /// Threads: any. In callbacks: yes, but a callback cannot wait for itself.
 #[unsafe(no_mangle)]
@@ -189,44 +206,44 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
     limit_ns: u64,
 ) -> c_int {
     enter(|| {
-        // SAFETY: it points to a timer, as the header asks.
-        if unsafe { live_mark(timer) }? & KIND == PLAIN {
-            let why = format_args!("the timer was scheduled without TICKLESS_WAITABLE");
-            return Err(Failure::new(TICKLESS_E_NOT_WAITABLE, why));
-        }
-        // SAFETY: as above.
-        let (handle, mut waiter, left) = match unsafe { take(timer) }? {
-            Taken::Waitable(handle, waiter, left) => (handle, waiter, left),
-            Taken::Repeating(periodic, left) => {
+        let (lasting, left) = loop {
+            // SAFETY: it points to a timer, as the header asks.
+            let mark = unsafe { live_mark(timer) }?;
+            if mark & KIND == PLAIN {
+                let why = format_args!("the timer was scheduled without TICKLESS_WAITABLE");
+                return Err(Failure::new(TICKLESS_E_NOT_WAITABLE, why));
+            }
+            // SAFETY: as above, and the mark is not that of a plain one.
+            if let Some(taken) = unsafe { take_lasting(timer, mark) }? {
+                break taken;
+            }
+        };
+        // SAFETY: passed on to the caller. The memory is there, since the timer has not ended.
+        let give_back = |lasting| unsafe { put_back(timer, lasting, left) };
+        match lasting {
+            Lasting::Repeating(periodic) => {
                 let is_cancelled = periodic.cancel();
-                let ended = periodic.cancel_wait_within(duration(limit_ns));
-                if let Err(error) = ended {
-                    let rest = Rest { periodic: ManuallyDrop::new(periodic) };
-                    // SAFETY: the caller's memory is there, since the timer has not ended.
-                    unsafe { put_back(timer, None, rest, REPEATING, left) };
+                if let Err(error) = periodic.cancel_wait_within(duration(limit_ns)) {
+                    give_back(Lasting::Repeating(periodic));
                     return Err(wait_failure(error));
                 }
-                return Ok(is_cancelled.into());
+                Ok(is_cancelled.into())
             }
-            // Another thread has started it again since.
-            Taken::Plain(handle) => return Ok(handle.cancel().into()),
-        };
-        let task = waiter.take();
-        let is_cancelled = task.is_some();
-        // If it is not cancelled, its timer has fired, or will do nothing.
-        if is_cancelled {
-            drop(handle.take());
-            drop(task);
-            return Ok(1);
-        }
-        match waiter.cancel_wait_within(duration(limit_ns)) {
-            Ok(Ended::Finished) => Ok(0),
-            Ok(_) => Ok(1),
-            Err(error) => {
-                let rest = Rest { waiter: ManuallyDrop::new(waiter) };
-                // SAFETY: the caller's memory is there, since the task has not ended.
-                unsafe { put_back(timer, Some(handle), rest, WAITABLE, left) };
-                Err(wait_failure(error))
+            Lasting::Waitable(handle, mut waiter) => {
+                // If it is not cancelled, its timer has fired, or will do nothing.
+                if let Some(task) = waiter.take() {
+                    drop(handle.take());
+                    drop(task);
+                    return Ok(1);
+                }
+                match waiter.cancel_wait_within(duration(limit_ns)) {
+                    Ok(Ended::Finished) => Ok(0),
+                    Ok(_) => Ok(1),
+                    Err(error) => {
+                        give_back(Lasting::Waitable(handle, waiter));
+                        Err(wait_failure(error))
+                    }
+                }
             }
         }
     })
@@ -236,7 +253,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 /// that has fired needs this as well, or a cancel. One that repeats goes on until its engine stops.
 /// NULL is no timer: returns 0.
 ///
-/// Errors: TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -255,7 +272,7 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// at no other time. Timers that are moved by the same delay in the same tick fire together.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
-/// TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats.
+/// TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -287,7 +304,7 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 /// repeats is pending, also while its callback runs, until it ends with its engine (or because that
 /// was full when the next run was to be scheduled), or is cancelled by a wait that has failed.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -315,7 +332,7 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
 /// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. For a repeating
 /// timer: when the next run is due, or the run under way was due, to the nanosecond.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
 ///
 /// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -454,8 +471,10 @@ pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Resu
             // SAFETY: as the caller promises.
             PLAIN | WAITABLE | REPEATING => match unsafe { take(timer) } {
                 Ok(Taken::Plain(handle)) => drop(handle.take()),
-                Ok(Taken::Waitable(handle, waiter, _)) => drop(revoke(handle, waiter)),
-                Ok(Taken::Repeating(periodic, _)) => _ = periodic.cancel(),
+                Ok(Taken::Lasting(Lasting::Waitable(handle, waiter))) => {
+                    drop(revoke(handle, waiter));
+                }
+                Ok(Taken::Lasting(Lasting::Repeating(periodic))) => _ = periodic.cancel(),
                 // Another thread has ended it meanwhile.
                 Err(failure) if failure.code() == TICKLESS_E_HANDLE => {}
                 Err(failure) => return Err(failure),
@@ -471,24 +490,28 @@ pub(crate) unsafe fn claim(timer: *mut TicklessTimer, is_waitable: bool) -> Resu
     }
 }
 
-/// Puts a timer of that kind back that was taken out and has left that mark, unless it was started
-/// again since: then it is detached.
+/// Puts a timer back that was taken out and has left that mark, unless it was started again since:
+/// then it is detached.
 ///
-/// # Safety `timer` points to memory for a timer. `rest` is that of the kind, and there is a handle
-/// if the kind has one.
+/// # Safety
+/// `timer` points to memory for a timer.
 #[cold]
-unsafe fn put_back(
-    timer: *mut TicklessTimer,
-    handle: Option<Handle<Payload>>,
-    rest: Rest,
-    kind: u64,
-    left: u64,
-) {
+unsafe fn put_back(timer: *mut TicklessTimer, lasting: Lasting, left: u64) {
     // SAFETY: as the caller promises.
     let place = unsafe { &(*armed(timer)).mark };
+    let kind = match lasting {
+        Lasting::Waitable(..) => WAITABLE,
+        Lasting::Repeating(_) => REPEATING,
+    };
     if let Ok(Some(_begun)) = Use::begin_at(place, left, kind) {
-        // SAFETY: the memory is this thread's while it uses it.
-        handle.into_iter().for_each(|handle| unsafe { set_handle(timer, handle) });
+        let rest = match lasting {
+            Lasting::Waitable(handle, waiter) => {
+                // SAFETY: the memory is this thread's while it uses it.
+                unsafe { set_handle(timer, handle) };
+                Rest { waiter: ManuallyDrop::new(waiter) }
+            }
+            Lasting::Repeating(periodic) => Rest { periodic: ManuallyDrop::new(periodic) },
+        };
         // SAFETY: as above.
         unsafe { set_rest(timer, rest) };
     }
@@ -504,39 +527,59 @@ unsafe fn take(timer: *mut TicklessTimer) -> Result<Taken, Failure> {
     loop {
         // SAFETY: as the caller promises.
         let mark = unsafe { live_mark(timer) }?;
+        if mark & KIND != PLAIN {
+            // SAFETY: as above; the mark says so.
+            match unsafe { take_lasting(timer, mark) }? {
+                Some((lasting, _)) => return Ok(Taken::Lasting(lasting)),
+                None => continue,
+            }
+        }
         wait_for(mark)?;
-        // SAFETY: the memory is a timer's.
-        let place = unsafe { &(*from).mark };
-        // ORDER: AcqRel - one thread ends the timer; it sees the handle that was put, and what the
-        // last use has written, which `wait_for` found to be over. Relaxed - it looks again.
-        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         // ORDER: Relaxed - if the mark is still the same after this, so is the handle.
         // SAFETY: the memory is a timer's.
         let handle = unsafe { &(*from).handle }.load(Ordering::Relaxed);
-        if mark & KIND == PLAIN {
-            if place.compare_exchange(mark, ENDED, to, failed).is_ok() {
-                // SAFETY: the mark said that there is one, and this thread alone moves it out.
-                return Ok(Taken::Plain(unsafe { handle_of(handle) }));
-            }
-            continue;
-        }
-        // The rest is read in a use, so that nobody starts the timer again meanwhile.
-        let begun = Use::begin()?;
-        let left = ENDED | begun.bits();
-        if place.compare_exchange(mark, left, to, failed).is_ok() {
-            // SAFETY: as above; with this mark there is more.
-            let rest = unsafe { (&raw const (*from).rest).read().assume_init() };
-            if mark & KIND == REPEATING {
-                // SAFETY: as the mark said.
-                let periodic = ManuallyDrop::into_inner(unsafe { rest.periodic });
-                return Ok(Taken::Repeating(periodic, left));
-            }
-            // SAFETY: as the mark said.
-            let waiter = ManuallyDrop::into_inner(unsafe { rest.waiter });
-            // SAFETY: as above.
-            return Ok(Taken::Waitable(unsafe { handle_of(handle) }, waiter, left));
+        // ORDER: AcqRel - one thread ends the timer; it sees the handle that was put, and what the
+        // last use has written, which `wait_for` found to be over. Relaxed - it looks again.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        // SAFETY: the memory is a timer's.
+        let place = unsafe { &(*from).mark };
+        if place.compare_exchange(mark, ENDED, to, failed).is_ok() {
+            // SAFETY: the mark said that there is one, and this thread alone moves it out.
+            return Ok(Taken::Plain(unsafe { handle_of(handle) }));
         }
     }
+}
+
+/// As `take`, of a timer that has this mark and is not a plain one. Returns the mark that is left
+/// as well, or `None` if it has changed meanwhile.
+///
+/// # Safety
+/// As for `take`, and it is not NULL.
+unsafe fn take_lasting(
+    timer: *mut TicklessTimer,
+    mark: u64,
+) -> Result<Option<(Lasting, u64)>, Failure> {
+    debug_assert_ne!(mark & KIND, PLAIN, "there is more than a handle");
+    let from = armed(timer);
+    // SAFETY: the memory is a timer's.
+    let place = unsafe { &(*from).mark };
+    // The rest is read in a use, so that nobody starts the timer again meanwhile.
+    let Some(begun) = Use::begin_at(place, mark, ENDED)? else { return Ok(None) };
+    // SAFETY: this thread alone moves out what there is; with this mark there is more.
+    let rest = unsafe { (&raw const (*from).rest).read().assume_init() };
+    let lasting = if mark & KIND == REPEATING {
+        // SAFETY: as the mark said.
+        Lasting::Repeating(ManuallyDrop::into_inner(unsafe { rest.periodic }))
+    } else {
+        // ORDER: Relaxed - nobody changes it in this use.
+        // SAFETY: the memory is a timer's.
+        let handle = unsafe { &(*from).handle }.load(Ordering::Relaxed);
+        // SAFETY: as the mark said, there is one.
+        let handle = unsafe { handle_of(handle) };
+        // SAFETY: as the mark said.
+        Lasting::Waitable(handle, ManuallyDrop::into_inner(unsafe { rest.waiter }))
+    };
+    Ok(Some((lasting, ENDED | begun.bits())))
 }
 
 /// # Safety

@@ -1,4 +1,5 @@
-//! C allocates what Rust allocates: nothing for a timer, one piece for one that can be waited for.
+//! C allocates what Rust allocates: nothing for a timer, one piece for one that can be waited for
+//! or repeats.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -141,6 +142,16 @@ fn a_timer_of_c_allocates_what_one_of_rust_does() {
             let code = tickless_schedule_when(engine, when, run, data, release, timer);
             assert_eq!(code, TICKLESS_OK);
             assert_eq!(tickless_timer_cancel_wait(timer, TICKLESS_NEVER), 1);
+        }
+    });
+    allocates("repeat and cancel", 1, || {
+        // SAFETY: as above; there is no first time.
+        unsafe {
+            let first = ptr::null();
+            let code =
+                tickless_schedule_repeating(engine, first, HOUR_NS, run, data, release, timer);
+            assert_eq!(code, TICKLESS_OK);
+            assert_eq!(tickless_timer_cancel(timer), 1);
         }
     });
     allocates("failures", 0, || {

@@ -279,6 +279,28 @@ static void take_back(void *context, tickless_fn callback, void *user_data) {
     }
 }
 
+static void what_repeats_is_released_by_a_stop_and_not_passed(void) {
+    struct returned returned = {0, 0};
+    tickless_engine *engine = manual_engine();
+    tickless_timer repeating;
+    OK(tickless_schedule_repeating(engine, NULL, HOUR, run, NULL, release, &repeating));
+    RELEASES(1, TICKLESS_OK, tickless_engine_stop(engine, TICKLESS_NEVER, take_back, &returned));
+    CHECK(returned.n == 0);
+    RETURNS(0, tickless_timer_cancel_wait(&repeating, TICKLESS_NEVER));
+    OK(tickless_engine_free(engine));
+}
+
+static void what_a_stop_passes_to_nobody_counts_as_cancelled(void) {
+    const tickless_when when = {HOUR, 0, TICKLESS_WAITABLE};
+    tickless_engine *engine = manual_engine();
+    tickless_timer waitable;
+    OK(tickless_schedule_when(engine, &when, run, NULL, release, &waitable));
+    RELEASES(1, TICKLESS_OK, tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
+    RETURNS(TICKLESS_STATE_STOPPED, tickless_timer_state(&waitable));
+    RETURNS(1, tickless_timer_cancel_wait(&waitable, TICKLESS_NEVER));
+    OK(tickless_engine_free(engine));
+}
+
 static void a_stop_passes_what_never_ran_and_releases_it(void) {
     const tickless_when when = {HOUR, 0, TICKLESS_WAITABLE};
     struct returned returned = {1, 0};
@@ -293,6 +315,7 @@ static void a_stop_passes_what_never_ran_and_releases_it(void) {
     CHECK(returned.n == 2 && ran - before == 2);
     RELEASES(0, TICKLESS_OK, tickless_engine_stop(engine, SECOND, take_back, &returned));
     CHECK(returned.n == 2);
+    RETURNS(TICKLESS_STATE_FINISHED, tickless_timer_state(&waitable));
     RETURNS(0, tickless_timer_cancel_wait(&waitable, TICKLESS_NEVER));
     RETURNS(0, tickless_timer_cancel(&plain));
     RELEASES(1, TICKLESS_E_STOPPED, tickless_schedule(engine, 0, run, NULL, release, &plain));
@@ -331,6 +354,8 @@ int main(void) {
     RUN(a_full_engine_refuses_and_releases);
     RUN(flags_that_are_not_known_are_refused);
     RUN(a_stop_passes_what_never_ran_and_releases_it);
+    RUN(what_repeats_is_released_by_a_stop_and_not_passed);
+    RUN(what_a_stop_passes_to_nobody_counts_as_cancelled);
     RUN(a_release_may_call_back_and_finds_its_timer_ended);
     return 0;
 }

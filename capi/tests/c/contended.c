@@ -1,6 +1,8 @@
 /* Threads that end, move and look at the same timers at the same time: one of them ends each, nobody
  * touches the timer that comes after it in its place, and what it carries is released once. The
  * argument is the number of rounds. */
+#include <sched.h>
+
 #include "check.h"
 
 static long rounds = 10000;
@@ -111,12 +113,6 @@ static int cancel_wait(long round) {
     return tickless_timer_cancel_wait(&shared, TICKLESS_NEVER);
 }
 
-/* A timer that was started again cannot be waited for. */
-static int cancel_wait_if_it_can(long round) {
-    int ended = cancel_wait(round);
-    return ended == TICKLESS_E_NOT_WAITABLE ? TICKLESS_OK : ended;
-}
-
 /* To a later time, which changes its entry, or to an earlier one, which takes another. */
 static int reset(long round) {
     return tickless_timer_reset(&shared, round % 2 ? 2 * HOUR : HOUR / 1000);
@@ -136,6 +132,15 @@ static int look(long round) {
 static int restart(long round) {
     (void)round;
     return tickless_timer_restart(engine, &shared, HOUR, count_nothing, NULL, NULL);
+}
+
+/* The looks keep a thread that ends the timer from coming first. */
+static int look_and_restart(long round) {
+    int i;
+    for (i = 0; i < 30; i++) {
+        (void)look(round);
+    }
+    return restart(round);
 }
 
 static void one_ends_it(int first, int second) {
@@ -164,6 +169,14 @@ static void the_last_start_counts(int first, int second) {
     CHECK(stats_of(engine).pending == 0);
 }
 
+/* A timer that was started again cannot be waited for, so a wait ends the old one, or none. */
+static void the_new_one_is_left(int first, int second) {
+    CHECK(second == TICKLESS_OK);
+    CHECK(first == 1 || first == TICKLESS_E_NOT_WAITABLE || first == TICKLESS_E_HANDLE);
+    RETURNS(1, tickless_timer_cancel(&shared));
+    CHECK(stats_of(engine).pending == 0);
+}
+
 static void of_two_threads_that_cancel_a_timer_one_does(void) {
     race(cancel, cancel, 0, one_ends_it);
     race(cancel, cancel_wait, TICKLESS_WAITABLE, one_ends_it);
@@ -187,7 +200,62 @@ static void two_threads_move_a_timer(void) {
 static void a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another(void) {
     race(cancel, restart, 0, the_last_start_counts);
     race(restart, restart, 0, the_last_start_counts);
-    race(cancel_wait_if_it_can, restart, TICKLESS_WAITABLE, the_last_start_counts);
+}
+
+static void a_wait_does_not_end_what_cannot_be_waited_for(void) {
+    race(cancel_wait, restart, TICKLESS_WAITABLE, the_new_one_is_left);
+    race(cancel_wait, look_and_restart, TICKLESS_WAITABLE, the_new_one_is_left);
+}
+
+/* A timer of an engine that is full, and a lock that a release takes. */
+struct locked {
+    pthread_mutex_t lock;
+    tickless_engine *engine;
+    tickless_timer timer;
+    struct count ended;
+};
+
+static void release_under_the_lock(void *user_data) {
+    struct locked *locked = user_data;
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 60;
+    CHECK(pthread_mutex_timedlock(&locked->lock, &limit) == 0);
+    pthread_mutex_unlock(&locked->lock);
+}
+
+static void *cancel_under_the_lock(void *user_data) {
+    struct locked *locked = user_data;
+    while (count_now(&locked->ended) == 0) {
+        int i;
+        pthread_mutex_lock(&locked->lock);
+        for (i = 0; i < 20; i++) {
+            RETURNS(TICKLESS_E_HANDLE, tickless_timer_cancel(&locked->timer));
+        }
+        pthread_mutex_unlock(&locked->lock);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void a_cancel_does_not_wait_for_a_release(void) {
+    struct locked locked = {PTHREAD_MUTEX_INITIALIZER, NULL, {{0}}, COUNT_INIT};
+    tickless_options options = {.size = sizeof options, .max_pending = 1};
+    pthread_t thread;
+    long round;
+    options.clock = TICKLESS_CLOCK_MANUAL;
+    OK(tickless_engine_new(&options, &locked.engine));
+    OK(tickless_schedule(locked.engine, HOUR, count_nothing, NULL, NULL, NULL));
+    CHECK(pthread_create(&thread, NULL, cancel_under_the_lock, &locked) == 0);
+    for (round = 0; round < rounds * 5; round++) {
+        const tickless_when when = {HOUR, 0, round % 2 ? 0 : TICKLESS_WAITABLE};
+        RETURNS(TICKLESS_E_FULL,
+                tickless_timer_restart_when(locked.engine, &locked.timer, &when, count_nothing, &locked,
+                                            release_under_the_lock));
+    }
+    count_one(&locked.ended);
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(tickless_engine_free(locked.engine));
 }
 
 /* For all threads and callbacks: how often user data was passed, released and taken back. */
@@ -285,6 +353,8 @@ int main(int argc, char **argv) {
     RUN(a_timer_that_one_thread_looks_at_is_cancelled_by_another);
     RUN(two_threads_move_a_timer);
     RUN(a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another);
+    RUN(a_wait_does_not_end_what_cannot_be_waited_for);
+    RUN(a_cancel_does_not_wait_for_a_release);
     RUN(whatever_threads_do_to_one_timer_its_user_data_is_released_once);
     return 0;
 }

@@ -27,9 +27,13 @@ static void in_a_child(void (*f)(tickless_engine *, tickless_timer *), tickless_
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* By the end of an engine. */
+static int released_unrun;
+
 static void use_copies(tickless_engine *engine, tickless_timer *timers) {
     struct count fired = COUNT_INIT;
     tickless_engine *own;
+    uint64_t now;
     int released = 0;
     alarm(60);
     RETURNS(TICKLESS_E_STOPPED, tickless_schedule(engine, 0, nothing, &released, release, NULL));
@@ -39,7 +43,10 @@ static void use_copies(tickless_engine *engine, tickless_timer *timers) {
     RETURNS(1, tickless_timer_cancel_wait(&timers[1], TICKLESS_NEVER));
     RETURNS(TICKLESS_E_FORKED, tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
     RETURNS(TICKLESS_E_FORKED, tickless_bind_thread(engine, 0));
+    OK(tickless_now_ns(engine, &now));
+    CHECK(stats_of(engine).scheduled >= 3);
     OK(tickless_engine_free(engine));
+    CHECK(released_unrun == 0);
     OK(tickless_engine_new(NULL, &own));
     OK(tickless_schedule(own, MS, count_one, &fired, NULL, NULL));
     count_wait(&fired, 1);
@@ -54,12 +61,14 @@ static void a_child_lets_go_of_its_copies_and_has_engines_of_its_own(void) {
     OK(tickless_engine_new(NULL, &engine));
     OK(tickless_schedule(engine, HOUR, nothing, &released, release, &timers[0]));
     OK(tickless_schedule_when(engine, &when, nothing, &released, release, &timers[1]));
+    OK(tickless_schedule(engine, HOUR, nothing, &released_unrun, release, NULL));
     in_a_child(use_copies, engine, timers);
     CHECK(released == 0);
     RETURNS(1, tickless_timer_cancel(&timers[0]));
     RETURNS(1, tickless_timer_cancel_wait(&timers[1], TICKLESS_NEVER));
     CHECK(released == 2);
     OK(tickless_engine_free(engine));
+    CHECK(released_unrun == 1);
 }
 
 static int is_readable(int fd) {

@@ -116,9 +116,50 @@ static void a_call_that_fails_releases_its_user_data_and_has_the_message_that_co
     OK(tickless_engine_free(engine));
 }
 
+struct again {
+    tickless_engine *engine;
+    tickless_timer timer;
+    struct count begun, started, may_end;
+};
+
+/* Starts its timer again in the middle of a wait that ends it. */
+static void start_again_in_a_wait(void *user_data) {
+    const struct timespec moment = {0, 10000};
+    struct again *again = user_data;
+    count_one(&again->begun);
+    while (tickless_timer_state(&again->timer) != TICKLESS_E_HANDLE) {
+        nanosleep(&moment, NULL);
+    }
+    OK(tickless_timer_restart(again->engine, &again->timer, HOUR, count_nothing, NULL, NULL));
+    count_one(&again->started);
+    count_wait(&again->may_end, 1);
+}
+
+static void what_a_callback_starts_during_a_wait_for_it_is_another_timer(void) {
+    const tickless_when now = {0, 0, TICKLESS_WAITABLE};
+    struct again again = {NULL, {{0}}, COUNT_INIT, COUNT_INIT, COUNT_INIT};
+    OK(tickless_engine_new(NULL, &again.engine));
+    OK(tickless_schedule_when(again.engine, &now, start_again_in_a_wait, &again, NULL, &again.timer));
+    count_wait(&again.begun, 1);
+    /* A wait that fails does not put its timer back over the new one, and leaves nothing of it. */
+    while (count_now(&again.started) == 0) {
+        int code = tickless_timer_cancel_wait(&again.timer, 100 * MS);
+        CHECK(code == TICKLESS_E_TIMED_OUT || code == TICKLESS_E_NOT_WAITABLE);
+    }
+    RETURNS(1, tickless_timer_cancel(&again.timer));
+    count_one(&again.may_end);
+    /* Nor does one that succeeds end the new one. */
+    OK(tickless_schedule_when(again.engine, &now, start_again_in_a_wait, &again, NULL, &again.timer));
+    count_wait(&again.begun, 2);
+    RETURNS(0, tickless_timer_cancel_wait(&again.timer, TICKLESS_NEVER));
+    RETURNS(1, tickless_timer_cancel(&again.timer));
+    OK(tickless_engine_free(again.engine));
+}
+
 int main(void) {
     RUN(a_callback_starts_its_timer_again);
     RUN(a_timer_is_started_whatever_it_is_in_the_middle_of);
     RUN(a_call_that_fails_releases_its_user_data_and_has_the_message_that_counts);
+    RUN(what_a_callback_starts_during_a_wait_for_it_is_another_timer);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "check.hpp"
@@ -63,6 +64,30 @@ static void an_object_is_destroyed_by_the_callback_of_its_timer() {
     counted.wait(2000);
 }
 
+static void a_destructor_also_ends_what_the_callback_has_scheduled_meanwhile() {
+    for (int repeats = 0; repeats < 2; repeats++) {
+        gone begun;
+        tickless::engine engine;
+        {
+            tickless::scoped_timer timer;
+            auto again = [&] {
+                begun.one();
+                while (timer.state() != TICKLESS_E_HANDLE) {
+                    std::this_thread::yield();
+                }
+                engine.schedule_into(timer, 1h, [] {});
+            };
+            if (repeats) {
+                engine.schedule_every_into(timer, 1ms, again);
+            } else {
+                engine.schedule_into(timer, 0s, again);
+            }
+            begun.wait(1);
+        }
+        CHECK(engine.stats().pending == 0);
+    }
+}
+
 static void a_scoped_timer_can_be_detached() {
     gone counted;
     tickless::engine engine;
@@ -107,6 +132,7 @@ int main() {
     RUN(a_callback_may_end_the_process);
     RUN(an_object_is_destroyed_by_the_callback_of_its_scoped_timer);
     RUN(an_object_is_destroyed_by_the_callback_of_its_timer);
+    RUN(a_destructor_also_ends_what_the_callback_has_scheduled_meanwhile);
     RUN(a_scoped_timer_can_be_detached);
     RUN(an_engine_that_its_callback_destroys_stays);
 }
