@@ -280,6 +280,48 @@ fn a_record_that_cannot_be_read_stops_no_other() {
     });
 }
 
+/// Whoever takes a record out need not read it.
+#[test]
+fn a_record_that_cannot_be_read_can_be_cancelled_and_replaced() {
+    on_each(|name, open, path| {
+        let record = |number| {
+            let payload = format!("payload {number}.").into_bytes();
+            Record { payload: payload.into(), ..record(number) }
+        };
+        let [mut moved, keyed, replaced, plain, intact] = [7, 8, 12, 13, 14].map(record);
+        let mut store = open(path).unwrap();
+        put_all(&mut store, &[&moved, &keyed, &replaced, &plain, &intact].map(Clone::clone));
+        // It is tried again.
+        let from = moved.position;
+        (moved.position.due_ms, moved.attempt) = (5000, 2);
+        store.commit(&[Op::Move { from, to: Arc::new(moved.clone()) }]).unwrap();
+        drop(store);
+        let mut bytes = fs::read(path).unwrap();
+        for damaged in [&moved, &keyed, &replaced, &plain] {
+            let payload = &damaged.payload[..];
+            let is_there = |at: &usize| bytes[*at..].starts_with(payload);
+            let places: Vec<usize> = (0..bytes.len()).filter(is_there).collect();
+            places.into_iter().for_each(|at| bytes[at] = b'P');
+        }
+        fs::write(path, bytes).unwrap();
+        let mut store: Box<dyn Store> = match name {
+            "redb" => Box::new(RedbOptions::new().check(false).open(path).unwrap()),
+            _ => open(path).unwrap(),
+        };
+        assert_eq!(store.unreadable(None, 9).unwrap().len(), 4, "{name}");
+        let new = Record { key: replaced.key.clone(), ..record(100) };
+        let batch = [
+            Op::Cancel(moved.id()),
+            Op::CancelKey(keyed.key.unwrap()),
+            Op::Put(Arc::new(new.clone())),
+            Op::Cancel(plain.id()),
+        ];
+        let taken = [moved.position, keyed.position, replaced.position, plain.position].map(Some);
+        assert_eq!(store.commit(&batch).unwrap(), taken, "{name}");
+        assert_eq!(store.scan(None, 9).unwrap(), [intact, new], "{name}");
+    });
+}
+
 #[test]
 fn a_second_opening_is_refused() {
     on_each(|name, open, path| {
