@@ -10,8 +10,8 @@ use std::time::SystemTime;
 
 use common::Open;
 use tickless_durable::{
-    Durable, Error, Firing, Op, Position, Record, RedbOptions, ScheduleError, ScheduleReason,
-    StopError, Store, StoreErrorKind,
+    DeadLetter, Durable, Error, Firing, Op, Position, Record, RedbOptions, ScheduleError,
+    ScheduleReason, StopError, Store, StoreErrorKind,
 };
 
 fn record(number: u64) -> Record {
@@ -320,6 +320,29 @@ fn a_record_that_cannot_be_read_can_be_cancelled_and_replaced() {
         assert_eq!(store.commit(&batch).unwrap(), taken, "{name}");
         assert_eq!(store.scan(None, 9).unwrap(), [intact, new], "{name}");
     });
+}
+
+/// Nor is there a reason then for the rest not to fire.
+#[test]
+#[cfg(feature = "sqlite")]
+fn a_letter_that_is_gone_is_not_revived_if_the_next_one_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (open, path) = (common::store("sqlite"), directory.path().join("timers"));
+    let bury = |number| {
+        let record = record(number);
+        let from = record.position;
+        let letter = Arc::new(DeadLetter::new(record.clone(), "why"));
+        [Op::Put(Arc::new(record)), Op::Bury { from, letter }]
+    };
+    open(&path).unwrap().commit(&[bury(1), bury(2)].concat()).unwrap();
+    let letter = open(&path).unwrap().dead_letters(None, 1).unwrap().remove(0);
+    let damage = "UPDATE dead_letters SET payload = x'00' WHERE number = 2";
+    rusqlite::Connection::open(&path).unwrap().execute(damage, []).unwrap();
+    let handler = |_: &Firing<Vec<u8>>| Ok::<(), Error>(());
+    let timers = Durable::builder().open(open(&path).unwrap(), handler).unwrap();
+    assert!(timers.forget(&letter).wait().unwrap());
+    assert!(!timers.revive(&letter, SystemTime::now()).wait().unwrap());
+    timers.stop().unwrap();
 }
 
 #[test]

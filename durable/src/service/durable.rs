@@ -20,7 +20,7 @@ use crate::store::{Contents, Op, Store};
 use super::cancelled::Cancelled;
 use super::core::{Core, State};
 use super::owner::Owner;
-use super::pending::{Request, Then, Waiter};
+use super::pending::{Then, Waiter};
 use super::reading::question;
 use super::stats::Stats;
 use super::unreadable;
@@ -305,7 +305,7 @@ impl<P> Durable<P> {
         &self,
         look: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<T> {
-        self.request(|promise| Request::Look(question(promise, look)))
+        self.ask(|state, promise| state.pending.requests.push(question(promise, look)))
     }
 
     // --- dead letters ---
@@ -320,18 +320,18 @@ impl<P> Durable<P> {
     /// Makes a timer of a dead letter again, with all its attempts and the same number, but without
     /// its key, which another timer may have by now. The reply tells whether the letter was there.
     pub fn revive(&self, letter: &DeadLetter, at: SystemTime) -> Reply<bool> {
-        let (position, due_ms) = (letter.record.position, ms_at_or_after(at));
-        self.request(|promise| Request::Revive { position, due_ms, promise })
+        let (from, to) = (letter.record.position, Arc::new(letter.revived(at)));
+        self.ask(|state, promise| {
+            let op = Op::Revive { from, to: to.clone() };
+            state.pending.outcome(op, Then::Revive(to, promise));
+            state.pending.hurry(None);
+        })
     }
 
     /// Throws a dead letter away. The reply tells whether it was there.
     pub fn forget(&self, letter: &DeadLetter) -> Reply<bool> {
         let op = Op::Forget(letter.record.position);
         self.ask(|state, promise| state.pending.outcome(op, Then::Forget(promise)))
-    }
-
-    fn request<T>(&self, request: impl FnOnce(Promise<T>) -> Request) -> Reply<T> {
-        self.ask(|state, promise| state.pending.requests.push(request(promise)))
     }
 
     /// Leaves with the writer what keeps a promise, by `leave`, unless the service refuses.

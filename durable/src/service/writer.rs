@@ -23,7 +23,7 @@ use crate::store::{Op, Store};
 use super::cancelled::Cancelled;
 use super::core::{Core, State};
 use super::numbers::Numbers;
-use super::pending::{Request, Then, Unit};
+use super::pending::{Then, Unit};
 use super::unreadable;
 use super::unseen::Unseen;
 use super::window::Found;
@@ -267,42 +267,7 @@ impl<S: Store> Writer<S> {
     fn serve(&mut self) -> Result<(), StoreError> {
         self.read_there()?;
         let requests = std::mem::take(&mut self.core.state().pending.requests);
-        for request in requests {
-            match request {
-                Request::Look(question) => question.ask(&mut self.store)?,
-                Request::Revive { position, due_ms, promise } => {
-                    self.revive(position, due_ms, promise)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes a timer of a dead letter again. It has no key, which another may have by now.
-    fn revive(
-        &mut self,
-        position: Position,
-        due_ms: u64,
-        promise: Promise<bool>,
-    ) -> Result<(), StoreError> {
-        let found = match self.store.dead_letters(Some(position.before()), 1) {
-            Ok(found) => found,
-            Err(error) => {
-                promise.keep(Err(Error::Store(error.clone())));
-                return Err(error);
-            }
-        };
-        let letter = found.into_iter().find(|letter| letter.record.position == position);
-        let Some(letter) = letter else {
-            promise.keep(Ok(false));
-            return Ok(());
-        };
-        let to = Arc::new(letter.revived_ms(due_ms));
-        let mut state = self.core.state();
-        let op = Op::Revive { from: position, to: to.clone() };
-        state.pending.outcome(op, Then::Revive(to, promise));
-        state.pending.hurry(None);
-        Ok(())
+        requests.into_iter().try_for_each(|question| question.ask(&mut self.store))
     }
 
     // --- reading ---
