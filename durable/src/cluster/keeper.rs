@@ -115,6 +115,7 @@ impl<P: Send + 'static> Keeper<P> {
         }
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
         inner.held().open().iter().for_each(crate::service::Durable::clock_was_read);
+        self.go_on(keeping)?;
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.
             Some(inner.lease / 20)
@@ -162,6 +163,18 @@ impl<P: Send + 'static> Keeper<P> {
             }
         }
         Ok(sent)
+    }
+
+    /// Begins another session long before the numbers for timers of others' shards are used up.
+    fn go_on(&self, keeping: &mut dyn Keeping) -> Result<(), StoreError> {
+        if self.inner.numbers().is_half_used() {
+            let session = keeping.next_session()?;
+            // Without one, timers for others' shards are refused, and the leases go on.
+            if let Err(error) = self.inner.numbers().go_on(session) {
+                self.inner.note(None, &error);
+            }
+        }
+        Ok(())
     }
 
     /// Renews them again if it is a third of a lease since the last time.

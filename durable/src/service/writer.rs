@@ -12,7 +12,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
+use crate::error::{Error, StoreError, StoreErrorKind};
 use crate::events;
 use crate::foreign;
 use crate::position::{Position, TimerId};
@@ -22,7 +22,6 @@ use crate::store::{Op, Store};
 
 use super::cancelled::Cancelled;
 use super::core::{Core, State};
-use super::numbers::Numbers;
 use super::pending::{Then, Unit};
 use super::unreadable;
 use super::unseen::Unseen;
@@ -109,13 +108,15 @@ impl<S: Store> Writer<S> {
         self.serve()?;
         self.refill()?;
         if self.core.state().numbers.is_used_up() {
-            let numbers = Numbers::begin(&mut self.store).map_err(|error| match error {
-                OpenError::Store(error) => error,
-                other => StoreError::new(StoreErrorKind::Io, other.to_string()),
-            })?;
-            self.core.state().numbers.go_on(numbers);
+            self.go_on()?;
         }
         Ok(())
+    }
+
+    /// Begins another session, for more numbers.
+    fn go_on(&mut self) -> Result<(), StoreError> {
+        let session = self.store.begin()?;
+        self.core.state().numbers.go_on(session)
     }
 
     // --- writing ---
@@ -137,9 +138,20 @@ impl<S: Store> Writer<S> {
             state.window.told.begin_writing();
             units
         };
-        let units = units.into_iter().flat_map(|unit| self.with_next(unit));
-        let (ops, thens): (Vec<Op>, Vec<Then>) = units.map(|Unit { op, then }| (op, then)).unzip();
-        let outcomes = match self.store.commit(&ops) {
+        let mut begun = Ok(());
+        let (mut ops, mut thens) = (Vec::new(), Vec::new());
+        for unit in units {
+            let next = begun.clone().and_then(|()| self.next_of(&unit.then));
+            let next = next.unwrap_or_else(|error| {
+                begun = Err(error);
+                None
+            });
+            for Unit { op, then } in std::iter::once(unit).chain(next) {
+                ops.push(op);
+                thens.push(then);
+            }
+        }
+        let outcomes = match begun.and_then(|()| self.store.commit(&ops)) {
             Ok(outcomes) if outcomes.len() == ops.len() => outcomes,
             result => {
                 let error = result.err().unwrap_or_else(|| {
@@ -171,24 +183,24 @@ impl<S: Store> Writer<S> {
         Ok(())
     }
 
-    /// A change, and after the end of an occurrence the next one, which is added only if its name
-    /// has no other timer by now.
-    fn with_next(&self, unit: Unit) -> impl Iterator<Item = Unit> + use<S> {
-        let next = match &unit.then {
-            Then::Recur(over) => self.next_of(over),
-            _ => None,
+    /// After the end of an occurrence the next one, which is added only if its name has no other
+    /// timer by now.
+    fn next_of(&mut self, then: &Then) -> Result<Option<Unit>, StoreError> {
+        let core = self.core.clone();
+        let Then::Recur(over) = then else { return Ok(None) };
+        let Some(key) = &over.key else { return Ok(None) };
+        let Some(recurring) = core.config.recurring.get(key) else { return Ok(None) };
+        let number = loop {
+            let number = core.state().numbers.take();
+            match number {
+                Some(number) => break number,
+                None => self.go_on()?,
+            }
         };
-        let then = |record: Arc<Record>| Then::AdmitNew(record, promise(&self.core).0);
-        let next = next.map(|next| Unit { op: Op::PutNew(next.clone()), then: then(next) });
-        std::iter::once(unit).chain(next)
-    }
-
-    fn next_of(&self, over: &Record) -> Option<Arc<Record>> {
-        let key = over.key.as_ref()?;
-        let recurring = self.core.config.recurring.get(key)?;
-        let number = self.core.state().numbers.take().unwrap_or(over.position.number);
         // The clock may have been set back since.
-        recurring.after(key, self.core.now().max(over.first_due()), number)
+        let next = recurring.after(key, core.now().max(over.first_due()), number);
+        let then = |record: Arc<Record>| Then::AdmitNew(record, promise(&core).0);
+        Ok(next.map(|next| Unit { op: Op::PutNew(next.clone()), then: then(next) }))
     }
 
     /// A change is durable, and took out what was at `outcome`.
