@@ -254,11 +254,13 @@ impl Builder {
         self
     }
 
-    /// Calls `callback` if the store fails. The service then fires nothing more and refuses
-    /// everything; open a new one on a new opening of the store.
+    /// Calls `callback` once, with what [`failure`](crate::Durable::failure) then says: if the store
+    /// fails, if the runtime of asynchronous handlers ends, and in a cluster if the lease of the
+    /// shard is over. The service then fires nothing more and refuses everything; open a new one on
+    /// a new opening of the store.
     ///
-    /// The callback runs on the writer's thread. It must not stop the service or wait for it; it
-    /// tells another thread to.
+    /// The callback runs on the thread that finds the failure. It must not stop the service or wait
+    /// for it; it tells another thread to.
     pub fn on_failure(mut self, callback: impl Fn(&StoreError) + Send + Sync + 'static) -> Builder {
         self.config.on_failure = Some(Arc::new(callback));
         self

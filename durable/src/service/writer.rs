@@ -26,7 +26,6 @@ use super::pending::{Then, Unit};
 use super::unreadable;
 use super::unseen::Unseen;
 use super::window::Found;
-use super::worker::serve;
 
 /// How many records are read at a time. Between two reads, batches are written.
 const PAGE: usize = 1024;
@@ -56,7 +55,7 @@ enum Wake {
 impl<S: Store> Writer<S> {
     /// Works until the service ends or the store fails.
     pub(super) fn run(mut self) {
-        serve(&self.core);
+        self.core.serve();
         while self.sleep() == Wake::Work {
             // A store may be foreign code.
             let step = foreign::call(|| self.step()).unwrap_or_else(|text| {
@@ -64,11 +63,7 @@ impl<S: Store> Writer<S> {
                 Err(StoreError::new(StoreErrorKind::Io, message))
             });
             if let Err(error) = step {
-                self.core.fail(&error);
-                if let Some(tell) = &self.core.config.on_failure {
-                    let _ = foreign::call(|| tell(&error));
-                }
-                return;
+                return self.core.fail(&error);
             }
         }
     }
