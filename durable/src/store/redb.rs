@@ -227,10 +227,14 @@ impl Drop for RedbStore {
 
 impl Store for RedbStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
+        self.begin_at_least(1)
+    }
+
+    fn begin_at_least(&mut self, least: u64) -> Result<u64, StoreError> {
         let begin = || {
             let write = self.database().begin_write()?;
             let mut meta = write.open_table(META)?;
-            let session = meta.get(SESSIONS)?.map_or(0, |count| count.value()) + 1;
+            let session = (meta.get(SESSIONS)?.map_or(0, |count| count.value()) + 1).max(least);
             meta.insert(SESSIONS, session)?;
             drop(meta);
             write.commit()?;

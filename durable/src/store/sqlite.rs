@@ -354,11 +354,15 @@ fn hash(due: i64, number: i64, checksum: i64, salt: u64) -> u64 {
 
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
+        self.begin_at_least(1)
+    }
+
+    fn begin_at_least(&mut self, least: u64) -> Result<u64, StoreError> {
         // The statement alone would be committed when it is reset, and nobody would hear of a
         // failure.
         let session = self.write(|changes| {
-            let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
-            changes.connection.query_row(begin, [], |row| row.get::<_, i64>(0))
+            let begin = "UPDATE meta SET sessions = max(sessions + 1, ?1) RETURNING sessions";
+            changes.connection.query_row(begin, [signed(least)], |row| row.get::<_, i64>(0))
         });
         u64::try_from(session?)
             .map_err(|_| StoreError::new(StoreErrorKind::Corrupt, "the sessions are negative"))

@@ -272,7 +272,8 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
     // Pages that make redb panic are told below.
     panic::set_hook(Box::new(|_| ()));
     let salvaged = salvage::salvage(Path::new(&command.place), to)?;
-    salvaged.unreadable.iter().try_for_each(|row| command.print_row(row))?;
+    let rows = salvaged.unreadable.iter().chain(&salvaged.replaced);
+    rows.into_iter().try_for_each(|row| command.print_row(row))?;
     for (after, up_to) in &salvaged.gaps {
         let [after, up_to] = [after, up_to].map(|at| at.due_ms);
         let due = |ms| place::rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
@@ -282,15 +283,17 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
     }
     let Salvaged { timers, dead_letters, .. } = salvaged;
     let (unreadable, gaps) = (salvaged.unreadable.len(), salvaged.gaps.len());
+    let replaced = salvaged.replaced.len();
     let missing = salvaged.missing.map_or("an unknown number".to_owned(), |n| n.to_string());
     let text = format!(
         "{timers} timers and {dead_letters} dead letters, {unreadable} of which cannot be read, \
-         are in {}; {missing} of the damaged file are missing",
+         are in {}; {replaced} are not, because others have their keys, and {missing} of the \
+         damaged file are missing",
         to.display()
     );
     let json = json!({
         "timers": timers, "dead_letters": dead_letters, "unreadable": unreadable, "gaps": gaps,
-        "missing": salvaged.missing,
+        "replaced": replaced, "missing": salvaged.missing,
     });
     command.print(&json, &text)?;
     Ok(salvaged.is_all())
