@@ -195,14 +195,15 @@ impl Builder {
     /// The store has the next occurrence, each with a number of its own. It is handled as any
     /// timer: once in the whole cluster, and again after an error or the end of a process. When it
     /// is over, as a dead letter too, the next one is in the store in the same moment: the first
-    /// one after the present. So occurrences do not overlap. Of those that pass while a handler
-    /// runs, or while no service runs, the first one comes late and the others not at all; with
-    /// [`Misfire::Skip`], it does not come either.
+    /// one after the present, unless another timer has the name as its key. So occurrences do not
+    /// overlap. Of those that pass while a handler runs, or while no service runs, the first one
+    /// comes late and the others not at all; with [`Misfire::Skip`], it does not come either. If
+    /// the record of an occurrence cannot be read, the next one comes after the next opening.
     ///
     /// What `next` and `payload` are is not in the store. Whoever opens it sees that the occurrence
-    /// there is one of these times with this payload, and replaces it if not. A name that nobody
-    /// gives any more comes once more, at the time that is in the store. A cancel lasts until the
-    /// next opening.
+    /// there is one of these times with this payload. If not, the next one replaces it, unless
+    /// there is no more. A name that nobody gives any more comes once more, at the time that is in
+    /// the store. A cancel lasts until the next opening.
     ///
     /// If `next` panics, or returns a time that is not after the one that it got, there is no next
     /// one until the next opening.

@@ -52,14 +52,14 @@ impl<P: Payload> Durable<P> {
     ///
     /// # Errors
     /// The service has stopped or failed, or the payload cannot be written, or it has more than
-    /// 256 MiB.
+    /// 256 MiB, or too much waits to be written ([`ScheduleReason::Busy`]).
     pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
         self.enter(None, at, payload)
     }
 
-    /// Schedules a timer under a key. The timer that has this key, if there is one, is replaced: it
-    /// is cancelled in the same moment in which this one becomes durable. If its handler is
-    /// running, it is not tried again.
+    /// Schedules a timer under a key. The timer that has this key, if there is one, is replaced:
+    /// from this call on it does not begin to fire, and it leaves the store in the same moment in
+    /// which this one becomes durable. If its handler is running, it is not tried again.
     ///
     /// # Errors
     /// As [`schedule`](Durable::schedule). A key can have 256 MiB as well.
@@ -377,7 +377,8 @@ impl<P> Durable<P> {
     /// returns keeps this from returning; [`stop_within`](Durable::stop_within) leaves it behind.
     ///
     /// # Errors
-    /// The store has failed, or the call comes from the handler.
+    /// The store has failed, or the call comes from the handler, or by way of
+    /// [`Firing::timers`](crate::Firing::timers): see [`StopError::InHandler`].
     pub fn stop(&self) -> Result<(), StopError> {
         self.stop_at_most(None).map(drop)
     }

@@ -149,9 +149,10 @@ impl SqliteOptions {
     /// Whether the store only shows what is in the file at the moment when it is opened. Default:
     /// it does not.
     ///
-    /// Nothing keeps a service from opening the file meanwhile, and on Linux, one of another
-    /// process may have it open. Its log grows until this store is dropped.
-    /// [`begin`](Store::begin) and [`commit`](Store::commit) fail.
+    /// On Linux, a service of another process may have the file open, or open it meanwhile, and its
+    /// log grows until this store is dropped. In one process, and on other systems in all of them,
+    /// one store at a time has the file, also if it only reads. [`begin`](Store::begin) and
+    /// [`commit`](Store::commit) fail.
     ///
     /// Unless somebody has the file open, it has to be in a place where it may be written.
     ///
@@ -175,7 +176,8 @@ impl SqliteOptions {
     /// its directory has to exist.
     ///
     /// # Errors
-    /// The file cannot be used; it is then as it was.
+    /// The file cannot be used. Its timers are then as they were; a file without a log may have got
+    /// one (`PRAGMA journal_mode`).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
         if !self.read_only && is_missing(path)? {

@@ -25,7 +25,7 @@ use salvage::Salvaged;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 use tickless_durable::Cluster;
 
-/// Looks at durable timers, and changes some. No timer fires because of this.
+/// Looks at durable timers, and changes some. It fires no timer itself.
 #[derive(Parser)]
 #[command(version)]
 struct Command {
@@ -53,7 +53,7 @@ enum What {
         /// Those that are due then or later.
         #[arg(long, value_parser = humantime::parse_rfc3339_weak)]
         from: Option<SystemTime>,
-        /// Those that are due by now.
+        /// Those that are due by now, by this machine's clock. A cluster goes by its server's.
         #[arg(long)]
         late: bool,
     },
@@ -98,9 +98,11 @@ enum What {
         #[command(flatten)]
         when: When,
     },
-    /// Reads everything, and lists what cannot be read.
+    /// Reads everything, and lists the timers of a file that cannot be read. Anything else that
+    /// cannot be read is an error.
     Check,
-    /// Reads out of a damaged file what can be read, and lists the rest.
+    /// Reads out of a damaged file what can be read, and lists the rest. No service may have the
+    /// file open.
     Salvage {
         /// A new file, for what can be read.
         #[arg(long)]
