@@ -8,6 +8,8 @@
 //! 2. The instances that are alive share the shards: each has as many as any other, and some have
 //!    one more if that does not come out even. Who has too many closes some. Who has too few takes
 //!    some that are free, or whose lease is over.
+//! 3. If most of the numbers for timers that go to others' shards were given out, another session
+//!    begins.
 //!
 //! Where the hub or the machine is so slow that a round takes a third of a lease, the leases are
 //! renewed again in the middle of it: a lease is lost if the hub takes as long as it to renew it,

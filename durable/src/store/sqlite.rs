@@ -363,7 +363,8 @@ impl Store for SqliteStore {
         // The statement alone would be committed when it is reset, and nobody would hear of a
         // failure.
         let session = self.write(|changes| {
-            let begin = "UPDATE meta SET sessions = max(sessions + 1, ?1) RETURNING sessions";
+            let begin = "UPDATE meta SET sessions = CASE WHEN sessions < 0 THEN sessions
+                ELSE max(sessions + 1, ?1) END RETURNING sessions";
             changes.connection.query_row(begin, [signed(least)], |row| row.get::<_, i64>(0))
         });
         u64::try_from(session?)

@@ -32,7 +32,8 @@ pub(crate) struct Salvaged {
     session: u64,
 }
 
-/// From here on, a file could not be opened again: a later session has no numbers.
+/// The last session after which a file can be opened: the one that then begins has the last
+/// numbers.
 const LAST_SESSION: u64 = (1 << 23) - 2;
 
 pub(crate) type Gap = (Position, Position);
