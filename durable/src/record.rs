@@ -40,13 +40,13 @@ pub struct Record {
     pub payload: Arc<[u8]>,
 }
 
-/// A timer that will not be tried again: it has failed too often, or the end of its process has cut
-/// it off too often, or its payload or its record cannot be read.
+/// A timer that will not be tried again: it has failed too often, or the end of its process has
+/// cut it off too often, or its payload or its record cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// The timer, with the number of its last attempt. If its record cannot be read, this is what is
-    /// there of it, in some stores with all of its bytes as the payload.
+    /// The timer, with the number of its last attempt. If its record cannot be read, this is what
+    /// is there of it, in some stores with all of its bytes as the payload.
     pub record: Record,
     /// What its last attempt failed with, or what else is wrong with it.
     pub error: String,

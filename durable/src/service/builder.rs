@@ -255,10 +255,10 @@ impl Builder {
         self
     }
 
-    /// Calls `callback` once, with what [`failure`](crate::Durable::failure) then says: if the store
-    /// fails, if the runtime of asynchronous handlers ends, and in a cluster if the lease of the
-    /// shard is over. The service then fires nothing more and refuses everything; open a new one on
-    /// a new opening of the store.
+    /// Calls `callback` once, with what [`failure`](crate::Durable::failure) then says: if the
+    /// store fails, if the runtime of asynchronous handlers ends, and in a cluster if the lease of
+    /// the shard is over. The service then fires nothing more and refuses everything; open a new
+    /// one on a new opening of the store.
     ///
     /// The callback runs on the thread that finds the failure. It must not stop the service or wait
     /// for it; it tells another thread to.

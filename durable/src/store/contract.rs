@@ -56,8 +56,8 @@ pub enum Op {
 /// moment. [How to write another store](crate::store) tells what is asked of an implementation.
 pub trait Store: Send + 'static {
     /// Adds one to the number of sessions, durably, and returns the new number: 1 for a store that
-    /// was never used. A service calls this before anything else, and again whenever it has numbered
-    /// 16,777,216 timers.
+    /// was never used. A service calls this before anything else, and again whenever it has
+    /// numbered 16,777,216 timers.
     ///
     /// # Errors
     /// The store cannot be written.
