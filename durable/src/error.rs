@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// What is stored is damaged, or is not what this crate has written. Nothing was changed.
+    /// What is stored is damaged, or is not what this crate has written.
     Corrupt,
     /// Another version of this crate has written what is stored.
     Version,
@@ -92,8 +92,10 @@ pub enum OpenError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StopError {
-    /// The call comes from the handler, or from a waker or a callback that the service's writer
-    /// calls, which would wait for itself. The service goes on.
+    /// The call comes from the handler, or from a callback or a waker that the service calls, which
+    /// would wait for itself; or it is by way of [`Firing::timers`](crate::Firing::timers), on any
+    /// thread. The service goes on. An asynchronous handler that has another handle is not refused,
+    /// and waits for itself.
     InHandler,
     /// The service has stopped. Its store had failed before, or with the last batch.
     Store(StoreError),

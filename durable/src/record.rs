@@ -30,7 +30,8 @@ pub struct Record {
     /// How many attempts in a row may have been cut off by the end of their process: each was
     /// noted before it began, and nothing became of it. See [`crashes`](crate::Builder::crashes).
     pub crashes: u32,
-    /// Whether a handler may have had it before. Unlike the two counters, this is never taken back.
+    /// Whether a handler may have had it before. Unlike the two counters, this stays, unless a stop
+    /// takes the note of an attempt back that has not begun.
     pub tried: bool,
     /// The key under which it can be replaced and cancelled. Of the timers of a store, one at most
     /// has a given key.
@@ -39,13 +40,15 @@ pub struct Record {
     pub payload: Arc<[u8]>,
 }
 
-/// A timer that will not be tried again, because it has failed too often.
+/// A timer that will not be tried again: it has failed too often, or the end of its process has
+/// cut it off too often, or its payload or its record cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// The timer. Its attempt is the number of attempts that were made.
+    /// The timer, with the number of its last attempt. If its record cannot be read, this is what
+    /// is there of it, in some stores with all of its bytes as the payload.
     pub record: Record,
-    /// What its last attempt failed with.
+    /// What its last attempt failed with, or what else is wrong with it.
     pub error: String,
 }
 

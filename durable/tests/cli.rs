@@ -180,6 +180,10 @@ fn beside_a_service_a_file_of_sqlite_is_shown_and_no_file_is_changed() {
             let listed = json(path, &["ls"]);
             assert_eq!((listed.len(), &listed[0]["payload"]), (2, &"new".into()));
         }
+        let to = path.with_extension("new");
+        let (code, out, said) = run(path, &["salvage", "--to", to.to_str().unwrap()]);
+        assert!(code == 2 && said.contains("is in use") && out.is_empty(), "{out}{said}");
+        assert!(!to.exists());
         let there = timers.contents().wait().unwrap();
         let in_an_hour = ["--in", "1h"];
         for changes in [
@@ -361,6 +365,60 @@ fn what_can_be_read_of_a_damaged_file_is_salvaged_and_the_rest_is_listed() {
             assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no copy is left");
         }
     });
+}
+
+/// Of a position that may be what is damaged, nothing is concluded.
+#[test]
+fn new_timers_of_a_file_that_was_salvaged_have_later_numbers_than_those_that_can_be_read() {
+    on_each(|path, _, open| {
+        let record = |session: u64, text: &str| {
+            let position = Position { due_ms: 9000, number: session << 40 };
+            Op::Put(Arc::new(Record::new(position, None, text.as_bytes().into())))
+        };
+        open(path).commit(&[record(5, "intact"), record(30, "damaged")]).unwrap();
+        let mut bytes = fs::read(path).unwrap();
+        let places: Vec<usize> =
+            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"damaged")).collect();
+        places.into_iter().for_each(|at| bytes[at] = b'D');
+        fs::write(path, bytes).unwrap();
+        let to = path.with_extension("new");
+        let (code, out, said) = run(path, &["salvage", "--to", to.to_str().unwrap()]);
+        assert!(code == 1 && out.contains("1 of which cannot be read"), "{out}{said}");
+        assert_eq!(open(&to).begin().unwrap(), 6);
+    });
+}
+
+/// As in a file with a page of before.
+#[test]
+fn of_two_timers_with_one_key_that_are_salvaged_the_other_one_is_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, to) = (directory.path().join("timers"), directory.path().join("new"));
+    let record = |number: u64, key: Option<&[u8]>| {
+        let position = Position { due_ms: 9000 + number, number };
+        Arc::new(Record::new(position, key.map(Key::from), b"text".as_slice().into()))
+    };
+    let from = record(8, None).position;
+    let batch = [
+        Op::Put(record(7, Some(b"k"))),
+        Op::Put(record(8, None)),
+        // This looks for no other one with the key.
+        Op::Move { from, to: record(8, Some(b"k")) },
+    ];
+    RedbStore::open(&path).unwrap().commit(&batch).unwrap();
+    let (code, out, said) = run(&path, &["salvage", "--to", to.to_str().unwrap(), "--json"]);
+    assert_eq!((code, &*said), (1, ""), "{out}");
+    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told[0]["id"], record(7, None).id().to_string());
+    assert_eq!(told[0]["error"], "another timer has its key");
+    let sum = &told[1];
+    assert_eq!(
+        (&sum["timers"], &sum["replaced"], &sum["missing"]),
+        (&1.into(), &1.into(), &0.into())
+    );
+    assert_eq!(
+        RedbStore::open(&to).unwrap().scan(None, 9).unwrap(),
+        [(*record(8, Some(b"k"))).clone()]
+    );
 }
 
 #[test]

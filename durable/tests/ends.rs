@@ -4,17 +4,17 @@
 #[path = "common/service.rs"]
 mod common;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use common::{HOUR, builder, gated, now, sending, text};
-use tickless_durable::store::{Disk, Fault};
+use tickless_durable::store::{Disk, Fault, Memory};
 use tickless_durable::{
-    Builder, Cancelled, Durable, Error, Firing, Json, Misfire, ScheduleReason, StopError,
-    StoreErrorKind,
+    Builder, Cancelled, DeadLetter, Durable, Error, Firing, Json, Misfire, Op, Position, Record,
+    ScheduleReason, StopError, Store, StoreError, StoreErrorKind,
 };
 
 // === restarts ===
@@ -232,6 +232,72 @@ fn a_store_that_fails_fails_everybody_who_waits_and_nothing_fires_any_more() {
         assert_eq!(disk.timers().len(), kept);
         sending(&disk, builder()).0.stop().unwrap();
     }
+}
+
+/// A store that is damaged from some time on.
+struct Damaged {
+    store: Memory,
+    is_damaged: Arc<AtomicBool>,
+    /// How often it was to be written since.
+    commits: Arc<AtomicU32>,
+}
+
+impl Damaged {
+    fn look(&self) -> Result<(), StoreError> {
+        let damage = StoreError::new(StoreErrorKind::Corrupt, "it is damaged");
+        if self.is_damaged.load(Ordering::SeqCst) { Err(damage) } else { Ok(()) }
+    }
+}
+
+impl Store for Damaged {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        self.store.begin()
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        self.look().inspect_err(|_| {
+            self.commits.fetch_add(1, Ordering::SeqCst);
+        })?;
+        self.store.commit(batch)
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.look()?;
+        self.store.scan(after, limit)
+    }
+
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.store.dead_letters(after, limit)
+    }
+
+    fn unreadable(&mut self, _: Option<Position>, _: usize) -> Result<Vec<DeadLetter>, StoreError> {
+        let record = Record::new(Position { due_ms: 5, number: 7 }, None, [].into());
+        Ok(vec![DeadLetter::new(record, "it cannot be read")])
+    }
+}
+
+/// What a reading meets is no reason for the rest not to fire, unless it is to be written.
+#[test]
+fn a_reading_that_cannot_write_what_it_buries_ends_the_service() {
+    let (is_damaged, commits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let store = Disk::default().open();
+    let store = Damaged { store, is_damaged: is_damaged.clone(), commits: commits.clone() };
+    let handler = |_: &Firing<String>| Ok::<(), Error>(());
+    let timers = builder().open(store, handler).unwrap();
+    // It does not read by itself any more.
+    while timers.stats().refills == 0 {
+        thread::yield_now();
+    }
+    is_damaged.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        assert!(matches!(timers.list(None, 9).wait(), Err(Error::Store(_))));
+    }
+    assert!(matches!(timers.stop(), Err(StopError::Store(_))));
+    assert_eq!(commits.load(Ordering::SeqCst), 1, "it is not used again");
 }
 
 // === stopping ===

@@ -10,8 +10,8 @@ use std::time::SystemTime;
 
 use common::Open;
 use tickless_durable::{
-    Durable, Error, Firing, Op, Position, Record, RedbOptions, ScheduleError, ScheduleReason,
-    StopError, Store, StoreErrorKind,
+    DeadLetter, Durable, Error, Firing, Op, Position, Record, RedbOptions, ScheduleError,
+    ScheduleReason, StopError, Store, StoreErrorKind,
 };
 
 fn record(number: u64) -> Record {
@@ -278,6 +278,71 @@ fn a_record_that_cannot_be_read_stops_no_other() {
         }
         assert_eq!(read_all(open, path), Ok(Vec::new()), "{name}");
     });
+}
+
+/// Whoever takes a record out need not read it.
+#[test]
+fn a_record_that_cannot_be_read_can_be_cancelled_and_replaced() {
+    on_each(|name, open, path| {
+        let record = |number| {
+            let payload = format!("payload {number}.").into_bytes();
+            Record { payload: payload.into(), ..record(number) }
+        };
+        let [mut moved, keyed, replaced, plain, intact] = [7, 8, 12, 13, 14].map(record);
+        let mut store = open(path).unwrap();
+        put_all(&mut store, &[&moved, &keyed, &replaced, &plain, &intact].map(Clone::clone));
+        // It is tried again.
+        let from = moved.position;
+        (moved.position.due_ms, moved.attempt) = (5000, 2);
+        store.commit(&[Op::Move { from, to: Arc::new(moved.clone()) }]).unwrap();
+        drop(store);
+        let mut bytes = fs::read(path).unwrap();
+        for damaged in [&moved, &keyed, &replaced, &plain] {
+            let payload = &damaged.payload[..];
+            let is_there = |at: &usize| bytes[*at..].starts_with(payload);
+            let places: Vec<usize> = (0..bytes.len()).filter(is_there).collect();
+            places.into_iter().for_each(|at| bytes[at] = b'P');
+        }
+        fs::write(path, bytes).unwrap();
+        let mut store: Box<dyn Store> = match name {
+            "redb" => Box::new(RedbOptions::new().check(false).open(path).unwrap()),
+            _ => open(path).unwrap(),
+        };
+        assert_eq!(store.unreadable(None, 9).unwrap().len(), 4, "{name}");
+        let new = Record { key: replaced.key.clone(), ..record(100) };
+        let batch = [
+            Op::Cancel(moved.id()),
+            Op::CancelKey(keyed.key.unwrap()),
+            Op::Put(Arc::new(new.clone())),
+            Op::Cancel(plain.id()),
+        ];
+        let taken = [moved.position, keyed.position, replaced.position, plain.position].map(Some);
+        assert_eq!(store.commit(&batch).unwrap(), taken, "{name}");
+        assert_eq!(store.scan(None, 9).unwrap(), [intact, new], "{name}");
+    });
+}
+
+/// Nor is there a reason then for the rest not to fire.
+#[test]
+#[cfg(feature = "sqlite")]
+fn a_letter_that_is_gone_is_not_revived_if_the_next_one_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (open, path) = (common::store("sqlite"), directory.path().join("timers"));
+    let bury = |number| {
+        let record = record(number);
+        let from = record.position;
+        let letter = Arc::new(DeadLetter::new(record.clone(), "why"));
+        [Op::Put(Arc::new(record)), Op::Bury { from, letter }]
+    };
+    open(&path).unwrap().commit(&[bury(1), bury(2)].concat()).unwrap();
+    let letter = open(&path).unwrap().dead_letters(None, 1).unwrap().remove(0);
+    let damage = "UPDATE dead_letters SET payload = x'00' WHERE number = 2";
+    rusqlite::Connection::open(&path).unwrap().execute(damage, []).unwrap();
+    let handler = |_: &Firing<Vec<u8>>| Ok::<(), Error>(());
+    let timers = Durable::builder().open(open(&path).unwrap(), handler).unwrap();
+    assert!(timers.forget(&letter).wait().unwrap());
+    assert!(!timers.revive(&letter, SystemTime::now()).wait().unwrap());
+    timers.stop().unwrap();
 }
 
 #[test]

@@ -181,11 +181,17 @@ fn tasks_that_an_end_leaves_behind_are_aborted_and_their_timers_come_again() {
 #[test]
 fn a_runtime_that_ends_fails_the_service_and_loses_no_timer() {
     let (runtime, disk) = (runtime(), Disk::default());
-    let (timers, _alive) = hanging(&runtime, &disk, builder());
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let telling = builder().on_failure(move |error| {
+        assert!(error.to_string().contains("runtime"));
+        count.fetch_add(1, SeqCst);
+    });
+    let (timers, _alive) = hanging(&runtime, &disk, telling);
     runtime.shutdown_background();
-    wait_until("the service has failed", || timers.failure().is_some());
+    wait_until("it is told", || told.load(SeqCst) > 0);
     assert!(timers.failure().unwrap().to_string().contains("runtime"));
     assert!(timers.stop().is_err());
-    assert_eq!(disk.timers().len(), 3);
+    assert_eq!((disk.timers().len(), told.load(SeqCst)), (3, 1));
     assert!(disk.timers().iter().all(|record| record.attempt == 1));
 }

@@ -196,9 +196,10 @@ impl Builder {
         self
     }
 
-    /// How many shards there are, from 1 to 10,000. Default: as many as there are, or 8 in a new
-    /// schema. Another number than there are is refused: on PostgreSQL, the function `reshard` of
-    /// the schema changes it while no instance runs.
+    /// How many shards there are, from 1 to 10,000; on NATS at most 500, and more are taken as 500.
+    /// Default: as many as there are, or 8 in a new schema. Another number than there are is
+    /// refused: on PostgreSQL, the function `reshard` of the schema changes it while no instance
+    /// runs.
     ///
     /// That is how many instances can share the work. A shard takes a service's threads and a
     /// connection, so it should be no more than a few for each instance.
@@ -210,10 +211,10 @@ impl Builder {
     /// How long an instance keeps its shards if it does not renew its leases, at least 100 ms.
     /// Default: 10 s.
     ///
-    /// After this time at most, the timers of an instance that has died fire elsewhere. An instance
-    /// that the database does not reply to for two thirds of it closes its shards. So does one that
-    /// does not run for all of it, and handlers that ran meanwhile run again elsewhere: have it
-    /// longer than the pauses of your machines.
+    /// After this time at most, and the time that opening a shard takes, the timers of an instance
+    /// that has died fire elsewhere. An instance that the database does not reply to for two thirds
+    /// of it closes its shards. So does one that does not run for all of it, and handlers that ran
+    /// meanwhile run again elsewhere: have it longer than the pauses of your machines.
     pub fn lease(mut self, lease: Duration) -> Builder {
         self.lease = lease.max(MIN_LEASE);
         self

@@ -39,7 +39,8 @@ impl<P: Payload> Cluster<P> {
     /// [`now`](Cluster::now). A time that has passed is due at once.
     ///
     /// # Errors
-    /// The instance has stopped, or the payload cannot be written, or it has more than 256 MiB.
+    /// The instance has stopped, or the payload cannot be written, or it has more than 256 MiB, or
+    /// too much waits to be written ([`ScheduleReason::Busy`]).
     pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
         self.enter(None, at, payload)
     }
@@ -216,9 +217,11 @@ impl<P> Cluster<P> {
     }
 
     /// As [`stop`](Cluster::stop), but waits for handlers no longer than `limit`, and neither does
-    /// a `stop` that waits already. Returns how many handlers it has left behind: their timers come
-    /// again on other instances, perhaps while those handlers still run. What the database is asked
-    /// for at the end takes two thirds of a lease more for each question that it does not reply to.
+    /// a `stop` that waits already. Returns how many handlers the instance has left behind: their
+    /// timers come again on other instances, perhaps while those handlers still run. That includes
+    /// those of shards that it gave up before, and not those of shards that it has lost. What the
+    /// database is asked for at the end takes two thirds of a lease more for each question that it
+    /// does not reply to.
     ///
     /// # Errors
     /// As `stop`.

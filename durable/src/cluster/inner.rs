@@ -81,6 +81,10 @@ impl<P> Inner<P> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,8 +103,7 @@ impl<P> Inner<P> {
         if let Some(reason) = self.clerk.refusal() {
             return Err(reason);
         }
-        let number = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let number = number.ok_or(ScheduleReason::Busy)?;
+        let number = self.numbers().take().ok_or(ScheduleReason::Busy)?;
         Ok(Arc::new(Record::new(Position { due_ms, number }, key, payload)))
     }
 

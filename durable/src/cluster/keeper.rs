@@ -8,6 +8,8 @@
 //! 2. The instances that are alive share the shards: each has as many as any other, and some have
 //!    one more if that does not come out even. Who has too many closes some. Who has too few takes
 //!    some that are free, or whose lease is over.
+//! 3. If most of the numbers for timers that go to others' shards were given out, another session
+//!    begins.
 //!
 //! Where the hub or the machine is so slow that a round takes a third of a lease, the leases are
 //! renewed again in the middle of it: a lease is lost if the hub takes as long as it to renew it,
@@ -115,6 +117,7 @@ impl<P: Send + 'static> Keeper<P> {
         }
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
         inner.held().open().iter().for_each(crate::service::Durable::clock_was_read);
+        self.go_on(keeping)?;
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.
             Some(inner.lease / 20)
@@ -162,6 +165,18 @@ impl<P: Send + 'static> Keeper<P> {
             }
         }
         Ok(sent)
+    }
+
+    /// Begins another session long before the numbers for timers of others' shards are used up.
+    fn go_on(&self, keeping: &mut dyn Keeping) -> Result<(), StoreError> {
+        if self.inner.numbers().is_half_used() {
+            let session = keeping.next_session()?;
+            // Without one, timers for others' shards are refused, and the leases go on.
+            if let Err(error) = self.inner.numbers().go_on(session) {
+                self.inner.note(None, &error);
+            }
+        }
+        Ok(())
     }
 
     /// Renews them again if it is a third of a lease since the last time.

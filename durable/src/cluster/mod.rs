@@ -100,8 +100,10 @@
 //!
 //! - A shard's timers are in a stream, which its holder alone writes. Timers for another instance's
 //!   shard go to that instance, and from there into the stream. If there is no holder at the
-//!   moment, they wait. If the holder does not reply, it is unknown whether they are durable.
-//! - Dead letters are read from the holders, too, and a reader waits for a shard without one.
+//!   moment, they wait for one, at most for three leases; then they are refused, as in use. If the
+//!   holder does not reply, it is unknown whether they are durable.
+//! - Dead letters are read from the holders, too, and a reader waits as long for a shard without
+//!   one.
 //! - *Opening reads the stream*, so taking a shard over takes a time that grows with its timers.
 //! - *Clocks.* The clock is that of the server that leads the bucket with the leases. Leases are by
 //!   no clock of a server: an instance that has just started waits for one lease before it takes a

@@ -195,14 +195,15 @@ impl Builder {
     /// The store has the next occurrence, each with a number of its own. It is handled as any
     /// timer: once in the whole cluster, and again after an error or the end of a process. When it
     /// is over, as a dead letter too, the next one is in the store in the same moment: the first
-    /// one after the present. So occurrences do not overlap. Of those that pass while a handler
-    /// runs, or while no service runs, the first one comes late and the others not at all; with
-    /// [`Misfire::Skip`], it does not come either.
+    /// one after the present, unless another timer has the name as its key. So occurrences do not
+    /// overlap. Of those that pass while a handler runs, or while no service runs, the first one
+    /// comes late and the others not at all; with [`Misfire::Skip`], it does not come either. If
+    /// the record of an occurrence cannot be read, the next one comes after the next opening.
     ///
     /// What `next` and `payload` are is not in the store. Whoever opens it sees that the occurrence
-    /// there is one of these times with this payload, and replaces it if not. A name that nobody
-    /// gives any more comes once more, at the time that is in the store. A cancel lasts until the
-    /// next opening.
+    /// there is one of these times with this payload. If not, the next one replaces it, unless
+    /// there is no more. A name that nobody gives any more comes once more, at the time that is in
+    /// the store. A cancel lasts until the next opening.
     ///
     /// If `next` panics, or returns a time that is not after the one that it got, there is no next
     /// one until the next opening.
@@ -254,11 +255,13 @@ impl Builder {
         self
     }
 
-    /// Calls `callback` if the store fails. The service then fires nothing more and refuses
-    /// everything; open a new one on a new opening of the store.
+    /// Calls `callback` once, with what [`failure`](crate::Durable::failure) then says: if the
+    /// store fails, if the runtime of asynchronous handlers ends, and in a cluster if the lease of
+    /// the shard is over. The service then fires nothing more and refuses everything; open a new
+    /// one on a new opening of the store.
     ///
-    /// The callback runs on the writer's thread. It must not stop the service or wait for it; it
-    /// tells another thread to.
+    /// The callback runs on the thread that finds the failure. It must not stop the service or wait
+    /// for it; it tells another thread to.
     pub fn on_failure(mut self, callback: impl Fn(&StoreError) + Send + Sync + 'static) -> Builder {
         self.config.on_failure = Some(Arc::new(callback));
         self

@@ -14,6 +14,7 @@
 //!
 //! *Tested by*: `durable/tests/oracle.rs`.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -23,6 +24,7 @@ use tickless::{Engine, Handle, When};
 
 use crate::error::{Error, ScheduleReason, StoreError};
 use crate::events;
+use crate::foreign;
 use crate::position::{Position, ms_passed, time_of};
 use crate::promise::{Hurry, Promise};
 use crate::record::Record;
@@ -97,6 +99,11 @@ pub(super) struct Armed(Option<Handle>);
 struct Offset {
     wall: Duration,
     engine: Duration,
+}
+
+thread_local! {
+    /// The service whose handler or callback this thread runs, or whose writer it is.
+    static SERVED: Cell<*const Core> = const { Cell::new(std::ptr::null()) };
 }
 
 // === impl Core ===
@@ -273,6 +280,25 @@ impl Core {
         Offset { wall, engine: self.engine.now().saturating_duration_since(self.base) }
     }
 
+    // --- who cannot wait for the end ---
+
+    /// This thread is the service's writer, which cannot wait for its own end.
+    pub(super) fn serve(&self) {
+        SERVED.set(self);
+    }
+
+    /// Calls a handler or a callback, which cannot wait for an end that may wait for it.
+    pub(super) fn served(&self, call: impl FnOnce()) {
+        let before = SERVED.replace(self);
+        call();
+        SERVED.set(before);
+    }
+
+    /// Whether this thread runs a handler or a callback of the service, or is its writer.
+    pub(super) fn is_served(&self) -> bool {
+        SERVED.try_with(Cell::get).is_ok_and(|served| std::ptr::eq(served, self))
+    }
+
     // --- failing and ending ---
 
     /// The store has failed: everybody who waits is told, and nothing fires any more.
@@ -292,6 +318,9 @@ impl Core {
         self.worker_bell.notify_all();
         units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));
         requests.into_iter().for_each(|request| request.fail(Error::Store(error.clone())));
+        if is_first && let Some(tell) = &self.config.on_failure {
+            self.served(|| drop(foreign::call(|| tell(error))));
+        }
     }
 
     /// An end waits for handlers until then at most, also one that has begun.

@@ -20,7 +20,7 @@ use crate::store::{Contents, Op, Store};
 use super::cancelled::Cancelled;
 use super::core::{Core, State};
 use super::owner::Owner;
-use super::pending::{Request, Then, Waiter};
+use super::pending::{Then, Waiter};
 use super::reading::question;
 use super::stats::Stats;
 use super::unreadable;
@@ -52,14 +52,14 @@ impl<P: Payload> Durable<P> {
     ///
     /// # Errors
     /// The service has stopped or failed, or the payload cannot be written, or it has more than
-    /// 256 MiB.
+    /// 256 MiB, or too much waits to be written ([`ScheduleReason::Busy`]).
     pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
         self.enter(None, at, payload)
     }
 
-    /// Schedules a timer under a key. The timer that has this key, if there is one, is replaced: it
-    /// is cancelled in the same moment in which this one becomes durable. If its handler is
-    /// running, it is not tried again.
+    /// Schedules a timer under a key. The timer that has this key, if there is one, is replaced:
+    /// from this call on it does not begin to fire, and it leaves the store in the same moment in
+    /// which this one becomes durable. If its handler is running, it is not tried again.
     ///
     /// # Errors
     /// As [`schedule`](Durable::schedule). A key can have 256 MiB as well.
@@ -305,7 +305,7 @@ impl<P> Durable<P> {
         &self,
         look: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<T> {
-        self.request(|promise| Request::Look(question(promise, look)))
+        self.ask(|state, promise| state.pending.requests.push(question(promise, look)))
     }
 
     // --- dead letters ---
@@ -320,18 +320,18 @@ impl<P> Durable<P> {
     /// Makes a timer of a dead letter again, with all its attempts and the same number, but without
     /// its key, which another timer may have by now. The reply tells whether the letter was there.
     pub fn revive(&self, letter: &DeadLetter, at: SystemTime) -> Reply<bool> {
-        let (position, due_ms) = (letter.record.position, ms_at_or_after(at));
-        self.request(|promise| Request::Revive { position, due_ms, promise })
+        let (from, to) = (letter.record.position, Arc::new(letter.revived(at)));
+        self.ask(|state, promise| {
+            let op = Op::Revive { from, to: to.clone() };
+            state.pending.outcome(op, Then::Revive(to, promise));
+            state.pending.hurry(None);
+        })
     }
 
     /// Throws a dead letter away. The reply tells whether it was there.
     pub fn forget(&self, letter: &DeadLetter) -> Reply<bool> {
         let op = Op::Forget(letter.record.position);
         self.ask(|state, promise| state.pending.outcome(op, Then::Forget(promise)))
-    }
-
-    fn request<T>(&self, request: impl FnOnce(Promise<T>) -> Request) -> Reply<T> {
-        self.ask(|state, promise| state.pending.requests.push(request(promise)))
     }
 
     /// Leaves with the writer what keeps a promise, by `leave`, unless the service refuses.
@@ -377,7 +377,8 @@ impl<P> Durable<P> {
     /// returns keeps this from returning; [`stop_within`](Durable::stop_within) leaves it behind.
     ///
     /// # Errors
-    /// The store has failed, or the call comes from the handler.
+    /// The store has failed, or the call comes from the handler, or by way of
+    /// [`Firing::timers`](crate::Firing::timers): see [`StopError::InHandler`].
     pub fn stop(&self) -> Result<(), StopError> {
         self.stop_at_most(None).map(drop)
     }

@@ -21,7 +21,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
 
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreError, StoreErrorKind};
 use crate::position::{END, TimerId};
 use crate::store::Store;
 
@@ -81,9 +81,27 @@ impl Numbers {
         self.next == self.end
     }
 
+    /// Whether more than half of the range was given out.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn is_half_used(&self) -> bool {
+        self.end - self.next < RANGE / 2
+    }
+
     /// Goes on with the range of another session.
-    pub(super) fn go_on(&mut self, other: Numbers) {
+    ///
+    /// # Errors
+    /// There are no more.
+    pub(crate) fn go_on(&mut self, session: u64) -> Result<(), StoreError> {
+        let over = |error: OpenError| StoreError::new(StoreErrorKind::Io, error.to_string());
+        let other = Numbers::of_session(session).map_err(over)?;
         (self.next, self.end) = (other.next, other.end);
+        Ok(())
+    }
+
+    /// Gives all out but the last ones.
+    #[cfg(test)]
+    pub(crate) fn use_up_but(&mut self, left: u64) {
+        self.next = self.end - left;
     }
 
     /// Whether an earlier process has given out the number.
@@ -94,8 +112,11 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
     use crate::position::Position;
+    use crate::service::{Builder, Firing, every};
     use crate::store::Disk;
 
     #[test]
@@ -105,7 +126,7 @@ mod tests {
         let mut others = Numbers::begin(&mut disk.open()).unwrap();
         let earlier = numbers.take().unwrap();
         assert!(earlier < numbers.end && numbers.end - earlier == RANGE);
-        numbers.next = numbers.end - 1;
+        numbers.use_up_but(1);
         let last = numbers.take().unwrap();
         assert!(numbers.is_used_up() && numbers.take().is_none());
         let later = others.take().unwrap();
@@ -113,8 +134,24 @@ mod tests {
         let id = |number| TimerId::of(Position { due_ms: 0, number });
         assert!(others.is_earlier(id(last)) && !others.is_earlier(id(later)));
         assert!(!numbers.is_earlier(id(earlier)));
-        numbers.go_on(Numbers::begin(&mut disk.open()).unwrap());
+        numbers.go_on(disk.open().begin().unwrap()).unwrap();
         assert!(numbers.take().unwrap() > later);
+    }
+
+    #[test]
+    fn an_occurrence_has_another_number_than_the_one_before_it_also_if_none_is_left() {
+        let (disk, now) = (Disk::default(), UNIX_EPOCH + Duration::from_millis(9500));
+        let builder = Builder::new().recurring("k", "", every(Duration::from_secs(1)));
+        let handler = |_: &Firing<String>| Ok::<(), String>(());
+        let mut service = builder.open_by_hand(disk.open(), now, handler).unwrap();
+        service.step().unwrap();
+        let before = disk.timers().remove(0).position;
+        service.advance(Duration::from_millis(500));
+        assert!(service.worker()());
+        service.timers().core.state().numbers.use_up_but(0);
+        service.step().unwrap();
+        let after = disk.timers().remove(0).position;
+        assert!(after.due_ms > before.due_ms && after.number > before.number, "{after:?}");
     }
 
     /// As of a file that was copied before them.

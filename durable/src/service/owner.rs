@@ -18,7 +18,7 @@ use crate::store::{Op, Store};
 
 use super::core::{Core, State};
 use super::pending::Then;
-use super::worker::{Run, is_served};
+use super::worker::Run;
 use super::writer::Writer;
 
 /// As good as for ever.
@@ -68,7 +68,7 @@ impl Owner {
 
     /// Returns how many handlers were still running when the limit was over.
     pub(super) fn stop(&self, limit: Option<Duration>) -> Result<usize, StopError> {
-        if is_served(&self.core) {
+        if self.core.is_served() {
             return Err(StopError::InHandler);
         }
         if let Some(limit) = limit {
@@ -83,7 +83,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !is_served(&self.core) {
+        if !self.core.is_served() {
             end(&self.core, &self.threads);
             return;
         }

@@ -49,7 +49,8 @@ pub(super) struct Pending {
     new_keys: HashMap<Key, BTreeSet<u64>>,
     cancelled_ids: HashSet<TimerId>,
     cancelled_keys: HashSet<Key>,
-    pub(super) requests: Vec<Request>,
+    /// What only the writer can look up, because it has the store.
+    pub(super) requests: Vec<Box<dyn Question>>,
     /// Where others have added timers, which are read before these are due.
     pub(super) there: Vec<Position>,
     /// Since when anything else than new timers waits here, and whether it should wait no longer.
@@ -97,12 +98,6 @@ pub(super) enum Then {
     Forget(Promise<bool>),
     /// The same, and it is this timer again.
     Revive(Arc<Record>, Promise<bool>),
-}
-
-/// What only the writer can do, because it has the store.
-pub(super) enum Request {
-    Look(Box<dyn Question>),
-    Revive { position: Position, due_ms: u64, promise: Promise<bool> },
 }
 
 // === impl Pending ===
@@ -312,15 +307,6 @@ impl Then {
             Then::Cancel(_, promise) => promise.keep(Err(error)),
             Then::Forget(promise) | Then::Revive(_, promise) => promise.keep(Err(error)),
             Then::Leave(_) | Then::Recur(_) | Then::Retry(..) | Then::Begin(_) => {}
-        }
-    }
-}
-
-impl Request {
-    pub(super) fn fail(self, error: Error) {
-        match self {
-            Request::Look(question) => question.fail(error),
-            Request::Revive { promise, .. } => promise.keep(Err(error)),
         }
     }
 }

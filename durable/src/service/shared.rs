@@ -9,8 +9,6 @@ use crate::error::{StopError, StoreError};
 use crate::position::{Position, ms_at_or_after};
 
 use super::durable::Durable;
-#[cfg(any(feature = "postgres", feature = "nats"))]
-use super::worker::is_served;
 
 impl<P> Durable<P> {
     /// Reads the store anew from this time on, because somebody else has added a timer that is due
@@ -61,7 +59,7 @@ impl<P> Durable<P> {
 
     /// Whether this thread runs a handler of this service.
     pub(crate) fn is_in_handler(&self) -> bool {
-        is_served(&self.core)
+        self.core.is_served()
     }
 
     /// An end of the service waits for handlers until then at most.

@@ -8,11 +8,12 @@ use std::time::Duration;
 pub struct Stats {
     /// Timers that were scheduled.
     pub scheduled: u64,
-    /// New timers that have reached the store.
+    /// Timers that have reached the store: new ones, the next ones of recurring timers, and those
+    /// that dead letters have become again.
     pub stored: u64,
     /// Timers that were cancelled or replaced before they reached the store.
     pub elided: u64,
-    /// Times that a handler was called.
+    /// Times that a handler was called, or was not because the payload cannot be read.
     pub fired: u64,
     /// Of those, how often it failed or panicked.
     pub failed: u64,
@@ -20,7 +21,8 @@ pub struct Stats {
     pub retried: u64,
     /// Attempts that were noted before they began: see [`crashes`](crate::Builder::crashes).
     pub noted: u64,
-    /// Timers that became dead letters.
+    /// Timers that became dead letters. Records that cannot be read count if the service meets them
+    /// when it reads on, not if [`list`](crate::Durable::list) or the opening does.
     pub buried: u64,
     /// Batches that were committed.
     pub batches: u64,

@@ -53,7 +53,16 @@ pub(super) fn scan(
             Op::Bury { from: letter.record.position, letter }
         };
         let batch: Vec<Op> = letters.into_iter().map(bury).collect();
-        let gone = store.commit(&batch)?.iter().flatten().count();
+        // A reading that fails leaves the store as it is. A commit that fails is the store's end,
+        // whatever it says.
+        let gone = store.commit(&batch).map_err(|error| match error.kind() {
+            StoreErrorKind::Corrupt => {
+                let message = "what cannot be read could not be made a dead letter";
+                StoreError::caused(StoreErrorKind::Io, message, error)
+            }
+            _ => error,
+        })?;
+        let gone = gone.iter().flatten().count();
         // Otherwise this would go on for ever.
         if gone == 0 {
             return Err(error);

@@ -8,7 +8,6 @@
 //!
 //! *Tested by*: `durable/tests/service.rs`, `durable/tests/oracle.rs`.
 
-use std::cell::Cell;
 use std::fmt::Display;
 use std::sync::{Arc, PoisonError};
 
@@ -38,21 +37,6 @@ pub(super) struct Failure {
     error: String,
     /// Another attempt would fail in the same way.
     is_final: bool,
-}
-
-thread_local! {
-    /// The service whose handler this thread runs, or whose writer it is.
-    static SERVED: Cell<*const Core> = const { Cell::new(std::ptr::null()) };
-}
-
-/// This thread is the service's writer, which cannot wait for its own end either.
-pub(super) fn serve(core: &Arc<Core>) {
-    SERVED.set(Arc::as_ptr(core));
-}
-
-/// Whether this thread runs a handler of that service, or is its writer.
-pub(super) fn is_served(core: &Arc<Core>) -> bool {
-    SERVED.try_with(Cell::get).is_ok_and(|served| std::ptr::eq(served, Arc::as_ptr(core)))
 }
 
 // === impl Failure ===
@@ -105,9 +89,7 @@ impl Core {
             return false;
         }
         let Some(record) = self.begin() else { return false };
-        let before = SERVED.replace(Arc::as_ptr(self));
-        run(self, record);
-        SERVED.set(before);
+        self.served(|| run(self, record));
         true
     }
 

@@ -12,7 +12,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
+use crate::error::{Error, StoreError, StoreErrorKind};
 use crate::events;
 use crate::foreign;
 use crate::position::{Position, TimerId};
@@ -22,12 +22,10 @@ use crate::store::{Op, Store};
 
 use super::cancelled::Cancelled;
 use super::core::{Core, State};
-use super::numbers::Numbers;
-use super::pending::{Request, Then, Unit};
+use super::pending::{Then, Unit};
 use super::unreadable;
 use super::unseen::Unseen;
 use super::window::Found;
-use super::worker::serve;
 
 /// How many records are read at a time. Between two reads, batches are written.
 const PAGE: usize = 1024;
@@ -57,7 +55,7 @@ enum Wake {
 impl<S: Store> Writer<S> {
     /// Works until the service ends or the store fails.
     pub(super) fn run(mut self) {
-        serve(&self.core);
+        self.core.serve();
         while self.sleep() == Wake::Work {
             // A store may be foreign code.
             let step = foreign::call(|| self.step()).unwrap_or_else(|text| {
@@ -65,11 +63,7 @@ impl<S: Store> Writer<S> {
                 Err(StoreError::new(StoreErrorKind::Io, message))
             });
             if let Err(error) = step {
-                self.core.fail(&error);
-                if let Some(tell) = &self.core.config.on_failure {
-                    let _ = foreign::call(|| tell(&error));
-                }
-                return;
+                return self.core.fail(&error);
             }
         }
     }
@@ -109,13 +103,15 @@ impl<S: Store> Writer<S> {
         self.serve()?;
         self.refill()?;
         if self.core.state().numbers.is_used_up() {
-            let numbers = Numbers::begin(&mut self.store).map_err(|error| match error {
-                OpenError::Store(error) => error,
-                other => StoreError::new(StoreErrorKind::Io, other.to_string()),
-            })?;
-            self.core.state().numbers.go_on(numbers);
+            self.go_on()?;
         }
         Ok(())
+    }
+
+    /// Begins another session, for more numbers.
+    fn go_on(&mut self) -> Result<(), StoreError> {
+        let session = self.store.begin()?;
+        self.core.state().numbers.go_on(session)
     }
 
     // --- writing ---
@@ -137,9 +133,20 @@ impl<S: Store> Writer<S> {
             state.window.told.begin_writing();
             units
         };
-        let units = units.into_iter().flat_map(|unit| self.with_next(unit));
-        let (ops, thens): (Vec<Op>, Vec<Then>) = units.map(|Unit { op, then }| (op, then)).unzip();
-        let outcomes = match self.store.commit(&ops) {
+        let mut begun = Ok(());
+        let (mut ops, mut thens) = (Vec::new(), Vec::new());
+        for unit in units {
+            let next = begun.clone().and_then(|()| self.next_of(&unit.then));
+            let next = next.unwrap_or_else(|error| {
+                begun = Err(error);
+                None
+            });
+            for Unit { op, then } in std::iter::once(unit).chain(next) {
+                ops.push(op);
+                thens.push(then);
+            }
+        }
+        let outcomes = match begun.and_then(|()| self.store.commit(&ops)) {
             Ok(outcomes) if outcomes.len() == ops.len() => outcomes,
             result => {
                 let error = result.err().unwrap_or_else(|| {
@@ -171,24 +178,24 @@ impl<S: Store> Writer<S> {
         Ok(())
     }
 
-    /// A change, and after the end of an occurrence the next one, which is added only if its name
-    /// has no other timer by now.
-    fn with_next(&self, unit: Unit) -> impl Iterator<Item = Unit> + use<S> {
-        let next = match &unit.then {
-            Then::Recur(over) => self.next_of(over),
-            _ => None,
+    /// After the end of an occurrence the next one, which is added only if its name has no other
+    /// timer by now.
+    fn next_of(&mut self, then: &Then) -> Result<Option<Unit>, StoreError> {
+        let core = self.core.clone();
+        let Then::Recur(over) = then else { return Ok(None) };
+        let Some(key) = &over.key else { return Ok(None) };
+        let Some(recurring) = core.config.recurring.get(key) else { return Ok(None) };
+        let number = loop {
+            let number = core.state().numbers.take();
+            match number {
+                Some(number) => break number,
+                None => self.go_on()?,
+            }
         };
-        let then = |record: Arc<Record>| Then::AdmitNew(record, promise(&self.core).0);
-        let next = next.map(|next| Unit { op: Op::PutNew(next.clone()), then: then(next) });
-        std::iter::once(unit).chain(next)
-    }
-
-    fn next_of(&self, over: &Record) -> Option<Arc<Record>> {
-        let key = over.key.as_ref()?;
-        let recurring = self.core.config.recurring.get(key)?;
-        let number = self.core.state().numbers.take().unwrap_or(over.position.number);
         // The clock may have been set back since.
-        recurring.after(key, self.core.now().max(over.first_due()), number)
+        let next = recurring.after(key, core.now().max(over.first_due()), number);
+        let then = |record: Arc<Record>| Then::AdmitNew(record, promise(&core).0);
+        Ok(next.map(|next| Unit { op: Op::PutNew(next.clone()), then: then(next) }))
     }
 
     /// A change is durable, and took out what was at `outcome`.
@@ -267,42 +274,7 @@ impl<S: Store> Writer<S> {
     fn serve(&mut self) -> Result<(), StoreError> {
         self.read_there()?;
         let requests = std::mem::take(&mut self.core.state().pending.requests);
-        for request in requests {
-            match request {
-                Request::Look(question) => question.ask(&mut self.store)?,
-                Request::Revive { position, due_ms, promise } => {
-                    self.revive(position, due_ms, promise)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes a timer of a dead letter again. It has no key, which another may have by now.
-    fn revive(
-        &mut self,
-        position: Position,
-        due_ms: u64,
-        promise: Promise<bool>,
-    ) -> Result<(), StoreError> {
-        let found = match self.store.dead_letters(Some(position.before()), 1) {
-            Ok(found) => found,
-            Err(error) => {
-                promise.keep(Err(Error::Store(error.clone())));
-                return Err(error);
-            }
-        };
-        let letter = found.into_iter().find(|letter| letter.record.position == position);
-        let Some(letter) = letter else {
-            promise.keep(Ok(false));
-            return Ok(());
-        };
-        let to = Arc::new(letter.revived_ms(due_ms));
-        let mut state = self.core.state();
-        let op = Op::Revive { from: position, to: to.clone() };
-        state.pending.outcome(op, Then::Revive(to, promise));
-        state.pending.hurry(None);
-        Ok(())
+        requests.into_iter().try_for_each(|question| question.ask(&mut self.store))
     }
 
     // --- reading ---

@@ -56,11 +56,24 @@ pub enum Op {
 /// moment. [How to write another store](crate::store) tells what is asked of an implementation.
 pub trait Store: Send + 'static {
     /// Adds one to the number of sessions, durably, and returns the new number: 1 for a store that
-    /// was never used. A service calls this once, before anything else.
+    /// was never used. A service calls this before anything else, and again whenever it has
+    /// numbered 16,777,216 timers.
     ///
     /// # Errors
     /// The store cannot be written.
     fn begin(&mut self) -> Result<u64, StoreError>;
+
+    /// As [`begin`](Store::begin), with a number that is not below `least`. For a file that has
+    /// timers of another's sessions.
+    #[doc(hidden)]
+    fn begin_at_least(&mut self, least: u64) -> Result<u64, StoreError> {
+        loop {
+            let session = self.begin()?;
+            if session >= least {
+                return Ok(session);
+            }
+        }
+    }
 
     /// Makes the changes, in this order, all or none of them, and returns when they are durable:
     /// they then survive a crash of this process and of the machine.
@@ -200,6 +213,10 @@ impl Contents {
 impl<S: Store + ?Sized> Store for Box<S> {
     fn begin(&mut self) -> Result<u64, StoreError> {
         (**self).begin()
+    }
+
+    fn begin_at_least(&mut self, least: u64) -> Result<u64, StoreError> {
+        (**self).begin_at_least(least)
     }
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {

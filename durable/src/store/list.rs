@@ -21,12 +21,8 @@ pub(super) trait List {
     /// Adds a dead letter.
     fn bury(&mut self, letter: &Arc<DeadLetter>) -> Result<(), Self::Error>;
 
+    /// Takes a timer out, also if its record cannot be read.
     fn take(&mut self, position: Position) -> Result<Option<Position>, Self::Error>;
-
-    /// The same, also if the record cannot be read.
-    fn take_unread(&mut self, position: Position) -> Result<Option<Position>, Self::Error> {
-        self.take(position)
-    }
 
     /// Takes the timer with this number out, wherever it is.
     fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Self::Error>;
@@ -59,7 +55,7 @@ fn one<L: List>(list: &mut L, op: &Op) -> Result<Option<Position>, L::Error> {
             Ok(taken)
         }
         Op::Bury { from, letter } => {
-            let taken = list.take_unread(*from)?;
+            let taken = list.take(*from)?;
             if taken.is_some() {
                 list.bury(letter)?;
             }

@@ -227,10 +227,14 @@ impl Drop for RedbStore {
 
 impl Store for RedbStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
+        self.begin_at_least(1)
+    }
+
+    fn begin_at_least(&mut self, least: u64) -> Result<u64, StoreError> {
         let begin = || {
             let write = self.database().begin_write()?;
             let mut meta = write.open_table(META)?;
-            let session = meta.get(SESSIONS)?.map_or(0, |count| count.value()) + 1;
+            let session = (meta.get(SESSIONS)?.map_or(0, |count| count.value()) + 1).max(least);
             meta.insert(SESSIONS, session)?;
             drop(meta);
             write.commit()?;
@@ -264,12 +268,10 @@ impl Store for RedbStore {
             } else {
                 write.abort()?
             }
-            Ok::<_, Wrong>((outcomes, taken_bytes))
+            Ok::<_, redb::Error>((outcomes, taken_bytes))
         };
-        let (outcomes, taken_bytes) = guarded(commit)?.map_err(|wrong| match wrong {
-            Wrong::Store(error) => error,
-            Wrong::Database(error) => failed("the timers", error),
-        })?;
+        let committed = guarded(commit)?.map_err(|error| failed("the timers", error));
+        let (outcomes, taken_bytes) = committed?;
         self.taken_bytes = taken_bytes;
         Ok(outcomes)
     }
@@ -337,16 +339,10 @@ struct Tables<'t> {
     taken_bytes: u64,
 }
 
-/// What goes wrong inside a transaction: the database, or what it has stored.
-enum Wrong {
-    Store(StoreError),
-    Database(redb::Error),
-}
-
 impl List for Tables<'_> {
-    type Error = Wrong;
+    type Error = redb::Error;
 
-    fn put(&mut self, record: &Arc<Record>) -> Result<(), Wrong> {
+    fn put(&mut self, record: &Arc<Record>) -> Result<(), redb::Error> {
         let place = record.position.to_bytes();
         if let Some(key) = &record.key {
             self.keys.insert(&**key, place)?;
@@ -359,70 +355,40 @@ impl List for Tables<'_> {
         Ok(())
     }
 
-    fn bury(&mut self, letter: &Arc<DeadLetter>) -> Result<(), Wrong> {
+    fn bury(&mut self, letter: &Arc<DeadLetter>) -> Result<(), redb::Error> {
         let place = letter.record.position.to_bytes();
         let before = self.letters.insert(place, letter.encode().as_slice())?;
         self.taken_bytes += before.map_or(0, |before| before.value().len() as u64);
         Ok(())
     }
 
-    fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Wrong> {
+    fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, redb::Error> {
         let first = id.first_position();
         let moved = self.moved.get(first.number)?.map(|place| Position::from_bytes(place.value()));
         let Some(position) = moved else { return self.take(first) };
         // The number of another store's timer can be the same, and then its time is another one.
-        let found = self
-            .timers
-            .get(position.to_bytes())?
-            .map(|value| Record::decode(position, value.value()).map_err(Wrong::Store));
-        match found.transpose()? {
-            Some(record) if record.id() == id => self.take(position),
-            _ => Ok(None),
-        }
+        let is_another = self.timers.get(position.to_bytes())?.is_some_and(|value| {
+            Record::decode(position, value.value()).is_ok_and(|record| record.id() != id)
+        });
+        if is_another { Ok(None) } else { self.take(position) }
     }
 
-    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {
+    fn find_key(&mut self, key: &Key) -> Result<Option<Position>, redb::Error> {
         let place = self.keys.get(&**key)?.map(|place| place.value());
         let Some(place) = place else { return Ok(None) };
-        // The key of a record that could not be read finds nothing.
+        // The key of a record that could not be read when it was taken out finds nothing.
         Ok(self.timers.get(place)?.map(|_| Position::from_bytes(place)))
     }
 
-    fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {
+    fn take_key(&mut self, key: &Key) -> Result<Option<Position>, redb::Error> {
         let place = self.keys.get(&**key)?.map(|place| place.value());
         place.map_or(Ok(None), |place| self.take(Position::from_bytes(place)))
     }
 
-    fn take(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
-        self.take_out(position, Err)
-    }
-
-    /// Its key, if it had one, then finds nothing.
-    fn take_unread(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
-        self.take_out(position, |_| Ok(Some(position)))
-    }
-
-    fn forget(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
-        let letter = self.letters.remove(position.to_bytes())?;
-        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
-        Ok(letter.map(|_| position))
-    }
-}
-
-impl Tables<'_> {
-    /// A record that cannot be read is not thrown away, unless somebody else has its bytes: the
-    /// transaction ends without a change.
-    fn take_out(
-        &mut self,
-        position: Position,
-        unread: impl FnOnce(Wrong) -> Result<Option<Position>, Wrong>,
-    ) -> Result<Option<Position>, Wrong> {
+    fn take(&mut self, position: Position) -> Result<Option<Position>, redb::Error> {
         let Some(value) = self.timers.remove(position.to_bytes())? else { return Ok(None) };
         self.taken_bytes += value.value().len() as u64;
-        let record = match Record::decode(position, value.value()) {
-            Ok(record) => record,
-            Err(error) => return unread(Wrong::Store(error)),
-        };
+        let Ok(record) = Record::decode(position, value.value()) else { return Ok(Some(position)) };
         if let Some(key) = &record.key {
             self.keys.remove(&**key)?;
         }
@@ -431,11 +397,11 @@ impl Tables<'_> {
         }
         Ok(Some(position))
     }
-}
 
-impl<E: Into<redb::Error>> From<E> for Wrong {
-    fn from(error: E) -> Wrong {
-        Wrong::Database(error.into())
+    fn forget(&mut self, position: Position) -> Result<Option<Position>, redb::Error> {
+        let letter = self.letters.remove(position.to_bytes())?;
+        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
+        Ok(letter.map(|_| position))
     }
 }
 

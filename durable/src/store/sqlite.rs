@@ -149,9 +149,10 @@ impl SqliteOptions {
     /// Whether the store only shows what is in the file at the moment when it is opened. Default:
     /// it does not.
     ///
-    /// Nothing keeps a service from opening the file meanwhile, and on Linux, one of another
-    /// process may have it open. Its log grows until this store is dropped.
-    /// [`begin`](Store::begin) and [`commit`](Store::commit) fail.
+    /// On Linux, a service of another process may have the file open, or open it meanwhile, and its
+    /// log grows until this store is dropped. In one process, and on other systems in all of them,
+    /// one store at a time has the file, also if it only reads. [`begin`](Store::begin) and
+    /// [`commit`](Store::commit) fail.
     ///
     /// Unless somebody has the file open, it has to be in a place where it may be written.
     ///
@@ -175,7 +176,8 @@ impl SqliteOptions {
     /// its directory has to exist.
     ///
     /// # Errors
-    /// The file cannot be used; it is then as it was.
+    /// The file cannot be used. Its timers are then as they were; a file without a log may have got
+    /// one (`PRAGMA journal_mode`).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
         if !self.read_only && is_missing(path)? {
@@ -354,11 +356,16 @@ fn hash(due: i64, number: i64, checksum: i64, salt: u64) -> u64 {
 
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
+        self.begin_at_least(1)
+    }
+
+    fn begin_at_least(&mut self, least: u64) -> Result<u64, StoreError> {
         // The statement alone would be committed when it is reset, and nobody would hear of a
         // failure.
         let session = self.write(|changes| {
-            let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
-            changes.connection.query_row(begin, [], |row| row.get::<_, i64>(0))
+            let begin = "UPDATE meta SET sessions = CASE WHEN sessions < 0 THEN sessions
+                ELSE max(sessions + 1, ?1) END RETURNING sessions";
+            changes.connection.query_row(begin, [signed(least)], |row| row.get::<_, i64>(0))
         });
         u64::try_from(session?)
             .map_err(|_| StoreError::new(StoreErrorKind::Corrupt, "the sessions are negative"))

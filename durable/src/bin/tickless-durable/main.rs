@@ -25,7 +25,7 @@ use salvage::Salvaged;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 use tickless_durable::Cluster;
 
-/// Looks at durable timers, and changes some. No timer fires because of this.
+/// Looks at durable timers, and changes some. It fires no timer itself.
 #[derive(Parser)]
 #[command(version)]
 struct Command {
@@ -53,7 +53,7 @@ enum What {
         /// Those that are due then or later.
         #[arg(long, value_parser = humantime::parse_rfc3339_weak)]
         from: Option<SystemTime>,
-        /// Those that are due by now.
+        /// Those that are due by now, by this machine's clock. A cluster goes by its server's.
         #[arg(long)]
         late: bool,
     },
@@ -98,9 +98,11 @@ enum What {
         #[command(flatten)]
         when: When,
     },
-    /// Reads everything, and lists what cannot be read.
+    /// Reads everything, and lists the timers of a file that cannot be read. Anything else that
+    /// cannot be read is an error.
     Check,
-    /// Reads out of a damaged file what can be read, and lists the rest.
+    /// Reads out of a damaged file what can be read, and lists the rest. No service may have the
+    /// file open.
     Salvage {
         /// A new file, for what can be read.
         #[arg(long)]
@@ -272,7 +274,8 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
     // Pages that make redb panic are told below.
     panic::set_hook(Box::new(|_| ()));
     let salvaged = salvage::salvage(Path::new(&command.place), to)?;
-    salvaged.unreadable.iter().try_for_each(|row| command.print_row(row))?;
+    let rows = salvaged.unreadable.iter().chain(&salvaged.replaced);
+    rows.into_iter().try_for_each(|row| command.print_row(row))?;
     for (after, up_to) in &salvaged.gaps {
         let [after, up_to] = [after, up_to].map(|at| at.due_ms);
         let due = |ms| place::rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
@@ -282,15 +285,17 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
     }
     let Salvaged { timers, dead_letters, .. } = salvaged;
     let (unreadable, gaps) = (salvaged.unreadable.len(), salvaged.gaps.len());
+    let replaced = salvaged.replaced.len();
     let missing = salvaged.missing.map_or("an unknown number".to_owned(), |n| n.to_string());
     let text = format!(
         "{timers} timers and {dead_letters} dead letters, {unreadable} of which cannot be read, \
-         are in {}; {missing} of the damaged file are missing",
+         are in {}; {replaced} are not, because others have their keys, and {missing} of the \
+         damaged file are missing",
         to.display()
     );
     let json = json!({
         "timers": timers, "dead_letters": dead_letters, "unreadable": unreadable, "gaps": gaps,
-        "missing": salvaged.missing,
+        "replaced": replaced, "missing": salvaged.missing,
     });
     command.print(&json, &text)?;
     Ok(salvaged.is_all())

@@ -3,7 +3,7 @@
 //! The file itself is not touched: a copy is read. Where a page cannot be read, reading goes on
 //! behind it: at the first position, in the order of times, from which something can be read again.
 
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,9 +26,15 @@ pub(crate) struct Salvaged {
     pub(crate) gaps: Vec<Gap>,
     /// How many were not found, with an error or without; `None`: the file cannot say.
     pub(crate) missing: Option<u64>,
-    /// The last session that has given a number to a timer.
+    /// The timers that are not in the new file, because a later one there has their key.
+    pub(crate) replaced: Vec<Row>,
+    /// The last session that has given a number to a timer, as far as records can be read.
     session: u64,
 }
+
+/// The last session after which a file can be opened: the one that then begins has the last
+/// numbers.
+const LAST_SESSION: u64 = (1 << 23) - 2;
 
 pub(crate) type Gap = (Position, Position);
 
@@ -54,17 +60,18 @@ pub(crate) fn salvage(from: &Path, to: &Path) -> Answer<Salvaged> {
         .read(&mut *damaged, &mut *new, |store, after, limit| store.dead_letters(after, limit))?;
     // A page that is damaged can look like one with less in it.
     let there = damaged.contents().ok().map(|there| there.timers + there.dead_letters);
-    let found = salvaged.timers + salvaged.dead_letters;
+    let found = salvaged.timers + salvaged.dead_letters + salvaged.replaced.len() as u64;
     salvaged.missing = there.map(|there| there.saturating_sub(found));
     // New timers get numbers that none of these has.
-    while new.begin()? < salvaged.session {}
+    new.begin_at_least(salvaged.session.min(LAST_SESSION))?;
     Ok(salvaged)
 }
 
 impl Salvaged {
     /// Nothing is left behind.
     pub(crate) fn is_all(&self) -> bool {
-        self.unreadable.is_empty() && self.gaps.is_empty() && self.missing == Some(0)
+        let is_there = self.unreadable.is_empty() && self.replaced.is_empty();
+        is_there && self.gaps.is_empty() && self.missing == Some(0)
     }
 
     fn read<T: Placed + Kept>(
@@ -79,7 +86,13 @@ impl Salvaged {
                 Ok(page) => {
                     let Some(last) = page.last() else { return Ok(()) };
                     (after, limit) = (Some(last.place()), PAGE.min(limit * 2));
-                    self.keep(new, page)?;
+                    let sessions = page.iter().map(|one| one.place().number >> 40);
+                    self.session = sessions.chain([self.session]).max().unwrap_or(0);
+                    let replaced = self.keep(new, page)?;
+                    for record in damaged.at(&replaced)? {
+                        let error = "another timer has its key";
+                        self.replaced.push(letter(DeadLetter::new(record, error)));
+                    }
                 }
                 Err(_) if limit > 1 => limit /= 2,
                 Err(_) => match T::unreadable(damaged, after) {
@@ -102,12 +115,17 @@ impl Salvaged {
         }
     }
 
-    fn keep<T: Placed + Kept>(&mut self, new: &mut dyn Store, page: Vec<T>) -> Answer<()> {
-        let sessions = page.iter().map(|one| one.place().number >> 40);
-        self.session = sessions.chain([self.session]).max().unwrap_or(0);
+    /// Returns where the timers were that it has replaced.
+    fn keep<T: Kept>(&mut self, new: &mut dyn Store, page: Vec<T>) -> Answer<Vec<Position>> {
         *T::count(self) += page.len() as u64;
-        new.commit(&page.into_iter().flat_map(Kept::ops).collect::<Vec<Op>>())?;
-        Ok(())
+        let ops: Vec<Op> = page.into_iter().flat_map(Kept::ops).collect();
+        let puts = |(op, outcome): (&Op, Option<Position>)| match op {
+            Op::Put(_) => outcome,
+            _ => None,
+        };
+        let replaced: Vec<Position> = ops.iter().zip(new.commit(&ops)?).filter_map(puts).collect();
+        self.timers -= replaced.len() as u64;
+        Ok(replaced)
     }
 }
 
@@ -190,6 +208,7 @@ struct Copy(PathBuf);
 
 impl Copy {
     fn of(from: &Path, to: &Path) -> Answer<Copy> {
+        let _lock = lock(from)?;
         let copy = Copy(with(to, ".damaged"));
         let log = with(from, "-wal");
         let copied = fs::copy(from, &copy.0).and_then(|_| {
@@ -197,6 +216,20 @@ impl Copy {
         });
         copied.map_err(|error| format!("{}: {error}", copy.0.display()))?;
         Ok(copy)
+    }
+}
+
+/// Keeps services from the file, as one keeps others. On systems other than Linux, SQLite keeps
+/// them from its own files, and this does not know of it.
+fn lock(path: &Path) -> Answer<fs::File> {
+    let failed = |error| format!("{}: {error}", path.display());
+    let file = fs::File::open(path).map_err(failed)?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {
+            Err(format!("{} is in use: stop the service that has it open", path.display()).into())
+        }
+        // Where there are no locks, there is no service.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 

@@ -144,6 +144,17 @@ fn a_round_makes_each_request_once() {
 }
 
 #[test]
+fn a_round_begins_another_session_before_the_numbers_are_used_up() {
+    let keeper = keeper(Duration::from_secs(3600), 2);
+    keeper.inner.numbers().use_up_but(1);
+    keeper.round(&mut Desk::new(Duration::ZERO, &[&[MINE, OTHER]])).unwrap();
+    let numbers: Vec<u64> = (0..9)
+        .map(|_| keeper.inner.record(None, 5, [].into()).expect("there is one").position.number)
+        .collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+}
+
+#[test]
 fn leases_are_renewed_in_the_middle_of_a_slow_round() {
     let lease = Duration::from_millis(30);
     let mut desk = Desk::new(lease / 3, &[&[MINE, OTHER]]);
