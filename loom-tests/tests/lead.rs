@@ -152,7 +152,8 @@ fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leave
     });
 }
 
-/// The leader waits for a time that does not come; before it, the thread beside leaves one that does.
+/// The leader waits for a time that does not come; the thread beside leaves one before it, which
+/// does.
 #[test]
 fn a_leader_that_waits_in_user_space_sees_the_time_that_a_thread_beside_it_leaves() {
     check(1, || {

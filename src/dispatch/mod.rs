@@ -7,7 +7,7 @@
 //!
 //! | handler | where payloads run | what a slow payload delays |
 //! |---|---|---|
-//! | [`Inline`] (the default for closures) | on the reaper | the timers of its thread's shards, until a [takeover] |
+//! | [`Inline`] (the default for closures) | on the reaper | timers of its thread, for [5 ms] |
 //! | [`Pool`] | on a bounded pool of threads | no timer; if the queue is full: see [`Full`] |
 //! | [`Channel`] | wherever the receivers are | no timer; if the channel is full: see [`Channel`] |
 #![cfg_attr(feature = "tokio", doc = "| [`OnTokio`] | on a tokio runtime | no timer |")]
@@ -18,7 +18,7 @@
 //! A pool is right for tasks that are often slow: it bounds how many run at a time, and costs no
 //! takeover for each. For tasks that are slow now and then, none is needed.
 //!
-//! [takeover]: crate::Builder::takeover
+//! [5 ms]: crate::Builder::takeover
 
 mod channel;
 mod deadlock;

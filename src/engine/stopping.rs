@@ -174,9 +174,9 @@ impl<T: Send + 'static> Inner<T> {
         Ok(Stopped { returned, running })
     }
 
-    /// Waits for the tasks that are running, and for the handler to be dropped. What these tasks
-    /// leave goes to `claim` at once: one of them may wait for that. Returns whether all was done by
-    /// `deadline`.
+    /// Waits for the tasks that are running, and for the handler to be dropped. What is left behind
+    /// these tasks goes to `claim` at once: one of them may wait for that. Returns whether all was
+    /// done by `deadline`.
     fn wait(&self, deadline: Option<Instant>, mut claim: impl FnMut(Vec<T>)) -> bool {
         loop {
             match yield_while(|| self.core.ending.wait(deadline)) {

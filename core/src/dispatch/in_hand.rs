@@ -161,8 +161,8 @@ impl<T> InHand<T> {
         let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
         self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);
-        // ORDER(STOP): pairs with the heavy fence of a stop, which comes after its flag: it finds
-        // this line open, or the flag is seen before the first claim.
+        // ORDER(STOP): SeqCst fence - pairs with the heavy one of a stop, which comes after its
+        // flag: it finds this line open, or the flag is seen before the first claim.
         asymmetric::light();
         &self.line
     }

@@ -95,8 +95,8 @@ unsafe impl<T: Send, H: Send + Sync> Sync for Ending<T, H> {}
 // === impl Ending ===
 
 impl<T, H> Ending<T, H> {
-    /// The state of an engine with `shards` shards that is not stopping. `is_own`: whether a payload
-    /// is the engine's own.
+    /// The state of an engine with `shards` shards that is not stopping. `is_own`: whether a
+    /// payload is the engine's own.
     pub fn new(shards: usize, handler: H, is_own: fn(&T) -> bool) -> Ending<T, H> {
         let end = End {
             roles: shards,
@@ -229,7 +229,7 @@ impl<T, H> Ending<T, H> {
                 self.role_ended(in_hand);
             }
         }
-        // ORDER(STOP): pairs with the light fence in `open`.
+        // ORDER(STOP): SeqCst fence - pairs with the light one in `open`.
         if asymmetric::heavy() {
             for (shard, word) in shards.iter().zip(&self.roles) {
                 self.take_rest(shard, word);

@@ -145,8 +145,8 @@ impl Drop for OnDrop {
 /// It runs the user's code and waits for no room.
 #[test]
 fn a_payload_whose_drop_hangs_is_taken_over() {
-    let makes: [(bool, fn(Sender<OnDrop>) -> Channel<OnDrop>); 2] =
-        [(false, Channel::dropping), (true, Channel::blocking)];
+    type Make = fn(Sender<OnDrop>) -> Channel<OnDrop>;
+    let makes: [(bool, Make); 2] = [(false, Channel::dropping), (true, Channel::blocking)];
     for (is_gone, make) in makes {
         // Nobody receives at the moment, or ever.
         let (sender, receiver) = crossbeam_channel::bounded(0);

@@ -202,9 +202,7 @@ struct Leaving {
 }
 
 impl Handler<u32> for Leaving {
-    fn fire(&self, batch: Batch<'_, u32>) {
-        drop(batch);
-    }
+    fn fire(&self, _: Batch<'_, u32>) {}
 }
 
 impl Drop for Leaving {
@@ -223,7 +221,7 @@ fn who_drops_the_handler_counts_as_running() {
     let first = thread::spawn(move || same.stop().unwrap());
     leaving.recv_timeout(PATIENCE).unwrap();
     assert_eq!(engine.stop_within(SHORT).unwrap().running, 1);
-    drop::<Sender<()>>(release);
+    release.send(()).unwrap();
     assert!(first.join().unwrap().is_empty());
     assert_eq!(engine.stop_within(PATIENCE).unwrap().running, 0);
 }
