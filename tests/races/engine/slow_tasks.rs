@@ -297,7 +297,7 @@ fn a_report_that_lasts_keeps_no_task_that_was_taken() {
         engine.schedule_detached(MS * nth, task).unwrap();
     }
     thread::scope(|threads| {
-        threads.spawn(|| engine.advance(MS * 3).unwrap());
+        let turner = threads.spawn(|| engine.advance(MS * 3).unwrap());
         tell.recv_timeout(PATIENCE).unwrap();
         // As a thread that watches does.
         engine.take_over(0).unwrap();
@@ -305,6 +305,7 @@ fn a_report_that_lasts_keeps_no_task_that_was_taken() {
             engine.turn(0).unwrap();
         }
         release.send(()).unwrap();
+        turner.join().unwrap();
     });
     assert_eq!(locked(&begun), [1, 2, 3]);
 }
