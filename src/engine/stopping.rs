@@ -56,7 +56,7 @@ pub struct Stopped<T> {
 impl<T: Send + 'static> Engine<T> {
     /// Stops the engine, and returns every payload that was pending.
     ///
-    /// From the moment of the call, no payload is taken out of a batch any more, but for one that a
+    /// From the moment of the call, no payload is taken out of a batch any more, except one that a
     /// thread is just taking, which counts as running. Payloads that were due and not yet taken
     /// come back with the rest. (What a handler has passed on, to a [pool](crate::dispatch::Pool)
     /// of which there is another clone, to a channel or to a runtime, is no longer the engine's: it

@@ -73,7 +73,7 @@ use super::table::Rule;
 /// # The callback
 ///
 /// It runs where the engine's tasks run, with a reference to the key and the value. The key is free
-/// by then: the callback may insert under it again. A panic of the callback is one of a task: who
+/// by then: the callback may insert under it again. A panic of the callback is one of a task: what
 /// runs the engine's tasks counts it. A panic from dropping the callback itself is swallowed.
 ///
 /// A task that the engine's dispatcher drops instead of running it (a full pool may) drops its

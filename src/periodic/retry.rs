@@ -184,7 +184,7 @@ where
     /// number, starting with 1, and returns a success or an error. `done` gets the outcome, once.
     ///
     /// Attempts are made where the engine's tasks run, the first at once; they never overlap. An
-    /// attempt that panics has failed, and whoever runs the engine's tasks counts the panic. `done`
+    /// attempt that panics has failed, and what runs the engine's tasks counts the panic. `done`
     /// runs where the engine's tasks run, with these exceptions: after a
     /// [`cancel`](Retrying::cancel), on the thread that cancels; if the engine is stopped or its
     /// last clone is dropped, on that thread; and if the engine's handler drops the task, where it

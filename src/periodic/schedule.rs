@@ -257,7 +257,7 @@ impl Schedule {
     }
 
     /// Starts `task` on this schedule. It runs where the engine's tasks run, and may do there what
-    /// any task may. Runs never overlap. If a run panics, whoever runs the engine's tasks counts it
+    /// any task may. Runs never overlap. If a run panics, what runs the engine's tasks counts it
     /// (the engine in [`Stats::panicked`](crate::Stats::panicked), or the pool or runtime that it
     /// hands them to), and the next run comes as usual.
     ///

@@ -156,7 +156,7 @@ impl WallTimers {
     /// while a timer waits, that timer waits for longer.
     ///
     /// A time that has passed when `next` returns it is due at once. Runs do not overlap. If `task`
-    /// panics, whoever runs the engine's tasks counts it, and the next run comes as usual; so it
+    /// panics, what runs the engine's tasks counts it, and the next run comes as usual; so it
     /// does if the engine's handler drops a run. If `next` panics, there are no more runs.
     ///
     /// ```
