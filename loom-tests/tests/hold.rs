@@ -84,6 +84,10 @@ impl Asked {
     }
 
     fn finish(&self, heard: u32) {
+        if self.word.is_noted() {
+            // SAFETY: the answer has come, and nobody has heard it.
+            assert_eq!(self.answer.with_mut(|answer| unsafe { (*answer).take() }), Some(7));
+        }
         // SAFETY: the thread that finishes gets here.
         let before = self.body.with_mut(|body| unsafe { (*body).replace(heard) });
         assert_eq!(before, None, "it is over once");
@@ -91,6 +95,9 @@ impl Asked {
 
     fn heard(&self) -> Option<u32> {
         // SAFETY: all other threads have returned.
+        let left = self.answer.with_mut(|answer| unsafe { (*answer).take() });
+        assert_eq!(left, None, "each answer is heard, or dropped by one side");
+        // SAFETY: as above.
         self.body.with_mut(|body| unsafe { *body })
     }
 }

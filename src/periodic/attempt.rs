@@ -6,8 +6,9 @@
 //! - Exactly one side answers: the attempt or, if its time is limited, the timer of that limit. The
 //!   first to *claim* the answer wins.
 //! - The cell for the answer belongs to the side that answers until the answer has *come*
-//!   (`protocol/hold.rs`), and then to the holder. If the retry is over, the cell stays with the
-//!   side that answers, which takes the answer out again.
+//!   (`protocol/hold.rs`), and then to the holder, or to the thread that finishes the retry. If the
+//!   retry was over before, the cell stays with the side that answers, which takes the answer out
+//!   again.
 
 use crate::dispatch::{Runs, Task};
 use crate::engine::{EngineRef, Handle};
@@ -245,8 +246,8 @@ impl<T, E> Answers<T, E> {
     }
 
     /// # Safety
-    /// The caller is the holder of a retry whose answer has come, or the side that answers a retry
-    /// that is over.
+    /// The caller is the holder of a retry whose answer has come, or finishes it, or is the side
+    /// that answers a retry which was over before.
     pub(super) unsafe fn take(&self) -> Option<Answer<T, E>> {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
         self.cell.with_mut(|cell| unsafe { (*cell).take() })

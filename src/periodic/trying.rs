@@ -97,6 +97,10 @@ where
             Some(outcome) if end == End::Finished => done(outcome),
             _ => done(ended),
         });
+        if armed.core.word.is_noted() {
+            // SAFETY: what came was the answer, or there is none, and nothing else was waited for.
+            panics.drop(unsafe { armed.shared.take() });
+        }
         panics.drop(attempt);
         panics.drop(pauses);
         panics.go_on();

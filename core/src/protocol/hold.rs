@@ -22,7 +22,8 @@
 //! | over | `Over` | `Finish`: by the holder | `Late` |
 //!
 //! - *No event is lost.* What comes to a held thing leaves `AGAIN`. The holder finds that when it
-//!   releases, and tries or runs once more.
+//!   releases, and tries or runs once more. If the thing is over by then, its finisher finds it
+//!   ([`is_noted`]), and ends what was brought.
 //! - *One end.* The first CAS that writes an end decides. Nobody can take a thing that is over. So
 //!   its finisher has it for good: the decider of a free thing, otherwise the holder.
 //! - *The count* is how often an event came while the thing was free. It stands still once the
@@ -49,6 +50,7 @@
 //! [`come`]: HoldWord::come
 //! [`release`]: HoldWord::release
 //! [`decide`]: HoldWord::decide
+//! [`is_noted`]: HoldWord::is_noted
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -208,6 +210,13 @@ impl<E: EndCode> HoldWord<E> {
         end(self.word.load(Ordering::Acquire))
     }
 
+    /// Whether something came to a thing that is over while it was held for the last time: no
+    /// [`release`](HoldWord::release) has heard that. For the thread that finishes the thing.
+    pub fn is_noted(&self) -> bool {
+        // ORDER(HOLD): Acquire - pairs with the CAS of what came.
+        self.word.load(Ordering::Acquire) & AGAIN != 0
+    }
+
     /// How often something came and found it free. It stands still once it is over.
     pub fn count(&self) -> u64 {
         // ORDER(HOLD): Acquire - pairs with the CAS that counted last.
@@ -291,6 +300,11 @@ mod tests {
             assert!(released.is_none_or(|released| state().release() == released));
             assert_eq!(state().decide(End::Full, NOT_OWN), decided);
         }
+        let unheard = [free(), held(), again(), over()].map(|hold| {
+            hold.decide(End::Full, NOT_OWN);
+            hold.is_noted()
+        });
+        assert_eq!(unheard, [false, false, true, true]);
         let hold = again();
         assert_eq!([hold.release(), hold.release()], [Released::Again, Released::Free]);
     }

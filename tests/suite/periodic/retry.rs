@@ -281,6 +281,23 @@ fn an_attempt_may_cancel_its_own_retry_and_then_its_success_is_not_told() {
 }
 
 #[test]
+fn an_answer_whose_own_attempt_cancels_then_is_dropped_with_the_retry() {
+    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
+    let own: Arc<Mutex<Option<Retrying>>> = Arc::default();
+    let (inside, token) = (own.clone(), Arc::new(()));
+    let answer = token.clone();
+    let attempt = move |attempt: Attempt<Arc<()>, ()>| {
+        attempt.succeed(answer.clone());
+        assert!(inside.lock().unwrap().take().unwrap().cancel());
+    };
+    let retrying = Retry::new(hundred()).start(&engine, attempt, drop).unwrap();
+    *own.lock().unwrap() = Some(retrying.clone());
+    engine.advance(MS).unwrap();
+    assert_eq!(Arc::strong_count(&token), 1, "though the handle is still there");
+    assert_eq!(retrying.end(), Some(End::Cancelled));
+}
+
+#[test]
 fn an_attempt_that_panics_has_failed_and_the_next_is_made() {
     quietly();
     let bench = Bench::new();
