@@ -231,13 +231,23 @@ impl Interval {
         if let Err(error) = ready!(self.sleep.poll_elapsed(cx)) {
             return Poll::Ready(Err(error));
         }
-        let due = self.sleep.deadline().expect("what has elapsed had a deadline");
+        let deadline = self.sleep.deadline().expect("what has elapsed had a deadline");
         // If the engine is gone, the next tick returns the error.
-        let now = self.sleep.engine().now().unwrap_or(due);
+        let now = self.sleep.engine().now().unwrap_or(deadline);
+        let (due, next) = self.after(deadline, now);
+        self.sleep.move_to(next.into());
+        Poll::Ready(Ok(due))
+    }
+
+    /// When a tick whose timer has fired was due, and when the next one is (`None`: never).
+    fn after(&self, deadline: Instant, now: Instant) -> (Instant, Option<Instant>) {
+        // It lies far ahead if the clock counts suspended time, and there was some since the tick
+        // was planned.
+        let is_ahead = deadline.saturating_duration_since(now) > self.grace;
+        let due = if is_ahead { now } else { deadline };
         let is_missed = now.saturating_duration_since(due) > self.grace;
         let behavior = if is_missed { self.missed } else { MissedTickBehavior::Burst };
-        self.sleep.move_to(behavior.next(due, now, self.period).into());
-        Poll::Ready(Ok(due))
+        (due, behavior.next(due, now, self.period))
     }
 
     /// Restarts the interval: the next tick is due one period from now.
@@ -288,7 +298,8 @@ impl Interval {
 }
 
 /// Yields the time at which each tick was due. Ends when the engine has stopped. (It also returns
-/// `None` in a task of the engine that [must not wait](SleepError::Circular).)
+/// `None` in a task of the engine that [must not wait](SleepError::Circular). One that is polled
+/// after the end may yield a tick whose time has passed since.)
 impl Stream for Interval {
     type Item = Instant;
 
@@ -320,6 +331,25 @@ impl MissedTickBehavior {
             MissedTickBehavior::Skip => {
                 now.checked_add(left_of_period(period, now.saturating_duration_since(due)))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_that_a_suspension_brought_forward_was_due_now_and_the_next_is_a_period_away() {
+        let engine = Engine::builder().manual_clock(&crate::ManualClock::new()).build().unwrap();
+        let (second, now) = (Duration::from_secs(1), engine.now());
+        let mut interval = engine.interval(second * 10);
+        for behavior in
+            [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+        {
+            interval.set_missed_tick_behavior(behavior);
+            // As an `Instant`, which does not count the suspension.
+            assert_eq!(interval.after(now + second * 8, now), (now, Some(now + second * 10)));
         }
     }
 }
