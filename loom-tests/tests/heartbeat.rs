@@ -176,6 +176,23 @@ fn a_late_beat_ends_the_beats_for_all_who_come_after_it() {
 }
 
 #[test]
+fn what_a_late_beat_leaves_is_the_timers_or_is_revoked() {
+    check(3, || {
+        let rig = Rig::new();
+        let late = on_thread(&rig, |rig| rig.beat(0, TIMEOUT + 2));
+        let revoker = on_thread(&rig, |rig| {
+            // A plain stop may have been too late.
+            rig.pulse.stop() || rig.pulse.revoke()
+        });
+        let (_, verdict) = rig.expire(TIMEOUT);
+        assert!(!late.join().unwrap());
+        let revoked = revoker.join().unwrap();
+        assert_eq!(verdict, if revoked { Verdict::Over } else { Verdict::Silent });
+        assert_eq!(rig.pulse.is_silent(), !revoked);
+    });
+}
+
+#[test]
 fn of_the_timer_and_a_stop_one_ends_the_beats() {
     check(3, || {
         let rig = Rig::new();

@@ -122,8 +122,8 @@ impl Heartbeat {
     /// timeout has passed from here. `false`: the timeout had passed since the last beat, or the
     /// heartbeat or its engine was stopped, or the engine was full when it looked for beats, or the
     /// engine's handler dropped that look. If it had passed, the closure has been, is being or will
-    /// be called, unless the engine stops first: also if the engine is late and has not noticed
-    /// yet.
+    /// be called, unless the engine or a waiting stop ends the heartbeat first: also if the engine
+    /// is late and has not noticed yet.
     ///
     /// The closure sees what a thread did before a beat in time.
     ///
@@ -147,7 +147,7 @@ impl Heartbeat {
 
     /// Stops the heartbeat. `true`: the closure will never be called, and was dropped here, on this
     /// thread. `false`: the closure has been or is being called, or will be because a beat was too
-    /// late (unless the engine stops first), or the heartbeat was over before.
+    /// late (as at [`beat`](Heartbeat::beat)), or the heartbeat was over before.
     ///
     /// If the engine's thread is looking for beats at this moment, it drops the closure instead,
     /// right after. O(1); never waits. Dropping the heartbeat does the same.
@@ -167,16 +167,13 @@ impl Heartbeat {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stop(&self) -> bool {
-        let is_mine = self.armed.shared().pulse.stop();
-        if is_mine {
-            self.armed.cancel();
-        }
-        is_mine
+        self.end_by(Pulse::stop)
     }
 
-    /// Stops the heartbeat, and waits until the closure has returned if it is being called. When
-    /// this returns `Ok`, the closure is not called any more, and is dropped. Returns how the
-    /// heartbeat ended: [`End::Finished`] if the closure was called. See [`wait`](crate::wait).
+    /// Stops the heartbeat, and waits until the closure has returned if it is being called. If a
+    /// beat was too late, but the call has not begun, it never does. When this returns `Ok`, the
+    /// closure is not called any more, and is dropped. Returns how the heartbeat ended:
+    /// [`End::Finished`] if the closure was called. See [`wait`](crate::wait).
     ///
     /// # Errors
     /// The wait would not end: see [`WaitError`]. The heartbeat is stopped all the same.
@@ -184,7 +181,7 @@ impl Heartbeat {
     /// # Panics
     /// As [`stop`](Heartbeat::stop).
     pub fn stop_wait(&self) -> Result<End, WaitError> {
-        self.stop();
+        self.end_by(Pulse::revoke);
         wait_for_end(self.armed.core(), None)
     }
 
@@ -197,7 +194,7 @@ impl Heartbeat {
     /// # Panics
     /// As [`stop`](Heartbeat::stop).
     pub fn stop_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
-        self.stop();
+        self.end_by(Pulse::revoke);
         wait_for_end(self.armed.core(), deadline_in(limit))
     }
 
@@ -207,8 +204,16 @@ impl Heartbeat {
     /// # Panics
     /// As [`stop`](Heartbeat::stop).
     pub fn stopped(&self) -> Cancelled<'_, End> {
-        self.stop();
+        self.end_by(Pulse::revoke);
         Cancelled::new(self.armed.core())
+    }
+
+    fn end_by(&self, ends: fn(&Pulse) -> bool) -> bool {
+        let is_mine = ends(&self.armed.shared().pulse);
+        if is_mine {
+            self.armed.cancel();
+        }
+        is_mine
     }
 
     /// Whether the heartbeat still waits for beats.
@@ -217,7 +222,8 @@ impl Heartbeat {
     }
 
     /// Whether the beats stopped, and the closure has been or is being called, or will be because a
-    /// beat was too late, unless the engine stops first.
+    /// beat was too late. (If the engine or a waiting stop ends the heartbeat before the call, this
+    /// is `false` from then on.)
     pub fn has_fired(&self) -> bool {
         self.armed.shared().pulse.is_silent()
     }
@@ -267,6 +273,6 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
 
     fn over(self, _end: End, armed: &Armed<Self>) {
         // If the engine ended the heartbeat, later beats must return `false`.
-        armed.shared.pulse.stop();
+        armed.shared.pulse.revoke();
     }
 }

@@ -6,10 +6,11 @@
 //! - The *timer* comes when the timeout after some beat has passed, and asks whether that beat was
 //!   the last. If there was a later beat, it is told when to come again. Otherwise the same CAS
 //!   ends the beats: of a beat and a timer that meet, one is first and the other is told so.
-//! - A *stop* ends the beats too.
+//! - A *stop* ends the beats too. One that waits for the timer's task *revokes* as well what a late
+//!   beat has left, so that nobody waits for a task that has not begun.
 //!
 //! Ends are stored as times that no clock shows, above all others. Nothing replaces them, except
-//! that the timer takes note of a late beat.
+//! that the timer takes note of a late beat, or a revocation does.
 //!
 //! *Orderings*: HEARTBEAT. The CAS that ends the beats acquires what each beat before it released.
 //! Each beat is a CAS, also with an earlier time than the one that is stored, so they form one
@@ -97,6 +98,12 @@ impl Pulse {
     #[inline]
     pub fn stop(&self) -> bool {
         self.end(STOPPED, |last| last < LATE).is_ok()
+    }
+
+    /// As `stop`, and takes back what a late beat has left for the timer, too: if this returns
+    /// `true`, the timer will find that the beats are over.
+    pub fn revoke(&self) -> bool {
+        self.end(STOPPED, |last| last <= LATE).is_ok()
     }
 
     /// Whether beats are still listened to.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
+
 use support::planned::{panic_as_planned, quietly};
 use support::random::Random;
 use support::scaled;
@@ -106,6 +108,25 @@ fn a_beat_after_the_timeout_is_late_also_if_the_engine_is() {
 }
 
 #[test]
+fn a_waiting_stop_waits_for_no_closure_that_has_not_begun_though_a_beat_was_late() {
+    for wait in [0, 1, 2] {
+        let bench = Bench::new();
+        let heartbeat = bench.start(MS * 10);
+        bench.clock.advance(MS * 10);
+        assert!(!heartbeat.beat() && heartbeat.has_fired());
+        let ended = match wait {
+            0 => heartbeat.stop_wait(),
+            1 => heartbeat.stop_wait_within(Duration::ZERO),
+            _ => heartbeat.stopped().now_or_never().expect("nobody runs it"),
+        };
+        assert_eq!((ended, heartbeat.has_fired()), (Ok(End::Cancelled), false));
+        assert_eq!((Arc::strong_count(&bench.fired), bench.engine.len()), (1, 0));
+        bench.advance(MS * 100);
+        assert_eq!(bench.fired(), []);
+    }
+}
+
+#[test]
 fn one_that_is_stopped_or_dropped_never_fires_and_frees_its_closure() {
     let bench = Bench::new();
     let heartbeat = bench.start(MS * 10);
@@ -123,8 +144,11 @@ fn one_that_is_stopped_or_dropped_never_fires_and_frees_its_closure() {
 #[test]
 fn an_engine_that_ends_ends_it_without_a_call() {
     let bench = Bench::new();
-    let [stopped, dropped] = [bench.start(MS * 10), bench.start(MS * 10)];
+    let [stopped, dropped, late] = [(); 3].map(|()| bench.start(MS * 10));
+    bench.clock.advance(MS * 10);
+    assert!(!late.beat() && late.has_fired());
     assert!(bench.engine.stop().unwrap().is_empty());
+    assert_eq!((late.has_fired(), late.end()), (false, Some(End::Stopped)));
     assert!(!stopped.beat() && !stopped.is_alive() && !stopped.has_fired());
     assert_eq!(stopped.end(), Some(End::Stopped));
     let Bench { engine, fired, .. } = bench;
