@@ -26,7 +26,7 @@ use crate::engine::{Cancel, CancelOnDrop, Engine, Handle, When};
 use crate::error::ScheduleError;
 use crate::protocol::gate::{Gate, Generations};
 use crate::protocol::twin::{Main, Twin};
-use crate::sync::{Arc, CountShard, thread};
+use crate::sync::{Arc, CountShard};
 use crate::time::Tick;
 
 use super::running::working_on;
@@ -158,10 +158,7 @@ impl<K, T: Waits<K>> Ticket<K, T> {
         let Some(waiting) = self.hand_in() else { return };
         let mut panics = Panics::none();
         self.table.discard(waiting, &mut panics);
-        // Not while another panic unwinds: a second would abort the process.
-        if !thread::panicking() {
-            panics.go_on();
-        }
+        panics.go_on();
     }
 }
 

@@ -11,6 +11,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
 
 use crate::sync::assert_outside;
 
@@ -88,9 +89,10 @@ impl Panics {
         self.run(|| drop(value));
     }
 
-    /// Resumes the first panic, if there is one.
+    /// Resumes the first panic, if there is one. In a drop while the thread unwinds already, that
+    /// would end the process: then it is swallowed.
     pub fn go_on(mut self) {
-        if let Some(panic) = self.first.take() {
+        if let Some(panic) = self.first.take_if(|_| !thread::panicking()) {
             resume_unwind(panic);
         }
     }
