@@ -176,7 +176,7 @@ impl<B: Body> Armed<B> {
             End::Stopped => StartReason::Stopped,
             // Who got it from `keep` has cancelled it.
             _ => {
-                working_on(&armed.core.gone, || armed.finish(how));
+                armed.finish(how);
                 return Ok(armed);
             }
         };
@@ -210,7 +210,9 @@ impl<B: Body> Armed<B> {
                 Err(error) => {
                     // Conclude before the error drops the task: that drop would decide `Stopped`.
                     let end = if error.is_full() { End::Full } else { End::Stopped };
-                    return self.core.word.conclude(end);
+                    let released = self.core.word.conclude(end);
+                    self.over_if_it_panics(|| drop(error));
+                    return released;
                 }
             }
             if is_again {
@@ -252,13 +254,17 @@ impl<B: Body> Armed<B> {
     fn finish(&self, end: End) {
         let _gone = Gone(&self.core.gone);
         let (handle, body) = self.take();
-        if let Some(handle) = handle {
-            // If this is too late, the task has left the engine and will find the word decided.
-            handle.cancel();
-        }
-        if let Some(body) = body {
-            body.over(end, self);
-        }
+        let mut panics = Panics::none();
+        working_on(&self.core.gone, || {
+            if let Some(handle) = handle {
+                // If this is too late, the task has left the engine and will find the word decided.
+                panics.run(|| handle.cancel());
+            }
+            if let Some(body) = body {
+                panics.run(|| body.over(end, self));
+            }
+        });
+        panics.go_on();
     }
 
     /// Takes the kept state. Called by the thread that finishes the thing.
@@ -292,7 +298,7 @@ impl<B: Body> Repeating for Armed<B> {
     fn decide(&self, end: End) -> bool {
         match self.core.word.decide(end, || false) {
             Decided::Finish => {
-                working_on(&self.core.gone, || self.finish(end));
+                self.finish(end);
                 true
             }
             Decided::Noted => true,

@@ -2,12 +2,13 @@
 //! the rest of the work is done, and one panic goes on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use support::planned::{Planned, panic_as_planned, quietly};
-use tickless::periodic::{Backoff, Due, End, Periodic, Retry, Run, Schedule};
+use tickless::periodic::{Attempt, Backoff, Due, End, Periodic, Retry, Run, Schedule};
 use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -109,6 +110,76 @@ fn a_retry_whose_closures_both_panic_at_its_end_has_come_out_once() {
     engine.advance(Duration::ZERO).unwrap();
     assert_eq!((retrying.end(), engine.stats().panicked), (Some(End::Finished), 1));
     assert_eq!((told.load(Ordering::SeqCst), dropped.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// The attempt is the retry's last, and is dropped by a thread that unwinds.
+#[test]
+fn a_retry_that_ends_and_panics_while_a_thread_unwinds_swallows_its_panic() {
+    let (engine, _) = by_hand();
+    let (sender, attempts) = mpsc::channel::<Attempt<(), ()>>();
+    let retry = Retry::new(Backoff::new(MS)).attempts(1);
+    let begin = move |attempt| drop(sender.send(attempt));
+    let retrying = retry.start(&engine, begin, |_| panic_as_planned()).unwrap();
+    engine.advance(Duration::ZERO).unwrap();
+    let attempt = attempts.recv().unwrap();
+    let unwinds = thread::spawn(move || {
+        let _attempt = attempt;
+        panic_as_planned();
+    });
+    assert!(unwinds.join().unwrap_err().is::<Planned>());
+    assert_eq!(retrying.end(), Some(End::Finished));
+}
+
+/// A payload of a periodic whose drop panics.
+struct Fatal(Option<Due>);
+
+impl From<Due> for Fatal {
+    fn from(due: Due) -> Fatal {
+        Fatal(Some(due))
+    }
+}
+
+impl Drop for Fatal {
+    fn drop(&mut self) {
+        if self.0.take().is_some() {
+            panic_as_planned();
+        }
+    }
+}
+
+fn fatal() -> Engine<Fatal> {
+    quietly();
+    let builder = Builder::new().shards(1).max_pending(1).manual_clock(&ManualClock::new());
+    let run = |mut fatal: Fatal| fatal.0.take().into_iter().for_each(Due::run);
+    builder.build_each(run).unwrap()
+}
+
+#[test]
+fn a_payload_whose_drop_panics_leaves_no_periodic_half_ended() {
+    let (dropped, mut kept) = (Arc::new(AtomicU32::new(0)), None);
+    let keep = |slot: &mut Option<Periodic>, periodic| *slot = Some(periodic);
+    // There is no room for the next run.
+    let engine = fatal();
+    let (bomb, in_run) = (Bomb(dropped.clone()), engine.clone());
+    let task = move |_: &Run| {
+        let _captured = &bomb;
+        in_run.schedule_detached(MS, Fatal(None)).unwrap();
+    };
+    let schedule = Schedule::fixed_rate(MS);
+    schedule.start_with(&engine, task, |periodic| keep(&mut kept, periodic)).unwrap();
+    engine.advance(MS).unwrap();
+    let over = kept.take().unwrap().cancel_wait_within(Duration::ZERO);
+    assert_eq!((over, engine.stats().panicked), (Ok(End::Full), 1));
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    // It is cancelled.
+    let (engine, bomb) = (fatal(), Bomb(dropped.clone()));
+    let schedule = Schedule::fixed_rate(MS);
+    let task = move |_: &Run| _ = &bomb;
+    schedule.start_with(&engine, task, |periodic| keep(&mut kept, periodic)).unwrap();
+    let periodic = kept.take().unwrap();
+    panics(|| periodic.cancel());
+    assert_eq!(periodic.cancel_wait_within(Duration::ZERO), Ok(End::Cancelled));
+    assert_eq!(dropped.load(Ordering::SeqCst), 2);
 }
 
 /// A payload whose conversion panics from the second time on.
