@@ -176,7 +176,7 @@ where
         // Without this check, a refusal would cost scheduling and cancelling a timer.
         let is_it = |node: &MainNode<K, T>| node.key == key;
         if rule == Rule::IfAbsent && table.find(hash, is_it, |_| ()).is_some() {
-            return Err(Refused::new(IfAbsentReason::Occupied, task));
+            return Err(Refused::new(IfAbsentReason::Occupied, after(|| drop(key), task)));
         }
         table.prefetch(hash);
         let (mut node, mut other) = Node::pair(key, hash, task);

@@ -93,9 +93,12 @@ where
         panics.go_on();
         async move {
             let mut outcome = Ok(());
-            for run in runs {
-                outcome = outcome.and(Cancelled::new(&*run).await);
+            for run in &runs {
+                outcome = outcome.and(Cancelled::new(&**run).await);
             }
+            let mut panics = Panics::none();
+            runs.into_iter().for_each(|run| panics.drop(run));
+            panics.go_on();
             outcome.map(|()| cancelled)
         }
     }
@@ -108,10 +111,12 @@ where
     where
         K: Borrow<Q>,
     {
-        let (cancelled, runs, panics) = self.begin_wait(key);
+        let (cancelled, runs, mut panics) = self.begin_wait(key);
         let mut outcome = Ok(cancelled);
         for run in runs {
             outcome = wait_for_end(&*run, deadline).and(outcome);
+            // Perhaps with the key.
+            panics.drop(run);
         }
         panics.go_on();
         outcome

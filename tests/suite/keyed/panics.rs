@@ -111,6 +111,19 @@ fn panics<R>(f: impl FnOnce() -> R) {
 }
 
 #[test]
+fn what_is_refused_goes_although_its_key_panics() {
+    let (timers, engine) = by_hand::<Key>();
+    let rig = Rig::new();
+    timers.schedule_keyed(rig.key(1), MS, || ()).unwrap();
+    let (other, alive) = (rig.key(1), rig.alive());
+    let task = rig.task();
+    rig.arm();
+    panics(|| timers.schedule_if_absent(other, MS, task).is_ok());
+    rig.disarm();
+    assert_eq!((timers.len(), engine.len(), rig.alive()), (1, 1, alive - 1));
+}
+
+#[test]
 fn all_are_cancelled_although_each_task_panics_with_a_bomb() {
     let (timers, engine) = by_hand::<Key>();
     let rig = Rig::new();
