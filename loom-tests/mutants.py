@@ -691,6 +691,7 @@ MUTANTS = {
         [(ENDING, [("        let is_first = self.begin();\n", "        shards.iter().for_each(|shard| shard.doorbell().ring());\n        let is_first = self.begin();\n"),
                    ("            shards.iter().for_each(|shard| shard.doorbell().ring());\n", "")])],
     ),
+    "a stopper does not count": ("ending", [(ENDING, [("let counts = end.roles > 0;", "let counts = false;")])]),
     "the handler goes with the first role": ("ending", [(ENDING, [("(!end.left.is_empty(), end.roles == 0)", "(!end.left.is_empty(), !end.is_over)")])]),
     "a reader looks into no tray": (
         "bucket_read", [(SCAN, [("in self.trays.iter().enumerate() {", "in self.trays.iter().enumerate().take(0) {")])]),
@@ -978,6 +979,9 @@ MUTANTS = {
     "who comes to what is held leaves no word": (
         "hold", [(HOLD, [("            false => Some(word | AGAIN),\n", "            false => None,\n")])],
     ),
+    "who finishes is not told of what came": (
+        "hold", [(HOLD, [("self.word.load(Ordering::Acquire) & AGAIN != 0", "false")])],
+    ),
     "who comes has what another holds": (
         "hold", [(HOLD, [("            word if word & HELD != 0 => Came::Noted,\n", "")])],
     ),
@@ -1174,6 +1178,10 @@ MUTANTS = {
     "a latch is found open without Acquire": (
         "latch", [(LATCH, [("is_open(self.head.load(Ordering::Acquire))", "is_open(self.head.load(Ordering::Relaxed))")])],
     ),
+    "a waiter stays where the opener was": (
+        "latch", [(LATCH, [("                drop(place.waiter.with_mut(|cell| unsafe { (*cell).take() }));\n                return None;",
+                            "                return None;")])],
+    ),
     "a latch opens without Release": (
         "latch", [(LATCH, [("fetch_update(Ordering::AcqRel, Ordering::Relaxed, mark)",
                             "fetch_update(Ordering::Acquire, Ordering::Relaxed, mark)")])],
@@ -1193,8 +1201,8 @@ MUTANTS = {
         "latch", [(LATCH, [("place.replace(TAKEN, WATCHED, Ordering::Release)", "place.replace(TAKEN, WATCHED, Ordering::Relaxed)")])],
     ),
     "a watcher does not notice that the opener was at its place": (
-        "latch", [(LATCH, [("return place.replace(TAKEN, WATCHED, Ordering::Release).then_some(place.number);",
-                            "place.replace(TAKEN, WATCHED, Ordering::Release);\n                return Some(place.number);")])],
+        "latch", [(LATCH, [("if place.replace(TAKEN, WATCHED, Ordering::Release) {",
+                            "if place.replace(TAKEN, WATCHED, Ordering::Release) || true {")])],
     ),
     "a place is linked without Release": (
         "latch", [(LATCH, [("compare_exchange(head, linked, Ordering::Release, Ordering::Acquire)",
@@ -1283,6 +1291,9 @@ MUTANTS = {
     "a beat undoes the end": (
         "heartbeat", [(PULSE, [("let next = |last: u64| (last < LATE).then(|| later(last));",
                                 "let next = |last: u64| Some(if last < LATE { later(last) } else { now_ns });")])],
+    ),
+    "what a late beat has left is not revoked": (
+        "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last <= LATE).is_ok()", "self.end(STOPPED, |last| last <= LATE).is_err()")])],
     ),
     "a late beat does not end the beats": (
         "heartbeat", [(PULSE, [("if is_late(last) { LATE } else { last.max(now_ns) }", "if is_late(last) { last } else { last.max(now_ns) }")])],

@@ -348,7 +348,7 @@ impl World {
 
     /// Stops the world, and leaves a turn that is under way alone.
     pub fn stop_at_once(&self) -> usize {
-        returned(self.ending.stop(slice::from_ref(&self.shard), &self.shared))
+        returned(self.ending.stop(slice::from_ref(&self.shard), &self.shared, |pending| pending))
     }
 
     /// Gives back what only those need who have the engine, as its last user does.

@@ -129,6 +129,39 @@ impl Drop for Watched {
     }
 }
 
+/// The drop of the handler may wait for the end of what the stopper drops.
+#[test]
+fn the_handler_goes_when_the_stopper_has_ended_what_is_the_engines_own() {
+    struct Waits(Arc<UnsafeCell<bool>>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            // SAFETY: the stopper has written by then, which is what the model shows.
+            assert!(self.0.with(|has_ended| unsafe { *has_ended }));
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl Send for Waits {}
+    // SAFETY: as above.
+    unsafe impl Sync for Waits {}
+
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let own = Arc::new(UnsafeCell::new(false));
+        let ending = Arc::new(Ending::new(1, Waits(own.clone()), |_| false));
+        let turner = {
+            let ending = ending.clone();
+            thread::spawn(move || drop(ending.take(0)))
+        };
+        // SAFETY: nobody looks before this has returned.
+        let end_own = |_| own.with_mut(|has_ended| unsafe { *has_ended = true });
+        ending.stop(&[], &world.shared, end_own);
+        assert!(matches!(ending.wait(None), Waited::Over));
+        turner.join().unwrap();
+    });
+}
+
 #[test]
 fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
     check(3, || {
@@ -143,7 +176,7 @@ fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
             })
         });
         // The roles are all that counts here: the shards have nothing to close.
-        ending.stop(&[], &world.shared);
+        ending.stop(&[], &world.shared, drop);
         assert!(matches!(ending.wait(None), Waited::Over) && ending.roles_left() == 0);
         turners.into_iter().for_each(|turner| turner.join().unwrap());
     });

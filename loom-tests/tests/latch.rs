@@ -139,6 +139,7 @@ fn who_leaves_and_comes_back_is_woken_or_told() {
             let waits = door.latch.watch(second).is_some();
             if !waits {
                 door.look();
+                assert_eq!(Arc::strong_count(&woken), 1, "a waiter that nobody takes is dropped");
             }
             (is_back, woken_first, waits, woken)
         });

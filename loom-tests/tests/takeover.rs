@@ -108,7 +108,7 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
             }
         });
         // The role is all that counts here: there is no shard to close.
-        ending.stop(&[], &world.shared);
+        ending.stop(&[], &world.shared, drop);
         assert!(matches!(ending.wait(None), Waited::Over) && ending.roles_left() == 0);
         holder.join().unwrap();
         taker.join().unwrap();

@@ -210,15 +210,16 @@ impl<T> Core<T> {
         StuckTask::new(shard, name.to_owned(), since, age)
     }
 
-    /// Stops without waiting, and returns the payloads that were pending: see [`Ending::stop`].
-    pub(super) fn stop(&self) -> Vec<T> {
-        let pending = self.ending.stop(&self.shards, &self.shared);
+    /// Stops without waiting, and calls `sort` with the payloads that were pending: see
+    /// [`Ending::stop`].
+    pub(super) fn stop<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {
+        let sorted = self.ending.stop(&self.shards, &self.shared, sort);
         STOPS.count();
         for observer in &*self.observers {
             // Nothing that is still due will be handed over.
             observer.caught_up(self.clock.now_ns());
         }
-        pending
+        sorted
     }
 
     /// Frees what threads that have used the engine no longer need. From here on, a handle finds no
@@ -268,7 +269,7 @@ impl<T> Core<T> {
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
         // Stopped already, unless no `Engine` was ever made of this core.
-        drop_each(self.stop());
+        self.stop(drop_each);
         drop_each(self.ending.abandon());
     }
 }

@@ -11,7 +11,7 @@ use std::any::Any;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Task, drop_each, wait_for, works_for, yield_while};
+use crate::dispatch::{Task, drop_each, wait_for, work_for, works_for, yield_while};
 use crate::error::StopError;
 use crate::reaper::Waited;
 use crate::sync::Arc;
@@ -19,6 +19,7 @@ use crate::sync::Arc;
 use super::Engine;
 use super::core::Core;
 use super::crew::Crew;
+use super::thread_cache;
 
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
@@ -89,7 +90,8 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// # Errors
     /// The call comes from one of the engine's own tasks, or from a task that a task of this engine
-    /// waits for; the engine then goes on as before. Or the call comes from a child process.
+    /// waits for; the engine then goes on as before. Or it comes from what a stop drops, or from a
+    /// child process.
     pub fn stop(&self) -> Result<Vec<T>, StopError> {
         self.inner.stop(None).map(|stopped| stopped.returned)
     }
@@ -102,7 +104,8 @@ impl<T: Send + 'static> Engine<T> {
     /// task. Once a limit was exceeded, dropping the engine does not wait either.
     ///
     /// (Where the system permits no `membarrier` although it did when the engine was built, and for
-    /// a batch whose task ends during this call, the rest may be returned by the next stop instead;
+    /// a batch whose task ends or is taken over from during this call, the rest may be returned by
+    /// the next stop instead;
     /// without one it is dropped with the last clone of the engine.)
     ///
     /// The handler is dropped by the thread that leaves the engine last. That may be the calling
@@ -152,11 +155,12 @@ impl<T: Send + 'static> Inner<T> {
         Inner { core, crew }
     }
 
-    /// Stops without waiting, and returns what was pending.
-    fn begin(&self) -> Vec<T> {
-        let pending = self.core.stop();
+    /// Stops without waiting, and calls `sort` with what was pending. What that drops must not wait
+    /// for the end of the engine, which waits for it.
+    fn begin<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {
+        let sorted = self.core.stop(|pending| work_for(self.core.party(), || sort(pending)));
         self.crew.iter().for_each(|crew| crew.end());
-        pending
+        sorted
     }
 
     fn stop(&self, deadline: Option<Instant>) -> Result<Stopped<T>, StopError> {
@@ -167,7 +171,7 @@ impl<T: Send + 'static> Inner<T> {
             return Err(StopError::InsideTask);
         }
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
-        let mut returned = end_own(self.begin());
+        let mut returned = self.begin(end_own);
         let is_over = self.wait(deadline, |left| returned.append(&mut end_own(left)));
         // If all roles have ended, a thread is dropping the handler.
         let running = if is_over { 0 } else { self.core.ending.roles_left().max(1) };
@@ -225,7 +229,7 @@ impl<T: Send + 'static> Drop for Inner<T> {
         let gave_up = self.core.ending.gave_up();
         let waiting = if gave_up { None } else { wait_for(self.core.party()) };
         // Before it waits for running tasks: one of them may wait for what is dropped here.
-        drop_each(self.begin());
+        self.begin(drop_each);
         if waiting.is_some() {
             self.wait(None, drop_each);
         }
@@ -234,5 +238,6 @@ impl<T: Send + 'static> Drop for Inner<T> {
         drop_each(self.core.ending.abandon());
         // SAFETY: this was the last clone of the engine, and the engine is stopped.
         unsafe { self.core.dismantle() };
+        thread_cache::leave(self.core.id());
     }
 }

@@ -104,7 +104,13 @@ impl<W> Latch<W> {
                 // SAFETY: this thread has the place.
                 place.waiter.with_mut(|cell| unsafe { *cell = Some(waiter) });
                 // ORDER(LATCH): Release - passes the waiter to the opener.
-                return place.replace(TAKEN, WATCHED, Ordering::Release).then_some(place.number);
+                if place.replace(TAKEN, WATCHED, Ordering::Release) {
+                    return Some(place.number);
+                }
+                // The opener was here, and nobody else comes.
+                // SAFETY: this thread has the place.
+                drop(place.waiter.with_mut(|cell| unsafe { (*cell).take() }));
+                return None;
             }
         }
         self.link(head, waiter)

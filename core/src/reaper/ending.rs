@@ -55,7 +55,8 @@ pub struct Ending<T, H> {
 
 /// What the stoppers wait for.
 struct End<T> {
-    /// Roles that have not ended, and threads that lost theirs and have not returned.
+    /// Roles that have not ended, threads that lost theirs and have not returned, and stoppers that
+    /// close the shards or end what is the engine's own.
     roles: usize,
     /// Payloads that were in hand when their role ended, until they are claimed.
     left: Vec<T>,
@@ -213,12 +214,23 @@ impl<T, H> Ending<T, H> {
     }
 
     /// Stops: from this call on, no payload is taken out of a batch, nothing enters a shard, and no
-    /// role is given out. Returns the pending payloads, except those in the hands of a role that is
-    /// just given back: [`Ending::claim`].
+    /// role is given out. Calls `sort` with the pending payloads, except those in the hands of a
+    /// role that is just given back: [`Ending::claim`].
     ///
-    /// The holders of roles end them soon; [`Ending::wait`] waits for that.
-    pub fn stop(&self, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
+    /// The stopper counts as a role meanwhile, so that the handler outlives what `sort` drops, which
+    /// the drop of the handler may wait for. The holders of roles end them soon; [`Ending::wait`]
+    /// waits for that.
+    pub fn stop<R>(
+        &self,
+        shards: &[Shard<T>],
+        shared: &Shared<T>,
+        sort: impl FnOnce(Vec<T>) -> R,
+    ) -> R {
         let is_first = self.begin();
+        let mut end = self.lock();
+        let counts = end.roles > 0;
+        end.roles += usize::from(counts);
+        drop(end);
         let mut pending = Vec::new();
         for shard in shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
@@ -241,7 +253,11 @@ impl<T, H> Ending<T, H> {
             // ending.
             shards.iter().for_each(|shard| shard.doorbell().ring());
         }
-        pending
+        let sorted = sort(pending);
+        if counts {
+            self.role_ended(Payloads::new());
+        }
+        sorted
     }
 
     /// Takes what a running task has behind it in its batch, as a takeover does: the task may wait
@@ -282,8 +298,8 @@ impl<T, H> Ending<T, H> {
         self.lock().gave_up
     }
 
-    /// The number of shards whose role has not ended, and of threads that lost theirs and have not
-    /// returned.
+    /// The number of shards whose role has not ended, of threads that lost theirs and have not
+    /// returned, and of other stoppers that are still at it.
     pub fn roles_left(&self) -> usize {
         self.lock().roles
     }
@@ -301,7 +317,8 @@ impl<T, H> Ending<T, H> {
         mem::take(&mut end.left)
     }
 
-    /// Records that a role has ended with `in_hand`, or that a thread that lost its role returned.
+    /// Records that a role has ended with `in_hand`, that a thread that lost its role returned, or
+    /// that a stopper has done its part.
     fn role_ended(&self, in_hand: Payloads<T>) {
         let in_hand = in_hand.into_iter().map(|(_, payload)| payload);
         let mut end = self.lock();

@@ -46,8 +46,17 @@ impl Caches {
 
     /// Keeps the cache of an engine of which the thread had none.
     pub(super) fn keep(&mut self, number: u32, cache: Kept) {
+        if cache.is_stopped() {
+            // It has stopped before the thread looked: the thread looks again.
+            self.stops = self.stops.wrapping_sub(1);
+        }
         let before = self.kept.insert(number, cache);
         debug_assert!(before.is_none(), "a thread has one part of each engine");
+    }
+
+    /// Takes out the cache of an engine that is gone.
+    pub(super) fn take(&mut self, number: u32) -> Option<Kept> {
+        self.kept.remove(&number)
     }
 
     /// Takes out the caches of engines that have stopped, except the one in use. `stops` is the
@@ -122,7 +131,9 @@ mod tests {
     #[test]
     fn a_thread_looks_for_stopped_engines_after_a_stop_and_at_no_other_time() {
         let mut caches = Caches::new();
-        (0..1000).for_each(|number| caches.keep(number, Kept::new(Box::new(Part(number)))));
+        let part = |number| Kept::new(Box::new(Part(number)));
+        (0..1000).for_each(|number| caches.keep(number, part(number)));
+        QUESTIONS.take();
         let mut take = |in_use, stops| {
             let taken = caches.take_stopped(in_use, stops);
             let mut numbers: Vec<u32> = taken.iter().map(|(number, _)| *number).collect();
@@ -138,5 +149,9 @@ mod tests {
         assert_eq!(take(0, 3), [8], "it goes when it is no longer");
         (0..1000).for_each(|in_use| assert!(take(in_use, 3).is_empty()));
         assert_eq!(QUESTIONS.take(), 0);
+        // The thread comes back to one that has stopped.
+        caches.keep(8, part(8));
+        let mut take = |in_use| caches.take_stopped(in_use, 3).len();
+        assert_eq!([take(8), take(8), take(0), take(0)], [0, 0, 1, 0]);
     }
 }

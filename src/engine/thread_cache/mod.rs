@@ -5,8 +5,9 @@
 //!
 //! The engine that the thread used last is found with one comparison, any other in a table. After
 //! an engine has stopped, a thread drops its cache of it when the thread next uses an engine other
-//! than the one it used last, or when the thread ends. That cache is small: the large parts of an
-//! engine are freed with its last clone (see `shard/close.rs`), and its files are closed then.
+//! than the one it used last, or when the thread ends; the thread that drops the last clone, with
+//! that. That cache is small: the large parts of an engine are freed with its last clone (see
+//! `shard/close.rs`), and its files are closed then.
 //! Stops are counted, so that a thread looks for stopped engines only if there may be some.
 //!
 //! *Invariants*: a `ThreadCache` is only seen by its thread, and is never lent twice: no foreign
@@ -92,6 +93,12 @@ pub(super) fn new_number() -> Option<u32> {
 extern "C" fn inherit() {
     registry::inherit();
     forget_current();
+}
+
+/// Drops the calling thread's cache of an engine that is gone.
+pub(super) fn leave(number: u32) {
+    // When the table is no longer borrowed, as in `find`.
+    drop(CACHES.try_with(|caches| caches.borrow_mut().take(number)));
 }
 
 /// Makes the thread look for its `ThreadCache` again, whichever it used last.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::patience::PATIENCE;
 use support::scaled;
 use support::token::{Fates, Token};
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StuckTask};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -110,19 +110,45 @@ fn handles_outlive_a_stopped_engine_and_find_their_timers_stopped() {
 #[test]
 fn handles_outlive_a_dropped_engine_on_whichever_thread_they_are() {
     for make in [threaded, || manual().0] {
-        let fates = Fates::new(10);
+        let fates = Fates::new(11);
         let engine = make();
         let schedule = |number| engine.schedule(HOUR, fates.token(number)).unwrap();
         let mut here: Vec<_> = (0..10).map(schedule).collect();
-        drop(engine);
-        assert!((0..10).all(|number| fates.of(number) == (0, 1)));
-        assert_eq!(here[0].deadline(), None, "although this thread keeps a part of it");
         let there = here.split_off(5);
-        use_all(here);
+        // A thread that keeps a part of the engine.
+        let (user, of_user) = (engine.clone(), fates.clone());
+        let (left, has_left) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let keeper = thread::spawn(move || {
+            user.schedule_detached(HOUR, of_user.token(10)).unwrap();
+            drop(user);
+            left.send(()).unwrap();
+            let _ = goes_on.recv();
+            assert_eq!(there[0].deadline(), None);
+            use_all(there);
+        });
+        has_left.recv().unwrap();
+        drop(engine);
+        assert!((0..11).all(|number| fates.of(number) == (0, 1)));
+        assert_eq!(here[0].deadline(), None);
         // A thread that has never seen the engine.
+        let there = here.split_off(3);
+        use_all(here);
         thread::spawn(move || use_all(there)).join().unwrap();
-        assert!((0..10).all(|number| fates.of(number) == (0, 1)));
+        drop(go_on);
+        keeper.join().unwrap();
+        assert!((0..11).all(|number| fates.of(number) == (0, 1)));
     }
+}
+
+#[test]
+fn the_callbacks_of_an_engine_go_with_its_last_clone_on_a_thread_that_has_used_it() {
+    let (sender, stuck) = mpsc::channel();
+    let on_stuck = move |task: &StuckTask| _ = sender.send(task.shard);
+    let engine = Engine::builder().shards(1).on_stuck(on_stuck).build().unwrap();
+    engine.schedule_detached(HOUR, || ()).unwrap();
+    drop(engine);
+    assert_eq!(stuck.recv_timeout(PATIENCE), Err(mpsc::RecvTimeoutError::Disconnected));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! no such wait begins.
 
 use std::future::{Future, pending};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -12,9 +12,12 @@ use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
 use support::scaled;
+use support::until::wait_until;
+use tickless::dispatch::Handler;
+use tickless::future::Sleep;
 use tickless::periodic::{Due, End, Outcome, Retry, Run, Schedule};
 use tickless::wait::WaitError;
-use tickless::{Batch, Engine, ManualClock, ScheduleReason};
+use tickless::{Batch, Engine, ManualClock, ScheduleReason, StopError, Task};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -253,6 +256,65 @@ fn a_sleep_ends_with_a_stop_that_gave_up_although_it_was_in_hand() {
     drop(engine);
 }
 
+/// A handler whose drop waits for a thread of its own.
+struct Joins(Option<thread::JoinHandle<bool>>);
+
+impl Handler<Task> for Joins {
+    fn fire(&self, batch: Batch<'_, Task>) {
+        batch.for_each(Task::run);
+    }
+}
+
+impl Drop for Joins {
+    fn drop(&mut self) {
+        assert!(self.0.take().unwrap().join().unwrap(), "the sleep ends with the engine");
+    }
+}
+
+/// Nothing is due, so a stop ends all roles itself.
+#[test]
+fn a_handler_may_wait_in_its_drop_for_what_the_stop_ends() {
+    let ends: [fn(Engine); 2] = [|engine| assert!(engine.stop().unwrap().is_empty()), drop];
+    for end in ends {
+        let (give, sleep) = channel::<Sleep>();
+        let sleeper = thread::spawn(move || {
+            let mut sleep = sleep.recv().unwrap();
+            block_on(sleep.wait()).is_err()
+        });
+        let builder = Engine::builder().shards(2);
+        let engine = builder.build_with_handler(Joins(Some(sleeper))).unwrap();
+        give.send(engine.sleep(HOUR)).unwrap();
+        wait_until("it sleeps", || engine.len() == 1);
+        let (tell, told) = channel();
+        let ender = thread::spawn(move || {
+            end(engine);
+            tell.send(()).unwrap();
+        });
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(()), "it lasts");
+        ender.join().unwrap();
+    }
+}
+
+/// The stop waits for what it drops.
+#[test]
+fn what_a_stop_drops_cannot_stop_the_engine() {
+    struct Stops(Engine, Sender<Option<StopError>>);
+
+    impl Drop for Stops {
+        fn drop(&mut self) {
+            self.1.send(self.0.stop().err()).unwrap();
+        }
+    }
+
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let (tell, told) = channel();
+    let captured = Stops(engine.clone(), tell);
+    let _periodic = engine.every(HOUR, move |_| _ = &captured).unwrap();
+    let stopper = thread::spawn(move || engine.stop().unwrap().len());
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(StopError::InsideTask)));
+    assert_eq!(stopper.join().unwrap(), 0);
+}
+
 /// Nobody would fire the timers of the task's shard, whichever shard that is.
 #[test]
 fn without_takeovers_a_task_does_not_wait_for_its_own_engine() {
@@ -283,13 +345,16 @@ fn a_stop_ends_a_circle_of_two_engines_without_takeovers() {
         };
         of.schedule_detached(Duration::ZERO, task).unwrap();
     }
-    // The tasks run, and then their sleeps are all that is pending.
+    // The tasks run, and then their sleeps are all that is pending. (If one polls its sleep when
+    // that is over already, both tasks end.)
     all.wait();
-    while one.is_empty() || two.is_empty() {
+    let mut ended_early = 0;
+    while (one.is_empty() || two.is_empty()) && ended_early == 0 {
+        ended_early = ended.try_recv().into_iter().count();
         thread::yield_now();
     }
     let stopper = thread::spawn(move || one.stop().unwrap().len());
-    (0..2).for_each(|_| _ = ended.recv_timeout(PATIENCE).expect("a wait lasts"));
+    (ended_early..2).for_each(|_| _ = ended.recv_timeout(PATIENCE).expect("a wait lasts"));
     // The one who awaits the first gets its sleep back with the stop, or dropped by it.
     assert!(stopper.join().unwrap() <= 1);
     two.stop().unwrap();
