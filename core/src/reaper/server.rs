@@ -194,11 +194,18 @@ impl<'a, E: Serve> Server<'a, E> {
             engine.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
             group.lead.lend(self.number);
         }
-        let woken = mem::take(&mut self.woken);
         group.begin(index, self.number);
-        let report = engine.run(group.shard(index), &mut role, |context, in_hand| {
-            turns(&TurnContext { leads, ..*context }, in_hand, woken)
-        });
+        let mut report = None;
+        // A thread that leads has to look after the other shards.
+        while report.is_none_or(|it: Report| !leads && it.busy && !it.taken_over) {
+            let woken = mem::take(&mut self.woken);
+            report = engine.run(group.shard(index), &mut role, |context, in_hand| {
+                turn(&TurnContext { leads, ..*context }, in_hand, woken)
+            });
+            if report.is_none() || engine.is_stopping() {
+                break;
+            }
+        }
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
             group.end(index, if report.collects { Tick::ZERO } else { report.next });
@@ -284,17 +291,12 @@ impl<'a, E: Serve> Server<'a, E> {
 
 debug! { impl[E] Server['_, E] { number, leads } }
 
-/// Runs a turn. A thread that does not lead runs further ones while the shard has more to do at
-/// once; one that leads has to look after the other shards.
-fn turns<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
-    let now = || context.scale.floor(context.clock.now_ns());
+/// Runs a turn at the present. The thread has woken up so often since the last one.
+fn turn<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) -> Option<Report> {
     let owner = context.lock();
     owner.count(Count::WokeUp, woken);
-    let mut report = context.turn_of(owner, in_hand, now(), SHARE, SHARE)?;
-    while !context.leads && report.busy && !report.taken_over && !context.is_stopping() {
-        report = context.turn_of(context.lock(), in_hand, now(), SHARE, SHARE)?;
-    }
-    Some(report)
+    let now = context.scale.floor(context.clock.now_ns());
+    context.turn_of(owner, in_hand, now, SHARE, SHARE)
 }
 
 /// How long the leader may work on before another shard that is due has to wait.
