@@ -1,6 +1,5 @@
 //! The builder of a pool.
 
-use crate::dispatch::Process;
 use crate::dispatch::Task;
 use crate::os::block_signals;
 use crate::sync::{Arc, Mutex, thread};
@@ -129,8 +128,7 @@ impl PoolBuilder {
             return Err(PoolError::ThreadName { name: thread_name });
         }
         let core = PoolCore::new(Queue::new(queue_bound, threads), work);
-        let (workers, process) = (Mutex::new(Vec::new()), Process::current());
-        let pool = Pool { inner: Arc::new(Inner { core, full, workers, process }) };
+        let pool = Pool { inner: Arc::new(Inner { core, full, workers: Mutex::default() }) };
         for index in 0..threads {
             let (core, name) = (pool.inner.core.clone(), format!("{thread_name}-{index}"));
             let _blocked = block_signals();

@@ -7,7 +7,7 @@
 //! `tests/races/dispatch/inside.rs`.
 
 use crate::dispatch::deadlock::{Post, serve};
-use crate::dispatch::{Party, contained, work_to_the_end_for, works_for};
+use crate::dispatch::{Party, Process, contained, work_to_the_end_for, works_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
 use tickless_core::dispatch::queue::{Done, Queue};
@@ -18,6 +18,8 @@ pub(super) struct PoolCore<T> {
     work: Box<dyn Fn(T) + Send + Sync>,
     /// Unique among pools.
     number: u64,
+    /// The process that the workers run in. In a child of it, the queue's lock may be held for ever.
+    pub(super) process: Process,
 }
 
 thread_local! {
@@ -35,7 +37,8 @@ impl<T: Send + 'static> PoolCore<T> {
         static NUMBERS: Counter = Counter::new(1);
         // ORDER: Relaxed - it only has to be unique.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Arc::new(PoolCore { queue: Arc::new(queue), work: Box::new(work), number })
+        let process = Process::current();
+        Arc::new(PoolCore { queue: Arc::new(queue), work: Box::new(work), number, process })
     }
 
     /// Runs payloads on a worker's thread until the queue is closed and empty.
@@ -74,10 +77,14 @@ impl<T: Send + 'static> PoolCore<T> {
 
 impl<T: Send + 'static> Post for PoolCore<T> {
     fn leave(&self) {
-        self.queue.yield_while();
+        if self.process.is_current() {
+            self.queue.yield_while();
+        }
     }
 
     fn resume(&self) {
-        self.queue.come_back();
+        if self.process.is_current() {
+            self.queue.come_back();
+        }
     }
 }

@@ -12,7 +12,6 @@ use std::mem;
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::time::Tick;
 
-use super::Process;
 use super::deadlock::{wait_for, yield_while};
 use super::{Batch, Due, Handler, Monitor, Task};
 
@@ -140,8 +139,6 @@ struct Inner<T: Send + 'static> {
     full: Full,
     /// `None` only after the drop in a child process, which leaks them.
     workers: Mutex<Vec<JoinHandle<()>>>,
-    /// The process that the workers run in.
-    process: Process,
 }
 
 /// The payloads of a batch, in the form that a pool's `work` expects.
@@ -279,7 +276,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Closes the queue, and waits until the workers have emptied it and ended.
     fn finish(&self) {
-        if !self.process.is_current() {
+        if !self.core.process.is_current() {
             return;
         }
         self.core.queue.close();
@@ -298,7 +295,7 @@ impl<T: Send + 'static> Inner<T> {
 
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
-        if !self.process.is_current() {
+        if !self.core.process.is_current() {
             // A child process has no workers to join, and a worker may have held the queue's lock
             // at the fork. So both are leaked.
             let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -8,12 +8,13 @@ use std::future::{Future, pending};
 use std::hash::{Hash, Hasher};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use support::child::in_a_child;
+use support::scaled;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
 use tickless::keyed::KeyedTimers;
@@ -361,6 +362,33 @@ fn a_child_that_is_made_by_a_task_can_end_there() {
     engine.schedule_detached(MS, task).unwrap();
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(()));
     assert_works(&engine);
+}
+
+/// The lock of the pool's queue may be held at the fork.
+#[test]
+fn a_child_that_is_made_by_a_task_on_a_pool_can_stop_engines_of_its_own() {
+    let pool = Pool::builder(Full::Block).threads(1).build().unwrap();
+    let (is_over, looks) = (Arc::new(AtomicBool::new(false)), pool.clone());
+    let ends = is_over.clone();
+    let looker = thread::spawn(move || {
+        while !ends.load(Ordering::Relaxed) {
+            let _ = looks.stats();
+        }
+    });
+    let (sender, receiver) = mpsc::channel();
+    let task = move || {
+        for _ in 0..scaled(100) {
+            in_a_child("a task on a pool", || {
+                let engine = Engine::builder().shards(1).build().unwrap();
+                assert!(engine.stop().unwrap().is_empty());
+            });
+        }
+        sender.send(()).unwrap();
+    };
+    pool.submit(Task::new(task)).unwrap();
+    receiver.recv().unwrap();
+    is_over.store(true, Ordering::Relaxed);
+    looker.join().unwrap();
 }
 
 /// The reader is a thread that the child does not have.
