@@ -135,7 +135,8 @@ def learn(now_ns, cycles, takes):
         is_known = both(rate >= RATE_LEAST, rate <= RATE_MOST)
         return ite(is_known, lambda: (raised(rate), lasts_of(raised(rate))), lambda: (0, 0))
 
-    return ite(both(takes < READ_CYCLES, cycles >= MEASURE_CYCLES), take, lambda: (0, 0))
+    is_good = both(takes < READ_CYCLES, cycles >= MEASURE_LEAST, cycles <= MEASURE_MOST)
+    return ite(is_good, take, lambda: (0, 0))
 
 
 def carried(set_ns, rate, passed):

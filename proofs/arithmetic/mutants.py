@@ -64,7 +64,7 @@ MUTANTS = {
     "the system slews by 13 %": ("never behind", "const", "SLEW_MOST", lambda it: 11_300),
     "what is carried on is not rounded up": ("never behind", FORMULAS, "div(passed * rate, 2**RATE_BITS) + 1\n", "div(passed * rate, 2**RATE_BITS)\n"),
     "the clock at the measure is rounded down": ("never behind", FORMULAS, "div(fits(now_ns + 1) * 2**RATE_BITS, cycles)", "div(now_ns * 2**RATE_BITS, cycles)"),
-    "the rate is measured over few cycles": ("not far ahead", "const", "MEASURE_CYCLES", lambda it: it["READ_CYCLES"]),
+    "the rate is measured over few cycles": ("not far ahead", "const", "MEASURE_LEAST", lambda it: it["READ_CYCLES"]),
     "a setting lasts a second": ("a setting's numbers fit", "const", "LASTS_NS", lambda it: 2**32),
     "any rate is taken": ("a setting's numbers fit", FORMULAS, "is_known = both(rate >= RATE_LEAST, rate <= RATE_MOST)", "is_known = rate >= RATE_LEAST"),
     "a clock that is behind by a nanosecond is not noticed": ("a slow clock is noticed", FORMULAS, "return flag(later_ns > carried(set_ns, rate, passed))", "return flag(later_ns > carried(set_ns, rate, passed) + 1)"),

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use crate::os;
 use crate::sync::{Arc, AtomicU64, CachePadded, Ordering};
 
-use super::thread_clock::{Moment, READ_CYCLES};
 use super::{cycles, saturating_ns};
 
 /// Where an engine reads the time: the system's clock, or one that is moved by hand.
@@ -36,8 +35,8 @@ use super::{cycles, saturating_ns};
 pub struct Clock {
     /// The time that is zero for [`Clock::now_ns`].
     start: Instant,
-    /// The cycle counter at the start or a little later, if threads may carry the clock on by it.
-    start_cycles: Option<u64>,
+    /// Whether threads may carry the clock on by the cycle counter.
+    goes_by_cycles: bool,
     manual: Option<ManualClock>,
     /// The reading of `CLOCK_BOOTTIME` at the start, if this clock counts suspended time.
     boot_start: Option<Duration>,
@@ -69,8 +68,9 @@ impl Clock {
     /// The system's monotonic clock, [`std::time::Instant`].
     ///
     /// Where the system keeps its own time by the processor's cycle counter (Linux on x86-64, clock
-    /// source `tsc`), a thread that schedules carries the clock on by that counter for up to 33 us
-    /// before it asks the system again. That takes less than half as long as reading [`Instant`].
+    /// source `tsc`), a thread that schedules often carries the clock on by that counter for up to
+    /// 33 us before it asks the system again. That takes less than half as long as reading
+    /// [`Instant`]. (It learns the counter's rate from two readings some milliseconds apart.)
     /// The result is never behind [`Instant`], and at most some 8 us ahead (40 us if the thread was
     /// interrupted just then). A timer may be later by as much.
     ///
@@ -79,24 +79,13 @@ impl Clock {
     /// the counter again. Until then a timer may be early by the error of the counter.
     /// [`Clock::instant`] has no such interval.
     pub fn system() -> Clock {
-        let mut clock = Clock::instant();
-        // Both are read close together: a gap between them makes the counter's rate look high.
-        for _ in 0..if cycles::keep_time() { 8 } else { 0 } {
-            let before = Moment::now().cycles;
-            clock.start = Instant::now();
-            let after = Moment::now().cycles;
-            clock.start_cycles = Some(after);
-            if after.wrapping_sub(before) < READ_CYCLES {
-                break;
-            }
-        }
-        clock
+        Clock { goes_by_cycles: cycles::keep_time(), ..Clock::instant() }
     }
 
     /// The system's monotonic clock, [`std::time::Instant`], read each time. Use it to compare the
     /// engine's time with [`Instant`] to the microsecond.
     pub fn instant() -> Clock {
-        Clock { start: Instant::now(), start_cycles: None, manual: None, boot_start: None }
+        Clock { start: Instant::now(), goes_by_cycles: false, manual: None, boot_start: None }
     }
 
     /// The system's clock that also counts the time during which the machine is suspended:
@@ -153,7 +142,7 @@ impl Clock {
     /// The same clock, read from the system each time: see [`Clock::instant`].
     #[doc(hidden)]
     pub fn without_cycles(&self) -> Clock {
-        Clock { start_cycles: None, ..self.clone() }
+        Clock { goes_by_cycles: false, ..self.clone() }
     }
 
     /// Nanoseconds since the clock was made.
@@ -191,15 +180,15 @@ impl Clock {
     #[doc(hidden)]
     #[inline]
     pub fn look_again(&self) {
-        if self.start_cycles.is_some() {
+        if self.goes_by_cycles {
             cycles::look_again();
         }
     }
 
-    /// The cycle counter at the start or a little later, if threads may carry the clock on by it.
+    /// Whether threads may carry it on by the cycle counter.
     #[inline]
-    pub(super) fn start_cycles(&self) -> Option<u64> {
-        self.start_cycles
+    pub(super) fn goes_by_cycles(&self) -> bool {
+        self.goes_by_cycles
     }
 
     /// The instant at which the clock was made, if the clock shows how much later an instant is: it
@@ -388,7 +377,7 @@ mod tests {
     #[test]
     fn no_clock_is_carried_on_but_the_systems() {
         for clock in [Clock::instant(), Clock::manual(&ManualClock::new())] {
-            assert!(clock.start_cycles().is_none());
+            assert!(!clock.goes_by_cycles());
         }
     }
 

@@ -12,6 +12,9 @@
 //! - its rate is measured so that it can only come out too high, and a quarter is added: a system
 //!   slews its clock by a tenth and 500 ppm at most, one way while it is measured and the other way
 //!   later (`SLEW`);
+//! - that takes two readings by the thread which are so close to each other ([`MEASURE_CYCLES`])
+//!   that the machine cannot have been suspended in between: the counter may run on then, while the
+//!   clock stands still;
 //! - it is set anew after [`LASTS_NS`], and whenever the count is not what it should be (the thread
 //!   moved, the machine slept);
 //! - each setting is compared with the last one, and a thread clock that went slow is not used
@@ -38,8 +41,8 @@ pub const RATE_BITS: u32 = 32;
 /// No processor counts slower or faster than this: 32 ns to 1/32 ns per cycle.
 pub const RATES: RangeInclusive<u64> = 1 << (RATE_BITS - 5)..=1 << (RATE_BITS + 5);
 
-/// The least number of cycles over which the rate is measured.
-pub const MEASURE_CYCLES: u64 = 1 << 21;
+/// Over how many cycles the rate is measured: about 1 ms to 10 ms.
+pub const MEASURE_CYCLES: RangeInclusive<u64> = 1 << 21..=1 << 25;
 
 /// Reading a clock takes fewer cycles than this, unless the thread was interrupted.
 pub const READ_CYCLES: u64 = 1 << 12;
@@ -62,8 +65,11 @@ pub struct Moment {
 /// A clock for one thread. The default was never set.
 #[derive(Debug, Default)]
 pub struct ThreadClock {
+    /// Where it was set; before its rate is known, the reading that this is measured from.
     set_ns: u64,
     set_cycles: u64,
+    /// It was set, or has such a reading.
+    is_begun: bool,
     rate: u64,
     /// How many cycles a setting lasts; zero: the engine's clock is read each time.
     lasts_cycles: u64,
@@ -171,37 +177,44 @@ impl ThreadClock {
     /// Reads the clock, and learns the rate as soon as possible.
     #[inline(never)]
     fn measure(&mut self, clock: &Clock) -> u64 {
-        let Some(start_cycles) = clock.start_cycles().filter(|_| !self.is_over) else {
+        if self.is_over || !clock.goes_by_cycles() {
             return clock.now_ns();
-        };
-        // SAFETY: a clock has a count to start from only if the counter kept time.
+        }
+        // SAFETY: a clock goes by the counter only if that kept time.
         let reading = unsafe { Reading::of(clock) };
         if cycles::still_keep_time() {
-            self.learn(start_cycles, &reading);
+            self.learn(&reading);
         } else {
             self.end();
         }
         reading.now_ns
     }
 
-    /// Takes the rate from a reading of a clock that was started at `start_cycles`, or a little
-    /// before, if the reading is good enough.
-    pub fn learn(&mut self, start_cycles: u64, reading: &Reading) {
-        // The clock was started before its cycles were read, and is read now after them: the
-        // cycles are too few for the time, if anything.
+    /// Takes the rate from this reading and an earlier one, if there is one that is good enough.
+    pub fn learn(&mut self, reading: &Reading) {
         let &Reading { before_cycles, now_ns, after_cycles } = reading;
-        let cycles = before_cycles.wrapping_sub(start_cycles);
-        let is_quick = after_cycles.wrapping_sub(before_cycles) < READ_CYCLES;
-        if is_quick && cycles >= MEASURE_CYCLES {
-            let rate = (u128::from(now_ns + 1) << RATE_BITS) / u128::from(cycles);
+        if after_cycles.wrapping_sub(before_cycles) >= READ_CYCLES {
+            return;
+        }
+        // The clock was read before the earlier count, and after this one: the cycles are too few
+        // for the time, if anything.
+        let cycles = before_cycles.wrapping_sub(self.set_cycles);
+        if self.is_begun && cycles < *MEASURE_CYCLES.start() {
+            return;
+        }
+        if self.is_begun && cycles <= *MEASURE_CYCLES.end() {
+            let passed_ns = now_ns.saturating_sub(self.set_ns).saturating_add(1);
+            let rate = (u128::from(passed_ns) << RATE_BITS) / u128::from(cycles);
             // Otherwise the counter was set back or ahead meanwhile, and the rate stays unknown.
             if let Some(rate) = u64::try_from(rate).ok().filter(|rate| RATES.contains(rate)) {
                 self.rate = rate + rate / MARGIN + 1;
                 self.lasts_cycles = (LASTS_NS << RATE_BITS) / self.rate;
                 self.set_cycles = before_cycles;
                 self.set_ns = now_ns;
+                return;
             }
         }
+        (self.is_begun, self.set_cycles, self.set_ns) = (true, after_cycles, now_ns);
     }
 }
 
@@ -236,9 +249,13 @@ mod tests {
         /// A counter and a clock that were started long ago, and a thread clock that was set.
         fn set(slew: u64) -> (Pretended, ThreadClock) {
             let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
-            let (start, mut watch) = (pretended.cycles, ThreadClock::default());
-            pretended.pass(1_000_000, slew);
-            watch.learn(start, &pretended.reading());
+            let mut watch = ThreadClock::default();
+            for _ in 0..2 {
+                assert_eq!(watch.lasts_cycles, 0);
+                watch.learn(&pretended.reading());
+                pretended.pass(1_000_000, slew);
+            }
+            watch.learn(&pretended.reading());
             assert!(watch.lasts_cycles > 0);
             (pretended, watch)
         }
@@ -300,10 +317,35 @@ mod tests {
     fn no_rate_is_taken_of_a_counter_that_was_set_back_or_ahead() {
         let start = 7 << 50;
         for cycles in [start - (1 << 30), 5 << 20, start + (1 << 40)] {
-            let pretended = Pretended { cycles, time: 10_000 * 1_000_000 };
+            let mut pretended = Pretended { cycles: start, time: 0 };
             let mut watch = ThreadClock::default();
-            watch.learn(start, &pretended.reading());
+            watch.learn(&pretended.reading());
+            (pretended.cycles, pretended.time) = (cycles, 10_000 * 1_000_000);
+            watch.learn(&pretended.reading());
             assert_eq!(watch.lasts_cycles, 0);
+            pretended.pass(1_000_000, 10_000);
+            watch.learn(&pretended.reading());
+            assert!(watch.lasts_cycles > 0, "it is measured from there");
+        }
+    }
+
+    #[test]
+    fn a_watch_is_not_behind_because_the_counter_ran_on_while_the_machine_was_suspended() {
+        for suspended_ns in [20_000_000, 60_000_000_000] {
+            let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
+            let mut watch = ThreadClock::default();
+            watch.learn(&pretended.reading());
+            pretended.pass(1_000_000, 10_000);
+            pretended.cycles += 3 * suspended_ns;
+            for _ in 0..3 {
+                watch.learn(&pretended.reading());
+                for _ in 0..10_000 {
+                    pretended.pass(100, 10_000);
+                    let shown = watch.shown(pretended.cycles);
+                    assert!(shown.is_none_or(|ns| ns >= pretended.now_ns()));
+                }
+            }
+            assert!(watch.lasts_cycles > 0);
         }
     }
 
@@ -347,7 +389,7 @@ mod tests {
     #[test]
     fn a_watch_that_went_slow_is_not_used_again() {
         let clock = Clock::system();
-        if clock.start_cycles().is_none() {
+        if !clock.goes_by_cycles() {
             return; // The system does not keep time by the counter here.
         }
         let mut watch = ThreadClock::default();

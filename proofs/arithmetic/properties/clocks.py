@@ -11,7 +11,7 @@ LONG = 2**63
 
 def measured(case):
     """A rate that was learned: over so many cycles, of which each took `slow` ns to `fast` ns."""
-    now, cycles = case.int("now_ns", 10**6, 0, LONG), case.int("cycles", 3 * 10**6, F.MEASURE_CYCLES)
+    now, cycles = case.int("now_ns", 10**6, 0, LONG), case.int("cycles", 3 * 10**6, F.MEASURE_LEAST, F.MEASURE_MOST)
     rate = F.rate_of(now, cycles)
     case.assume(rate >= F.RATE_LEAST, rate <= F.RATE_MOST)
     return now, cycles, rate
@@ -48,7 +48,7 @@ def ahead(title, ratio, parts):
     slow, later = case.real("slow", z3.Q(1, 3)), case.real("later", 1)
     passed = case.int("passed", 3)
     case.assume(slow * ratio[1] >= fast * ratio[0], later >= slow * passed)
-    whole = F.MEASURE_CYCLES
+    whole = F.MEASURE_LEAST
     case.lemma(rate * whole <= (fast * (whole + 2 * F.READ_CYCLES) + 1) * 2**F.RATE_BITS)
     raised = F.raised(rate)
     case.assume(passed < F.lasts_of(raised))

@@ -24,21 +24,27 @@ pub(crate) fn print(lines: &mut Lines, draw: &mut Draw, count: usize) {
 
 /// A thread clock that learns a rate, is read, and is set again.
 fn thread_clock(lines: &mut Lines, draw: &mut Draw) {
-    // As many cycles as are passed in about that time, or any number.
-    let now_ns = draw.any() >> 1;
-    let speed = draw.within(1, 40);
+    // About as much time as passes in so many cycles, or any.
     let cycles = match draw.below(3) {
         0 => draw.any(),
-        1 => (now_ns / speed).max(MEASURE_CYCLES),
-        _ => now_ns.saturating_mul(speed).max(MEASURE_CYCLES),
+        _ => draw.within(MEASURE_CYCLES.start() / 2, MEASURE_CYCLES.end() * 2),
+    };
+    let speed = draw.within(1, 40);
+    let now_ns = match draw.below(3) {
+        0 => draw.any() >> 1,
+        1 => cycles / speed,
+        _ => cycles.saturating_mul(speed) >> 1,
     };
     let takes = draw.within(0, 2 * READ_CYCLES);
     let start = draw.any();
     let before_cycles = start.wrapping_add(cycles);
-    let reading =
-        Reading { before_cycles, now_ns, after_cycles: before_cycles.wrapping_add(takes) };
     let mut watch = ThreadClock::default();
-    watch.learn(start, &reading);
+    watch.learn(&Reading { before_cycles: start, now_ns: 0, after_cycles: start });
+    watch.learn(&Reading {
+        before_cycles,
+        now_ns,
+        after_cycles: before_cycles.wrapping_add(takes),
+    });
     // Debug shows the fields, which nobody else needs.
     let text = format!("{watch:?}");
     let field = |name: &str| -> i128 {

@@ -28,7 +28,8 @@ pub(crate) fn print(lines: &mut Lines) {
     lines.constant("RATE_BITS", thread_clock::RATE_BITS);
     lines.constant("RATE_LEAST", *thread_clock::RATES.start());
     lines.constant("RATE_MOST", *thread_clock::RATES.end());
-    lines.constant("MEASURE_CYCLES", thread_clock::MEASURE_CYCLES);
+    lines.constant("MEASURE_LEAST", *thread_clock::MEASURE_CYCLES.start());
+    lines.constant("MEASURE_MOST", *thread_clock::MEASURE_CYCLES.end());
     lines.constant("READ_CYCLES", thread_clock::READ_CYCLES);
     lines.constant("SLEW_LEAST", thread_clock::SLEW.0);
     lines.constant("SLEW_MOST", thread_clock::SLEW.1);
