@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::error::BuildError;
-use crate::reaper::StuckTask;
+use crate::reaper::{StuckTask, Watch};
 use crate::sync::Arc;
 
 use super::Builder;
@@ -105,7 +105,7 @@ impl Builder {
 
     /// How long a task may take before it counts as stuck.
     pub(super) fn stuck_after(&self) -> Duration {
-        self.takeover.unwrap_or(TAKEOVER)
+        self.takeover.unwrap_or(TAKEOVER).min(Watch::LONGEST)
     }
 
     /// The greatest number of shards that are taken over.

@@ -39,6 +39,7 @@ use std::time::Duration;
 use crate::doorbell::{Alarm, Threads};
 use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, OnceLock, Ordering, fence, park};
+use crate::time::saturating_ns;
 
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
@@ -66,11 +67,14 @@ pub struct Watch {
 // === impl Watch ===
 
 impl Watch {
+    /// A time that is no different from never, and can be added to the present.
+    pub const LONGEST: Duration = Duration::from_nanos(NEVER_NS / 4);
+
     /// A watch over tasks that may take as long as `after`, by one of `threads`, which is about to
     /// begin.
     pub fn new(after: Duration, threads: Threads) -> Watch {
         Watch {
-            after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
+            after_ns: saturating_ns(after.min(Watch::LONGEST)),
             at_ns: AtomicU64::new(NEVER_NS),
             is_wanted: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(0),
