@@ -9,13 +9,12 @@ sanitize asan 0.2
 export RUSTFLAGS="-Zsanitizer=address --cfg asan"
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
+tests=(--package canary --package race-tests --package tickless-netty --package tickless-inspect --tests)
+[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-core --package tickless-wheel
+    --package tickless-demo)
 finds "ERROR: AddressSanitizer: heap-use-after-free" use-after-free
 finds "ERROR: AddressSanitizer: heap-buffer-overflow" out-of-bounds
 finds "ERROR: AddressSanitizer: attempting double-free" double-free
 finds "ERROR: LeakSanitizer: detected memory leaks" leak circle
-
-tests=(--package race-tests --package tickless-netty --package tickless-inspect --tests)
-[ -z "${LONG:-}" ] || tests=(--package race-tests --package tickless-netty --package tickless-inspect --package tickless --package tickless-core
-    --package tickless-wheel --package tickless-demo --tests)
 [ $# = 0 ] || tests=("$@")
 some_tests cargo test "${SANITIZED[@]}" "${tests[@]}"

@@ -12,6 +12,10 @@ for crate in tickless tickless-core tickless-wheel tickless-netty tickless-inspe
     tickless-demo race-tests test-support loom-tests; do
     lint --package "$crate" --all-targets
 done
+# (Programs that a plain `cargo test` leaves out.)
+for program in tickless:realtime tickless-netty:wakes tickless-inspect:realtime; do
+    lint --package "${program%:*}" --test "${program#*:}"
+done
 
 # (ci/servers.sh has the stores on servers, whose clients are large.)
 for crate in tickless:. tickless-core:core tickless-durable:durable; do

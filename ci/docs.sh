@@ -7,12 +7,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export RUSTC_BOOTSTRAP=1
 export CARGO_TARGET_DIR=target/docsrs
 PAGES=$CARGO_TARGET_DIR/doc/tickless
-CORE_PAGES=$CARGO_TARGET_DIR/doc/tickless_core
 WHEEL_PAGES=$CARGO_TARGET_DIR/doc/tickless_wheel
-NETTY_PAGES=$CARGO_TARGET_DIR/doc/tickless_netty
-INSPECT_PAGES=$CARGO_TARGET_DIR/doc/tickless_inspect
 
-rm -rf "$PAGES" "$CORE_PAGES" "$WHEEL_PAGES" "$NETTY_PAGES" "$INSPECT_PAGES"
+rm -rf "$CARGO_TARGET_DIR/doc"
 # With links to other crates' pages, as docs.rs has them.
 RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --locked --no-deps --all-features \
     -p tickless -p tickless-core -p tickless-wheel -p tickless-netty -p tickless-inspect -Z rustdoc-map \

@@ -98,8 +98,8 @@ sanitize() {
 finds() {
     local headline=$1 bug canary=$CARGO_TARGET_DIR/$(host)/debug/canary
     shift
-    # With the features of the tests that come next, which need no other engine then.
-    cargo build "${SANITIZED[@]}" --package canary --package race-tests --package tickless-inspect --bins --tests
+    # With the tests that come next, which need nothing else then.
+    cargo build "${SANITIZED[@]}" "${tests[@]}" --bins
     "$canary" nothing || fail "a report where there is no bug"
     for bug; do
         # The standard library keeps no frame pointers: who called it is only found the slow way.

@@ -35,7 +35,7 @@ for stage in "${stages[@]}"; do
     "$command" </dev/null 2>&1 | tee "target/long/$stage.log" || verdict=failed
     [ "$verdict" = passed ] || failed+=("$stage")
     line="$(git rev-parse --short HEAD) $(date -I) $stage $verdict $((SECONDS - begun)) s"
-    { grep -v " $stage " "$summary" || true; echo "$line"; } >"$summary.new"
+    { grep -vE "(^| )$stage (passed|failed|left out:)" "$summary" || true; echo "$line"; } >"$summary.new"
     { grep '^left out: ' "target/long/$stage.log" || true; } | sort -u | sed "s/^/$stage /" >>"$summary.new"
     mv "$summary.new" "$summary"
     echo "=== $line"

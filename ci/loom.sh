@@ -6,12 +6,12 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
-need_command python3 python3
 # crossbeam_sanitize makes the epoch collect after a few retirements instead of hundreds.
 export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize"
 export CARGO_TARGET_DIR=target/loom LOOM_LOCATION=1
 # Loom's own limits of time end a model as if it had passed.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
 cargo nextest run --locked --cargo-profile models --package loom-tests --profile models "$@"
+need_command python3 python3
 loom-tests/mutants.py --fit
 python3 proofs/specs/names.py

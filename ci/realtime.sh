@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_nextest
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo nextest run --profile realtime --test realtime --test wakes --color never 2>&1 | tee "$log"
+cargo nextest run --profile realtime --test realtime --test wakes --color never 2>&1 | tee "$log" || failed=yes
 
 mapfile -t flaky < <(sed -nE 's/^ *FLAKY [0-9/]+ \[[^]]*\] (\([^)]*\) )?//p' "$log" | sort -u)
 echo "$(date -I) $(git rev-parse --short HEAD 2>/dev/null || echo -) $(IFS=, && echo "${flaky[*]}")" >>.flaky
@@ -15,3 +15,4 @@ for name in "${flaky[@]}"; do
     echo "flaky: $name"
     echo "flaky: in $(tail -n 20 .flaky | grep -cF "$name") of the last $(tail -n 20 .flaky | wc -l) runs; rewrite it after the second"
 done
+[ -z "${failed:-}" ]

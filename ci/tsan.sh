@@ -10,12 +10,11 @@ sanitize tsan 0.1
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
-finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
-
-tests=(--package race-tests --package loom-tests --package tickless-netty --package tickless-inspect)
+tests=(--package canary --package race-tests --package loom-tests --package tickless-netty --package tickless-inspect)
 # (Programs alone: rustdoc knows nothing of the flags.)
-[ -z "${LONG:-}" ] && tests+=(--tests) || tests+=(--package tickless --package tickless-core --lib
-    --test storms --test at_random --test bounded --test races --test all)
+[ -z "${LONG:-}" ] && tests+=(--tests) || tests+=(--package tickless --package tickless-core --lib --test storms
+    --test at_random --test bounded --test races --test all --test netty --test inspect)
+finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 [ $# = 0 ] || tests=("$@")
 # One test at a time: what two use first together stands behind a standard lock, which is not seen through.
 some_tests cargo test "${SANITIZED[@]}" "${tests[@]}" -- --test-threads=1

@@ -252,7 +252,7 @@ fn what_is_shown_beside_a_service_is_of_one_moment() {
     let mut store = SqliteStore::open(path).unwrap();
     store.commit(&(0..TIMERS).map(|number| put(0, number)).collect::<Vec<_>>()).unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             let mut store = store;
             for round in 1.. {
                 if is_over.load(Relaxed) {
@@ -275,6 +275,9 @@ fn what_is_shown_beside_a_service_is_of_one_moment() {
             }
         };
         let looked = panic::catch_unwind(AssertUnwindSafe(look));
+        while commits.load(Relaxed) == 0 && looked.is_ok() && !writer.is_finished() {
+            std::thread::yield_now();
+        }
         is_over.store(true, Relaxed);
         looked.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
     });

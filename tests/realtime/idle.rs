@@ -5,9 +5,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::{Engine, When};
+use tickless::Engine;
 
-use crate::attempts::succeeds_at_last;
 use support::patience::PATIENCE;
 use support::random::Random;
 use support::scaled;

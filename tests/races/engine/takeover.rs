@@ -257,7 +257,7 @@ fn a_sleep_is_refused_if_those_who_sleep_and_those_who_are_stuck_need_all_spares
     engine.bind_thread(0).unwrap();
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
-    until(|| engine.stats().takeovers == 1);
+    until(|| engine.stats().takeovers >= 1);
     let sleeps = [1, 2].map(|shard| {
         engine.bind_thread(shard).unwrap();
         let mut sleep = engine.sleep(Duration::from_secs(3600));
@@ -283,7 +283,7 @@ fn a_task_that_may_sleep_may_go_on_with_it_when_its_shard_was_taken_over() {
     let task = move || {
         let before = poll(&mut sleep);
         of_task.schedule_detached(Duration::ZERO, || ()).unwrap();
-        until(|| of_task.stats().takeovers == 1);
+        until(|| of_task.stats().takeovers >= 1);
         drop(of_task);
         sender.send([before, poll(&mut sleep)]).unwrap();
     };

@@ -13,6 +13,7 @@ use tickless::{Builder, Engine, Handle, ManualClock, Task};
 use super::rig::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
 use support::hands::engine_by_hand;
 use support::planned::{panic_as_planned, quietly};
+use support::scaled;
 
 #[test]
 fn a_stop_returns_what_waits_in_order_and_what_the_engine_refused_before() {
@@ -230,12 +231,12 @@ fn hammer(most: Duration, task: impl FnMut(SystemTime) + Send + 'static) -> bool
 #[test]
 fn a_task_that_panics_and_is_due_again_at_once_goes_on() {
     quietly();
-    assert!(hammer(MS * 500, |_| panic_as_planned()), "nobody has ended it");
+    assert!(hammer(MS * scaled(500) as u32, |_| panic_as_planned()), "nobody has ended it");
 }
 
 #[test]
 fn a_task_that_is_due_again_at_once_goes_on() {
-    assert!(hammer(Duration::from_secs(2), |_| ()), "nobody has ended it");
+    assert!(hammer(MS * scaled(2000) as u32, |_| ()), "nobody has ended it");
 }
 
 #[test]
