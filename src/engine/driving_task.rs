@@ -141,7 +141,9 @@ impl Builder {
     /// holds here: the engine is as late as its runtime, closures run on the runtime's threads and
     /// should be short, and the task ends when the engine stops or its last clone is dropped. When
     /// the runtime shuts down, the engine's timers stay as they are until another task serves them.
-    /// So each runtime of a process needs an engine of its own.
+    /// So each runtime of a process needs an engine of its own. (The runtime's sleeps do not count
+    /// suspended time: by a [clock that does](crate::Clock::boottime), timers may be late after a
+    /// suspension.)
     ///
     /// With [`Engine::set_global`], all code that names no engine runs on it:
     ///

@@ -38,7 +38,8 @@ use super::{Sleep, SleepError};
 
 /// Limits the time that each response of a service may take: a [`Layer`] that makes a [`Timeout`].
 ///
-/// Clones are cheap and share the engine, which lives as long as one of them.
+/// Clones are cheap and share the engine, which lives as long as one of them or of their services.
+/// A response does not keep it: one that outlives them ends with [`TimeoutError::Refused`].
 ///
 /// The [module](self) has an example.
 #[derive(Clone, Debug)]

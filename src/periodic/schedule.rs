@@ -189,7 +189,8 @@ impl Schedule {
     /// runs follow from there as the schedule says. With a [slack](When::slack), the first run is
     /// due at the time within the slack that costs the engine least, and the others count from that
     /// time. If the time has passed, or the delay is zero, the run is due at once, on the engine's
-    /// thread. Default: as if there had been a run at the start.
+    /// thread. (A time before the engine was made counts as the time when it was.) Default: as if
+    /// there had been a run at the start.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -216,7 +216,10 @@ impl WallTimers {
     /// in the order of their times. From here on, [`schedule`](WallTimers::schedule) returns an
     /// error. What was handed to the engine before is the engine's.
     ///
-    /// This ends the thread, and waits for that, unless it is that thread (inside a hook).
+    /// This ends the thread, and waits for that, unless it is that thread (inside a hook). (Of
+    /// several stops at a time, one waits.) By hand
+    /// there is no thread: what another call is just handing to an engine that refuses it is not
+    /// returned, and is dropped with the timers.
     ///
     /// A task that repeats runs once if it is run.
     pub fn stop(&self) -> Vec<Task> {

@@ -56,9 +56,9 @@ pub use polling::Expired;
 ///
 /// An insert, a removal and a reset cost about as much as in a [`Wheel`], plus a reading of the
 /// clock where a delay is given: constant time, and no allocation besides the wheel's memory, which
-/// is reused. The task is woken when an item is due. It may be woken for nothing if the earliest
-/// item was removed or moved since it was polled last, and once for each bucket of the wheel that
-/// holds more than a thousand items.
+/// is reused. The task is woken when an item is due. It may be woken for nothing, once for each
+/// bucket of the wheel, if the earliest item was removed or moved and the bucket holds more than 32
+/// items, or if that holds more than a thousand.
 ///
 /// Dropping the queue drops the items and cancels its timer. A queue does not keep its engine
 /// alive.
