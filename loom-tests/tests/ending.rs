@@ -12,7 +12,7 @@ use tickless_core::doorbell::{Bell, Hook};
 use tickless_core::memory::Count;
 use tickless_core::protocol::stops::Stops;
 use tickless_core::reaper::{Ending, Waited};
-use tickless_core::sync::{Arc, OnceLock, UnsafeCell, park, thread};
+use tickless_core::sync::{Arc, Counter, OnceLock, Ordering::Relaxed, UnsafeCell, park, thread};
 
 #[test]
 fn of_a_batch_in_hand_each_runs_or_comes_back() {
@@ -132,33 +132,28 @@ impl Drop for Watched {
 /// The drop of the handler may wait for the end of what the stopper drops.
 #[test]
 fn the_handler_goes_when_the_stopper_has_ended_what_is_the_engines_own() {
-    struct Waits(Arc<UnsafeCell<bool>>);
+    /// Adds what the stopper has ended to what was ended when the handler went.
+    struct Waits(Arc<[Counter; 2]>);
 
     impl Drop for Waits {
         fn drop(&mut self) {
-            // SAFETY: the stopper has written by then, which is what the model shows.
-            assert!(self.0.with(|has_ended| unsafe { *has_ended }));
+            let [ended, seen] = &*self.0;
+            seen.fetch_add(ended.load(Relaxed), Relaxed);
         }
     }
 
-    // SAFETY: as above.
-    unsafe impl Send for Waits {}
-    // SAFETY: as above.
-    unsafe impl Sync for Waits {}
-
     check(3, || {
         let world = World::new(wheel(2, 1));
-        let own = Arc::new(UnsafeCell::new(false));
-        let ending = Arc::new(Ending::new(1, Waits(own.clone()), |_| false));
+        let ended = Arc::new([0, 0].map(Counter::new));
+        let ending = Arc::new(Ending::new(1, Waits(ended.clone()), |_| false));
         let turner = {
             let ending = ending.clone();
             thread::spawn(move || drop(ending.take(0)))
         };
-        // SAFETY: nobody looks before this has returned.
-        let end_own = |_| own.with_mut(|has_ended| unsafe { *has_ended = true });
-        ending.stop(&[], &world.shared, end_own);
+        ending.stop(&[], &world.shared, |_| ended[0].fetch_add(1, Relaxed));
         assert!(matches!(ending.wait(None), Waited::Over));
         turner.join().unwrap();
+        assert_eq!(ended[1].load(Relaxed), 1);
     });
 }
 
