@@ -76,7 +76,8 @@ where
     /// or has stopped; the timer then waits as before, unless another call has ended it meanwhile.
     ///
     /// # Panics
-    /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then.
+    /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then. If the timer ends
+    /// meanwhile, also a panic from dropping its key.
     ///
     /// ```
     /// use std::time::Duration;

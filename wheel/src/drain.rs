@@ -36,15 +36,15 @@ pub struct Drain<'a, T> {
 impl<T> Wheel<T> {
     /// Removes every pending timer, in no particular order.
     ///
-    /// A timer leaves when the iterator yields it. Dropping the iterator drops the rest. Takes time
-    /// for every timer that there is room for.
+    /// A timer leaves when the iterator yields it. Dropping the iterator drops the rest, up to one
+    /// whose drop panics. Takes time for every timer that there is room for.
     pub fn drain(&mut self) -> Drain<'_, T> {
         let (lists, occupied) = self.rings.parts();
         Drain { keys: &mut self.keys, lists, occupied: Some(occupied), cell: 0 }
     }
 
-    /// Drops every pending timer. Their keys go stale; time and memory stay. Takes time for every
-    /// timer that there is room for.
+    /// Drops every pending timer, up to one whose drop panics. Their keys go stale; time and memory
+    /// stay. Takes time for every timer that there is room for.
     pub fn clear(&mut self) {
         drop(self.drain());
     }
@@ -55,14 +55,14 @@ impl<T> Wheel<T> {
 impl<T> HashedWheel<T> {
     /// Removes every pending timer, in no particular order.
     ///
-    /// A timer leaves when the iterator yields it. Dropping the iterator drops the rest. Takes time
-    /// for every timer that there is room for.
+    /// A timer leaves when the iterator yields it. Dropping the iterator drops the rest, up to one
+    /// whose drop panics. Takes time for every timer that there is room for.
     pub fn drain(&mut self) -> Drain<'_, T> {
         Drain { keys: &mut self.keys, lists: &mut self.lists, occupied: None, cell: 0 }
     }
 
-    /// Drops every pending timer. Their keys go stale; time and memory stay. Takes time for every
-    /// timer that there is room for.
+    /// Drops every pending timer, up to one whose drop panics. Their keys go stale; time and memory
+    /// stay. Takes time for every timer that there is room for.
     pub fn clear(&mut self) {
         drop(self.drain());
     }

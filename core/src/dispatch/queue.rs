@@ -97,8 +97,8 @@ pub enum Done {
 /// What a pool has counted since it was built.
 ///
 /// All numbers are read at one moment. Each payload that was handed to the pool is counted as
-/// either `queued`, `running`, `ran`, `ran_inline` or `dropped`. Payloads that
-/// [`submit`] returned are not counted.
+/// either `queued`, `running`, `ran`, `ran_inline` or `dropped` (one that runs inline, when it has
+/// ended). Payloads that [`submit`] returned are not counted.
 ///
 /// ```
 /// use tickless::dispatch::{Full, Pool};
