@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_nextest
 # crossbeam_sanitize makes the epoch collect after a few retirements instead of hundreds.
 export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize"
-export CARGO_TARGET_DIR=target/loom LOOM_LOCATION=1
+export CARGO_TARGET_DIR=target/loom
 # Loom's own limits of time end a model as if it had passed.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
 cargo nextest run --locked --cargo-profile models --package loom-tests --profile models "$@"

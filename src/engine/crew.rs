@@ -16,8 +16,9 @@
 //! *Owner*: each thread of the crew; reapers call the watcher.
 //!
 //! *Invariants*: one thread at a time is the watcher, and there is always one if the engine has a
-//! watch (which may still begin, or tell of a task); one leads a group. A duty that is given is taken by a thread that waits, or by one that
-//! was made for it. What the lock guards is not touched by threads that schedule, cancel or reset.
+//! watch (which may still begin, or tell of a task); one leads a group. A duty that is given is
+//! taken by a thread that waits, or by one that was made for it. What the lock guards is not
+//! touched by threads that schedule, cancel or reset.
 //!
 //! *Orderings*: TAKEOVER, LEAD; everything else is behind the lock.
 //!

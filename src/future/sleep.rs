@@ -56,8 +56,8 @@ use super::ringer::Timer;
 ///
 /// # Panics
 /// Awaiting it panics if the engine has stopped, or if the calling thread runs one of its tasks and
-/// [must not wait](SleepError::Circular): it is not known to be over, and must not wait for ever. [`wait`](Sleep::wait) and [`poll_elapsed`](Sleep::poll_elapsed)
-/// return an error instead.
+/// [must not wait](SleepError::Circular): it is not known to be over, and must not wait for ever.
+/// [`wait`](Sleep::wait) and [`poll_elapsed`](Sleep::poll_elapsed) return an error instead.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
     engine: EngineRef,

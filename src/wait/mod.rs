@@ -57,8 +57,8 @@
 //! A future of this module counts as a wait of the task that polled it last, until it is polled
 //! again or dropped. That is so even if the task has returned meanwhile, and handed the future on.
 //!
-//! A thread of a pool that waits steps aside: reapers do not wait for it meanwhile. (One that blocks
-//! on a future of this module does not.)
+//! A thread of a pool that waits steps aside: reapers do not wait for it meanwhile. (One that
+//! blocks on a future of this module does not.)
 //!
 //! [`Engine::schedule_waitable`]: crate::Engine::schedule_waitable
 //! [`Waitable`]: crate::Waitable

@@ -22,14 +22,14 @@ fn assert_none(complaints: Vec<String>) {
 
 #[test]
 fn imports_only_go_down_the_floors() {
-    let mut files = tree();
+    let mut files = tree().to_vec();
     files.retain(|source| source::is_product(&source.path) || floors::is_durable(&source.path));
     assert_none(floors::upward_imports(&files));
 }
 
 #[test]
 fn no_two_files_of_durable_timers_import_each_other() {
-    assert_none(floors::circles(&tree()));
+    assert_none(floors::circles(tree()));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn threads_locks_the_epoch_and_the_system_are_named_behind_their_doors_only() {
 
 #[test]
 fn tests_under_threadsanitizer_use_locks_that_it_sees() {
-    assert_none(floors::unseen_locks(&tree()));
+    assert_none(floors::unseen_locks(tree()));
 }
 
 #[test]
@@ -66,34 +66,33 @@ fn every_handshake_has_a_model() {
 
 #[test]
 fn functions_and_lines_are_short() {
-    assert_none(shape::oversized(&tree()));
+    assert_none(shape::oversized(tree()));
 }
 
 #[test]
 fn every_file_begins_by_saying_what_it_is() {
-    assert_none(shape::headless(&tree()));
+    assert_none(shape::headless(tree()));
 }
 
 #[test]
 fn nothing_is_left_unfinished_or_switched_off() {
-    let files = tree();
-    assert_none(shape::unfinished(&files));
-    assert_none(shape::silenced_lints(&files));
+    assert_none(shape::unfinished(tree()));
+    assert_none(shape::silenced_lints(tree()));
 }
 
 #[test]
 fn every_unsafe_promise_gives_its_reason() {
-    assert_none(shape::unreasoned_unsafe(&tree()));
+    assert_none(shape::unreasoned_unsafe(tree()));
 }
 
 #[test]
 fn the_page_for_auditors_counts_the_unsafe_blocks() {
-    assert_none(audit::uncounted_unsafe(&tree(), &documents::document("docs/unsafe.md")));
+    assert_none(audit::uncounted_unsafe(tree(), &documents::document("docs/unsafe.md")));
 }
 
 #[test]
 fn the_compiler_that_is_promised_builds_the_crates() {
-    assert_none(shape::let_chains(&tree()));
+    assert_none(shape::let_chains(tree()));
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn figures_do_not_split_their_paragraphs() {
 
 #[test]
 fn files_that_prose_names_exist() {
-    assert_none(documents::broken_references(&tree()));
+    assert_none(documents::broken_references(tree()));
 }
 
 #[test]
@@ -123,12 +122,12 @@ fn the_commands_of_the_readmes_are_run_as_they_stand() {
 
 #[test]
 fn only_the_tests_of_real_time_look_at_it() {
-    assert_none(checks::tests_of_real_time(&tree()));
+    assert_none(checks::tests_of_real_time(tree()));
 }
 
 #[test]
 fn every_file_of_tests_is_run() {
-    assert_none(documents::forgotten_tests(&tree()));
+    assert_none(documents::forgotten_tests(tree()));
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// One Rust file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// From the root of the repository, with forward slashes.
     pub(crate) path: String,
@@ -46,7 +47,12 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// Every Rust file of the repository, in order of path.
-pub(crate) fn tree() -> Vec<Source> {
+pub(crate) fn tree() -> &'static [Source] {
+    static TREE: LazyLock<Vec<Source>> = LazyLock::new(read_all);
+    &TREE
+}
+
+fn read_all() -> Vec<Source> {
     let mut paths = Vec::new();
     for folder in FOLDERS.map(|folder| root().join(folder)) {
         if folder.exists() {
@@ -60,9 +66,7 @@ pub(crate) fn tree() -> Vec<Source> {
 
 /// The files of the crate itself, and of its core.
 pub(crate) fn crate_files() -> Vec<Source> {
-    let mut tree = tree();
-    tree.retain(|source| is_product(&source.path));
-    tree
+    tree().iter().filter(|source| is_product(&source.path)).cloned().collect()
 }
 
 /// Whether a file is a part of the crate or of its core.

@@ -11,9 +11,8 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
 
-use crate::sync::assert_outside;
+use crate::sync::{assert_outside, panicking};
 
 /// The first panic of several calls.
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl Panics {
     /// Resumes the first panic, if there is one. In a drop while the thread unwinds already, that
     /// would end the process: then it is swallowed.
     pub fn go_on(mut self) {
-        if let Some(panic) = self.first.take_if(|_| !thread::panicking()) {
+        if let Some(panic) = self.first.take_if(|_| !panicking()) {
             resume_unwind(panic);
         }
     }

@@ -217,9 +217,9 @@ impl<T, H> Ending<T, H> {
     /// role is given out. Calls `sort` with the pending payloads, except those in the hands of a
     /// role that is just given back: [`Ending::claim`].
     ///
-    /// The stopper counts as a role meanwhile, so that the handler outlives what `sort` drops, which
-    /// the drop of the handler may wait for. The holders of roles end them soon; [`Ending::wait`]
-    /// waits for that.
+    /// The stopper counts as a role meanwhile, so that the handler outlives what `sort` drops,
+    /// which the drop of the handler may wait for. The holders of roles end them soon;
+    /// [`Ending::wait`] waits for that.
     pub fn stop<R>(
         &self,
         shards: &[Shard<T>],

@@ -31,6 +31,7 @@ pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
 #[cfg(not(tsan))]
 pub use ::std::sync::OnceLock;
 pub use ::std::sync::{Arc, PoisonError, Weak};
+pub use ::std::thread::panicking;
 
 /// A number on whose order with other accesses nothing depends: a statistic, an estimate, or a flag
 /// that takes effect whenever it is seen. Left out of the models, which it would only make larger.

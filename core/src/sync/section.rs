@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use super::{Condvar, IS_CHECKED, Mutex, MutexGuard, wait};
+use super::{Condvar, IS_CHECKED, Mutex, MutexGuard, panicking, wait};
 
 const IS_WATCHED: bool = cfg!(debug_assertions) && !IS_CHECKED;
 
@@ -45,7 +45,7 @@ pub struct Quiet<'a, T> {
 #[inline]
 #[track_caller]
 pub fn assert_outside() {
-    if IS_WATCHED && !std::thread::panicking() {
+    if IS_WATCHED && !panicking() {
         assert!(DEPTH.get() == 0, "foreign code is about to run in a critical section");
     }
 }

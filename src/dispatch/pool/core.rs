@@ -18,7 +18,8 @@ pub(super) struct PoolCore<T> {
     work: Box<dyn Fn(T) + Send + Sync>,
     /// Unique among pools.
     number: u64,
-    /// The process that the workers run in. In a child of it, the queue's lock may be held for ever.
+    /// The process that the workers run in. In a child of it, the queue's lock may be held for
+    /// ever.
     pub(super) process: Process,
 }
 
