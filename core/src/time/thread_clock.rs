@@ -177,7 +177,7 @@ impl ThreadClock {
     /// Reads the clock, and learns the rate as soon as possible.
     #[inline(never)]
     fn measure(&mut self, clock: &Clock) -> u64 {
-        if self.is_over || !clock.goes_by_cycles() {
+        if !clock.goes_by_cycles() || self.is_over {
             return clock.now_ns();
         }
         // SAFETY: a clock goes by the counter only if that kept time.
