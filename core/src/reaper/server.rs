@@ -195,17 +195,17 @@ impl<'a, E: Serve> Server<'a, E> {
             group.lead.lend(self.number);
         }
         group.begin(index, self.number);
-        let mut report = None;
-        // A thread that leads has to look after the other shards.
-        while report.is_none_or(|it: Report| !leads && it.busy && !it.taken_over) {
+        let report = loop {
             let woken = mem::take(&mut self.woken);
-            report = engine.run(group.shard(index), &mut role, |context, in_hand| {
+            let report = engine.run(group.shard(index), &mut role, |context, in_hand| {
                 turn(&TurnContext { leads, ..*context }, in_hand, woken)
             });
-            if report.is_none() || engine.is_stopping() {
-                break;
+            // One that leads has to look after the other shards.
+            let goes_on = |it: Report| !leads && it.busy && !it.taken_over && !engine.is_stopping();
+            if !report.is_some_and(goes_on) {
+                break report;
             }
-        }
+        };
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
             group.end(index, if report.collects { Tick::ZERO } else { report.next });

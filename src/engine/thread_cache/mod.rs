@@ -7,8 +7,8 @@
 //! an engine has stopped, a thread drops its cache of it when the thread next uses an engine other
 //! than the one it used last, or when the thread ends; the thread that drops the last clone, with
 //! that. That cache is small: the large parts of an engine are freed with its last clone (see
-//! `shard/close.rs`), and its files are closed then.
-//! Stops are counted, so that a thread looks for stopped engines only if there may be some.
+//! `shard/close.rs`), and its files are closed then. Stops are counted, so that a thread looks for
+//! stopped engines only if there may be some.
 //!
 //! *Invariants*: a `ThreadCache` is only seen by its thread, and is never lent twice: no foreign
 //! code runs while one is lent (a [`Section`]), and no code of ours lends a second one. `give_back`
