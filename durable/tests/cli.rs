@@ -139,6 +139,8 @@ fn what_cannot_be_done_is_said() {
     on_each(|path, _, _| {
         let (code, _, said) = run(path, &["cancel", "7"]);
         assert!(code == 2 && said.contains("32 hexadecimal digits"), "{said}");
+        let (code, _, said) = run(path, &["revive", "--all", "--in", "500000000000y"]);
+        assert!(code == 2 && said.contains("too far away"), "{said}");
     });
 }
 

@@ -146,9 +146,10 @@ struct When {
 }
 
 impl When {
-    fn time(&self) -> SystemTime {
-        let now = SystemTime::now();
-        self.at.unwrap_or_else(|| now + self.after.unwrap_or_default())
+    fn time(&self) -> Result<SystemTime, &'static str> {
+        let after = self.after.unwrap_or_default();
+        let time = self.at.or_else(|| SystemTime::now().checked_add(after));
+        time.ok_or("that is too far away for a time")
     }
 }
 
@@ -231,7 +232,7 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             Ok(true)
         }
         What::Revive { id, when, .. } => {
-            let at = when.time();
+            let at = when.time()?;
             let ids = match id {
                 Some(id) => vec![id.clone()],
                 None => place.dead(usize::MAX)?.into_iter().map(|row| row.id).collect(),
@@ -249,7 +250,7 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             command.tell(key, "cancelled", place.cancel_key(key)?)
         }
         What::Reschedule { id, when } => {
-            command.tell(id, "rescheduled", place.reschedule(id, when.time())?)
+            command.tell(id, "rescheduled", place.reschedule(id, when.time()?)?)
         }
         What::Check => check(command, place),
         What::Watch { every, times } => watch(command, place, *every, *times),
