@@ -62,6 +62,28 @@ fn what_replaces_a_timer_and_what_does_not_are_written_in_their_order() {
 }
 
 #[test]
+fn one_that_is_due_soon_is_written_after_those_that_came_before_it() {
+    let disk = Disk::default();
+    let (timers, _fired) = service(&disk);
+    // Within four lingers, and later.
+    let (soon, far) = (SystemTime::now() + HOUR, far());
+    let _first = timers.schedule_keyed("k", far, "a".to_owned()).unwrap();
+    let _first = timers.schedule_if_absent("l", far, "b".to_owned()).unwrap();
+    for key in ["k", "l"] {
+        let added = timers.schedule_if_absent(key, soon, "c".to_owned()).unwrap();
+        // Waiting for it would hurry those before it.
+        let id = loop {
+            if let Some(id) = added.try_get() {
+                break id.unwrap();
+            }
+            thread::yield_now();
+        };
+        assert_eq!(id, None, "{key}");
+    }
+    assert_eq!(payloads(&disk), ["a", "b"]);
+}
+
+#[test]
 fn a_cancel_takes_out_what_was_to_be_added_before_it_and_nothing_later() {
     let disk = Disk::default();
     let (timers, _fired) = service(&disk);

@@ -139,6 +139,29 @@ fn what_cannot_be_done_is_said() {
     on_each(|path, _, _| {
         let (code, _, said) = run(path, &["cancel", "7"]);
         assert!(code == 2 && said.contains("32 hexadecimal digits"), "{said}");
+        let (code, _, said) = run(path, &["revive", "--all", "--in", "500000000000y"]);
+        assert!(code == 2 && said.contains("too far away"), "{said}");
+    });
+}
+
+#[test]
+fn a_time_after_the_year_9999_is_shown_as_its_end() {
+    on_each(|path, [late, far, _], open| {
+        let position = Position { due_ms: (1 << 63) - 1, number: 9 };
+        let last = Record::new(position, None, "last".as_bytes().into());
+        let id = last.id().to_string();
+        open(path).commit(&[Op::Put(Arc::new(last))]).unwrap();
+        let end = "9999-12-31T23:59:59.999Z";
+        let listed = json(path, &["ls"]);
+        assert_eq!((&listed[2]["id"], &listed[2]["due"]), (&id.as_str().into(), &end.into()));
+        let (code, out, said) = run(path, &["show", &id]);
+        assert!(code == 0 && out.contains(end), "{out}{said}");
+        for other in [late, far] {
+            assert_eq!(run(path, &["cancel", &other.to_string()]).0, 0);
+        }
+        assert_eq!(json(path, &["count"])[0]["first_due"], end);
+        let (code, out, said) = run(path, &["count"]);
+        assert!(code == 0 && out.contains(&format!("the first is due {end}")), "{out}{said}");
     });
 }
 

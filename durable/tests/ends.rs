@@ -234,6 +234,72 @@ fn a_store_that_fails_fails_everybody_who_waits_and_nothing_fires_any_more() {
     }
 }
 
+/// A store that fails, or panics, whatever it is asked for after its opening.
+struct Failing {
+    store: Memory,
+    panics: bool,
+}
+
+impl Failing {
+    fn fail<T>(&self) -> Result<T, StoreError> {
+        assert!(!self.panics, "on purpose");
+        Err(StoreError::new(StoreErrorKind::Io, "on purpose"))
+    }
+}
+
+impl Store for Failing {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        self.store.begin()
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        // The opening writes nothing.
+        if batch.is_empty() { Ok(Vec::new()) } else { self.fail() }
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.store.scan(after, limit)
+    }
+
+    fn dead_letters(
+        &mut self,
+        _: Option<Position>,
+        _: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.fail()
+    }
+}
+
+/// Those whose changes or questions the writer has taken already, too.
+#[test]
+fn who_waits_when_a_store_fails_or_panics_gets_the_error() {
+    for panics in [false, true] {
+        let says = if panics { "the store has panicked: on purpose" } else { "on purpose" };
+        let open = || {
+            let store = Failing { store: Disk::default().open(), panics };
+            let handler = |_: &Firing<String>| Ok::<(), Error>(());
+            builder().open_by_hand(store, now(), handler).unwrap()
+        };
+        let is_told = |error| matches!(error, Error::Store(error) if error.to_string() == says);
+
+        let mut service = open();
+        let asked = [(); 2].map(|()| service.timers().dead_letters(None, 9));
+        assert!(service.step().is_err());
+        for reply in asked {
+            assert!(reply.try_get().unwrap().is_err_and(is_told), "{says}");
+        }
+
+        let mut service = open();
+        let put = service.timers().schedule(now() + HOUR, text("a")).unwrap();
+        let cancel = service.timers().cancel_key("k");
+        let asked = service.timers().contents();
+        assert!(service.step().is_err());
+        assert!(put.try_get().unwrap().is_err_and(is_told), "{says}");
+        assert!(cancel.try_get().unwrap().is_err_and(is_told), "{says}");
+        assert!(asked.try_get().unwrap().is_err_and(is_told), "{says}");
+    }
+}
+
 /// A store that is damaged from some time on.
 struct Damaged {
     store: Memory,

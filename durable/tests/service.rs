@@ -167,6 +167,24 @@ fn timers_fire_in_order_and_are_over_then() {
     assert!(disk.timers().is_empty());
 }
 
+/// The engine fires a timer that was scheduled meanwhile a second after its time.
+#[test]
+fn a_timer_fires_in_time_after_the_clock_was_set_away_and_back() {
+    let (disk, begin) = (Disk::default(), SystemTime::UNIX_EPOCH + HOUR);
+    let handler = |_: &Firing<String>| Ok::<(), Error>(());
+    let mut service = builder().open_by_hand(disk.open(), begin, handler).unwrap();
+    let work = service.worker();
+    let (second, due) = (Duration::from_secs(1), begin + Duration::from_millis(500));
+    service.set_wall(begin - second);
+    drop(service.timers().schedule(due, text("a")).unwrap());
+    service.step().unwrap();
+    service.set_wall(begin);
+    service.advance_engine(Duration::from_millis(500));
+    assert!(!work(), "it is not due by the wall clock");
+    service.set_wall(due);
+    assert!(work());
+}
+
 #[test]
 fn a_timer_fires_by_itself_and_not_before_its_time() {
     let disk = Disk::default();

@@ -201,6 +201,11 @@ impl Clerk {
         self.bell.notify_one();
     }
 
+    #[cfg(test)]
+    pub(super) fn releases(&self) -> usize {
+        self.desk().releases.len()
+    }
+
     fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -82,9 +82,11 @@ pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durab
 }
 
 /// Lets others have the shard.
-fn leave<P>(inner: &Inner<P>, lease: &Lease) {
-    inner.held().remove(lease);
+pub(super) fn leave<P>(inner: &Inner<P>, lease: &Lease) {
+    // In this order: the clerk of an instance that stops ends when nothing is held. In between, the
+    // keeper finds that the lease is not renewed, and takes no shard that is held.
     inner.clerk.release(lease.taken);
+    inner.held().remove(lease);
     inner.clerk.tell(Message::Wake(inner.instance));
     inner.wake();
 }

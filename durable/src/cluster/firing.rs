@@ -50,7 +50,8 @@ impl<P> Firing<'_, P> {
         self.firing.payload()
     }
 
-    /// The timer's number. It is the same at each attempt, on whatever instance.
+    /// The timer's number. It is the same at each attempt, on whatever instance. Another number of
+    /// shards changes the [shard](TimerId::shard) in it alone.
     pub fn id(&self) -> TimerId {
         TimerId { shard: self.shard, timer: self.firing.id() }
     }

@@ -12,6 +12,9 @@ use crate::promise;
 
 /// Identifies a timer, on every instance and also after a restart.
 ///
+/// If the cluster gets another number of shards, a timer's id can name another shard from then on.
+/// The [number](TimerId::timer) in it stays the same.
+///
 /// As text, it is the number of its shard, a hyphen, and 32 hexadecimal digits.
 ///
 /// ```

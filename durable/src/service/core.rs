@@ -10,7 +10,8 @@
 //!   the timer is armed for the rest (`worker.rs`).
 //! - An alarm by the wall clock stands at the time of the first timer, so that it rings at once if
 //!   the clock is set forward past that.
-//! - When it rings and the two clocks have moved against each other, all timers are armed anew.
+//! - When it rings, what is due by the wall clock fires, whenever it was armed for. If the two clocks
+//!   have moved against each other, all other timers are armed anew.
 //!
 //! *Tested by*: `durable/tests/oracle.rs`.
 
@@ -241,7 +242,12 @@ impl Core {
         if state.failure.is_some() || state.is_closed {
             return;
         }
-        let offset = self.offset();
+        let (offset, now_ms) = (self.offset(), self.now_ms());
+        // What was armed while the clock was set away, and was set back since, would come too late.
+        while let Some(first) = state.window.first().filter(|first| first.due_ms <= now_ms) {
+            state.window.fire(first);
+            self.worker_bell.notify_one();
+        }
         if offset.drift(state.offset) > DRIFT {
             state.offset = offset;
             for (position, waiting) in state.window.waiting() {

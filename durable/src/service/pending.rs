@@ -140,9 +140,11 @@ impl Pending {
         } else {
             key.and_then(|key| self.keys.insert(key, number))
         };
-        self.has_urgent_put |= is_urgent;
         self.bytes += record.bytes();
-        self.puts.insert(number, Put { record, waiter, since: Instant::now(), is_urgent });
+        self.puts.insert(number, Put { record, waiter, since: Instant::now(), is_urgent: false });
+        if is_urgent {
+            self.hurry(Some(number));
+        }
         replaced.and_then(|number| self.remove(number)).map(|put| put.waiter)
     }
 
@@ -185,7 +187,7 @@ impl Pending {
         self.elide(id)
     }
 
-    /// Somebody waits for this new timer, or for something else.
+    /// This new timer should wait no longer, or something else.
     pub(super) fn hurry(&mut self, number: Option<u64>) {
         match number {
             None => self.is_urgent = true,

@@ -5,6 +5,7 @@
 //! *Tested by*: `durable/tests/looking.rs`.
 
 use crate::error::{Error, StoreError, StoreErrorKind};
+use crate::foreign;
 use crate::promise::Promise;
 use crate::store::Store;
 
@@ -35,10 +36,11 @@ where
     F: FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send,
 {
     fn ask(self: Box<Self>, store: &mut dyn Store) -> Result<(), StoreError> {
-        match (self.look)(store) {
-            Ok(found) => self.promise.keep(Ok(found)),
+        let Asked { promise, look } = *self;
+        match foreign::store(|| look(store)) {
+            Ok(found) => promise.keep(Ok(found)),
             Err(error) => {
-                self.promise.keep(Err(Error::Store(error.clone())));
+                promise.keep(Err(Error::Store(error.clone())));
                 // What cannot be read is no reason for the rest not to fire.
                 if error.kind() != StoreErrorKind::Corrupt {
                     return Err(error);

@@ -57,12 +57,7 @@ impl<S: Store> Writer<S> {
     pub(super) fn run(mut self) {
         self.core.serve();
         while self.sleep() == Wake::Work {
-            // A store may be foreign code.
-            let step = foreign::call(|| self.step()).unwrap_or_else(|text| {
-                let message = format!("the store has panicked: {text}");
-                Err(StoreError::new(StoreErrorKind::Io, message))
-            });
-            if let Err(error) = step {
+            if let Err(error) = foreign::store(|| self.step()) {
                 return self.core.fail(&error);
             }
         }
@@ -110,7 +105,7 @@ impl<S: Store> Writer<S> {
 
     /// Begins another session, for more numbers.
     fn go_on(&mut self) -> Result<(), StoreError> {
-        let session = self.store.begin()?;
+        let session = foreign::store(|| self.store.begin())?;
         self.core.state().numbers.go_on(session)
     }
 
@@ -146,7 +141,8 @@ impl<S: Store> Writer<S> {
                 thens.push(then);
             }
         }
-        let outcomes = match begun.and_then(|()| self.store.commit(&ops)) {
+        let committed = begun.and_then(|()| foreign::store(|| self.store.commit(&ops)));
+        let outcomes = match committed {
             Ok(outcomes) if outcomes.len() == ops.len() => outcomes,
             result => {
                 let error = result.err().unwrap_or_else(|| {
@@ -274,7 +270,17 @@ impl<S: Store> Writer<S> {
     fn serve(&mut self) -> Result<(), StoreError> {
         self.read_there()?;
         let requests = std::mem::take(&mut self.core.state().pending.requests);
-        requests.into_iter().try_for_each(|question| question.ask(&mut self.store))
+        let mut served = Ok(());
+        for question in requests {
+            served = match served {
+                Ok(()) => question.ask(&mut self.store),
+                Err(error) => {
+                    question.fail(Error::Store(error.clone()));
+                    Err(error)
+                }
+            };
+        }
+        served
     }
 
     // --- reading ---

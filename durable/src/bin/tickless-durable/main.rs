@@ -24,6 +24,7 @@ use place::{Answer, Place, Row};
 use salvage::Salvaged;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 use tickless_durable::Cluster;
+use tickless_durable::Position;
 
 /// Looks at durable timers, and changes some. It fires no timer itself.
 #[derive(Parser)]
@@ -145,9 +146,10 @@ struct When {
 }
 
 impl When {
-    fn time(&self) -> SystemTime {
-        let now = SystemTime::now();
-        self.at.unwrap_or_else(|| now + self.after.unwrap_or_default())
+    fn time(&self) -> Result<SystemTime, &'static str> {
+        let after = self.after.unwrap_or_default();
+        let time = self.at.or_else(|| SystemTime::now().checked_add(after));
+        time.ok_or("that is too far away for a time")
     }
 }
 
@@ -230,7 +232,7 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             Ok(true)
         }
         What::Revive { id, when, .. } => {
-            let at = when.time();
+            let at = when.time()?;
             let ids = match id {
                 Some(id) => vec![id.clone()],
                 None => place.dead(usize::MAX)?.into_iter().map(|row| row.id).collect(),
@@ -248,7 +250,7 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             command.tell(key, "cancelled", place.cancel_key(key)?)
         }
         What::Reschedule { id, when } => {
-            command.tell(id, "rescheduled", place.reschedule(id, when.time())?)
+            command.tell(id, "rescheduled", place.reschedule(id, when.time()?)?)
         }
         What::Check => check(command, place),
         What::Watch { every, times } => watch(command, place, *every, *times),
@@ -277,11 +279,12 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
     let rows = salvaged.unreadable.iter().chain(&salvaged.replaced);
     rows.into_iter().try_for_each(|row| command.print_row(row))?;
     for (after, up_to) in &salvaged.gaps {
-        let [after, up_to] = [after, up_to].map(|at| at.due_ms);
-        let due = |ms| place::rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
-        let up_to = if up_to < FAR_MS { due(up_to) } else { "the end".to_owned() };
-        let text = format!("what is due from {} to {up_to} cannot be read", due(after.min(FAR_MS)));
-        command.print(&json!({"gap_from": due(after.min(FAR_MS)), "gap_to": up_to}), &text)?;
+        let time = |at: &Position| Duration::from_millis(at.due_ms.min(place::LAST_MS));
+        let due = |at| place::rfc3339(SystemTime::UNIX_EPOCH + time(at));
+        let is_end = *up_to == Position::LAST;
+        let up_to = if is_end { "the end".to_owned() } else { due(up_to) };
+        let text = format!("what is due from {} to {up_to} cannot be read", due(after));
+        command.print(&json!({"gap_from": due(after), "gap_to": up_to}), &text)?;
     }
     let Salvaged { timers, dead_letters, .. } = salvaged;
     let (unreadable, gaps) = (salvaged.unreadable.len(), salvaged.gaps.len());
@@ -300,9 +303,6 @@ fn salvage(command: &Command, to: &Path) -> Result<bool, Box<dyn Error>> {
     command.print(&json, &text)?;
     Ok(salvaged.is_all())
 }
-
-/// Nothing is due later, in practice: the year 9999.
-const FAR_MS: u64 = 253_370_764_800_000;
 
 fn watch(
     command: &Command,

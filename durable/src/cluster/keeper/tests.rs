@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use super::*;
 use crate::cluster::clerk::Clerk;
@@ -193,4 +194,25 @@ fn who_stays_dead_for_others_keeps_what_it_has_and_takes_nothing() {
         assert_eq!(desk.requests, ["renew", "alive", "renew", "alive", "next expiry"]);
         assert_eq!(keeper.inner.held().wanted().len(), holds as usize);
     }
+}
+
+/// An instance that stops ends its keeper when nothing is held any more, and then its clerk.
+#[test]
+fn a_shard_is_released_before_it_is_held_no_more() {
+    let keeper = keeper(Duration::from_secs(3600), 1);
+    let inner = keeper.inner.clone();
+    let lease = inner.held().leases().remove(0);
+    let held = inner.held();
+    let leaving = {
+        let (inner, lease) = (inner.clone(), lease.clone());
+        thread::spawn(move || closing::leave(&inner, &lease))
+    };
+    let begun = Instant::now();
+    while inner.clerk.releases() == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it waits for what is held");
+        thread::yield_now();
+    }
+    drop(held);
+    leaving.join().unwrap();
+    assert!(inner.held().is_empty());
 }
