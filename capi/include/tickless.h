@@ -1116,7 +1116,7 @@ int tickless_timer_cancel(struct tickless_timer *timer);
 
 /**
  * As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
- * releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
+ * releasing it. Otherwise stores NULL. A timer that repeats is ended, and its user data is
  * released: returns 0.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.

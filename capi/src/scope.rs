@@ -151,15 +151,14 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
         }
     };
     enter(|| {
-        let task = task(run, user_data, drop_fn).inspect_err(|_| store([0; 2]))?;
+        // The key may lie in what a failure releases.
+        store([0; 2]);
+        let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to a time and a scope, as the header asks.
         let held = unsafe { when_of(when).and_then(|timing| Ok((timing.when, hold(scope)?))) };
         let (when, mut held) = match held {
             Ok(held) => held,
-            Err(failure) => {
-                store([0; 2]);
-                return Err(release_after(task, failure));
-            }
+            Err(failure) => return Err(release_after(task, failure)),
         };
         let timers = held.timers();
         store(words_of(timers.next_key()));

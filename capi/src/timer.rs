@@ -142,7 +142,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
 }
 
 /// As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
-/// releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
+/// releasing it. Otherwise stores NULL. A timer that repeats is ended, and its user data is
 /// released: returns 0.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
@@ -157,6 +157,8 @@ pub unsafe extern "C" fn tickless_timer_take(
         if user_data.is_null() {
             return Err(Failure::null("user_data"));
         }
+        // SAFETY: it points to a pointer, as the header asks. It may lie in what is released below.
+        unsafe { user_data.write(std::ptr::null_mut()) };
         // SAFETY: it points to a timer, as the header asks.
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
@@ -166,11 +168,10 @@ pub unsafe extern "C" fn tickless_timer_take(
                 None
             }
         };
-        let is_taken = task.is_some();
-        let address = task.map_or(std::ptr::null_mut(), Task::into_user_data);
-        // SAFETY: it points to a pointer, as the header asks.
-        unsafe { user_data.write(address) };
-        Ok(is_taken.into())
+        let Some(task) = task else { return Ok(0) };
+        // SAFETY: as above; the user data was not released.
+        unsafe { user_data.write(task.into_user_data()) };
+        Ok(1)
     })
 }
 
