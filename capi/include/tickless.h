@@ -616,7 +616,9 @@ extern "C" {
 /**
  * Runs the next timer of a batch: calls its callback, and releases its user data. Returns 1, also
  * if the timer was cancelled at the last moment. Returns 0 if none is left: all have run, the
- * engine stops, or the function has taken so long that another thread runs the rest.
+ * engine stops, or the function has taken so long that another thread runs the rest. Returns 0 as
+ * well after a callback that is written in Rust has panicked: the function is called again with
+ * what is left.
  *
  * Errors: TICKLESS_E_NULL.
  *
