@@ -536,9 +536,9 @@ typedef struct tickless_overdue_info {
  * A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
  * From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
  * tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
- * tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
- * may be used again. If it is never ended, the memory that the engine keeps for it is not used
- * again.
+ * tickless_timer_detach; or it is started again, by tickless_timer_restart. After that, and when
+ * no other call for it is under way, the memory may be used again. If it is never ended, the
+ * memory that the engine keeps for it is not used again.
  *
  * The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
  * the call that schedules has returned: no call touches the memory after the timer can fire,
@@ -866,6 +866,9 @@ int tickless_overdue(const struct tickless_engine *engine, struct tickless_overd
  * timer in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it,
  * which costs less.
  *
+ * No other call may use `*timer` at the same time, not even one for an earlier timer in that
+ * memory. Where other threads may end the timer at any time, use tickless_timer_restart instead.
+ *
  * The timer is never early. It is late by less than a tick, plus what the system needs to wake the
  * engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while the
  * engine has memory of earlier timers.
@@ -903,8 +906,8 @@ int tickless_schedule_when(const struct tickless_engine *engine,
 /**
  * Schedules a timer that repeats: `run(user_data)` is called at `first`, and every `period_ns`
  * after that, until the timer is ended or the engine stops; then `drop_fn(user_data)` is called.
- * `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there;
- * `timer` is NULL if only the engine's stop ends it.
+ * `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there, as
+ * tickless_schedule does; `timer` is NULL if only the engine's stop ends it.
  *
  * The rate is fixed: each run is due a period after the one before was due, however late that was,
  * so that runs do not drift. Times that have passed when a run ends are left out. With a period
@@ -980,9 +983,9 @@ int tickless_timer_restart_when(const struct tickless_engine *engine,
                                 tickless_fn drop_fn);
 
 /**
- * Makes a scope without timers in `*scope`, over whatever is there. It has to be ended, by
- * tickless_scope_end. It does not keep the engine: when that is stopped or freed, its timers end
- * as all others, and scheduling in it fails.
+ * Makes a scope without timers in `*scope`, over whatever is there: no other call may use `*scope`
+ * at the same time. The scope has to be ended, by tickless_scope_end. It does not keep the engine:
+ * when that is stopped or freed, its timers end as all others, and scheduling in it fails.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *

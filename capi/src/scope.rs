@@ -72,9 +72,9 @@ const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessScope>());
 const LIVE: u64 = 0x7463 << USE_BITS;
 const ENDED: u64 = 0x7422 << USE_BITS;
 
-/// Makes a scope without timers in `*scope`, over whatever is there. It has to be ended, by
-/// tickless_scope_end. It does not keep the engine: when that is stopped or freed, its timers end
-/// as all others, and scheduling in it fails.
+/// Makes a scope without timers in `*scope`, over whatever is there: no other call may use `*scope`
+/// at the same time. The scope has to be ended, by tickless_scope_end. It does not keep the engine:
+/// when that is stopped or freed, its timers end as all others, and scheduling in it fails.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///

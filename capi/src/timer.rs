@@ -6,7 +6,9 @@
 //! fills it: the callback may end the timer, and `drop_fn` may free the memory, before that call
 //! returns.
 //!
-//! *Owner*: any thread. The call that schedules fills the memory, and is the only one until then.
+//! *Owner*: any thread. The call that schedules fills the memory, and is the only one until then:
+//! its mark may be that of an earlier timer, and the CAS of a call for that one would not notice. A
+//! call that starts a timer again leaves its use in the mark.
 //!
 //! *Invariants*: who ends a timer moves the handle out of the memory first, which the timer's
 //! `drop_fn` may free. Who uses the handle otherwise has left its use in the mark, and is waited
@@ -48,9 +50,9 @@ pub const TICKLESS_STATE_FINISHED: c_int = 5;
 /// A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
 /// From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
 /// tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
-/// tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
-/// may be used again. If it is never ended, the memory that the engine keeps for it is not used
-/// again.
+/// tickless_timer_detach; or it is started again, by tickless_timer_restart. After that, and when
+/// no other call for it is under way, the memory may be used again. If it is never ended, the
+/// memory that the engine keeps for it is not used again.
 ///
 /// The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
 /// the call that schedules has returned: no call touches the memory after the timer can fire,
