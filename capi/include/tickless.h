@@ -29,10 +29,10 @@
  * engine, run its timers, bind a thread, make a descriptor or wait for a callback of the parent's
  * fail with TICKLESS_E_FORKED. Those that only look, as tickless_now_ns and tickless_stats do, and
  * tickless_clock_advance, use the child's copy. A child can cancel its copies of timers, free its
- * copy of the engine, which releases no user data, and make engines of its own. All calls for a
- * timer that another thread was in the middle of a call for, when the process was forked, fail with
- * TICKLESS_E_FORKED. A child that was forked inside a callback must end, or replace its program,
- * before the callback returns.
+ * copy of the engine, which releases no user data, and make engines of its own. If another thread
+ * was in the middle of a call for a timer when the process was forked, calls for the child's copy
+ * may fail with TICKLESS_E_FORKED, or with TICKLESS_E_HANDLE if that call was ending it. A child
+ * that was forked inside a callback must end, or replace its program, before the callback returns.
  *
  * UNLOADING. The shared library stays loaded: dlclose does not unload it.
  */
@@ -547,8 +547,9 @@ typedef struct tickless_overdue_info {
  * Several threads may end, move and look at a timer at the same time: one of them ends it, and for
  * those that come later it is a timer that was ended. A call that ends a timer while another
  * thread moves or looks at it waits for that, which takes no longer than the other call. A child
- * process has no such thread: if one was in a call for the timer when the process was forked, all
- * calls for the child's copy return TICKLESS_E_FORKED.
+ * process has no such thread: if one was in a call for the timer when the process was forked,
+ * calls for the child's copy may return TICKLESS_E_FORKED, or TICKLESS_E_HANDLE if that call was
+ * ending it.
  *
  * A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
  * used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was

@@ -61,8 +61,9 @@ pub const TICKLESS_STATE_FINISHED: c_int = 5;
 /// Several threads may end, move and look at a timer at the same time: one of them ends it, and for
 /// those that come later it is a timer that was ended. A call that ends a timer while another
 /// thread moves or looks at it waits for that, which takes no longer than the other call. A child
-/// process has no such thread: if one was in a call for the timer when the process was forked, all
-/// calls for the child's copy return TICKLESS_E_FORKED.
+/// process has no such thread: if one was in a call for the timer when the process was forked,
+/// calls for the child's copy may return TICKLESS_E_FORKED, or TICKLESS_E_HANDLE if that call was
+/// ending it.
 ///
 /// A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
 /// used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
