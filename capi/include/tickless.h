@@ -29,10 +29,10 @@
  * engine, run its timers, bind a thread, make a descriptor or wait for a callback of the parent's
  * fail with TICKLESS_E_FORKED. Those that only look, as tickless_now_ns and tickless_stats do, and
  * tickless_clock_advance, use the child's copy. A child can cancel its copies of timers, free its
- * copy of the engine, which releases no user data, and make engines of its own. All calls for a
- * timer that another thread was in the middle of a call for, when the process was forked, fail with
- * TICKLESS_E_FORKED. A child that was forked inside a callback must end, or replace its program,
- * before the callback returns.
+ * copy of the engine, which releases no user data, and make engines of its own. If another thread
+ * was in the middle of a call for a timer when the process was forked, calls for the child's copy
+ * may fail with TICKLESS_E_FORKED, or with TICKLESS_E_HANDLE if that call was ending it. A child
+ * that was forked inside a callback must end, or replace its program, before the callback returns.
  *
  * UNLOADING. The shared library stays loaded: dlclose does not unload it.
  */
@@ -536,9 +536,9 @@ typedef struct tickless_overdue_info {
  * A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
  * From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
  * tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
- * tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
- * may be used again. If it is never ended, the memory that the engine keeps for it is not used
- * again.
+ * tickless_timer_detach; or it is started again, by tickless_timer_restart. After that, and when
+ * no other call for it is under way, the memory may be used again. If it is never ended, the
+ * memory that the engine keeps for it is not used again.
  *
  * The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
  * the call that schedules has returned: no call touches the memory after the timer can fire,
@@ -547,8 +547,9 @@ typedef struct tickless_overdue_info {
  * Several threads may end, move and look at a timer at the same time: one of them ends it, and for
  * those that come later it is a timer that was ended. A call that ends a timer while another
  * thread moves or looks at it waits for that, which takes no longer than the other call. A child
- * process has no such thread: if one was in a call for the timer when the process was forked, all
- * calls for the child's copy return TICKLESS_E_FORKED.
+ * process has no such thread: if one was in a call for the timer when the process was forked,
+ * calls for the child's copy may return TICKLESS_E_FORKED, or TICKLESS_E_HANDLE if that call was
+ * ending it.
  *
  * A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
  * used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
@@ -616,7 +617,9 @@ extern "C" {
 /**
  * Runs the next timer of a batch: calls its callback, and releases its user data. Returns 1, also
  * if the timer was cancelled at the last moment. Returns 0 if none is left: all have run, the
- * engine stops, or the function has taken so long that another thread runs the rest.
+ * engine stops, or the function has taken so long that another thread runs the rest. Returns 0 as
+ * well after a callback that is written in Rust has panicked: the function is called again with
+ * what is left.
  *
  * Errors: TICKLESS_E_NULL.
  *
@@ -864,6 +867,9 @@ int tickless_overdue(const struct tickless_engine *engine, struct tickless_overd
  * timer in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it,
  * which costs less.
  *
+ * No other call may use `*timer` at the same time, not even one for an earlier timer in that
+ * memory. Where other threads may end the timer at any time, use tickless_timer_restart instead.
+ *
  * The timer is never early. It is late by less than a tick, plus what the system needs to wake the
  * engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while the
  * engine has memory of earlier timers.
@@ -901,8 +907,8 @@ int tickless_schedule_when(const struct tickless_engine *engine,
 /**
  * Schedules a timer that repeats: `run(user_data)` is called at `first`, and every `period_ns`
  * after that, until the timer is ended or the engine stops; then `drop_fn(user_data)` is called.
- * `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there;
- * `timer` is NULL if only the engine's stop ends it.
+ * `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there, as
+ * tickless_schedule does; `timer` is NULL if only the engine's stop ends it.
  *
  * The rate is fixed: each run is due a period after the one before was due, however late that was,
  * so that runs do not drift. Times that have passed when a run ends are left out. With a period
@@ -978,9 +984,9 @@ int tickless_timer_restart_when(const struct tickless_engine *engine,
                                 tickless_fn drop_fn);
 
 /**
- * Makes a scope without timers in `*scope`, over whatever is there. It has to be ended, by
- * tickless_scope_end. It does not keep the engine: when that is stopped or freed, its timers end
- * as all others, and scheduling in it fails.
+ * Makes a scope without timers in `*scope`, over whatever is there: no other call may use `*scope`
+ * at the same time. The scope has to be ended, by tickless_scope_end. It does not keep the engine:
+ * when that is stopped or freed, its timers end as all others, and scheduling in it fails.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
  *
@@ -1116,7 +1122,7 @@ int tickless_timer_cancel(struct tickless_timer *timer);
 
 /**
  * As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
- * releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
+ * releasing it. Otherwise stores NULL. A timer that repeats is ended, and its user data is
  * released: returns 0.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.

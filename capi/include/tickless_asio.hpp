@@ -4,13 +4,15 @@
 ///     co_await tickless::async_sleep(executor, engine, 5s, asio::use_awaitable);
 ///
 /// An io_context has timers of its own, in one heap under one lock. This is for programs whose threads
-/// start and cancel many: a wait takes a lock twice, one of sixteen, for a few instructions.
+/// start and cancel many: a wait takes a lock twice, one of sixteen, for a few instructions. (It has a
+/// lock of its own as well, which only the end of its context takes besides.)
 #ifndef TICKLESS_ASIO_HPP
 #define TICKLESS_ASIO_HPP
 
 #include <cstddef>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_cancellation_slot.hpp>
@@ -34,7 +36,7 @@ class pending : public std::enable_shared_from_this<pending> {
 public:
     virtual ~pending() = default;
 
-    /// The context ends. Nobody else ends the wait.
+    /// The context ends. Returns when nobody passes anything to it any more.
     virtual void abandon() noexcept = 0;
 
 private:
@@ -65,12 +67,11 @@ public:
         first_[part] = &wait;
     }
 
-    /// Calls `end`, once for each wait, and before the context ends or never.
-    template <class F> static void leave(pending &wait, F end) {
+    /// For a wait that has ended, unless it was abandoned: the context may be gone then.
+    static void leave(pending &wait) {
         std::lock_guard<std::mutex> lock(locks_[part_of(wait)].mutex);
         if (wait.place_ != nullptr) {
             unlink(wait);
-            end();
         }
     }
 
@@ -167,7 +168,12 @@ private:
 
     /// The handler runs where its executor says, and never in a thread of the engine's.
     void end(asio::error_code code) {
-        waits::leave(*this, [&] {
+        {
+            // The context does not end before the handler was posted.
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (!handler_) {
+                return;
+            }
             auto executor = std::move(*executor_);
             executor_.reset();
             asio::post(executor, [this, self = this->shared_from_this(), handler = std::move(*handler_),
@@ -182,13 +188,17 @@ private:
                 std::move(handler)(code);
             });
             handler_.reset();
-        });
+        }
+        waits::leave(*this);
     }
 
     void abandon() noexcept override {
+        std::unique_lock<std::mutex> lock(mutex_);
+        // They are destroyed without the lock, and after the timer, which has nothing to post then.
+        [[maybe_unused]] const auto handler = std::exchange(handler_, std::nullopt);
+        [[maybe_unused]] const auto executor = std::exchange(executor_, std::nullopt);
+        lock.unlock();
         timer_.cancel();
-        executor_.reset();
-        handler_.reset();
     }
 
     using executor_type = std::decay_t<decltype(asio::prefer(
@@ -205,6 +215,9 @@ private:
         }
     }
 
+    /// Held while the handler is posted or abandoned.
+    std::mutex mutex_;
+    /// Nothing once the wait has ended.
     std::optional<Handler> handler_;
     std::optional<executor_type> executor_;
     asio::execution_context &context_;

@@ -1,14 +1,20 @@
 //! Batches: timers that are due together, which one function of the caller's runs.
 //!
+//! A callback written in Rust may panic. The panic does not unwind through the caller's function:
+//! it is kept until that has returned, and then goes on to the engine, which counts it and hands
+//! the rest of the batch over again.
+//!
 //! *Owner*: the thread that hands the batch over, inside the caller's function.
 //!
-//! *Tested by*: `tests/c/batch.c`, `tests/cpp/scope.cpp`.
+//! *Tested by*: `tests/c/batch.c`, `tests/cpp/scope.cpp`, `capi/tests/panics.rs`.
 
+use std::any::Any;
 use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use tickless::Batch;
 
-use crate::failure::{Failure, enter};
+use crate::failure::{Failure, discard, enter};
 use crate::task::{Hook, Payload};
 
 /// Timers of a shard that are due together, in the order of their deadlines' ticks. It is there
@@ -25,20 +31,49 @@ pub type TicklessBatchFn =
 pub(crate) type RunBatch =
     unsafe extern "C-unwind" fn(context: *mut c_void, batch: *mut TicklessBatch);
 
+/// A batch that was passed to the caller's function.
+struct Passed<'a> {
+    batch: Batch<'a, Payload>,
+    /// From a callback of the batch.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
 // === impl Hook ===
 
 impl Hook<RunBatch> {
     /// Passes a batch to the caller's function, and runs what is left in it.
-    pub(crate) fn pass(&self, mut batch: Batch<'_, Payload>) {
+    pub(crate) fn pass(&self, batch: Batch<'_, Payload>) {
+        let mut passed = Passed { batch, panic: None };
         // SAFETY: the caller of `tickless_engine_new` has promised that it may be called so.
-        unsafe { (self.call)(self.data, (&raw mut batch).cast()) };
-        batch.for_each(Payload::fire);
+        unsafe { (self.call)(self.data, (&raw mut passed).cast()) };
+        if let Some(panic) = passed.panic {
+            resume_unwind(panic);
+        }
+        passed.batch.for_each(Payload::fire);
+    }
+}
+
+// === impl Passed ===
+
+impl Passed<'_> {
+    /// The next timer. After a panic there is none: the rest is for the next call of the function.
+    fn next(&mut self) -> Option<Payload> {
+        if self.panic.is_some() { None } else { self.batch.next() }
+    }
+
+    /// Keeps a panic of a callback. A callback that has run others of its batch may panic as well.
+    fn keep(&mut self, panic: Box<dyn Any + Send>) {
+        if let Some(earlier) = self.panic.replace(panic) {
+            discard(earlier);
+        }
     }
 }
 
 /// Runs the next timer of a batch: calls its callback, and releases its user data. Returns 1, also
 /// if the timer was cancelled at the last moment. Returns 0 if none is left: all have run, the
-/// engine stops, or the function has taken so long that another thread runs the rest.
+/// engine stops, or the function has taken so long that another thread runs the rest. Returns 0 as
+/// well after a callback that is written in Rust has panicked: the function is called again with
+/// what is left.
 ///
 /// Errors: TICKLESS_E_NULL.
 ///
@@ -49,11 +84,15 @@ pub unsafe extern "C" fn tickless_batch_run(batch: *mut TicklessBatch) -> c_int 
         if batch.is_null() {
             return Err(Failure::null("batch"));
         }
+        let passed = batch.cast::<Passed<'_>>();
         // SAFETY: it is the batch that the function on this thread is called with. It is borrowed
         // for the next payload, not for the callback, which may come back here.
-        let next = unsafe { (*batch.cast::<Batch<'_, Payload>>()).next() };
+        let next = unsafe { (&mut *passed).next() };
         let Some(payload) = next else { return Ok(0) };
-        payload.fire();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| payload.fire())) {
+            // SAFETY: as above.
+            unsafe { (&mut *passed).keep(panic) };
+        }
         Ok(1)
     })
 }

@@ -65,6 +65,8 @@ struct Pollable {
     /// It has the bell's descriptor and the timer's. Neither is closed by its own drop, as above.
     epoll: ManuallyDrop<OwnedFd>,
     timer: ManuallyDrop<OwnedFd>,
+    /// Whether the timer's clock is the one by which times are counted.
+    is_monotonic: bool,
     /// What the timer was set to. Turns of one shard wait for each other anyway.
     set_ns: Mutex<u64>,
 }
@@ -219,21 +221,27 @@ impl Pollable {
             }
         }
         let (epoll, timer) = (ManuallyDrop::new(epoll), ManuallyDrop::new(timer));
-        let pollable = Pollable { epoll, timer, set_ns: Mutex::new(TICKLESS_NEVER) };
+        let is_monotonic = clock == libc::CLOCK_MONOTONIC;
+        let pollable = Pollable { epoll, timer, is_monotonic, set_ns: Mutex::new(TICKLESS_NEVER) };
         pollable.set(0, 0);
         Ok(pollable)
     }
 
-    /// Sets the timer to a time that is so far away; zero is now.
+    /// Sets the timer to a time that is so far away; zero is now. By the clock of boot time, only
+    /// the distance is known: an interruption of the thread before this makes the timer late.
     fn set(&self, next_ns: u64, sleep_ns: u64) {
         let mut set_ns = self.set_ns.lock().unwrap_or_else(PoisonError::into_inner);
         if *set_ns == next_ns {
             return;
         }
         *set_ns = next_ns;
+        let (flags, ns) = match self.is_monotonic {
+            true => (libc::TFD_TIMER_ABSTIME, next_ns),
+            false => (0, sleep_ns),
+        };
         // What is now has to be set: zero would be never.
-        let sleep_ns = if next_ns == TICKLESS_NEVER { 0 } else { sleep_ns.max(1) };
-        let (seconds, rest) = (sleep_ns / 1_000_000_000, sleep_ns % 1_000_000_000);
+        let ns = if next_ns == TICKLESS_NEVER { 0 } else { ns.max(1) };
+        let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
         // SAFETY: zeroes are a time.
         let mut time: libc::itimerspec = unsafe { mem::zeroed() };
         time.it_value.tv_sec = seconds as libc::time_t;
@@ -241,7 +249,7 @@ impl Pollable {
         let (timer, none) = (self.timer.as_raw_fd(), ptr::null_mut());
         // SAFETY: it reads a time. It fails only if a program has closed the descriptor against the
         // rules.
-        unsafe { libc::timerfd_settime(timer, 0, &raw const time, none) };
+        unsafe { libc::timerfd_settime(timer, flags, &raw const time, none) };
     }
 }
 

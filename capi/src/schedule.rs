@@ -26,6 +26,9 @@ use crate::when::{
 /// timer in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it,
 /// which costs less.
 ///
+/// No other call may use `*timer` at the same time, not even one for an earlier timer in that
+/// memory. Where other threads may end the timer at any time, use tickless_timer_restart instead.
+///
 /// The timer is never early. It is late by less than a tick, plus what the system needs to wake the
 /// engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while the
 /// engine has memory of earlier timers.
@@ -102,8 +105,8 @@ pub unsafe extern "C" fn tickless_schedule_when(
 
 /// Schedules a timer that repeats: `run(user_data)` is called at `first`, and every `period_ns`
 /// after that, until the timer is ended or the engine stops; then `drop_fn(user_data)` is called.
-/// `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there;
-/// `timer` is NULL if only the engine's stop ends it.
+/// `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there, as
+/// tickless_schedule does; `timer` is NULL if only the engine's stop ends it.
 ///
 /// The rate is fixed: each run is due a period after the one before was due, however late that was,
 /// so that runs do not drift. Times that have passed when a run ends are left out. With a period

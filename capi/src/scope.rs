@@ -72,9 +72,9 @@ const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessScope>());
 const LIVE: u64 = 0x7463 << USE_BITS;
 const ENDED: u64 = 0x7422 << USE_BITS;
 
-/// Makes a scope without timers in `*scope`, over whatever is there. It has to be ended, by
-/// tickless_scope_end. It does not keep the engine: when that is stopped or freed, its timers end
-/// as all others, and scheduling in it fails.
+/// Makes a scope without timers in `*scope`, over whatever is there: no other call may use `*scope`
+/// at the same time. The scope has to be ended, by tickless_scope_end. It does not keep the engine:
+/// when that is stopped or freed, its timers end as all others, and scheduling in it fails.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
 ///
@@ -151,15 +151,14 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
         }
     };
     enter(|| {
-        let task = task(run, user_data, drop_fn).inspect_err(|_| store([0; 2]))?;
+        // The key may lie in what a failure releases.
+        store([0; 2]);
+        let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to a time and a scope, as the header asks.
         let held = unsafe { when_of(when).and_then(|timing| Ok((timing.when, hold(scope)?))) };
         let (when, mut held) = match held {
             Ok(held) => held,
-            Err(failure) => {
-                store([0; 2]);
-                return Err(release_after(task, failure));
-            }
+            Err(failure) => return Err(release_after(task, failure)),
         };
         let timers = held.timers();
         store(words_of(timers.next_key()));

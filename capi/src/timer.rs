@@ -6,7 +6,9 @@
 //! fills it: the callback may end the timer, and `drop_fn` may free the memory, before that call
 //! returns.
 //!
-//! *Owner*: any thread. The call that schedules fills the memory, and is the only one until then.
+//! *Owner*: any thread. The call that schedules fills the memory, and is the only one until then:
+//! its mark may be that of an earlier timer, and the CAS of a call for that one would not notice. A
+//! call that starts a timer again leaves its use in the mark.
 //!
 //! *Invariants*: who ends a timer moves the handle out of the memory first, which the timer's
 //! `drop_fn` may free. Who uses the handle otherwise has left its use in the mark, and is waited
@@ -48,9 +50,9 @@ pub const TICKLESS_STATE_FINISHED: c_int = 5;
 /// A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
 /// From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
 /// tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
-/// tickless_timer_detach; or it is started again, by tickless_timer_restart. After that the memory
-/// may be used again. If it is never ended, the memory that the engine keeps for it is not used
-/// again.
+/// tickless_timer_detach; or it is started again, by tickless_timer_restart. After that, and when
+/// no other call for it is under way, the memory may be used again. If it is never ended, the
+/// memory that the engine keeps for it is not used again.
 ///
 /// The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
 /// the call that schedules has returned: no call touches the memory after the timer can fire,
@@ -59,8 +61,9 @@ pub const TICKLESS_STATE_FINISHED: c_int = 5;
 /// Several threads may end, move and look at a timer at the same time: one of them ends it, and for
 /// those that come later it is a timer that was ended. A call that ends a timer while another
 /// thread moves or looks at it waits for that, which takes no longer than the other call. A child
-/// process has no such thread: if one was in a call for the timer when the process was forked, all
-/// calls for the child's copy return TICKLESS_E_FORKED.
+/// process has no such thread: if one was in a call for the timer when the process was forked,
+/// calls for the child's copy may return TICKLESS_E_FORKED, or TICKLESS_E_HANDLE if that call was
+/// ending it.
 ///
 /// A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
 /// used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
@@ -142,7 +145,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
 }
 
 /// As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
-/// releasing it. If it returns 0, stores NULL. A timer that repeats is ended, and its user data is
+/// releasing it. Otherwise stores NULL. A timer that repeats is ended, and its user data is
 /// released: returns 0.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
@@ -157,6 +160,8 @@ pub unsafe extern "C" fn tickless_timer_take(
         if user_data.is_null() {
             return Err(Failure::null("user_data"));
         }
+        // SAFETY: it points to a pointer, as the header asks. It may lie in what is released below.
+        unsafe { user_data.write(std::ptr::null_mut()) };
         // SAFETY: it points to a timer, as the header asks.
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
@@ -166,11 +171,10 @@ pub unsafe extern "C" fn tickless_timer_take(
                 None
             }
         };
-        let is_taken = task.is_some();
-        let address = task.map_or(std::ptr::null_mut(), Task::into_user_data);
-        // SAFETY: it points to a pointer, as the header asks.
-        unsafe { user_data.write(address) };
-        Ok(is_taken.into())
+        let Some(task) = task else { return Ok(0) };
+        // SAFETY: as above; the user data was not released.
+        unsafe { user_data.write(task.into_user_data()) };
+        Ok(1)
     })
 }
 

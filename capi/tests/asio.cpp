@@ -173,6 +173,47 @@ static void contexts_end_while_their_waits_do() {
     CHECK(used.use_count() == 1);
 }
 
+/// Starts other waits when it is moved, which its wait does to post it.
+struct restless {
+    tickless::engine &engine;
+    asio::io_context &others;
+    bool &is_due;
+    int &ran;
+
+    restless(tickless::engine &engine, asio::io_context &others, bool &is_due, int &ran)
+        : engine(engine), others(others), is_due(is_due), ran(ran) {}
+
+    restless(restless &&other)
+        : engine(other.engine), others(other.others), is_due(other.is_due), ran(other.ran) {
+        if (std::exchange(is_due, false)) {
+            // More than there are locks.
+            for (int i = 0; i < 200; i++) {
+                tickless::async_sleep(others.get_executor(), engine, 1h, [](asio::error_code) {});
+            }
+        }
+    }
+
+    void operator()(asio::error_code code) {
+        CHECK(!code);
+        ran++;
+    }
+};
+
+static void a_handler_may_start_waits_while_it_is_posted() {
+    asio::io_context loop, others;
+    auto engine = manual();
+    bool is_due = false;
+    int ran = 0;
+    for (int i = 0; i < 20; i++) {
+        tickless::async_sleep(loop.get_executor(), engine, 1ms, restless(engine, others, is_due, ran));
+        is_due = true;
+        engine.advance(1ms);
+        CHECK(!is_due && engine.stats().pending == 200 * (i + 1u));
+    }
+    loop.run();
+    CHECK(ran == 20);
+}
+
 int main() {
     RUN(a_handler_runs_in_the_loop_and_keeps_it_running);
     RUN(a_cancellation_slot_ends_a_wait);
@@ -181,4 +222,5 @@ int main() {
     RUN(a_coroutine_is_cancelled_while_it_sleeps);
     RUN(a_context_that_ends_destroys_the_handlers_of_its_waits);
     RUN(contexts_end_while_their_waits_do);
+    RUN(a_handler_may_start_waits_while_it_is_posted);
 }

@@ -16,8 +16,20 @@ unsafe extern "C-unwind" fn panics(user_data: *mut c_void) {
     std::panic::resume_unwind(Box::new(text.to_owned()));
 }
 
+/// Runs all timers of a batch, and notes that it was called to its end.
+unsafe extern "C-unwind" fn run_all(calls: *mut c_void, batch: *mut TicklessBatch) {
+    // SAFETY: it is called with this batch.
+    while unsafe { tickless_batch_run(batch) } == 1 {}
+    // SAFETY: the options say so.
+    unsafe { *calls.cast::<u32>() += 1 };
+}
+
 fn engine() -> *mut TicklessEngine {
-    let options = TicklessOptions { clock: TICKLESS_CLOCK_MANUAL, ..TicklessOptions::default() };
+    engine_with(TicklessOptions::default())
+}
+
+fn engine_with(options: TicklessOptions) -> *mut TicklessEngine {
+    let options = TicklessOptions { clock: TICKLESS_CLOCK_MANUAL, shards: 1, ..options };
     let mut engine = ptr::null_mut();
     // SAFETY: they are options, and a place for an engine.
     assert_eq!(unsafe { tickless_engine_new(&raw const options, &raw mut engine) }, TICKLESS_OK);
@@ -65,7 +77,23 @@ fn a_release_that_panics_in_a_refused_schedule_is_an_error() {
 
 #[test]
 fn callbacks_that_panic_are_counted_and_the_others_run() {
-    let engine = engine();
+    count_panics(engine());
+}
+
+#[test]
+fn callbacks_that_panic_in_a_batch_are_counted_and_the_others_run() {
+    let mut calls = 0_u32;
+    count_panics(engine_with(TicklessOptions {
+        on_batch: Some(run_all),
+        on_batch_data: (&raw mut calls).cast(),
+        ..TicklessOptions::default()
+    }));
+    // After each it returns, and is called again if something is left.
+    assert!((6..=7).contains(&calls), "{calls}");
+}
+
+/// Of nine timers, six panic.
+fn count_panics(engine: *mut TicklessEngine) {
     let mut fired = 0;
     let mut stats: TicklessStats = {
         // SAFETY: all zeroes are numbers.

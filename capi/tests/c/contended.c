@@ -134,6 +134,12 @@ static int restart(long round) {
     return tickless_timer_restart(engine, &shared, HOUR, count_nothing, NULL, NULL);
 }
 
+/* Another thread may be in the middle of a cancel of the timer that this one cancels. */
+static int cancel_and_restart(long round) {
+    (void)cancel(round);
+    return restart(round);
+}
+
 /* The looks keep a thread that ends the timer from coming first. */
 static int look_and_restart(long round) {
     int i;
@@ -199,6 +205,7 @@ static void two_threads_move_a_timer(void) {
 
 static void a_timer_that_one_thread_starts_again_is_ended_or_moved_by_another(void) {
     race(cancel, restart, 0, the_last_start_counts);
+    race(cancel, cancel_and_restart, 0, the_last_start_counts);
     race(restart, restart, 0, the_last_start_counts);
 }
 

@@ -1,8 +1,23 @@
 /* An engine that its caller drives: turns, the eventfd, and several loops. */
+#define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "check.h"
+
+/* What this thread has last set a timer of the system's to. */
+static __thread int set_flags;
+static __thread uint64_t set_ns;
+
+/* In the place of the system's. */
+int timerfd_settime(int fd, int flags, const struct itimerspec *to, struct itimerspec *before) {
+    set_flags = flags;
+    set_ns = (uint64_t)to->it_value.tv_sec * SECOND + (uint64_t)to->it_value.tv_nsec;
+    return (int)syscall(SYS_timerfd_settime, fd, flags, to, before);
+}
 
 static tickless_engine *driven_engine(uint32_t shards, uint32_t clock) {
     tickless_options options = {.size = sizeof options, .shards = shards, .clock = clock};
@@ -279,6 +294,19 @@ static void the_pollable_descriptor_becomes_readable_when_a_timer_is_due(void) {
     }
 }
 
+/* A pause would begin when it is set: after whatever has interrupted the turn. */
+static void the_pollable_descriptor_is_set_to_a_time_and_not_to_a_pause(void) {
+    const uint32_t clocks[] = {TICKLESS_CLOCK_SYSTEM, TICKLESS_CLOCK_EXACT};
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        tickless_engine *engine = driven_engine(1, clocks[i]);
+        CHECK(tickless_pollable_fd(engine, 0) >= 0);
+        OK(tickless_schedule(engine, HOUR, nothing, NULL, NULL, NULL));
+        CHECK(turn(engine, 0).next_ns == set_ns && set_flags == TFD_TIMER_ABSTIME);
+        OK(tickless_engine_free(engine));
+    }
+}
+
 static void a_time_to_sleep_is_rounded_up_for_poll(void) {
     struct timespec room;
     CHECK(tickless_timeout_ms(0) == 0);
@@ -379,6 +407,7 @@ int main(void) {
     RUN(the_eventfds_are_closed_when_the_engine_is_freed);
     RUN(the_pollable_descriptor_is_readable_when_a_turn_is_needed_and_until_then);
     RUN(the_pollable_descriptor_becomes_readable_when_a_timer_is_due);
+    RUN(the_pollable_descriptor_is_set_to_a_time_and_not_to_a_pause);
     RUN(a_time_to_sleep_is_rounded_up_for_poll);
     RUN(no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps);
     RUN(no_wake_up_is_lost_between_loops_that_share_a_shard);

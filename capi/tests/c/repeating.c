@@ -134,6 +134,34 @@ static void each_way_to_end_it_releases_its_user_data_once(void) {
     OK(tickless_engine_free(engine));
 }
 
+/* A place for the user data, in the user data. */
+struct placed {
+    void *taken;
+    struct count *released;
+};
+
+static void release_placed(void *user_data) {
+    struct placed *placed = user_data;
+    CHECK(placed->taken == NULL);
+    count_one(placed->released);
+    free(placed);
+}
+
+static void a_take_that_is_too_late_stores_null_before_it_releases_the_user_data(void) {
+    tickless_engine *engine = manual_engine();
+    struct count released = COUNT_INIT;
+    struct placed *placed = malloc(sizeof *placed);
+    tickless_timer timer;
+    CHECK(placed != NULL);
+    placed->taken = placed;
+    placed->released = &released;
+    OK(tickless_schedule_repeating(engine, NULL, SECOND, count_nothing, placed, release_placed,
+                                   &timer));
+    RETURNS(0, tickless_timer_take(&timer, &placed->taken));
+    CHECK(count_now(&released) == 1);
+    OK(tickless_engine_free(engine));
+}
+
 static void what_is_refused_is_released(void) {
     tickless_options options;
     tickless_engine *engine;
@@ -270,6 +298,7 @@ int main(void) {
     RUN(a_fixed_delay_is_a_pause_between_runs);
     RUN(a_timer_is_ended_by_its_own_callback_which_may_free_it);
     RUN(each_way_to_end_it_releases_its_user_data_once);
+    RUN(a_take_that_is_too_late_stores_null_before_it_releases_the_user_data);
     RUN(what_is_refused_is_released);
     RUN(after_a_wait_no_run_uses_the_object);
     RUN(a_wait_in_its_own_callback_ends_it_without_waiting);

@@ -144,6 +144,57 @@ static void an_engine_that_is_full_or_stops_or_is_freed_leaves_a_scope_that_can_
     CHECK(count_now(&released) == 6);
 }
 
+/* A key that lies in the user data of its timer. */
+struct keyed {
+    tickless_scope_key key;
+    struct count *released;
+};
+
+static void release_keyed(void *user_data) {
+    const tickless_scope_key none = {{0, 0}};
+    struct keyed *keyed = user_data;
+    CHECK(memcmp(&keyed->key, &none, sizeof none) == 0);
+    count_one(keyed->released);
+    free(keyed);
+}
+
+static void a_schedule_that_fails_zeroes_the_key_before_it_releases_the_user_data(void) {
+    const tickless_when right = {SECOND, 0, 0}, wrong = {SECOND, 0, UINT64_C(1) << 60};
+    tickless_options options;
+    tickless_engine *engine;
+    struct count released = COUNT_INIT;
+    tickless_scope scopes[2];
+    int i;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.clock = TICKLESS_CLOCK_MANUAL;
+    options.max_pending = 1;
+    OK(tickless_engine_new(&options, &engine));
+    for (i = 0; i < 2; i++) {
+        OK(tickless_scope_init(engine, &scopes[i]));
+    }
+    OK(tickless_scope_schedule(&scopes[0], HOUR, count_nothing, NULL, NULL, NULL));
+    OK(tickless_scope_end(&scopes[1], TICKLESS_NEVER));
+    for (i = 0; i < 5; i++) {
+        const int expected[] = {TICKLESS_E_NULL, TICKLESS_E_ARGUMENT, TICKLESS_E_HANDLE,
+                                TICKLESS_E_FULL, TICKLESS_E_STOPPED};
+        struct keyed *keyed = malloc(sizeof *keyed);
+        CHECK(keyed != NULL);
+        memset(&keyed->key, 1, sizeof keyed->key);
+        keyed->released = &released;
+        if (i == 4) {
+            OK(tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
+        }
+        RETURNS(expected[i],
+                tickless_scope_schedule_when(&scopes[i == 2], i == 1 ? &wrong : &right,
+                                             i == 0 ? NULL : count_nothing, keyed, release_keyed,
+                                             &keyed->key));
+        CHECK(count_now(&released) == i + 1);
+    }
+    OK(tickless_scope_end(&scopes[0], TICKLESS_NEVER));
+    OK(tickless_engine_free(engine));
+}
+
 /* A connection whose timers are in a scope, and which lies in what they carry. */
 struct connection {
     tickless_scope timers;
@@ -407,6 +458,7 @@ int main(int argc, char **argv) {
     RUN(the_timers_of_a_scope_fire_move_and_end_by_their_keys);
     RUN(a_scope_that_is_none_is_refused_and_user_data_is_released);
     RUN(an_engine_that_is_full_or_stops_or_is_freed_leaves_a_scope_that_can_be_ended);
+    RUN(a_schedule_that_fails_zeroes_the_key_before_it_releases_the_user_data);
     RUN(a_callback_ends_its_scope_and_frees_the_memory_in_which_it_lies);
     RUN(the_end_of_a_scope_waits_for_a_callback_that_runs_and_its_release);
     RUN(of_two_callbacks_that_end_their_scope_one_does);
