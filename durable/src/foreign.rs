@@ -8,20 +8,10 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::{StoreError, StoreErrorKind};
-
 /// Calls it, and returns what it returns, or the text with which it has panicked.
 pub(crate) fn call<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     // The callers use nothing that the body has left half done.
     catch_unwind(AssertUnwindSafe(body)).map_err(text_of)
-}
-
-/// Calls a store. Its panic is an error.
-pub(crate) fn store<T>(body: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    call(body).unwrap_or_else(|text| {
-        let message = format!("the store has panicked: {text}");
-        Err(StoreError::new(StoreErrorKind::Io, message))
-    })
 }
 
 /// The text with which something has panicked.

@@ -10,8 +10,8 @@
 //!   the timer is armed for the rest (`worker.rs`).
 //! - An alarm by the wall clock stands at the time of the first timer, so that it rings at once if
 //!   the clock is set forward past that.
-//! - When it rings, what is due by the wall clock fires, whenever it was armed for. If the two clocks
-//!   have moved against each other, all other timers are armed anew.
+//! - When it rings, what is due by the wall clock fires, whenever it was armed for. If the two
+//!   clocks have moved against each other, all other timers are armed anew.
 //!
 //! *Tested by*: `durable/tests/oracle.rs`.
 

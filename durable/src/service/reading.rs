@@ -30,6 +30,14 @@ pub(super) fn question<T: Send + 'static>(
     Box::new(Asked { promise, look })
 }
 
+/// What a call of the store has returned. Its panic is an error.
+pub(super) fn called<T>(body: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    foreign::call(body).unwrap_or_else(|text| {
+        let message = format!("the store has panicked: {text}");
+        Err(StoreError::new(StoreErrorKind::Io, message))
+    })
+}
+
 impl<T, F> Question for Asked<T, F>
 where
     T: Send,
@@ -37,7 +45,7 @@ where
 {
     fn ask(self: Box<Self>, store: &mut dyn Store) -> Result<(), StoreError> {
         let Asked { promise, look } = *self;
-        match foreign::store(|| look(store)) {
+        match called(|| look(store)) {
             Ok(found) => promise.keep(Ok(found)),
             Err(error) => {
                 promise.keep(Err(Error::Store(error.clone())));

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use crate::error::{Error, StoreError, StoreErrorKind};
 use crate::events;
-use crate::foreign;
 use crate::position::{Position, TimerId};
 use crate::promise::{Promise, promise};
 use crate::record::Record;
@@ -23,6 +22,7 @@ use crate::store::{Op, Store};
 use super::cancelled::Cancelled;
 use super::core::{Core, State};
 use super::pending::{Then, Unit};
+use super::reading::called;
 use super::unreadable;
 use super::unseen::Unseen;
 use super::window::Found;
@@ -57,7 +57,7 @@ impl<S: Store> Writer<S> {
     pub(super) fn run(mut self) {
         self.core.serve();
         while self.sleep() == Wake::Work {
-            if let Err(error) = foreign::store(|| self.step()) {
+            if let Err(error) = called(|| self.step()) {
                 return self.core.fail(&error);
             }
         }
@@ -105,7 +105,7 @@ impl<S: Store> Writer<S> {
 
     /// Begins another session, for more numbers.
     fn go_on(&mut self) -> Result<(), StoreError> {
-        let session = foreign::store(|| self.store.begin())?;
+        let session = called(|| self.store.begin())?;
         self.core.state().numbers.go_on(session)
     }
 
@@ -141,7 +141,7 @@ impl<S: Store> Writer<S> {
                 thens.push(then);
             }
         }
-        let committed = begun.and_then(|()| foreign::store(|| self.store.commit(&ops)));
+        let committed = begun.and_then(|()| called(|| self.store.commit(&ops)));
         let outcomes = match committed {
             Ok(outcomes) if outcomes.len() == ops.len() => outcomes,
             result => {

@@ -52,7 +52,8 @@ pub(crate) struct Count {
 /// The last time that is shown, in milliseconds since 1970: the end of the year 9999.
 pub(crate) const LAST_MS: u64 = 253_402_300_799_999;
 
-/// A time as text: a later one than the last is shown as that, and one before 1970 as its beginning.
+/// A time as text: a later one than the last is shown as that, and one before 1970 as its
+/// beginning.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let first = SystemTime::UNIX_EPOCH;
     let last = first + Duration::from_millis(LAST_MS);
