@@ -53,7 +53,7 @@ def wheel(slots, reach):
 ABLATIONS = {
     "the system's clock on each call": (
         [W1, W5],
-        [(CLOCK, [("let mut clock = Clock::instant();", "return Clock::instant();\n#[allow(unreachable_code)]\nlet mut clock = Clock::instant();")])],
+        [(CLOCK, [("Clock { goes_by_cycles: cycles::keep_time(), ..Clock::instant() }", "Clock::instant()")])],
     ),
     "ticks by division": (
         [W1],
