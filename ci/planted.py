@@ -4,8 +4,8 @@ that should notice.
 
     ci/planted.py [--check] [part of a name]...
 
-A fault that its stage does not notice, or fails for another reason, is reported as MISSED, and the exit status is 1. (That each model
-can fail is for loom-tests/mutants.py, and that tests can, for ci/mutants.sh.)
+A fault whose stage passes, or fails for another reason, is reported as MISSED, and the exit status is 1.
+(That each model can fail is for loom-tests/mutants.py, and that tests can, for ci/mutants.sh.)
 """
 
 import pathlib

@@ -7,8 +7,8 @@
 //!   first to *claim* the answer wins.
 //! - The cell for the answer belongs to the side that answers until the answer has *come*
 //!   (`protocol/hold.rs`), and then to the holder, or to the thread that finishes the retry. If the
-//!   retry was over before, the cell stays with the side that answers, which takes the answer out
-//!   again.
+//!   answer came after the end of the retry, the side that answers keeps the cell, and takes its
+//!   answer out again.
 
 use crate::dispatch::{Runs, Task};
 use crate::engine::{EngineRef, Handle};
@@ -246,8 +246,8 @@ impl<T, E> Answers<T, E> {
     }
 
     /// # Safety
-    /// The caller is the holder of a retry whose answer has come, or finishes it, or is the side
-    /// that answers a retry which was over before.
+    /// The caller holds or finishes a retry whose answer has come, or it answers after the end of
+    /// the retry.
     pub(super) unsafe fn take(&self) -> Option<Answer<T, E>> {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
         self.cell.with_mut(|cell| unsafe { (*cell).take() })

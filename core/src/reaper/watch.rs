@@ -70,11 +70,12 @@ impl Watch {
     /// A time that is no different from never, and can be added to the present.
     pub const LONGEST: Duration = Duration::from_nanos(NEVER_NS / 4);
 
-    /// A watch over tasks that may take as long as `after`, by one of `threads`, which is about to
-    /// begin.
+    /// A watch over tasks that may take as long as `after`, which is [`LONGEST`](Watch::LONGEST) at
+    /// most, by one of `threads`, which is about to begin.
     pub fn new(after: Duration, threads: Threads) -> Watch {
+        debug_assert!(after <= Watch::LONGEST, "it is added to the present");
         Watch {
-            after_ns: saturating_ns(after.min(Watch::LONGEST)),
+            after_ns: saturating_ns(after),
             at_ns: AtomicU64::new(NEVER_NS),
             is_wanted: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(0),

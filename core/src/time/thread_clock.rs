@@ -202,19 +202,21 @@ impl ThreadClock {
         if self.is_begun && cycles < *MEASURE_CYCLES.start() {
             return;
         }
-        if self.is_begun && cycles <= *MEASURE_CYCLES.end() {
-            let passed_ns = now_ns.saturating_sub(self.set_ns).saturating_add(1);
-            let rate = (u128::from(passed_ns) << RATE_BITS) / u128::from(cycles);
-            // Otherwise the counter was set back or ahead meanwhile, and the rate stays unknown.
-            if let Some(rate) = u64::try_from(rate).ok().filter(|rate| RATES.contains(rate)) {
+        let is_measured = self.is_begun && cycles <= *MEASURE_CYCLES.end();
+        let passed_ns = now_ns.saturating_sub(self.set_ns).saturating_add(1);
+        let rate = is_measured.then(|| (u128::from(passed_ns) << RATE_BITS) / u128::from(cycles));
+        let rate = rate.and_then(|rate| u64::try_from(rate).ok());
+        (self.is_begun, self.set_ns) = (true, now_ns);
+        match rate.filter(|rate| RATES.contains(rate)) {
+            Some(rate) => {
                 self.rate = rate + rate / MARGIN + 1;
                 self.lasts_cycles = (LASTS_NS << RATE_BITS) / self.rate;
                 self.set_cycles = before_cycles;
-                self.set_ns = now_ns;
-                return;
             }
+            // There was no reading that counts, or the counter was set back or ahead meanwhile:
+            // this is the one to measure from.
+            None => self.set_cycles = after_cycles,
         }
-        (self.is_begun, self.set_cycles, self.set_ns) = (true, after_cycles, now_ns);
     }
 }
 
