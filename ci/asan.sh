@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Under AddressSanitizer: use after free, out of bounds, double free; and at the end of each process,
-# under LeakSanitizer, memory that nobody can reach. In the gate the tests with several threads;
+# under LeakSanitizer, memory that nobody can reach. In the gate the engine's tests with several threads;
 # with LONG=1 all of the crates. Arguments choose other tests, as for `cargo test`.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -9,9 +9,9 @@ sanitize asan 0.2
 export RUSTFLAGS="-Zsanitizer=address --cfg asan"
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
-tests=(--package canary --package race-tests --package tickless-netty --package tickless-inspect --tests)
-[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-core --package tickless-wheel
-    --package tickless-demo)
+tests=(--package canary --package race-tests --test races)
+[ -z "${LONG:-}" ] || tests=(--package canary --package race-tests --package tickless --package tickless-core
+    --package tickless-wheel --package tickless-netty --package tickless-inspect --package tickless-demo --tests)
 finds "ERROR: AddressSanitizer: heap-use-after-free" use-after-free
 finds "ERROR: AddressSanitizer: heap-buffer-overflow" out-of-bounds
 finds "ERROR: AddressSanitizer: attempting double-free" double-free

@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
-# No warning of the compiler or of clippy: in the library of each crate that is published, with no feature
-# and with each alone, and in each crate's tests with what a plain `cargo test` has. (ci/clippy_all.sh looks
-# at all other code.) And the compiler says in our words that a payload has the wrong type.
+# No warning of the compiler or of clippy in the published crates, the C library, the demo and the programs
+# of tests, compiled together as `cargo test` does, nor in a library with no feature or with one alone.
+# (ci/clippy_all.sh looks at all other code.) And the compiler says in our words that a payload has the
+# wrong type.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 lint() {
     cargo clippy --locked "$@" -- -D warnings || fail "warnings: $*"
 }
 
-for crate in tickless tickless-core tickless-wheel tickless-netty tickless-inspect tickless-durable tickless-c \
-    tickless-demo race-tests test-support loom-tests; do
-    lint --package "$crate" --all-targets
-done
-# (Programs that a plain `cargo test` leaves out.)
-for program in tickless:realtime tickless-netty:wakes tickless-inspect:realtime; do
-    lint --package "${program%:*}" --test "${program#*:}"
-done
+# (With the programs that a plain `cargo test` leaves out.)
+lint --package tickless --package tickless-core --package tickless-wheel --package tickless-netty \
+    --package tickless-inspect --package tickless-durable --package tickless-c --package tickless-demo \
+    --package race-tests --package test-support --package loom-tests \
+    --all-targets --test realtime --test wakes
 
 # (ci/servers.sh has the stores on servers, whose clients are large.)
 for crate in tickless:. tickless-core:core tickless-durable:durable; do
@@ -23,7 +21,7 @@ for crate in tickless:. tickless-core:core tickless-durable:durable; do
         grep -vxE 'postgres|nats')
     [ -n "$features" ] || fail "no feature of $crate was found"
     for feature in "" $features; do
-        lint --package "${crate%:*}" --lib --features "$feature"
+        lint --no-deps --package "${crate%:*}" --lib --features "$feature"
     done
 done
 # So that pairs of features have nothing to show.

@@ -10,6 +10,11 @@ lint() {
 }
 
 lint "" --workspace --exclude simulation --all-features
+# Each crate by itself, with what it asks for and nothing that another one does.
+for crate in tickless tickless-core tickless-wheel tickless-netty tickless-inspect tickless-durable tickless-c \
+    tickless-demo race-tests test-support loom-tests; do
+    lint "" --package "$crate"
+done
 # Nothing is linked here, so libFuzzer need not be built, which comes as C++.
 CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a lint "" --manifest-path fuzz/Cargo.toml
 lint "" --manifest-path ci/no_std/Cargo.toml --bins

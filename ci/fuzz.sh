@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every fuzz target for SECONDS_EACH, from the corpus on; with LONG=1 optimized and under
-# AddressSanitizer. What it finds anew stays under target/: CONTRIBUTING.md says which inputs are kept.
+# Every fuzz target for SECONDS_EACH under AddressSanitizer, from the corpus on, which every `cargo test`
+# replays. What it finds anew stays under target/: CONTRIBUTING.md says which inputs are kept.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # libFuzzer comes as C++.
@@ -14,12 +14,7 @@ for option in sanitizer-coverage-level=4 sanitizer-coverage-inline-8bit-counters
     sanitizer-coverage-trace-compares sanitizer-coverage-stack-depth simplifycfg-branch-fold-threshold=0; do
     RUSTFLAGS+=" -C llvm-args=-$option"
 done
-if [ -n "${LONG:-}" ]; then
-    RUSTFLAGS+=" -Z sanitizer=address"
-else
-    # What runs for seconds takes longer to build than to run.
-    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
-fi
+RUSTFLAGS+=" -Z sanitizer=address"
 cargo build --locked --release --target "$(host)" --manifest-path fuzz/Cargo.toml --bins
 mapfile -t targets < <(sed -n '/^\[\[bin\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' fuzz/Cargo.toml)
 [ "${#targets[@]}" -ge 5 ] || fail "targets are missing: there are only ${targets[*]}"
@@ -33,7 +28,7 @@ fuzz() {
     # may be long from the start: a short run would end before the fuzzer lets them grow. An input
     # that fails stays beside those that were found.
     "$CARGO_TARGET_DIR/$(host)/release/$1" "$found" $corpus -artifact_prefix="$found/" -detect_leaks=0 \
-        -len_control=0 -max_total_time="${SECONDS_EACH:-2}" -max_len=1024 -verbosity=0 -print_final_stats=1 2>&1
+        -len_control=0 -max_total_time="${SECONDS_EACH:-60}" -max_len=1024 -verbosity=0 -print_final_stats=1 2>&1
 }
 for target in "${targets[@]}"; do
     fuzz "$target" || fail "$target found something"

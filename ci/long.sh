@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The long run: everything that the gate (.ci/run) has no time for, at its full size. It takes some
-# hours; arguments choose stages. A stage is a script in ci/, or the run.sh of a folder of proofs/, and
+# hours. One that was ended goes on where it ended: what has passed on this commit is not run again,
+# unless arguments name it. A stage is a script in ci/, or the run.sh of a folder of proofs/, and
 # runs by itself as well. `target/long/summary.txt` has commit, date, stage, verdict and seconds of the
 # last run of each. Sizes, in the environment:
 #   TICKLESS_TEST_SCALE   how much more the tests do than usual (20: a million pending timers)
@@ -23,8 +24,13 @@ export DURABLE_KILLS="${DURABLE_KILLS:-50}"
 mkdir -p target/long
 summary=target/long/summary.txt
 touch "$summary"
+commit=$(git describe --always --dirty --abbrev=10)
 stages=("$@")
-[ $# -gt 0 ] || stages=("${STAGES[@]}")
+if [ $# = 0 ]; then
+    mapfile -t stages < <(printf '%s\n' "${STAGES[@]}" |
+        grep -vxF -f <(sed -nE "s/^$commit [^ ]+ ([^ ]+) passed .*/\1/p" "$summary") || true)
+    echo "${#stages[@]} of ${#STAGES[@]} stages are left for $commit"
+fi
 failed=()
 for stage in "${stages[@]}"; do
     command=ci/$stage.sh
@@ -34,7 +40,7 @@ for stage in "${stages[@]}"; do
     begun=$SECONDS verdict=passed
     "$command" </dev/null 2>&1 | tee "target/long/$stage.log" || verdict=failed
     [ "$verdict" = passed ] || failed+=("$stage")
-    line="$(git rev-parse --short HEAD) $(date -I) $stage $verdict $((SECONDS - begun)) s"
+    line="$commit $(date -I) $stage $verdict $((SECONDS - begun)) s"
     { grep -vE "(^| )$stage (passed|failed|left out:)" "$summary" || true; echo "$line"; } >"$summary.new"
     { grep '^left out: ' "target/long/$stage.log" || true; } | sort -u | sed "s/^/$stage /" >>"$summary.new"
     mv "$summary.new" "$summary"

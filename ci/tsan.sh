@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Under ThreadSanitizer: accesses to plain memory that nothing orders. In the gate the tests with
+# Under ThreadSanitizer: accesses to plain memory that nothing orders. In the gate the engine's tests with
 # several threads, and the models on threads of the system; with LONG=1 others that race as well. What
 # it cannot see into, and why, is in tsan.supp. Arguments choose other tests, as for `cargo test`.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -10,10 +10,10 @@ sanitize tsan 0.1
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
-tests=(--package canary --package race-tests --package loom-tests --package tickless-netty --package tickless-inspect)
+tests=(--package canary --package race-tests --package loom-tests --test races --test all)
 # (Programs alone: rustdoc knows nothing of the flags.)
-[ -z "${LONG:-}" ] && tests+=(--tests) || tests+=(--package tickless --package tickless-core --lib --test storms
-    --test at_random --test bounded --test races --test all --test netty --test inspect)
+[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-core --package tickless-netty
+    --package tickless-inspect --lib --test storms --test at_random --test bounded --test apis --test netty --test inspect)
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 [ $# = 0 ] || tests=("$@")
 # One test at a time: what two use first together stands behind a standard lock, which is not seen through.

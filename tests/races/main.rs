@@ -1,7 +1,7 @@
-//! The tests with several threads at once that may share a process: they run optimized as well, and
-//! under ThreadSanitizer. `tests/README.md` has the other programs.
+//! The tests of the engine with several threads at once that may share a process: they run optimized
+//! as well, and under both sanitizers. `apis.rs` has those of what is built on the engine,
+//! `tests/README.md` the other programs.
 
-mod delay_queue;
 mod dispatch {
     mod channel;
     mod doors;
@@ -36,18 +36,7 @@ mod engine {
     mod view;
 }
 mod future;
-mod keyed {
-    mod foreign;
-    mod races;
-}
-mod periodic {
-    mod ends;
-    mod heartbeat;
-    mod races;
-}
-mod purgatory;
 mod racing;
-mod scope;
 mod stop {
     mod backlog;
     mod cycles;
@@ -57,12 +46,3 @@ mod stop {
     mod sleeps;
     mod within;
 }
-mod ttl;
-mod wait {
-    mod futures;
-    mod keys;
-    mod races;
-    mod repeating;
-    mod scopes;
-}
-mod wall;

@@ -45,6 +45,11 @@ pub mod thread {
 
     /// Starts a thread.
     pub fn spawn<T: 'static>(f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
+        spawn_boxed(Box::new(f))
+    }
+
+    /// The same for any closure: loom's thread is compiled for each result, and not for each of them.
+    fn spawn_boxed<T: 'static>(f: Box<dyn FnOnce() -> T>) -> JoinHandle<T> {
         let thread = Thread { parking: Arc::new((Mutex::new(false), Condvar::new())) };
         let itself = thread.clone();
         let inner = loom::thread::spawn(move || {

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
+use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
@@ -133,15 +134,6 @@ fn a_reaper_that_waits_gets_on_when_the_receivers_go() {
     assert!((0..10).all(|number| fates.of(number) == (0, 1)));
 }
 
-/// Does this when it is dropped.
-struct OnDrop(Option<Box<dyn FnOnce() + Send>>);
-
-impl Drop for OnDrop {
-    fn drop(&mut self) {
-        self.0.take().unwrap()();
-    }
-}
-
 /// It runs the user's code and waits for no room.
 #[test]
 fn a_payload_whose_drop_hangs_is_taken_over() {
@@ -153,9 +145,9 @@ fn a_payload_whose_drop_hangs_is_taken_over() {
         let kept = (!is_gone).then_some(receiver);
         let engine = Builder::new().shards(1).build_with_handler(make(sender)).unwrap();
         let ((release, released), (tell, told)) = (mpsc::channel::<()>(), mpsc::channel());
-        let hangs = OnDrop(Some(Box::new(move || _ = released.recv())));
+        let hangs = OnDrop::new(move || _ = released.recv());
         engine.schedule_detached(Duration::ZERO, hangs).unwrap();
-        let next = OnDrop(Some(Box::new(move || tell.send(()).unwrap())));
+        let next = OnDrop::new(move || tell.send(()).unwrap());
         engine.schedule_detached(MS, next).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE), Ok(()), "is gone: {is_gone}");
         drop((release, kept));

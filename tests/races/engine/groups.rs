@@ -79,11 +79,11 @@ fn without_spare_threads_each_shard_has_a_thread_of_its_own() {
 
 #[test]
 fn with_slow_tasks_on_all_shards_each_payload_is_handed_over_once() {
-    let timers = scaled(4_000) as usize;
+    let timers = scaled(4_000);
     let counts: Arc<[AtomicUsize]> = (0..timers).map(|_| AtomicUsize::new(0)).collect();
     let its = counts.clone();
-    let each = move |n: usize| {
-        its[n].fetch_add(1, Ordering::Relaxed);
+    let each = move |n: u64| {
+        its[n as usize].fetch_add(1, Ordering::Relaxed);
         match n % 97 {
             0 => thread::sleep(3 * MS),
             1..10 => thread::sleep(MS / 10),
@@ -97,7 +97,7 @@ fn with_slow_tasks_on_all_shards_each_payload_is_handed_over_once() {
             let engine = &engine;
             scope.spawn(move || {
                 let mut random = Random::new(producer);
-                for n in (producer as usize..timers).step_by(2) {
+                for n in (producer..timers).step_by(2) {
                     engine.bind_thread(random.below(8) as usize).unwrap();
                     engine.schedule_detached(MS / 10 * random.below(100) as u32, n).unwrap();
                 }
@@ -106,7 +106,7 @@ fn with_slow_tasks_on_all_shards_each_payload_is_handed_over_once() {
         // ThreadSanitizer does not see that a scope waits for its threads.
         producers.into_iter().for_each(|producer| producer.join().unwrap());
     });
-    while engine.stats().fired < timers as u64 {
+    while engine.stats().fired < timers {
         thread::sleep(MS);
     }
     assert!(engine.stop().unwrap().is_empty());

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use support::planned::{Planned, panic_as_planned, quietly};
-// One that ThreadSanitizer can follow.
+use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
+use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, ManualClock};
 use tickless_core::sync::Mutex;
@@ -132,30 +132,25 @@ fn a_handler_that_takes_nothing_and_panics_makes_progress_and_loses_one_payload_
     assert_eq!(engine.stats().panicked, 5);
 }
 
-/// A payload whose drop panics, unless it was defused.
-struct Bomb {
-    number: u32,
-    dropped: Arc<AtomicU32>,
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        self.dropped.fetch_add(1, Ordering::SeqCst);
-        if self.number % 2 == 0 {
+/// A payload whose drop is counted, and panics if its number is even.
+fn bomb(number: u32, dropped: &Arc<AtomicU32>) -> OnDrop {
+    let dropped = dropped.clone();
+    OnDrop::new(move || {
+        dropped.fetch_add(1, Ordering::SeqCst);
+        if number.is_multiple_of(2) {
             panic_as_planned();
         }
-    }
+    })
 }
 
 #[test]
 fn what_a_handler_leaves_is_dropped_and_a_panic_at_that_is_counted() {
     let dropped = Arc::new(AtomicU32::new(0));
-    let engine = typed(|_leaves_all: Batch<'_, Bomb>| ());
+    let engine = typed(|_leaves_all: Batch<'_, OnDrop>| ());
     for number in 1..=7 {
-        let bomb = Bomb { number, dropped: dropped.clone() };
-        engine.schedule_detached(SOON, bomb).unwrap();
+        engine.schedule_detached(SOON, bomb(number, &dropped)).unwrap();
     }
-    engine.schedule_detached(SOON * 2, Bomb { number: 8, dropped: dropped.clone() }).unwrap();
+    engine.schedule_detached(SOON * 2, bomb(8, &dropped)).unwrap();
     assert_eq!(engine.advance(SOON), Ok(7));
     assert_eq!(dropped.load(Ordering::SeqCst), 7, "each once");
     assert_eq!(engine.stats().panicked, 3, "2, 4 and 6");
@@ -167,10 +162,9 @@ fn what_a_handler_leaves_is_dropped_and_a_panic_at_that_is_counted() {
 #[test]
 fn what_is_dropped_for_a_handler_that_takes_nothing_is_counted_if_it_panics_at_that() {
     let dropped = Arc::new(AtomicU32::new(0));
-    let engine = typed(|_takes_none: Batch<'_, Bomb>| panic_as_planned());
+    let engine = typed(|_takes_none: Batch<'_, OnDrop>| panic_as_planned());
     for number in 1..=4 {
-        let bomb = Bomb { number, dropped: dropped.clone() };
-        engine.schedule_detached(SOON, bomb).unwrap();
+        engine.schedule_detached(SOON, bomb(number, &dropped)).unwrap();
     }
     assert_eq!(engine.advance(SOON), Ok(4));
     assert_eq!(dropped.load(Ordering::SeqCst), 4, "each once");
@@ -202,14 +196,13 @@ fn a_panic_whose_payload_panics_when_dropped_ends_there() {
 #[test]
 fn a_panic_in_a_cancelled_payloads_drop_reaches_the_canceller_and_the_engine_goes_on() {
     let dropped = Arc::new(AtomicU32::new(0));
-    let engine = typed(|batch: Batch<'_, Bomb>| batch.for_each(drop));
-    let bomb = |number| Bomb { number, dropped: dropped.clone() };
-    let handle = engine.schedule(SOON, bomb(0)).unwrap();
+    let engine = typed(|batch: Batch<'_, OnDrop>| batch.for_each(drop));
+    let handle = engine.schedule(SOON, bomb(0, &dropped)).unwrap();
     let outcome = panic::catch_unwind(panic::AssertUnwindSafe(|| handle.cancel()));
     assert!(outcome.unwrap_err().is::<Planned>());
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
     engine.check().unwrap();
-    engine.schedule_detached(SOON, bomb(1)).unwrap();
+    engine.schedule_detached(SOON, bomb(1, &dropped)).unwrap();
     assert_eq!(engine.advance(SOON), Ok(1));
     assert_eq!((engine.stats().cancelled, engine.stats().panicked, engine.len()), (1, 0, 0));
 }
@@ -237,7 +230,7 @@ fn a_handler_that_panics_when_dropped_goes_with_its_engine_and_disturbs_no_threa
     let other = typed(|batch: Batch<'_, u32>| batch.for_each(drop));
     for goes_on in [false, true] {
         let dropped = Arc::new(AtomicU32::new(0));
-        let bomb = Bomb { number: 0, dropped: dropped.clone() };
+        let bomb = Mutex::new(bomb(0, &dropped));
         let handler = move |batch: Batch<'_, u32>| {
             let _captured = &bomb;
             batch.for_each(drop);

@@ -451,31 +451,22 @@ fn a_caller_takes_a_shard_over_when_it_thinks_fit() {
     assert_eq!(engine.take_over(0), Err(TurnError::Stopped));
 }
 
-struct Task {
-    n: u64,
-    counts: Arc<[AtomicU64]>,
-}
-
-impl Task {
-    fn run(self) {
-        self.counts[self.n as usize].fetch_add(1, Ordering::Relaxed);
-        if self.n % 10 == 0 {
-            thread::sleep(MS / 2);
-        }
-    }
-}
-
 /// Each tenth task is stuck until its shard was taken over.
 #[test]
 fn over_many_takeovers_each_payload_is_handed_over_once() {
     let takeovers = support::scaled(400);
-    let engine =
-        builder(2).takeover(MS / 10).spares(64).build_each(|task: Task| task.run()).unwrap();
     let counts: Arc<[AtomicU64]> = (0..10 * takeovers).map(|_| AtomicU64::new(0)).collect();
+    let of_tasks = counts.clone();
+    let run = move |n: u64| {
+        of_tasks[n as usize].fetch_add(1, Ordering::Relaxed);
+        if n.is_multiple_of(10) {
+            thread::sleep(MS / 2);
+        }
+    };
+    let engine = builder(2).takeover(MS / 10).spares(64).build_each(run).unwrap();
     for n in 0..10 * takeovers {
         let seen = engine.stats().takeovers;
-        let task = Task { n, counts: counts.clone() };
-        engine.schedule_detached(MS / 10, task).unwrap();
+        engine.schedule_detached(MS / 10, n).unwrap();
         if n % 10 == 9 {
             until(|| engine.stats().takeovers > seen || engine.stats().pending == 0);
         }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::{Batch, Builder, Driver, Engine, Handler, Task};
@@ -125,22 +126,13 @@ fn an_engine_that_is_owned_by_what_a_stop_found_behind_a_stuck_task_ends_with_it
     }
 }
 
-/// A payload that tells when it is dropped.
-struct Told(Sender<()>);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        let _ = self.0.send(());
-    }
-}
-
 #[test]
 fn an_engine_that_somebody_gave_up_waiting_for_is_dropped_without_waiting() {
     let (begin, begun) = channel::<()>();
     let (end, ends) = channel::<()>();
     let (ends, gone) = (Mutex::new(ends), Arc::new(()));
     let held = gone.clone();
-    let handler = move |batch: Batch<'_, Told>| {
+    let handler = move |batch: Batch<'_, OnDrop>| {
         let _held = &held;
         for payload in batch {
             begin.send(()).unwrap();
@@ -151,7 +143,9 @@ fn an_engine_that_somebody_gave_up_waiting_for_is_dropped_without_waiting() {
     let engine = Builder::new().shards(1).takeover(None).build_with_handler(handler).unwrap();
     let (told, drops): (Sender<()>, Receiver<()>) = channel();
     for _ in 0..3 {
-        engine.schedule_detached(Duration::from_millis(20), Told(told.clone())).unwrap();
+        let told = told.clone();
+        let payload = OnDrop::new(move || _ = told.send(()));
+        engine.schedule_detached(Duration::from_millis(20), payload).unwrap();
     }
     begun.recv_timeout(PATIENCE).unwrap();
     let stopped = engine.stop_within(SHORT).unwrap();

@@ -6,7 +6,6 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::racing::threaded;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
@@ -23,6 +22,10 @@ use tickless_core::sync::OnceLock;
 const US: Duration = Duration::from_micros(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+fn threaded() -> Engine {
+    Engine::builder().tick(20 * US).shards(1).build().unwrap()
+}
 
 fn on_pool() -> Engine {
     let pool = Pool::builder(Full::Block).threads(2).queue_bound(4).build().unwrap();

@@ -18,6 +18,8 @@ pub mod by_hand;
 #[cfg(all(unix, feature = "engine"))]
 pub mod child;
 #[cfg(feature = "engine")]
+pub mod compiled;
+#[cfg(feature = "engine")]
 pub mod counting;
 #[cfg(feature = "engine")]
 pub mod emptied;
@@ -31,6 +33,7 @@ pub mod keyed_timers;
 pub mod leaks;
 #[cfg(feature = "engine")]
 pub mod looked_at;
+pub mod on_drop;
 #[cfg(feature = "engine")]
 pub mod on_shard;
 #[cfg(feature = "engine")]

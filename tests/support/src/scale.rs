@@ -1,8 +1,12 @@
 //! How much tests do.
 
-/// `n`, times the environment's `TICKLESS_TEST_SCALE` (default 1), and at least 1.
+/// What tests do of their full size unless they are told otherwise: as much as a `cargo test` of minutes
+/// has time for.
+const USUAL: f64 = 0.15;
+
+/// `n`, times the environment's `TICKLESS_TEST_SCALE` (default 0.15), and at least 1.
 pub fn scaled(n: u64) -> u64 {
     let factor = std::env::var("TICKLESS_TEST_SCALE")
-        .map_or(1.0, |factor| factor.parse::<f64>().expect("TICKLESS_TEST_SCALE is a number"));
+        .map_or(USUAL, |factor| factor.parse::<f64>().expect("TICKLESS_TEST_SCALE is a number"));
     ((n as f64 * factor) as u64).max(1)
 }

@@ -1,0 +1,34 @@
+//! An engine's code is compiled for each type of payload, in each program that has one. For these
+//! types it is compiled here, and the programs of tests only link it: a test whose subject is not
+//! the payload's type takes one of them.
+
+use std::time::Duration;
+
+use tickless::{Builder, Driver, Engine, Handle, ManualClock};
+
+use crate::on_drop::OnDrop;
+use crate::token::Token;
+
+/// Nobody calls it.
+pub fn engines() {
+    engine_of::<u32>(Vec::new());
+    engine_of::<u64>(Vec::new());
+    engine_of::<OnDrop>(Vec::new());
+    engine_of::<Token>(Vec::new());
+}
+
+/// Calls what tests call of an engine.
+fn engine_of<T: Send + 'static>(payloads: Vec<T>) {
+    let builder = Builder::new().manual_clock(&ManualClock::new()).driver(Driver::Caller);
+    let engine: Engine<T> = builder.build_typed(|batch| batch.for_each(drop)).expect("it is valid");
+    let schedule = |payload: T| engine.schedule(Duration::ZERO, payload).map_err(drop);
+    for payload in payloads {
+        let Ok(mut handle) = schedule(payload) else { continue };
+        let _ = (handle.reset(Duration::ZERO), handle.state(), handle.deadline());
+        let taken = handle.take().and_then(|payload| schedule(payload).ok());
+        taken.into_iter().for_each(|handle: Handle<T>| _ = handle.cancel());
+    }
+    let _ = (engine.turn(0), engine.turn_at_most(0, 1), engine.take_over(0));
+    let _ = (engine.len(), engine.stats(), engine.overdue(), engine.snapshot(), engine.check());
+    let _ = (engine.stop_within(Duration::ZERO), engine.stop());
+}
