@@ -42,7 +42,6 @@ TRAYS, PARKED = "core/src/shard/trays.rs", "core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
 SHARED, COUNTERS = "core/src/memory/shared.rs", "core/src/memory/counters.rs"
 GROWING_LIST = "core/src/sync/growing_list.rs"
-SWEPT = "core/src/shard/swept.rs"
 SWEEP, TRAY = "core/src/shard/sweep.rs", "core/src/inbox/tray.rs"
 WHEEL = "core/src/wheel/mod.rs"
 HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
@@ -1388,91 +1387,7 @@ MUTANTS = {
         "sweep", [(SHARD, [("self.is_sweep_asked.swap(true, Ordering::Release)", "self.is_sweep_asked.swap(true, Ordering::Relaxed)")])],
     ),
     "a request for a sweep is taken without Acquire": (
-        "sweep", [(SHARD, [("self.is_sweep_asked.swap(false, Ordering::Acquire)", "self.is_sweep_asked.swap(false, Ordering::Relaxed)")]),
-                  # A fence acquires what the swap does.
-                  (SWEPT, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::Release);\n")])],
-    ),
-    "who has helped to sweep does not look for a request": (
-        "sweep", [(SWEEP, [("        if self.may_sweep(shared) {\n            // Perhaps", "        if self.may_sweep(shared) && self.index == u32::MAX {\n            // Perhaps")])],
-    ),
-    "who has helped to sweep looks for a request without a fence": (
-        "sweep", [(SWEEP, [("        fence(Ordering::SeqCst);\n        if self.may_sweep(shared) {", "        fence(Ordering::AcqRel);\n        if self.may_sweep(shared) {")])],
-    ),
-    # CUT
-    "an owner does not look whether a bucket is being swept": (
-        "cut", [(SWEPT, [("            true => self.open_swept(lists),", "            true => None,")])],
-    ),
-    "an owner does not look whether a round is being swept": (
-        "cut", [(OPENING, [("self.swept.open(tray.address())", "None::<*mut Entry<T>>")])],
-    ),
-    "a sweep enters lists without a fence": (
-        "cut", [(SWEPT, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
-    ),
-    "a round opens without a fence": (
-        "cut", [(OPENING, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])],
-    ),
-    "a sweep goes on in lists that were opened": (
-        "cut", [(SWEPT, [("            OPENED => Way::Out,", "            OPENED => Way::On,"),
-                         ("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() {", "if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() && mark == 0 {")])],
-    ),
-    "a cut begins though the lists were opened": (
-        "cut", [(SWEPT, [("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() {", "if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire).is_err() && mark == 0 {")])],
-    ),
-    "a paused sweep goes on in lists that were opened": (
-        "cut", [(SWEEP, [("let mut way = self.swept.resume(sweep.at);", "let mut way = Way::On;")])],
-    ),
-    "a sweep does not tell of its cut": (
-        "cut", [(SWEPT, [("let mark = lists | CUTTING;", "let mark = lists;")])],
-    ),
-    "an owner leaves a cut to the sweep": (
-        "cut", [(SWEPT, [("        if at & CUTTING == 0 {\n            return None;\n        }\n", "        if at > 0 {\n            return None;\n        }\n")])],
-    ),
-    "a link is led past by load and store": (
-        "cut", [(SWEPT, [("    before.next().compare_exchange(entry, next, Ordering::Release, Ordering::Relaxed).is_ok()",
-                          "    let is_there = before.next().load(Ordering::Relaxed) == entry;\n    if is_there {\n        before.next().store(next, Ordering::Release);\n    }\n    is_there")])],
-    ),
-    "the list of an owner that ends a cut keeps the entry": (
-        "cut", [(SWEPT, [("        is_cut.then_some(entry)", "        is_cut.then_some(entry).filter(|_| false)")])],
-    ),
-    "a dead entry is cut that nobody keeps": (
-        "cut", [(HOLDER, [("        self.cas(word, word.kept())", "        let _ = self.word();\n        word.kept() != word")])],
-    ),
-    "an entry is free though its cut has failed": (
-        "cut", [(SWEEP, [
-            ("if is_gone {\n            // SAFETY: it is kept here", "if is_gone || word.in_list() {\n            // SAFETY: it is kept here"),
-            ("is_gone || unsafe { this.let_go() }", "is_gone || word.in_list() || unsafe { this.let_go() }")])],
-    ),
-    "a cut is begun without Release": (
-        "cut", [(SWEPT, [("if self.at.compare_exchange(lists, mark, Ordering::AcqRel, Ordering::Acquire)", "if self.at.compare_exchange(lists, mark, Ordering::Acquire, Ordering::Acquire)")])],
-    ),
-    "an owner ends a cut without Acquire": (
-        "cut", [(SWEPT, [("self.at.fetch_update(Ordering::AcqRel, Ordering::Acquire, mark)", "self.at.fetch_update(Ordering::Release, Ordering::Relaxed, mark)"),
-                         ("match self.at.load(Ordering::Acquire) & !", "match self.at.load(Ordering::Relaxed) & !")])],
-    ),
-    "a cut ends without Release": (
-        "cut", [(SWEPT, [("let _ = self.at.compare_exchange(mark, lists, Ordering::AcqRel, Ordering::Acquire);", "let _ = self.at.compare_exchange(mark, lists, Ordering::Relaxed, Ordering::Relaxed);")])],
-    ),
-    "a sweep goes through a round that is open": (
-        "cut", [(SWEEP, [("let is_closed = tray.is_given();", "let is_closed = tray.is_given() || !tray.is_wide();")])],
-    ),
-    "who helps to sweep takes the first of the owner's own list": (
-        "cut", [(SWEEP, [("!before.is_null() || sweeper.is_owner;", "true;")])],
-    ),
-    "who helps to sweep is no reader": (
-        "cut", [(SWEEP, [("        let reader = read();\n", ""), ("        drop(reader);\n", ""),
-                         ("Phase, Word, read}", "Phase, Word}")])],
-    ),
-    "who helps to sweep does not keep the lock": (
-        "cut", [(SWEEP, [
-            ("        drop(sweep);\n", "        if let Ok(mut sweep) = self.sweeping.try_lock() {\n            *sweep = own;\n        }\n"),
-            ("        let reader = read();\n", "        let mut own = mem::replace(&mut *sweep, Sweep::none());\n        drop(sweep);\n        let reader = read();\n"),
-            ("self.sweep_on(&mut sweep, shared, sweeper, HELP)", "self.sweep_on(&mut own, shared, sweeper, HELP)")])],
-    ),
-    "a sweep goes on while an owner ends its cut": (
-        "cut", [(SWEPT, [("            _ => Way::Pause,", "            _ => Way::Out,")])],
-    ),
-    "an owner takes its mark off a cut Relaxed": (
-        "cut", [(SWEPT, [("self.at.fetch_and(!CUTTING, Ordering::Release)", "self.at.fetch_and(!CUTTING, Ordering::Relaxed)")])],
+        "sweep", [(SHARD, [("self.is_sweep_asked.swap(false, Ordering::Acquire)", "self.is_sweep_asked.swap(false, Ordering::Relaxed)")])],
     ),
     # The whole shard
     "a link is read after a flush has settled the entry": (
@@ -1495,7 +1410,7 @@ MUTANTS = {
                    "        owner.heap.remove(place);\n")])],
     ),
     "a sweep unlinks the living": (
-        "seat", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant && word.in_list();")])],
+        "seat", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant;")])],
     ),
     "what is cascaded eagerly is not flushed with its bucket": (
         "shard", [(OPENING, [("        if let Some(mut open) = owner.eager.take_if(is_armed) {", "        if let Some(mut open) = owner.eager.take_if(is_armed).filter(|_| false) {")])],

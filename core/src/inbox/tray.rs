@@ -18,7 +18,8 @@
 //! *moving* meanwhile.
 //!
 //! *Owner*: one thread fills the tray and goes through it, and holds every node in it. Anyone
-//! reads, under a guard. A sweep takes nodes out of a narrow tray that was not opened yet.
+//! reads, under a guard. A sweep of the owner takes nodes out of a narrow tray that was not opened
+//! yet.
 //!
 //! *Invariants*: a node's link is read before the node is passed, so that the owner may free the
 //! node or push it elsewhere. A chain moves only to the front. Readers that come later do not reach
@@ -59,7 +60,7 @@ const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 pub struct Tray<N, C: ?Sized = [AtomicPtr<N>]> {
     /// The number of the bucket in which its nodes were filed.
     bucket: AtomicU64,
-    /// Counts `begin`, and then `take` or `open`. So it is odd between the two.
+    /// Counts `begin`, and then `take` or `open`.
     begun: AtomicU64,
     /// A node that is leaving for another tray or for a list, or null.
     moving: AtomicPtr<N>,
@@ -125,8 +126,8 @@ impl<N: Linked> Tray<N> {
     #[inline]
     fn step(&self) {
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `note`, `filled` and `is_given`; and a reader of a cursor that is stored from
-        // now on reads this too.
+        // Acquire in `note` and `filled`; and a reader of a cursor that is stored from now on reads
+        // this too.
         let begun = self.begun.load(Ordering::Relaxed) + 1;
         self.begun.store(begun, Ordering::Release);
     }
@@ -226,7 +227,7 @@ impl<N: Linked> Tray<N> {
             }
             live += 1;
         }
-        // As in `end_take`. A sweep finds this step too: see `is_given`.
+        // As in `end_take`.
         self.step();
         At { chain: 0, live }
     }
@@ -305,26 +306,13 @@ impl<N: Linked> Tray<N> {
     }
 }
 
-// === impl Tray: for a sweep ===
+// === impl Tray: the owner sweeps it ===
 
 impl<N: Linked> Tray<N> {
-    /// Whether a narrow tray is being given nodes, or waits with them, and was not opened yet.
-    pub fn is_given(&self) -> bool {
-        // ORDER(CUT): Acquire - after the fence in `Swept::enter`; and pairs with the Release in
-        // `step`: the cursors that are read next are of this use of the tray, and of no earlier
-        // one. The steps of `begin` and `open` take turns.
-        self.begun.load(Ordering::Acquire) % 2 == 1
-    }
-
-    /// Its address, for a comparison.
-    pub fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
-    }
-
-    /// The first node of each chain, with the chain's number. For the owner, and for a sweep.
+    /// The first node of each chain, with the chain's number. For the owner.
     pub fn chains(&self) -> impl Iterator<Item = (usize, NonNull<N>)> + '_ {
-        // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor, for a sweep.
-        let first = |cursor: &AtomicPtr<N>| NonNull::new(cursor.load(Ordering::Acquire));
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+        let first = |cursor: &AtomicPtr<N>| NonNull::new(cursor.load(Ordering::Relaxed));
         let firsts = self.cursors.iter().map(first).enumerate();
         firsts.filter_map(|(chain, first)| Some((chain, first?)))
     }

@@ -5,7 +5,7 @@
 //!
 //! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::inbox::{At, CHAINS, LANES, Lanes, OwnLanes, Tray};
@@ -97,12 +97,6 @@ impl<T> Bucket<T> {
     /// Owner only: as `take_into`, and every later push is refused.
     pub(super) fn close_into(&self, tray: &Tray<Entry<T>>) -> At {
         tray.take_and_close(&self.lanes, &self.own)
-    }
-
-    /// Its address, for a comparison.
-    #[inline]
-    pub(super) fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
     }
 
     /// The first entry of list number `list`, for a reader under a guard.

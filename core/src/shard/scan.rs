@@ -144,7 +144,7 @@ impl<T> Shard<T> {
     /// The owner's progress through its trays, and that of sweeps in them. `None`: an entry is
     /// moving.
     pub(super) fn progress(&self) -> Option<Vec<usize>> {
-        let mut progress = vec![self.swept.cuts_in_rounds()];
+        let mut progress = vec![self.trays.cuts()];
         self.trays.iter().all(|tray| tray.note(&mut progress)).then_some(progress)
     }
 

@@ -18,7 +18,7 @@ impl Bench<u64> {
         let owner = &mut *self.shard.owner().lock().unwrap();
         let now = self.shard.begin(Tick::new(now));
         self.shard.read_notices(owner, &self.shared);
-        while self.shard.open_due(owner, &self.shared, now) {
+        while self.shard.open_due(owner, now) {
             while !self.shard.flush(owner, &self.shared, 7) {
                 fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
             }

@@ -54,7 +54,7 @@ fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
             bench.shard.read_notices(owner, shared);
             let now = bench.shard.begin(Tick::new(now));
             while !owner.has_open() {
-                assert!(bench.shard.open_due(owner, shared, now));
+                assert!(bench.shard.open_due(owner, now));
             }
             // One of five.
             assert!(!bench.shard.flush(owner, shared, owner.batch.len() + 1));
