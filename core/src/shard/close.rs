@@ -27,7 +27,7 @@ use std::iter;
 use std::mem;
 use std::ptr::NonNull;
 
-use crate::entry::Phase;
+use crate::entry::{Guard, Phase};
 use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
@@ -62,7 +62,9 @@ impl<T> Shard<T> {
             // SAFETY: as above.
             unsafe { self.settle_all(owner, shared, round, &mut returned) };
         }
-        for (level, slot, bucket) in self.wheel.existing() {
+        // SAFETY: the caller has the owner's lock, so nobody dismantles the wheel.
+        let guard = unsafe { Guard::assume() };
+        for (level, slot, bucket) in self.wheel.existing(guard) {
             let place = Place { level, slot, expiration: Tick::ZERO };
             let open = self.open_bucket(owner, bucket, place, Bucket::close_into);
             // SAFETY: closing made the whole bucket the owner's.

@@ -43,10 +43,10 @@ pub use flush::BATCH;
 pub use owner::Owner;
 pub use scan::Pending;
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::doorbell::Doorbell;
-use crate::entry::{Entry, read};
+use crate::entry::{Entry, Guard, read};
 use crate::inbox::{Closed, Stack};
 use crate::memory::Shared;
 use crate::sync::events::{Event, reached};
@@ -133,6 +133,16 @@ impl<T> Shard<T> {
     /// The owner's core, behind the lock that makes the owner unique.
     pub fn owner(&self) -> &Mutex<Owner<T>> {
         &self.owner
+    }
+
+    /// The guard of the thread that has the owner's lock, for walks over this shard: only the owner
+    /// takes entries out of its lists and trays, and only under its lock the wheel is dismantled.
+    fn guard<'g>(&self, owner: &'g Owner<T>) -> Guard<'g> {
+        let (lock, owner) = (ptr::from_ref(&*self.owner).addr(), ptr::from_ref(owner).addr());
+        let is_in_lock = owner >= lock && owner < lock + size_of::<Mutex<Owner<T>>>();
+        assert!(is_in_lock, "it is the owner of another shard");
+        // SAFETY: the owner is in the lock of this shard, so whoever borrows it holds that.
+        unsafe { Guard::assume() }
     }
 
     /// The time of the owner's last turn.

@@ -102,10 +102,11 @@ impl<T> Sweep<T> {
         }
     }
 
-    /// Goes on to lists, each given by its number and its first entry.
-    fn enter(&mut self, at: Swept, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
+    /// Goes on to lists, given by their first entries.
+    fn enter(&mut self, at: Swept, heads: impl IntoIterator<Item = *mut Entry<T>>) {
         (self.at, self.current, self.live) = (Some(at), 0, 0);
-        for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
+        let heads = heads.into_iter().enumerate();
+        for (number, next) in heads.filter(|(_, first)| !first.is_null()) {
             prefetch(next);
             self.lists[self.live] = Cursor { number, before: ptr::null_mut(), next };
             self.live += 1;
@@ -151,7 +152,7 @@ impl<T> Shard<T> {
             }
             reached(Event::SweepBegun);
             owner.sweep.at = Some(Swept::Bucket(1, 0));
-            self.look_into(&mut owner.sweep, 1, 0);
+            self.look_into(owner, 1, 0);
         }
         let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
         while visited < visits {
@@ -177,29 +178,29 @@ impl<T> Shard<T> {
 
     /// Goes on to the next bucket or round. Returns `false` if there is none.
     fn find_next(&self, owner: &mut Owner<T>) -> bool {
-        let Owner { sweep, rounds, .. } = owner;
-        if let Some(Swept::Bucket(level, slot)) = sweep.at {
-            if self.look_into(sweep, level, slot + 1) {
+        if let Some(Swept::Bucket(level, slot)) = owner.sweep.at {
+            if self.look_into(owner, level, slot + 1) {
                 return true;
             }
             // Entries that are put aside from now on were visited in their buckets.
-            sweep.rounds.extend(rounds.opens.iter());
+            owner.sweep.rounds.extend(owner.rounds.opens.iter());
         }
+        let Owner { sweep, rounds, .. } = owner;
         let Some(place) = sweep.rounds.pop() else { return false };
         let tray = rounds.opens.at(place);
         reached(if tray.is_some() { Event::SweepRound } else { Event::SweepRoundGone });
-        let firsts = tray.into_iter().flat_map(|tray| tray.chains());
-        sweep.enter(Swept::Round(place), firsts.map(|(number, first)| (number, first.as_ptr())));
+        sweep.enter(Swept::Round(place), tray.into_iter().flat_map(|tray| tray.heads()));
         true
     }
 
     /// Goes on to the first existing bucket from `level` and `slot` on. Returns `false` if there is
     /// none.
-    fn look_into(&self, sweep: &mut Sweep<T>, level: u8, slot: u32) -> bool {
-        let Some((level, slot, bucket)) = self.wheel.existing_from(level, slot).next() else {
-            return false;
-        };
-        sweep.enter(Swept::Bucket(level, slot), bucket.firsts().enumerate());
+    fn look_into(&self, owner: &mut Owner<T>, level: u8, slot: u32) -> bool {
+        let mut from_there = self.wheel.existing_from(level, slot, self.guard(owner));
+        let Some((level, slot, bucket)) = from_there.next() else { return false };
+        let heads = bucket.heads();
+        drop(from_there);
+        owner.sweep.enter(Swept::Bucket(level, slot), heads);
         true
     }
 

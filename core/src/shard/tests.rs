@@ -80,7 +80,8 @@ fn a_scan_follows_no_more_links_than_it_may() {
 #[test]
 fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
     let mut bench = bench(Geometry::default(), Bell::None);
-    let due = |bench: &Bench<()>, now| bench.shard.oldest_due(Tick::new(now)).map(Tick::get);
+    let due =
+        |bench: &Bench<()>, now| bench.shard.oldest_due(&read(), Tick::new(now)).map(Tick::get);
     for deadline in [7, 40, 1000, 5000] {
         bench.schedule([deadline, 0], (), false);
     }
