@@ -91,7 +91,7 @@ ABLATIONS = {
     "no eager cascading": (
         [W2],
         [(EAGER, [
-            (".or_else(|| self.next_cascade(owner, shared, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, shared, now).is_some()));"),
+            (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, shared, now).is_some()));"),
             ("        if shared.living() < MANY {\n            return first;", "        if true || shared.living() < MANY {\n            return first;"),
             ("if level < COARSE || shared.living() < MANY {", "if level <= u8::MAX || shared.living() < MANY {"),
         ])],

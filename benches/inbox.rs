@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless_core::entry::Linked;
+use tickless_core::entry::{Guard, Linked};
 use tickless_core::inbox::{LANES, Lanes, OwnLanes, Tray};
 use tickless_core::sync::AtomicPtr;
 
@@ -131,8 +131,10 @@ fn push_and_take(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {
         start.wait();
         let began = Instant::now();
         let mut left = NODES;
+        // SAFETY: the nodes outlive the threads.
+        let guard = unsafe { Guard::assume() };
         while left > 0 {
-            if (0..LANES).all(|lane| inbox.first(lane).is_null()) {
+            if (0..LANES).all(|lane| inbox.first(lane, guard).is_none()) {
                 thread::yield_now();
             } else {
                 left -= take_all(inbox);

@@ -345,7 +345,7 @@ impl<E: Timers> Stage<E> {
         self.assert_counted(0, |stats| stats.dead);
     }
 
-    /// Each operation cancelled, and seats were let go of; of those the canceller has swept some.
+    /// Each operation cancelled, and seats were let go of.
     pub(crate) fn all_let_go(self) {
         self.assert_counted(OPERATIONS, |stats| stats.cancelled);
         let dead = self.engine.typed().stats().dead - self.before.dead;

@@ -10,7 +10,6 @@ mod cancel_fire;
 mod closable;
 mod counters;
 mod crowd;
-mod cut;
 mod depot;
 mod dismantle;
 mod doorbell;

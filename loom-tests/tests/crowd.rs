@@ -101,29 +101,6 @@ fn shards_are_swept_while_a_crowd_leaves_dead_entries() {
     });
 }
 
-/// Memory comes back through depots, and buckets open in which others sweep.
-#[test]
-fn a_crowd_helps_to_sweep_while_buckets_open() {
-    check(TOO_BIG, || {
-        let world = World::new(wheel(4, 2));
-        let users = crowd(&world, 4, |hand, number| {
-            for _ in 0..2 {
-                let mut timers = [2, 3, 2, 3, 7, 2, 3, 2, 3, 7]
-                    .map(|deadline| hand.schedule(deadline + number % 2, 0));
-                (0..4).for_each(|at| hand.detach(timers[at].take()));
-                timers.into_iter().for_each(|timer| _ = hand.cancel(timer));
-                hand.clear();
-                let World { shard, shared, .. } = &**hand.world();
-                shard.ask_for_sweep();
-                (0..3).for_each(|_| _ = shard.help_sweep(shared));
-            }
-        });
-        world.turn_at(1..=4);
-        join(users);
-        world.pass(4, 9);
-    });
-}
-
 #[test]
 fn a_crowd_is_stopped_in_the_middle_of_a_turn() {
     check(TOO_BIG, || {

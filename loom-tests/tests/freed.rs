@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, collect, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::entry::{self, Entry, Linked, Phase};
-use tickless_core::inbox::{self, LANES, Lanes, OwnLanes};
-use tickless_core::sync::{Ordering, thread};
+use tickless_core::entry::{self, Entry, Phase};
+use tickless_core::inbox::{self, LANES, Lanes, OwnLanes, Walk};
+use tickless_core::sync::thread;
 use tickless_core::time::Tick;
 
 /// A new entry, pushed on the first lane.
@@ -36,14 +36,11 @@ fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
 
 /// Follows the lanes as a scan does, each to its end.
 fn read_lanes<T>(lanes: &Lanes<Entry<T>>) {
-    let _reader = entry::read();
-    for first in (0..LANES).map(|lane| lanes.first(lane)) {
-        let mut next = first;
-        while let Some(entry) = NonNull::new(next) {
-            // SAFETY: it was reached under a guard; the checker reports if it was freed.
-            // ORDER(BUCKET-READ): Acquire - as a scan does.
-            next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
-        }
+    let reader = entry::read();
+    let guard = reader.guard();
+    for first in (0..LANES).map(|lane| lanes.first(lane, guard)) {
+        // The checker reports if one was freed.
+        Walk::from(first, guard).for_each(drop);
     }
 }
 
@@ -136,14 +133,12 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
                 free_after_readers(entry);
             }
             collect();
-            let _reader = entry::read();
-            let look = |_, entry: NonNull<Entry<()>>| {
-                // SAFETY: it was reached under a guard; the checker reports if it was freed.
-                unsafe { entry.as_ref() }.word();
+            let look = |_, entry: &Entry<()>| {
+                // The checker reports if it was freed.
+                entry.word();
                 true
             };
-            // SAFETY: as above.
-            unsafe { read_in.read_moving(look) };
+            read_in.read_moving(entry::read().guard(), look);
         });
         let mine = loop {
             // SAFETY: this thread has the list's bit, as long as the entry is pending.

@@ -197,26 +197,6 @@ fn who_gives_its_caches_away_in_its_end() {
     delays_nobody(without_depot, fill_caches, clear_caches);
 }
 
-/// Dead entries lie behind living ones and before them, and the bucket opens in which it sweeps.
-#[test]
-fn who_helps_to_sweep() {
-    let litter = |hand: &mut Hand| {
-        for _ in 0..2 {
-            fill_caches(hand);
-            hand.clear();
-            (0..2).for_each(|_| _ = hand.schedule_detached(1, 0).unwrap());
-        }
-        fill_caches(hand);
-        hand.clear();
-        hand.world().shard.ask_for_sweep();
-    };
-    delays_nobody(without_depot, litter, |hand, ()| {
-        let World { shard, shared, .. } = &**hand.world();
-        (0..4).for_each(|_| _ = shard.help_sweep(shared));
-        None
-    });
-}
-
 #[test]
 fn who_leaves_its_caches_in_the_depot() {
     delays_nobody(world, fill_caches, clear_caches);

@@ -3,7 +3,7 @@
 //! Who races: one or two threads that ask, and the reaper, asleep or in its turns. Asserted: no
 //! request is slept over, and a sweep that took a request finds dead what was let go of before it.
 
-use loom_tests::{Hand, World, check, has_run, wheel};
+use loom_tests::{Hand, World, check, wheel};
 use tickless_core::doorbell::Bell;
 use tickless_core::sync::thread;
 
@@ -63,53 +63,6 @@ fn of_two_who_ask_nobody_is_passed_over() {
         world.turn_until_idle(0);
         let _hands = askers.map(|asker| asker.join().unwrap());
         world.turn_until_idle(0);
-        assert_eq!(world.shared.all_counters.dead(), 0);
-    });
-}
-
-/// The reaper is woken for a sweep, finds its lock taken, and goes to sleep.
-#[test]
-fn a_reaper_that_finds_the_lock_of_a_sweep_taken_is_woken_when_it_is_free() {
-    check(2, || {
-        let world = World::served(wheel(2, 1));
-        let reaper = world.serve_in_thread(vec![]);
-        let asker = world.clone();
-        let asker = thread::spawn(move || asker.shard.ask_for_sweep());
-        world.shard.help_sweep(&world.shared);
-        asker.join().unwrap();
-        // A request that the reaper sleeps over keeps this waiting for ever.
-        while world.shard.wants_sweep() {
-            thread::yield_now();
-        }
-        world.stop();
-        reaper.join().unwrap();
-    });
-}
-
-/// Who lets go of seats sweeps a little in place of a reaper that may be busy: that takes a turn
-/// meanwhile, and neither finds an entry twice.
-#[test]
-fn who_lets_go_of_seats_sweeps_while_the_reaper_turns() {
-    check(1, || {
-        let world = World::with(wheel(2, 1), Bell::None, 0);
-        world.make_levels();
-        let mut hand = Hand::new(&world);
-        let timers = [(); 3].map(|()| hand.schedule(1, 0).unwrap());
-        let stays = hand.schedule_detached(1, 0).unwrap();
-        let helper = thread::spawn(move || {
-            timers.into_iter().for_each(|timer| _ = hand.cancel(timer));
-            hand.clear();
-            let world = hand.world().clone();
-            world.shard.ask_for_sweep();
-            _ = world.shard.help_sweep(&world.shared);
-            hand
-        });
-        world.turn(0);
-        world.turn(1);
-        drop(helper.join().unwrap());
-        assert!(has_run(stays));
-        world.turn_until_idle(1);
-        world.check(1);
         assert_eq!(world.shared.all_counters.dead(), 0);
     });
 }

@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use loom_tests::{check, wheel};
-use tickless_core::entry::{Entry, Linked};
-use tickless_core::inbox::{At, LANES, Lanes, OWN_LANES, OwnLanes, Tray};
+use tickless_core::entry::{Entry, Guard, Linked};
+use tickless_core::inbox::{At, LANES, Lanes, OWN_LANES, OwnLanes, Tray, Walk};
 use tickless_core::sync::{AtomicPtr, AtomicU32, Ordering, thread};
 use tickless_core::time::Tick;
 
@@ -97,33 +97,30 @@ impl Bench {
         is_still.into_iter().all(|is_still| is_still).then_some(progress)
     }
 
+    fn guard(&self) -> Guard<'_> {
+        // SAFETY: a node stays as long as the bench.
+        unsafe { Guard::assume() }
+    }
+
     /// Reads everything once, the lists first. Returns whether it found each node.
     fn read(&self) -> [bool; 3] {
         let mut found = [false; 3];
-        let mut see = |node: NonNull<Node>| {
-            // SAFETY: a node stays as long as the bench.
-            let value = unsafe { node.as_ref() }.value.load(Ordering::Relaxed);
+        let mut see = |node: &Node| {
+            let value = node.value.load(Ordering::Relaxed);
             assert_ne!(value, 0, "found before it was written");
             found[value as usize - 1] = true;
         };
-        let shared = (0..LANES).map(|lane| self.lanes.first(lane));
-        for first in (0..OWN_LANES).map(|lane| self.own.first(lane)).chain(shared) {
-            let mut next = first;
-            for _ in 0..3 {
-                let Some(node) = NonNull::new(next) else { break };
-                see(node);
-                // SAFETY: as above.
-                // ORDER(BUCKET-READ): Acquire - as a scan does.
-                next = unsafe { node.as_ref() }.next.load(Ordering::Acquire);
-            }
+        let guard = self.guard();
+        let shared = (0..LANES).map(|lane| self.lanes.first(lane, guard));
+        for first in (0..OWN_LANES).map(|lane| self.own.first(lane, guard)).chain(shared) {
+            Walk::from(first, guard).take(3).for_each(&mut see);
         }
         for tray in [&self.wide, &self.narrow] {
-            let visit = |_, node| {
+            let visit = |_, node: &Node| {
                 see(node);
                 true
             };
-            // SAFETY: as above.
-            unsafe { tray.read(&mut 9, visit) };
+            tray.read(guard, &mut 9, visit);
         }
         found
     }
@@ -353,8 +350,7 @@ fn a_reader_that_knows_what_a_tray_is_for_knows_what_has_left_it() {
                         is_found |= is_here;
                         is_here
                     };
-                    // SAFETY: a node stays as long as the bench.
-                    unsafe { tray.read(&mut 9, visit) };
+                    tray.read(bench.guard(), &mut 9, visit);
                 }
                 is_found || before.is_none() || before != bench.progress()
             })
@@ -398,13 +394,12 @@ fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
         let read = wide.clone();
         let reader = thread::spawn(move || {
             let mut found = false;
-            let visit = |_, entry: NonNull<Entry<()>>| {
-                found |= entry == { rest }.0;
-                // SAFETY: entries are freed when the reader has ended.
-                unsafe { entry.as_ref() }.filed_and_before().expiration == here.expiration
+            let visit = |_, entry: &Entry<()>| {
+                found |= NonNull::from(entry) == { rest }.0;
+                entry.filed_and_before().expiration == here.expiration
             };
-            // SAFETY: as above.
-            unsafe { read.read(&mut 9, visit) };
+            // SAFETY: entries are freed when the reader has ended.
+            read.read(unsafe { Guard::assume() }, &mut 9, visit);
             found
         });
         let Shown(first) = first;

@@ -61,8 +61,8 @@ FAULTS = {
     "a timeout of the hashed wheel is cancelled after it has run": (
         "netty/src/timeout.rs", "        decided.is_ok()\n", "        decided.is_ok() || end == Outcome::Cancelled as u32\n"),
     "a sweep takes the seat of a thread for dead": (
-        "core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();",
-        "let is_dead = word.phase() == Phase::Vacant && word.in_list();"),
+        "core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && !word.is_held();",
+        "let is_dead = word.phase() == Phase::Vacant;"),
     "a takeover takes the payload that runs": (
         "core/src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..contents.hidden)",
         "let rest = ((seen.0 & CLAIMED).saturating_sub(1) as usize..waiting.hidden)"),

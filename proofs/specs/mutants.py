@@ -126,14 +126,6 @@ MUTANTS = {
         "Seats", {}, "Reclaimed", [("              \\/ ~held /\\ Free\n", "              \\/ ~held /\\ UNCHANGED freed\n")]),
     "the owner pushes before the place is written": (
         "Seats", {}, "NeverTooLate", [("to' = x /\\ filed' = x", "to' = x /\\ UNCHANGED filed")]),
-    # Sweep
-    "threads that let go of seats do not help": ("Sweep", {"Help": 0}, "Bounded", []),
-    "threads help too little": ("Sweep", {"Help": 1}, "Bounded", []),
-    "nothing tells that dead entries were left": (
-        "Sweep", {"Help": 3}, "Swept|Bounded", [("         /\\ unswept' = TRUE\n         /\\ asked' = (asked \\/ 2 * (Dead + Group) > Max(Living, Least))",
-                               "         /\\ UNCHANGED unswept\n         /\\ UNCHANGED asked")]),
-    "a sweep that has seen all begins anew": (
-        "Sweep", {}, "HelpEnds", [("(asked \\/ (TooMany /\\ unswept))", "TRUE"), ("helps' = IF helps > 0 THEN helps - 1 ELSE 0", "UNCHANGED helps")]),
     # Stop
     "the flag is not read before each payload": (
         "Stop", {}, "AtMostOne", [('IF flag \\/ At("hand") = {}', 'IF At("hand") = {}')]),

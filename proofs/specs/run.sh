@@ -114,7 +114,6 @@ side_by_side() {
 
 SMALL="check Arming Last=2 'Producers={\"p1\"}' Posts=2
 check Stop
-check Sweep
 check Lead Posts=1
 check Seats
 check Arming Last=1
@@ -124,7 +123,6 @@ check Takeover"
 LARGE="check Arming
 check Lead 'Shards={1}'
 check Stop 'Stoppers={\"s1\",\"s2\"}'
-check Sweep Group=2 Help=16 Entries=7
 check Seats Last=4 Resets=2 Reuses=2 Versions=4
 check Takeover Last=6
 check Rounds Late=14"

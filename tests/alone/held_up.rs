@@ -1,5 +1,5 @@
 //! Held up: a thread that stands still inside a cancel, wherever that calls the allocator, holds up
-//! no timer. (Some of these calls are made in the middle of a sweep that it helps with.)
+//! no timer.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -15,11 +15,10 @@ use tickless::local::{Geometry, Place};
 use tickless::{ManualClock, Tick};
 use tickless_core::bench::{Around, Bench};
 use tickless_core::doorbell::Bell;
-use tickless_core::entry::{Entry, Filed, Linked, Phase};
+use tickless_core::entry::{self, Entry, Filed, Phase};
 use tickless_core::memory::Shared;
 use tickless_core::producer;
 use tickless_core::reaper::Report;
-use tickless_core::sync::Ordering;
 
 /// A shard with a thread's producer, and what was scheduled through it.
 struct Trace {
@@ -58,14 +57,8 @@ impl Trace {
     /// Whether the bucket's list holds the task's entry.
     fn is_in(&self, task: u64, place: Place) -> bool {
         let bucket = self.bench.shard.wheel().bucket(place).unwrap();
-        bucket.firsts().any(|first| {
-            let mut node = first;
-            while !node.is_null() && node != self.entries[&task].as_ptr() {
-                // SAFETY: what is in a list is allocated, and nobody else is there to take it.
-                node = unsafe { &*node }.next().load(Ordering::Relaxed);
-            }
-            !node.is_null()
-        })
+        let reader = entry::read();
+        bucket.entries(reader.guard()).any(|entry| NonNull::from(entry) == self.entries[&task])
     }
 
     /// The armed buckets, in order of expiration.
@@ -79,8 +72,8 @@ impl Trace {
     }
 
     fn levels(&self) -> Vec<u8> {
-        let mut levels: Vec<u8> =
-            self.bench.shard.wheel().existing().map(|(level, ..)| level).collect();
+        let (reader, wheel) = (entry::read(), self.bench.shard.wheel());
+        let mut levels: Vec<u8> = wheel.existing(reader.guard()).map(|(level, ..)| level).collect();
         levels.dedup();
         levels
     }

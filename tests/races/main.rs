@@ -34,6 +34,7 @@ mod engine {
     mod takeover;
     mod threads_end;
     mod view;
+    mod walks;
 }
 mod future;
 mod racing;

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, is_product, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 26] = [
+const HANDSHAKES: [&str; 25] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -20,7 +20,6 @@ const HANDSHAKES: [&str; 26] = [
     "PUBLISHED",
     "STOP",
     "SWEEP",
-    "CUT",
     "TAKEOVER",
     "LEAD",
     "TWIN",

@@ -146,26 +146,6 @@ impl<T> Entry<T> {
         word.in_list() && self.cas(word, word.pending(deadline, held))
     }
 
-    /// Keeps a dead entry, as a producer keeps a seat. Returns `false` if the word is no longer
-    /// `word`.
-    ///
-    /// # Safety
-    /// The word was read from this entry: it is vacant, in a list, and nobody keeps it. The caller
-    /// lets go of it next.
-    pub unsafe fn keep_dead(&self, word: Word) -> bool {
-        debug_assert!(word.in_list() && !word.is_held(), "{word:?}");
-        self.cas(word, word.kept())
-    }
-
-    /// Lets go of a dead entry on behalf of its list too, out of which the caller has taken it: it
-    /// is the caller's plain memory.
-    ///
-    /// # Safety
-    /// The caller keeps it, and the owner of its shard does not come across it any more.
-    pub unsafe fn end_kept(&self) {
-        self.set_free();
-    }
-
     /// Lets go of a seat, or of a handle whose timer is not stranded. Returns `true` if the list
     /// had already let go: the entry is then the caller's plain memory.
     ///

@@ -4,6 +4,7 @@
 //! one) and `reaping` (what the reaper does). Entries come and go in blocks (`block`).
 
 mod block;
+mod guard;
 mod holder;
 mod node;
 mod reaping;
@@ -11,6 +12,7 @@ mod reclaim;
 mod word;
 
 pub use block::{Block, BlockList, Given};
+pub use guard::Guard;
 pub use holder::{Exchange, LetGo, Reset};
 pub use node::{Entry, Filed, LEVEL_BITS, Linked};
 pub use reclaim::{Published, Reader, after_readers, collect, read, waiting};

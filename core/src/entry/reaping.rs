@@ -68,6 +68,17 @@ impl<T> Entry<T> {
         self.cas(word, word.unlisted()).then_some(!word.is_held())
     }
 
+    /// Lets go of a dead entry on behalf of its list, out of which the caller has taken it: it is
+    /// the reaper's memory now. No CAS is needed: nobody else changes the word of a dead entry.
+    ///
+    /// # Safety
+    /// The caller holds the list bit; the entry is vacant, and nobody keeps it.
+    #[inline]
+    pub unsafe fn end_dead(&self) {
+        debug_assert!(self.word().phase() == Phase::Vacant && !self.word().is_held());
+        self.set_free();
+    }
+
     /// Records that the pending timer is about to be pushed at `place`. Returns `false` if the word
     /// is no longer `word`: decide again.
     ///

@@ -151,12 +151,6 @@ impl Word {
         Word(self.0 & !HELD)
     }
 
-    /// Somebody keeps it.
-    #[inline]
-    pub fn kept(self) -> Word {
-        Word(self.0 | HELD)
-    }
-
     /// The mask for a `fetch_and` that clears the list bit.
     pub(super) const KEEP_ALL_BUT_LIST: u64 = !LIST;
 

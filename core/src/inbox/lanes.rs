@@ -18,9 +18,10 @@
 use std::array;
 use std::ptr::{self, NonNull};
 
-use crate::entry::Linked;
+use crate::entry::{Guard, Linked};
 use crate::sync::{AtomicPtr, IS_CHECKED, Ordering};
 
+use super::walk::led_to;
 use super::{Closed, Stack};
 
 /// Lists of a bucket. Model checkers get two: enough for every race, few enough to finish.
@@ -71,9 +72,14 @@ impl<N: Linked> Lanes<N> {
         self.lanes[lane].drop_first(node, next)
     }
 
-    /// The first node of a lane, for a reader under a guard.
-    pub fn first(&self, lane: usize) -> *mut N {
-        self.lanes[lane].first()
+    /// The first node of a lane.
+    pub fn first<'g>(&self, lane: usize, guard: Guard<'g>) -> Option<&'g N> {
+        self.lanes[lane].first(guard)
+    }
+
+    /// The address of the first node of a lane, or null.
+    pub(crate) fn head(&self, lane: usize) -> *mut N {
+        self.lanes[lane].head()
     }
 }
 
@@ -135,10 +141,15 @@ impl<N: Linked> OwnLanes<N> {
         is_first
     }
 
-    /// The first node of a lane, for a reader under a guard.
-    pub fn first(&self, lane: usize) -> *mut N {
-        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
-        self.heads[lane].load(Ordering::Acquire)
+    /// The first node of a lane.
+    pub fn first<'g>(&self, lane: usize, guard: Guard<'g>) -> Option<&'g N> {
+        led_to(&self.heads[lane], guard)
+    }
+
+    /// The address of the first node of a lane, or null. Only the taker may call this.
+    pub(crate) fn head(&self, lane: usize) -> *mut N {
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+        self.heads[lane].load(Ordering::Relaxed)
     }
 }
 

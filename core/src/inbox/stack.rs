@@ -11,7 +11,7 @@
 
 use std::ptr::{self, NonNull};
 
-use crate::entry::Linked;
+use crate::entry::{Guard, Linked};
 use crate::sync::{AtomicPtr, Ordering};
 
 /// A list head: null, a chain of nodes, or closed.
@@ -39,7 +39,7 @@ impl<N: Linked> Stack<N> {
     ///
     /// # Safety
     /// The caller holds the node alone (its link is written), and the node stays allocated until it
-    /// is taken.
+    /// is taken, and as long as a guard under which it was found.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>) -> Result<(), Closed> {
         // SAFETY: the caller holds the node, so it is allocated.
@@ -115,9 +115,16 @@ impl<N: Linked> Stack<N> {
         if head == closed() { ptr::null_mut() } else { head }
     }
 
-    /// The first node for a reader under a guard, or null.
+    /// The first node.
     #[inline]
-    pub fn first(&self) -> *mut N {
+    pub fn first<'g>(&self, _guard: Guard<'g>) -> Option<&'g N> {
+        // SAFETY: a list led to it, under the guard.
+        unsafe { self.head().as_ref() }
+    }
+
+    /// The address of the first node, or null.
+    #[inline]
+    pub(crate) fn head(&self) -> *mut N {
         // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
         let head = self.head.load(Ordering::Acquire);
         if head == closed() { ptr::null_mut() } else { head }

@@ -18,7 +18,8 @@
 //! *moving* meanwhile.
 //!
 //! *Owner*: one thread fills the tray and goes through it, and holds every node in it. Anyone
-//! reads, under a guard. A sweep takes nodes out of a narrow tray that was not opened yet.
+//! reads, under a guard. A sweep of the owner takes nodes out of a narrow tray that was not opened
+//! yet.
 //!
 //! *Invariants*: a node's link is read before the node is passed, so that the owner may free the
 //! node or push it elsewhere. A chain moves only to the front. Readers that come later do not reach
@@ -41,13 +42,13 @@
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,tray,shard}.rs`.
 
 use std::array;
-use std::iter;
 use std::ptr::{self, NonNull};
 
-use crate::entry::Linked;
+use crate::entry::{Guard, Linked};
 use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch_to_write};
 
-use super::{LANES, Lanes, OWN_LANES, OwnLanes, Stack, next_of};
+use super::walk::led_to;
+use super::{LANES, Lanes, OWN_LANES, OwnLanes, Stack, Walk, behind, next_of};
 
 /// Chains in a tray that has room for all lists of a bucket.
 pub const CHAINS: usize = LANES + OWN_LANES;
@@ -59,7 +60,7 @@ const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 pub struct Tray<N, C: ?Sized = [AtomicPtr<N>]> {
     /// The number of the bucket in which its nodes were filed.
     bucket: AtomicU64,
-    /// Counts `begin`, and then `take` or `open`. So it is odd between the two.
+    /// Counts `begin`, and then `take` or `open`.
     begun: AtomicU64,
     /// A node that is leaving for another tray or for a list, or null.
     moving: AtomicPtr<N>,
@@ -115,7 +116,7 @@ impl<N: Linked> Tray<N> {
     /// Starts anew. The tray is empty, and its next nodes were filed in the bucket of this number.
     #[inline]
     pub fn begin(&self, bucket: u64) {
-        debug_assert!(self.chains().next().is_none(), "what is left in a tray would be lost");
+        debug_assert!(self.heads().all(<*mut N>::is_null), "what is left in a tray would be lost");
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that knows the
         // new bucket knows that what was here before has left.
         self.bucket.store(bucket, Ordering::Release);
@@ -125,8 +126,8 @@ impl<N: Linked> Tray<N> {
     #[inline]
     fn step(&self) {
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `note`, `filled` and `is_given`; and a reader of a cursor that is stored from
-        // now on reads this too.
+        // Acquire in `note` and `filled`; and a reader of a cursor that is stored from now on reads
+        // this too.
         let begun = self.begun.load(Ordering::Relaxed) + 1;
         self.begun.store(begun, Ordering::Release);
     }
@@ -226,7 +227,7 @@ impl<N: Linked> Tray<N> {
             }
             live += 1;
         }
-        // As in `end_take`. A sweep finds this step too: see `is_given`.
+        // As in `end_take`.
         self.step();
         At { chain: 0, live }
     }
@@ -294,39 +295,19 @@ impl<N: Linked> Tray<N> {
         self.set_moving(ptr::null_mut());
     }
 
-    /// The nodes that are still to be passed, left in place. For checks of the owner.
-    pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
-        self.chains().flat_map(|(_, first)| {
-            iter::successors(Some(first), |node| {
-                // SAFETY: the tray holds the node until it is passed.
-                NonNull::new(next_of(unsafe { node.as_ref() }))
-            })
-        })
+    /// The nodes that are still to be passed, left in place. For the owner.
+    pub fn rest<'g>(&'g self, guard: Guard<'g>) -> impl Iterator<Item = &'g N> {
+        self.cursors.iter().flat_map(move |cursor| Walk::from(led_to(cursor, guard), guard))
     }
 }
 
-// === impl Tray: for a sweep ===
+// === impl Tray: the owner sweeps it ===
 
 impl<N: Linked> Tray<N> {
-    /// Whether a narrow tray is being given nodes, or waits with them, and was not opened yet.
-    pub fn is_given(&self) -> bool {
-        // ORDER(CUT): Acquire - after the fence in `Swept::enter`; and pairs with the Release in
-        // `step`: the cursors that are read next are of this use of the tray, and of no earlier
-        // one. The steps of `begin` and `open` take turns.
-        self.begun.load(Ordering::Acquire) % 2 == 1
-    }
-
-    /// Its address, for a comparison.
-    pub fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
-    }
-
-    /// The first node of each chain, with the chain's number. For the owner, and for a sweep.
-    pub fn chains(&self) -> impl Iterator<Item = (usize, NonNull<N>)> + '_ {
-        // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor, for a sweep.
-        let first = |cursor: &AtomicPtr<N>| NonNull::new(cursor.load(Ordering::Acquire));
-        let firsts = self.cursors.iter().map(first).enumerate();
-        firsts.filter_map(|(chain, first)| Some((chain, first?)))
+    /// The address of the first node of each chain, or null. For the owner.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = *mut N> {
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+        self.cursors.iter().map(|cursor| cursor.load(Ordering::Relaxed))
     }
 
     /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For an
@@ -349,14 +330,14 @@ impl<N: Linked> Tray<N> {
     /// come twice. `visit` also gets the number of their bucket, or `None` for a moving
     /// node. Follows at most `steps` links, and no chain beyond a node for which `visit` returns
     /// `false`.
-    ///
-    /// # Safety
-    /// The caller has a guard under which nodes that the owner releases stay allocated.
-    pub unsafe fn read(
+    pub fn read<'g>(
         &self,
+        guard: Guard<'g>,
         steps: &mut u64,
-        mut visit: impl FnMut(Option<u64>, NonNull<N>) -> bool,
-    ) {
+        mut visit: impl FnMut(Option<u64>, &'g N) -> bool,
+    ) where
+        N: 'g,
+    {
         let mut path = Vec::new();
         for cursor in self.cursors.iter().rev() {
             // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor. A chain whose
@@ -367,41 +348,39 @@ impl<N: Linked> Tray<N> {
                 // `begin`.
                 let begun = self.begun.load(Ordering::Relaxed);
                 let bucket = self.bucket.load(Ordering::Acquire);
-                // ORDER(BUCKET-READ): Acquire - as above.
-                let mut next = cursor.load(Ordering::Acquire);
                 path.clear();
-                while let Some(node) = NonNull::new(next).filter(|_| *steps > 0) {
+                let mut next = led_to(cursor, guard);
+                while let Some(node) = next.filter(|_| *steps > 0) {
                     *steps -= 1;
-                    path.push(next);
+                    path.push(ptr::from_ref(node));
                     if !visit(Some(bucket), node) {
                         break;
                     }
-                    // ORDER(BUCKET-READ): Acquire - pairs with the Release of the thread that wrote
-                    // it.
-                    // SAFETY: the node was reached under the caller's guard.
-                    next = unsafe { node.as_ref() }.next().load(Ordering::Acquire);
+                    next = behind(node, guard);
                 }
                 // ORDER(BUCKET-READ): Acquire - a link that was written after its node was passed
                 // brings the cursor along. No link from this position on was written before.
                 let now = cursor.load(Ordering::Acquire);
                 // ORDER(BUCKET-READ): Relaxed - brought along by the cursor.
                 let is_same = self.begun.load(Ordering::Relaxed) == begun;
-                if now.is_null() || is_same && path.contains(&now) {
+                if now.is_null() || is_same && path.contains(&now.cast_const()) {
                     break;
                 }
             }
         }
-        // SAFETY: passed on to the caller.
-        unsafe { self.read_moving(visit) };
+        self.read_moving(guard, visit);
     }
 
     /// Calls `visit` with the moving node, if there is one.
-    ///
-    /// # Safety
-    /// As [`Tray::read`].
-    pub unsafe fn read_moving(&self, mut visit: impl FnMut(Option<u64>, NonNull<N>) -> bool) {
-        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`.
-        if let Some(node) = NonNull::new(self.moving.load(Ordering::Acquire)) {
+    pub fn read_moving<'g>(
+        &self,
+        guard: Guard<'g>,
+        mut visit: impl FnMut(Option<u64>, &'g N) -> bool,
+    ) where
+        N: 'g,
+    {
+        // (The Acquire pairs with the Release in `set_moving`.)
+        if let Some(node) = led_to(&self.moving, guard) {
             visit(None, node);
         }
     }

@@ -16,8 +16,14 @@
 //! - a shard's owner, after each full batch that it hands over, after the rest that a takeover
 //!   left, and at the end of each turn.
 //!
-//! `Balance` says how far off the figures are, and [`are_too_many`] what follows for the number of
-//! dead entries.
+//! `Balance` says how far off the figures are.
+//!
+//! What follows for the dead, while a shard is served: the owner sweeps when half as many are dead
+//! as live (or 2048), and all of its shard when nothing is due. While something is always due, it
+//! visits an entry with each batch for every fourth that died since its sweep began, or 1024. If
+//! `r` die for each batch and `n` are filed, a sweep takes no more than `sqrt(8 n / r)` batches
+//! then, in which `sqrt(8 n r)` die. A shard that has no turn is not swept: what is cancelled there
+//! stays dead until it has one.
 //!
 //! *Owner*: any thread.
 //!
@@ -58,8 +64,6 @@ const MOST_UNTOLD: u64 = 1024;
 pub(super) struct Balance {
     engine: CachePadded<Figures>,
     shards: Box<[CachePadded<OfShard>]>,
-    /// The number of the shard in which threads help to sweep.
-    helped: Counter,
 }
 
 #[derive(Debug)]
@@ -83,7 +87,7 @@ impl Balance {
         let figures = Figures { living: Counter::new(0), dead: Counter::new(0) };
         let of_shard = || OfShard { dead: Counter::new(0), unswept: Counter::new(0) };
         let shards = (0..shards.max(1)).map(|_| CachePadded::new(of_shard())).collect();
-        Balance { engine: CachePadded::new(figures), shards, helped: Counter::new(0) }
+        Balance { engine: CachePadded::new(figures), shards }
     }
 
     fn of(&self, shard: u32) -> &OfShard {
@@ -95,7 +99,7 @@ impl Balance {
 
 impl<T> Shared<T> {
     /// Publishes what a writer has counted. Returns the dead entries that it buried and had not
-    /// published: only an owner and a thread that sweeps bury.
+    /// published: only an owner buries.
     pub(crate) fn publish_counts(&self, counters: &Counters) -> u64 {
         let untold = counters.untold();
         self.publish_all(counters, untold);
@@ -121,7 +125,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Publishes what the owner of `shard`, or a thread that sweeps there, has counted.
+    /// Publishes what the owner of `shard` has counted.
     pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
         let buried = self.publish_counts(counters);
         if buried != 0 {
@@ -131,8 +135,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Ends the use of the counters of an owner that is succeeded by another, or of a thread that
-    /// has swept.
+    /// Ends the use of the counters of an owner that is succeeded by another.
     pub(crate) fn end_counting(&self, counters: &Counters, shard: u32) {
         self.publish_owner(counters, shard);
         self.all_counters.hand_back(counters);
@@ -173,26 +176,13 @@ impl<T> Shared<T> {
     pub fn is_littered(&self, shard: u32) -> bool {
         self.has_too_many_dead()
             && are_a_share(self.dead_in(shard), self.shards(), read(&self.balance.engine.dead))
-            && self.has_unswept(shard)
+            && self.unswept(shard) > 0
     }
 
-    /// Whether a sweep of `shard` may find more than the last one.
-    pub fn has_unswept(&self, shard: u32) -> bool {
-        read(&self.balance.of(shard).unswept) > 0
-    }
-
-    /// The shard in which threads help to sweep: each in turn, to the end of its sweep.
-    pub(crate) fn helped_shard(&self) -> usize {
-        // ORDER: Relaxed - as in `publish_counts`.
-        self.balance.helped.load(Ordering::Relaxed) as usize
-    }
-
-    /// Threads help in the shard after `shard` from now on, if they helped there.
-    pub(crate) fn help_next_after(&self, shard: u32) {
-        let (this, next) = (u64::from(shard), (u64::from(shard) + 1) % self.shards() as u64);
-        // ORDER: Relaxed - as in `publish_counts`.
-        let _ =
-            self.balance.helped.compare_exchange(this, next, Ordering::Relaxed, Ordering::Relaxed);
+    /// Approximately how many were left dead in `shard` since its last sweep began: what a sweep
+    /// may find that the last one has not.
+    pub fn unswept(&self, shard: u32) -> u64 {
+        read(&self.balance.of(shard).unswept)
     }
 
     /// A sweep of `shard` begins.
@@ -211,40 +201,6 @@ impl<T> Shared<T> {
 }
 
 /// Whether so many dead entries are worth a sweep: more than half of the maximum.
-///
-/// # How many entries are dead at most
-///
-/// Threads that let go of seats sweep the shards one after the other. A *round* is one sweep of
-/// each shard with dead entries that its last sweep has not seen. Let `M` be 4096, or the most
-/// timers that lived since the round before the one under way began, if that is more. (What lived
-/// earlier counts for an eighth after each round.) Let `c` be 1024 for each shard and 1024 more, 64
-/// for each thread, 768 for each shard, and one for every four buckets that exist. At most
-/// `M + c / 5` entries are dead then, whatever the owners do:
-/// 1. A round visits no more than was dead when it began, was let go in it, and is filed now,
-///    living or kept: an entry is visited once. The last are `2 M` and `c` at most, because the
-///    depots have a seat for each living timer, or 1024 for each shard and 1024 more.
-/// 2. A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
-///    entries itself (`shard/sweep.rs`): twelve for each seat. Some visits are not made, because a
-///    sweep ends, or finds too many buckets empty.
-/// 3. So of a round with `D` dead at its begin, `(D + 2 M + c) / 11` seats are let go at most. This
-///    is all that is dead at its end. If the dead are not too many at some time, they are `M / 2`
-///    at most, and from there on the same holds.
-///
-/// Besides, a thread may have let go of 64 seats and not have helped yet, and 256 for each shard
-/// that hands a batch over are not counted yet. The first entry of each list stays until the
-/// shard's owner sweeps or the bucket opens: 24 for each bucket.
-///
-/// In these cases there may be more:
-/// - *A thread is held up while it sweeps.* Until it goes on, only the owner frees dead entries of
-///   that shard, as it opens their buckets, and rounds do not end. Threads sweep later shards.
-/// - *Several threads let go at a time.* One sweeps a shard. The others sweep later shards
-///   meanwhile, perhaps more than once in a round; who finds no shard does not pay for what it let
-///   go.
-/// - *Timers fire.* A timer that is filed, visited and fires pays for no visit. Its owner pays: it
-///   sweeps a chunk of 1024 with each full batch, and all of its shard when nothing is due.
-///
-/// If millions are cancelled at once, about as many are dead as lived before. They stay dead until
-/// the owners have swept once, or threads have let go of as many seats as pay for two rounds.
 #[inline]
 pub const fn are_too_many(dead: u64, living: u64) -> bool {
     let least = if living > DEAD_AT_LEAST { living } else { DEAD_AT_LEAST };

@@ -1,6 +1,6 @@
 //! A thread's free list: up to two magazines of memory that nobody else holds. And the outbox of a
-//! shard's owner or of a sweep, who free entries and need none: each entry that waits there keeps
-//! its block, so it is one magazine.
+//! shard's owner, which frees entries and needs none: each entry that waits there keeps its block,
+//! so it is one magazine.
 //!
 //! *Owner*: one thread, or a shard's owner. What is too much goes to the depot of the shard in
 //! which the thread schedules, or of which it is the owner: what fires there is for those who
@@ -144,12 +144,6 @@ impl<T> Outbox<T> {
         give_away(shared, self.home, &mut self.magazine);
     }
 
-    /// Gives everything away, the empty magazine too.
-    pub(crate) fn end(mut self, shared: &Shared<T>) {
-        self.clear(shared);
-        shared.memory.keep_empty(self.home, self.magazine);
-    }
-
     /// The entry that was added last, for tests that use it again.
     #[cfg(test)]
     pub(crate) fn take_back(&mut self) -> Option<NonNull<Entry<T>>> {
@@ -162,7 +156,7 @@ fn give_away<T>(shared: &Shared<T>, home: u32, magazine: &mut Magazine<Memory<T>
     if magazine.is_empty() {
         return;
     }
-    // ORDER(BUCKET-READ): SeqCst - after a sweep has cut these entries out of lists, or the owner
+    // ORDER(BUCKET-READ): SeqCst - after the owner has cut these entries out of lists, or
     // has read them as notices; before anybody can have one for another push. As the fence of
     // `Tray::take`, which those that the owner took out of buckets have had.
     fence(Ordering::SeqCst);

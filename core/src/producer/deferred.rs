@@ -12,7 +12,6 @@
 
 use crate::memory::Shared;
 use crate::shard::Shard;
-use crate::sync::IS_CHECKED;
 use crate::time::Place;
 
 /// Whether a call has deferred work. If so, the caller takes the producer's chores, gives the
@@ -82,32 +81,8 @@ impl Chores {
         if self.sweep {
             // All shards with unswept entries, including those that were not worth a sweep until
             // now.
-            let littered = shards.iter().filter(|shard| shared.has_unswept(shard.index()));
+            let littered = shards.iter().filter(|shard| shared.unswept(shard.index()) > 0);
             littered.for_each(Shard::ask_for_sweep);
-            // (The models have helpers of their own: `cut`, `suspended`.)
-            if !IS_CHECKED {
-                help_sweep(shards, shared);
-            }
         }
     }
 }
-
-/// Sweeps a little, because the reapers may be busy, or blocked. Threads sweep one shard to the
-/// end, and then the next. So none is swept twice before each has had its turn, though it may have
-/// the most dead all the time. If nothing is to be done there, or another thread does it, this
-/// thread sweeps a later shard.
-fn help_sweep<T>(shards: &[Shard<T>], shared: &Shared<T>) {
-    let (before, from_there) = shards.split_at(shared.helped_shard());
-    for shard in from_there.iter().chain(before) {
-        let has_helped = shard.may_sweep(shared) && shard.help_sweep(shared);
-        if !shard.is_being_swept() {
-            shared.help_next_after(shard.index());
-        }
-        if has_helped {
-            return;
-        }
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;

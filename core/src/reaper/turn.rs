@@ -7,7 +7,7 @@
 //! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
 //! hand_over         the fired payloads, in batches; first what a takeover left in hand; after each
-//!                   full batch, the counts are published and a chunk is swept
+//!                   full batch, the counts are published, and a part of a sweep follows
 //! run_background    a chunk of an eager cascade or a sweep; if buckets are due, of the sweep only
 //! next_wake         when to come back
 //! collect           if there is no background work: free some blocks that waited for readers
@@ -15,8 +15,8 @@
 //!
 //! *Owner*: the thread that holds the role of the shard (`role`). It holds the owner lock during
 //! the steps, and releases it while a batch is handed over; others may then close the shard, or
-//! take the role over (TAKEOVER). They may sweep in it at any time (CUT). A turn that has lost the
-//! role touches nothing of the shard any more.
+//! take the role over (TAKEOVER). A turn that has lost the role touches nothing of the shard any
+//! more.
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps; DOORBELL, in `look_ahead`.
 
@@ -150,7 +150,7 @@ impl<'a, T> TurnContext<'a, T> {
         }
         let mut opened = None;
         while fired + owner.batch().len() < max_fired {
-            if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, self.shared, now) {
+            if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, now) {
                 break;
             }
             if owner.batch().is_empty() {
@@ -185,8 +185,7 @@ impl<'a, T> TurnContext<'a, T> {
     pub fn look_ahead(&self, in_hand: &InHand<T>) -> Option<Report> {
         let mut owner = self.lock();
         let has_left = !in_hand.payloads().is_empty() || owner.is_closed();
-        // A thread that helps to sweep may have begun.
-        if has_left || self.shard.sweep_some(&mut owner, self.shared, 0) {
+        if has_left || self.shard.may_sweep(&owner, self.shared) {
             return None;
         }
         self.shard.read_notices(&mut owner, self.shared);
@@ -221,7 +220,7 @@ impl<'a, T> TurnContext<'a, T> {
         self.shard.publish_first(first);
         let is_due = owner.has_open() || first <= now;
         let busy = if is_due {
-            self.shard.sweep_chunk(&mut owner, self.shared);
+            self.shard.sweep_beside_work(&mut owner, self.shared);
             true
         } else {
             self.shard.run_background(&mut owner, self.shared, now)
@@ -262,7 +261,7 @@ impl<'a, T> TurnContext<'a, T> {
         let mut owner = self.lock();
         if due == BATCH && !owner.is_closed() {
             self.shard.publish_counts(&owner, self.shared);
-            self.shard.sweep_chunk(&mut owner, self.shared);
+            self.shard.sweep_beside_work(&mut owner, self.shared);
         }
         self.end_hand_over(owner, in_hand, fired)
     }
@@ -368,7 +367,7 @@ mod tests {
             let owner = &mut *context.lock();
             let now = shard.begin(Tick::new(5));
             shard.read_notices(owner, shared);
-            assert!(shard.open_due(owner, shared, now) && !shard.flush(owner, shared, BATCH - 1));
+            assert!(shard.open_due(owner, now) && !shard.flush(owner, shared, BATCH - 1));
             in_hand.fill(owner.batch(), None);
         }
         let report = context.turn(&mut in_hand, Tick::new(5), usize::MAX);

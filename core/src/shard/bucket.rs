@@ -5,10 +5,11 @@
 //!
 //! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
 
-use std::ptr::{self, NonNull};
+use std::array;
+use std::ptr::NonNull;
 
-use crate::entry::Entry;
-use crate::inbox::{At, CHAINS, LANES, Lanes, OwnLanes, Tray};
+use crate::entry::{Entry, Guard};
+use crate::inbox::{At, CHAINS, LANES, Lanes, OwnLanes, Tray, Walk};
 use crate::sync::{AtomicU64, Life, Ordering};
 use crate::time::Tick;
 
@@ -72,7 +73,7 @@ impl<T> Bucket<T> {
 
     /// Owner only, for checks: whether it remembers that it has filed what is here.
     pub(super) fn knows_own(&self) -> bool {
-        self.has_own() || self.firsts().skip(LANES).all(|first| first.is_null())
+        self.has_own() || self.heads()[LANES..].iter().all(|first| first.is_null())
     }
 
     /// Owner only: whether this is the round for which it files entries here.
@@ -99,23 +100,30 @@ impl<T> Bucket<T> {
         tray.take_and_close(&self.lanes, &self.own)
     }
 
-    /// Its address, for a comparison.
-    #[inline]
-    pub(super) fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
-    }
-
-    /// The first entry of list number `list`, for a reader under a guard.
-    pub fn first(&self, list: usize) -> *mut Entry<T> {
+    /// The first entry of list number `list`.
+    pub fn first<'g>(&self, list: usize, guard: Guard<'g>) -> Option<&'g Entry<T>> {
         match list.checked_sub(LANES) {
-            None => self.lanes.first(list),
-            Some(lane) => self.own.first(lane),
+            None => self.lanes.first(list, guard),
+            Some(lane) => self.own.first(lane, guard),
         }
     }
 
-    /// Each list's first entry, for a reader under a guard.
-    pub fn firsts(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
-        (0..CHAINS).map(|list| self.first(list))
+    /// Each list's first entry.
+    pub fn firsts<'g>(&'g self, guard: Guard<'g>) -> impl Iterator<Item = &'g Entry<T>> {
+        (0..CHAINS).filter_map(move |list| self.first(list, guard))
+    }
+
+    /// The entries of all lists, for the owner: another reader may be led to other lists.
+    pub fn entries<'g>(&'g self, guard: Guard<'g>) -> impl Iterator<Item = &'g Entry<T>> {
+        self.firsts(guard).flat_map(move |first| Walk::from(Some(first), guard))
+    }
+
+    /// Owner only: the address of the first entry of each list, or null.
+    pub(super) fn heads(&self) -> [*mut Entry<T>; CHAINS] {
+        array::from_fn(|list| match list.checked_sub(LANES) {
+            None => self.lanes.head(list),
+            Some(lane) => self.own.head(lane),
+        })
     }
 
     /// Whether the bucket was last armed for `expiration`.

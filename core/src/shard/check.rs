@@ -1,14 +1,14 @@
 //! `check`: walks every invariant of a shard. For tests and fuzzing.
 //!
-//! *Owner*: the shard's owner, while no other thread schedules, cancels or resets.
+//! *Owner*: the shard's owner. While other threads schedule, cancel or reset, what it finds may be
+//! wrong.
 
 use std::collections::HashSet;
 use std::fmt;
-use std::ptr::NonNull;
+use std::ptr;
 
-use crate::entry::{Entry, Linked, Phase};
+use crate::entry::{Entry, Guard, Phase};
 use crate::memory::Shared;
-use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
 use super::{Owner, Shard};
@@ -83,6 +83,7 @@ impl<T> Shard<T> {
     ) -> Result<Counted, Violation> {
         let now = now.max(self.clock());
         self.read_notices(owner, shared);
+        let (owner, guard) = (&*owner, self.guard(owner));
         let are_whole = owner.heap.is_whole() && owner.rounds.opens.is_whole();
         ensure!(are_whole, "a heap and its index differ");
         for place in owner.heap.iter() {
@@ -93,34 +94,24 @@ impl<T> Shard<T> {
         ensure!(self.knows_cascades(owner, now), "a bucket is to be cascaded before that is known");
         let mut counted = Counted::default();
         let mut seen = HashSet::new();
-        for entry in owner.in_trays() {
-            ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
-            // SAFETY: an entry that the owner has taken out and not decided about is there.
-            self.check_entry(unsafe { entry.as_ref() }, now, &mut counted)?;
+        for entry in owner.in_trays(guard) {
+            ensure!(seen.insert(ptr::from_ref(entry)), "an entry is taken out twice");
+            self.check_entry(entry, now, &mut counted)?;
         }
-        for (place, entry) in owner.rounds.rest() {
-            ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
-            // SAFETY: as above.
-            let entry = unsafe { entry.as_ref() };
+        for (place, entry) in owner.rounds.rest(guard) {
+            ensure!(seen.insert(ptr::from_ref(entry)), "an entry is taken out twice");
             let filed = self.check_entry(entry, now, &mut counted)?;
             ensure!(filed == place, "{entry:?} waits for {place:?}");
         }
-        for (level, slot, bucket) in self.wheel.existing() {
+        for (level, slot, bucket) in self.wheel.existing(guard) {
             ensure!(bucket.knows_own(), "level {level} slot {slot} does not know of its entries");
-            for first in bucket.firsts() {
-                let mut next = first;
-                while !next.is_null() {
-                    ensure!(seen.insert(next), "an entry is in two lists, or in one twice");
-                    // SAFETY: the caller keeps all other threads away, so an entry in a list stays
-                    // there.
-                    let entry = unsafe { &*next };
-                    let place = self.check_entry(entry, now, &mut counted)?;
-                    let here = place.level == level && place.slot == slot;
-                    ensure!(here, "{entry:?} is in level {level} slot {slot}");
-                    ensure!(owner.heap.at(place).is_some(), "{entry:?} is not covered by the heap");
-                    // ORDER: Relaxed - no other thread is there.
-                    next = entry.next().load(Ordering::Relaxed);
-                }
+            for entry in bucket.entries(guard) {
+                let is_new = seen.insert(ptr::from_ref(entry));
+                ensure!(is_new, "an entry is in two lists, or in one twice");
+                let place = self.check_entry(entry, now, &mut counted)?;
+                let here = place.level == level && place.slot == slot;
+                ensure!(here, "{entry:?} is in level {level} slot {slot}");
+                ensure!(owner.heap.at(place).is_some(), "{entry:?} is not covered by the heap");
             }
         }
         Ok(counted)
@@ -154,14 +145,16 @@ impl<T> Shard<T> {
 
 impl<T> Owner<T> {
     /// The entries left in the trays of the due bucket, of the eager cascade and of what is parked.
-    fn in_trays(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
+    fn in_trays<'g>(&'g self, guard: Guard<'g>) -> impl Iterator<Item = &'g Entry<T>> {
         let open = self.due.iter().chain(&self.eager).chain(self.parked.iter());
-        open.flat_map(|open| open.tray.rest())
+        open.flat_map(move |open| open.tray.rest(guard))
     }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use std::ptr::NonNull;
+
     use super::super::Bucket;
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
@@ -219,7 +212,9 @@ mod tests {
         plant(shard, entry);
         let verdict = check(&parts, now);
         shard.owner().lock().unwrap().outbox.clear(shared);
-        for (_, _, bucket) in shard.wheel().existing() {
+        // SAFETY: nothing is freed meanwhile.
+        let guard = unsafe { Guard::assume() };
+        for (_, _, bucket) in shard.wheel().existing(guard) {
             bucket.close_into(&Tray::wide());
         }
         // SAFETY: nothing leads to it any more.
@@ -251,7 +246,7 @@ mod tests {
         assert_eq!(check(&parts, 0), Ok(Counted { pending: 2, kept: 1, dead: 1 }));
         let owner = &mut *shard.owner().lock().unwrap();
         let now = shard.begin(Tick::new(1));
-        assert!(shard.open_due(owner, shared, now) && !shard.flush(owner, shared, 1));
+        assert!(shard.open_due(owner, now) && !shard.flush(owner, shared, 1));
         let counted = shard.check(owner, shared, now);
         assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in a tray");
         assert_eq!(shard.close(owner, shared).len(), 2, "one is due, one is in a tray");

@@ -27,13 +27,14 @@ use std::iter;
 use std::mem;
 use std::ptr::NonNull;
 
-use crate::entry::Phase;
+use crate::entry::{Guard, Phase};
 use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::opening::Open;
+use super::sweep::Sweep;
 use super::{ArmedHeap, Bucket, Owner, Shard};
 
 impl<T> Shard<T> {
@@ -57,17 +58,20 @@ impl<T> Shard<T> {
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
         while let Some(place) = owner.rounds.opens.first() {
-            let round = self.open_round(owner, shared, place).expect("none of its level is before");
+            let round = self.open_round(owner, place).expect("none of its level is before");
             // SAFETY: as above.
             unsafe { self.settle_all(owner, shared, round, &mut returned) };
         }
-        for (level, slot, bucket) in self.wheel.existing() {
+        // SAFETY: the caller has the owner's lock, so nobody dismantles the wheel.
+        let guard = unsafe { Guard::assume() };
+        for (level, slot, bucket) in self.wheel.existing(guard) {
             let place = Place { level, slot, expiration: Tick::ZERO };
-            let open = self.open_bucket(owner, shared, bucket, place, Bucket::close_into);
+            let open = self.open_bucket(owner, bucket, place, Bucket::close_into);
             // SAFETY: closing made the whole bucket the owner's.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
         owner.heap = ArmedHeap::default();
+        owner.sweep = Sweep::none();
         self.publish_first(Tick::NEVER);
         owner.outbox.clear(shared);
         owner.counters.add(Count::Returned, returned.len() as u64);
@@ -107,7 +111,7 @@ impl<T> Shard<T> {
             (owner.eager.is_some(), Event::ClosedCascade),
             (!owner.parked.is_empty(), Event::ClosedParked),
             (!owner.rounds.is_empty(), Event::ClosedRound),
-            (self.swept.is_under_way(), Event::ClosedSweep),
+            (owner.sweep.is_under_way(), Event::ClosedSweep),
         ];
         under_way.into_iter().filter(|&(is, _)| is).for_each(|(_, event)| reached(event));
     }

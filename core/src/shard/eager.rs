@@ -1,6 +1,5 @@
 //! Background work: what the owner does while nothing is due, a chunk at a time. (A busy turn also
-//! sweeps a chunk for each full batch that it hands over, so sweeping goes on while something is
-//! always due.)
+//! sweeps with each full batch that it hands over: `sweep`.)
 //!
 //! - *Eager cascading*: a coarse bucket that opens soon is re-filed before it opens, so that the
 //!   work is done when the first of its entries is due. Its item stays on the armed heap for
@@ -18,15 +17,12 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Phase};
 use crate::memory::Shared;
-use crate::sync::IS_CHECKED;
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::opening::Open;
+use super::sweep::CHUNK;
 use super::{Bucket, Owner, Shard};
-
-/// Entries that background work handles before it looks for due buckets again.
-const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
 
 /// A shard wakes up for eager cascading alone only if at least this many timers are pending: fewer
 /// are re-filed quickly when their bucket opens.
@@ -42,7 +38,7 @@ pub(crate) const LOOK_OUT: usize = 1024;
 impl<T> Shard<T> {
     /// Does a chunk of background work. Returns `true` if there may be more.
     pub fn run_background(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
-        let open = owner.eager.take().or_else(|| self.next_cascade(owner, shared, now));
+        let open = owner.eager.take().or_else(|| self.next_cascade(owner, now));
         let Some(mut open) = open else {
             return self.sweep_some(owner, shared, CHUNK);
         };
@@ -58,12 +54,6 @@ impl<T> Shard<T> {
             owner.eager = Some(open);
         }
         true
-    }
-
-    /// A busy turn's share of background work for each full batch that it hands over: sweeps a
-    /// chunk. So the dead entries stay within their bound while something is always due.
-    pub fn sweep_chunk(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
-        self.sweep_some(owner, shared, CHUNK);
     }
 
     /// When the shard is to wake up: at the first opening or, if many timers are pending, ahead of
@@ -122,12 +112,12 @@ impl<T> Shard<T> {
     /// Begins the cascade that is most urgent at `now`, if there is one. In most turns nothing has
     /// changed, and it is too early for any.
     #[inline]
-    fn next_cascade(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> Option<Open<T>> {
+    fn next_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
         let has_changed = owner.heap.take_change() | owner.rounds.opens.take_change();
         if !has_changed && now < owner.cascades_from {
             return None;
         }
-        self.find_cascade(owner, shared, now)
+        self.find_cascade(owner, now)
     }
 
     /// For checks: whether no bucket or round is to be cascaded before the owner would look for it.
@@ -141,7 +131,7 @@ impl<T> Shard<T> {
     }
 
     /// Looks for the cascade that is most urgent at `now`, and begins it.
-    fn find_cascade(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> Option<Open<T>> {
+    fn find_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
         let (mut from, mut first) = (Tick::NEVER, None::<Place>);
         for place in (2..=owner.levels()).filter_map(|level| self.cascade_on(owner, level)) {
             if place.expiration <= now {
@@ -156,13 +146,13 @@ impl<T> Shard<T> {
         }
         owner.cascades_from = from;
         let place = first?;
-        if let Some(round) = self.open_round(owner, shared, place) {
+        if let Some(round) = self.open_round(owner, place) {
             reached(Event::CascadeOfRound);
             return Some(round);
         }
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
         let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
-        Some(self.open_bucket(owner, shared, bucket, place, Bucket::take_into))
+        Some(self.open_bucket(owner, bucket, place, Bucket::take_into))
     }
 
     /// Decides about one entry of a bucket that is not due: re-files it, unlinks it if vacant, or

@@ -1,16 +1,12 @@
 //! Where the entries of a shard lie, for who has its lock and changes nothing.
 //!
-//! *Owner*: any thread, while it has the owner lock: only the owner unlinks entries, so what is
-//! found here stays where it is. Producers may push more meanwhile.
+//! *Owner*: any thread that has the owner lock: only the owner takes entries out, so what is found
+//! here stays where it is. Producers may push more meanwhile.
 //!
 //! *Tested by*: `tests/suite/engine/virtual_time.rs`.
 
-use std::iter;
-use std::ptr::NonNull;
-
-use crate::entry::{Entry, Linked, Phase};
-use crate::inbox::Tray;
-use crate::sync::Ordering;
+use crate::entry::{Entry, Guard, Phase, Word};
+use crate::inbox::{Tray, Walk};
 use crate::time::{Place, Tick};
 
 use super::opening::Open;
@@ -28,7 +24,8 @@ impl<T> Shard<T> {
     /// O(armed buckets), and the entries in those that open before it is due: all those of a coarse
     /// bucket, if none opens earlier.
     pub fn earliest(&self, owner: &Owner<T>) -> Tick {
-        let mut places: Vec<_> = self.places(owner).collect();
+        let guard = self.guard(owner);
+        let mut places: Vec<_> = self.places(owner, guard).collect();
         places.sort_by_key(|&(opens, _)| opens);
         let mut earliest = Tick::NEVER;
         for (opens, among) in places {
@@ -36,20 +33,23 @@ impl<T> Shard<T> {
             if opens > earliest {
                 break;
             }
-            for entry in self.entries(owner, &among) {
-                // SAFETY: it is filed, and the owner lock is held: only the owner unlinks.
-                let word = unsafe { entry.as_ref() }.word();
-                if word.phase() == Phase::Pending {
-                    earliest = earliest.min(word.deadline());
-                }
-            }
+            let words = self.entries(&among, guard).map(Entry::word);
+            let pending = words.filter(|word| word.phase() == Phase::Pending);
+            earliest = pending.map(Word::deadline).fold(earliest, Tick::min);
         }
         earliest
     }
 
     /// The buckets and trays that may have entries; and when they open, or have opened.
-    fn places<'a>(&'a self, owner: &'a Owner<T>) -> impl Iterator<Item = (Tick, Among<'a, T>)> {
-        let armed = self.unread().chain(owner.heap.iter());
+    fn places<'g>(
+        &'g self,
+        owner: &'g Owner<T>,
+        guard: Guard<'g>,
+    ) -> impl Iterator<Item = (Tick, Among<'g, T>)> {
+        // With the notices that were not read yet.
+        let unread = Walk::from(self.notices.first(guard), guard);
+        let unread = unread.map(|notice| self.announced_by(notice));
+        let armed = unread.chain(owner.heap.iter());
         let armed = armed.map(|place| (place.expiration, Among::Bucket(place)));
         let rounds = &owner.rounds.opens;
         let rounds = rounds.iter().filter_map(|place| {
@@ -65,38 +65,16 @@ impl<T> Shard<T> {
     }
 
     /// The entries of a place.
-    fn entries<'a>(
-        &'a self,
-        _owner: &'a Owner<T>,
-        among: &Among<'a, T>,
-    ) -> Box<dyn Iterator<Item = NonNull<Entry<T>>> + 'a> {
-        match *among {
-            Among::Bucket(place) => Box::new(self.filed_at(place)),
-            Among::Tray(tray) => Box::new(tray.rest()),
-        }
-    }
-
-    /// The places of the notices that were not read yet.
-    fn unread(&self) -> impl Iterator<Item = Place> + '_ {
-        let first = NonNull::new(self.notices.first());
-        let notices = iter::successors(first, |notice| {
-            // ORDER(BUCKET-ARM): Acquire - pairs with the push that linked them.
-            // SAFETY: only the owner takes notices out, and its lock is held.
-            NonNull::new(unsafe { notice.as_ref() }.next().load(Ordering::Acquire))
-        });
-        // SAFETY: as above.
-        notices.map(|notice| self.announced_by(unsafe { notice.as_ref() }))
-    }
-
-    /// The entries in a bucket.
-    fn filed_at(&self, place: Place) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
-        let firsts = self.wheel.bucket(place).ok().into_iter().flat_map(|bucket| bucket.firsts());
-        firsts.filter_map(NonNull::new).flat_map(|first| {
-            iter::successors(Some(first), |entry| {
-                // ORDER(BUCKET-READ): Acquire - pairs with the push that linked them.
-                // SAFETY: only the owner takes entries out of a bucket, and its lock is held.
-                NonNull::new(unsafe { entry.as_ref() }.next().load(Ordering::Acquire))
-            })
-        })
+    fn entries<'g>(
+        &'g self,
+        among: &Among<'g, T>,
+        guard: Guard<'g>,
+    ) -> impl Iterator<Item = &'g Entry<T>> {
+        let (bucket, tray) = match *among {
+            Among::Bucket(place) => (self.wheel.get(place), None),
+            Among::Tray(tray) => (None, Some(tray)),
+        };
+        let in_bucket = bucket.into_iter().flat_map(move |bucket| bucket.entries(guard));
+        in_bucket.chain(tray.into_iter().flat_map(move |tray| tray.rest(guard)))
     }
 }

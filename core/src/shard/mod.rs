@@ -1,9 +1,9 @@
 //! The shard: a wheel, its notices, its doorbell, and the core that its one owner works on.
 //!
 //! Two sides. The *shared face* (this file): any thread files an entry, by `producer`. The *owner's
-//! core* (`owner`, `armed_heap`, `opening`, `flush`, `parked`, `rounds`, `eager`, `close`): one
-//! thread at a time opens buckets. A lock decides which; no thread that schedules, cancels or
-//! resets ever takes it.
+//! core* (`owner`, `armed_heap`, `opening`, `flush`, `parked`, `rounds`, `eager`, `sweep`,
+//! `close`): one thread at a time opens buckets. A lock decides which; no thread that schedules,
+//! cancels or resets ever takes it.
 //!
 //! *Invariant* (coverage): for every filed entry at least one of these holds:
 //! - a notice or an item of the armed heap announces its bucket, no later than its deadline;
@@ -33,7 +33,6 @@ mod parked;
 mod rounds;
 mod scan;
 mod sweep;
-mod swept;
 mod trays;
 
 pub use armed_heap::ArmedHeap;
@@ -43,12 +42,11 @@ pub(crate) use eager::LOOK_OUT;
 pub use flush::BATCH;
 pub use owner::Owner;
 pub use scan::Pending;
-pub use sweep::{HELP, LOOKS};
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::doorbell::Doorbell;
-use crate::entry::{Entry, read};
+use crate::entry::{Entry, Guard, read};
 use crate::inbox::{Closed, Stack};
 use crate::memory::Shared;
 use crate::sync::events::{Event, reached};
@@ -56,8 +54,6 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, Mutex, Ordering};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
 
-use sweep::Sweep;
-use swept::Swept;
 use trays::Trays;
 
 /// The highest level whose timers are filed for their own deadlines if they are few. A timer that
@@ -83,9 +79,6 @@ pub struct Shard<T> {
     first: AtomicU64,
     /// What the owner took out of the buckets, visible to readers.
     trays: Trays<T>,
-    /// The sweep under way. The thread that sweeps has this lock; others only try it.
-    sweeping: CachePadded<Mutex<Sweep<T>>>,
-    swept: CachePadded<Swept<T>>,
     owner: CachePadded<Mutex<Owner<T>>>,
 }
 
@@ -112,8 +105,6 @@ impl<T> Shard<T> {
             first: AtomicU64::new(Tick::NEVER.get()),
             owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &trays))),
             trays,
-            sweeping: CachePadded::new(Mutex::new(Sweep::none())),
-            swept: CachePadded::new(Swept::new()),
         }
     }
 
@@ -142,6 +133,16 @@ impl<T> Shard<T> {
     /// The owner's core, behind the lock that makes the owner unique.
     pub fn owner(&self) -> &Mutex<Owner<T>> {
         &self.owner
+    }
+
+    /// The guard of the thread that has the owner's lock, for walks over this shard: only the owner
+    /// takes entries out of its lists and trays, and only under its lock the wheel is dismantled.
+    fn guard<'g>(&self, owner: &'g Owner<T>) -> Guard<'g> {
+        let (lock, owner) = (ptr::from_ref(&*self.owner).addr(), ptr::from_ref(owner).addr());
+        let is_in_lock = owner >= lock && owner < lock + size_of::<Mutex<Owner<T>>>();
+        assert!(is_in_lock, "it is the owner of another shard");
+        // SAFETY: the owner is in the lock of this shard, so whoever borrows it holds that.
+        unsafe { Guard::assume() }
     }
 
     /// The time of the owner's last turn.

@@ -16,19 +16,18 @@
 //!
 //! *Orderings*: BUCKET-ARM: the shard's clock reaches an armed bucket's expiration before its item
 //! leaves the armed heap and its lists are taken. (An eager cascade takes lists earlier, and leaves
-//! the item.) CUT: the lists are taken, and then the owner looks whether a sweep is in them.
+//! the item.)
 
 use std::cmp::Reverse;
-use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::inbox::{At, Tray};
-use crate::memory::Shared;
+use crate::sync::Arc;
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, Ordering, fence};
 use crate::time::{Place, Tick};
 
 use super::rounds::bucket_number;
+use super::sweep::Swept;
 use super::{Bucket, Owner, Shard};
 
 /// A bucket or a round that the owner goes through.
@@ -48,7 +47,7 @@ pub(super) struct Open<T> {
 impl<T> Shard<T> {
     /// Opens the first bucket or round that is due at `now`: its entries are then in a tray. Goes
     /// on with a parked one if it is its turn, or if no other is due. Returns `false` if none is.
-    pub fn open_due(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
+    pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
         if owner.parked.is_its_turn() {
@@ -56,7 +55,7 @@ impl<T> Shard<T> {
         }
         let armed = owner.heap.first().filter(|place| place.expiration <= now);
         if owner.has_in_trays() {
-            owner.due = self.take_due_from_trays(owner, shared, armed, now);
+            owner.due = self.take_due_from_trays(owner, armed, now);
         }
         if owner.due.is_none() {
             let Some(place) = armed else {
@@ -64,7 +63,7 @@ impl<T> Shard<T> {
             };
             let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
             owner.heap.remove(place);
-            owner.due = Some(self.open_bucket(owner, shared, bucket, place, Bucket::take_into));
+            owner.due = Some(self.open_bucket(owner, bucket, place, Bucket::take_into));
         }
         if let Some(open) = &mut owner.due {
             owner.opened = Some(open.place.expiration);
@@ -78,48 +77,23 @@ impl<T> Shard<T> {
     pub(super) fn open_bucket(
         &self,
         owner: &mut Owner<T>,
-        shared: &Shared<T>,
         bucket: &Bucket<T>,
         place: Place,
         take: impl FnOnce(&Bucket<T>, &Tray<Entry<T>>) -> At,
     ) -> Open<T> {
+        owner.sweep.leave(Swept::Bucket(place.level, place.slot));
         let tray = owner.spare_tray();
         tray.begin(bucket_number(place.level, place.slot));
         let at = take(bucket, &tray);
-        if let Some(dead) = self.swept.open(bucket.address()) {
-            self.end_cut(owner, shared, dead, place);
-        }
         Open { place, tray, at, left: 0, began: None }
     }
 
     /// Opens a round that was put aside, if it is the first of its level.
-    pub(super) fn open_round(
-        &self,
-        owner: &mut Owner<T>,
-        shared: &Shared<T>,
-        place: Place,
-    ) -> Option<Open<T>> {
+    pub(super) fn open_round(&self, owner: &mut Owner<T>, place: Place) -> Option<Open<T>> {
         let tray = owner.rounds.take(place)?;
+        owner.sweep.leave(Swept::Round(place));
         let at = tray.open();
-        // ORDER(CUT): SeqCst - pairs with the fence in `Swept::enter`: the sweep finds the round
-        // open, or the owner finds the sweep in it.
-        fence(Ordering::SeqCst);
-        if let Some(dead) = self.swept.open(tray.address()) {
-            self.end_cut(owner, shared, dead, place);
-        }
         Some(Open { place, tray, at, left: 0, began: None })
-    }
-
-    /// The list lets go of a dead entry that was just cut out of it.
-    #[cold]
-    fn end_cut(&self, owner: &mut Owner<T>, shared: &Shared<T>, dead: *mut Entry<T>, at: Place) {
-        reached(Event::SweepCutEnded);
-        let entry = NonNull::new(dead).expect("an entry was cut out");
-        // SAFETY: the owner holds it, by its list bit.
-        let it = (entry, unsafe { entry.as_ref() }.word());
-        // SAFETY: as above, and the word was read from it. A thread that sweeps keeps it, or has
-        // let go: it is vacant.
-        unsafe { self.settle(owner, shared, it, at, None, None) };
     }
 
     /// Takes the eager cascade if its entries came out of `armed`, the first armed bucket that is
@@ -129,7 +103,6 @@ impl<T> Shard<T> {
     fn take_due_from_trays(
         &self,
         owner: &mut Owner<T>,
-        shared: &Shared<T>,
         armed: Option<Place>,
         now: Tick,
     ) -> Option<Open<T>> {
@@ -158,7 +131,7 @@ impl<T> Shard<T> {
             return owner.eager.take();
         }
         reached(Event::RoundOpened);
-        self.open_round(owner, shared, first)
+        self.open_round(owner, first)
     }
 
     /// Whether a due bucket is open and not yet flushed.

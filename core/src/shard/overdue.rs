@@ -9,9 +9,7 @@
 //!
 //! *Tested by*: `tests/races/engine/overdue.rs`, `shard/tests.rs`.
 
-use std::ptr::NonNull;
-
-use crate::entry::{Entry, read};
+use crate::entry::{Entry, Guard, Reader};
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
@@ -29,27 +27,25 @@ impl<T> Shard<T> {
     /// turns, it may miss what the owner is about to fire.
     ///
     /// O(buckets that should have opened), and twice 8192 entries. Nobody waits for the caller.
-    pub fn oldest_due(&self, now: Tick) -> Option<Tick> {
-        let (reader, mut oldest) = (read(), Tick::NEVER);
+    pub fn oldest_due(&self, reader: &Reader, now: Tick) -> Option<Tick> {
+        let (guard, mut oldest) = (reader.guard(), Tick::NEVER);
         // Buckets first, then trays: in the order in which entries move.
         let mut left = LOOKS;
-        for (place, bucket) in self.unopened(now) {
+        for (place, bucket) in self.unopened(now, guard) {
             let of = bucket_number(place.level, place.slot);
             let note = |found: Pending| oldest = oldest.min(found.deadline);
-            with_half(&mut left, |some| self.read_bucket(&reader, bucket, of, some, note));
+            with_half(&mut left, |some| self.read_bucket(guard, bucket, of, some, note));
         }
         left = LOOKS;
         for tray in self.trays.iter() {
-            let see = |of, entry: NonNull<Entry<T>>| {
+            let see = |of, entry: &Entry<T>| {
                 let note = |found: Pending| oldest = oldest.min(found.deadline);
-                // SAFETY: it was reached under the guard.
-                let opens = unsafe { entry.as_ref() }.filed().expiration;
+                let opens = entry.filed().expiration;
                 // What is put aside together opens together.
                 let may_be_due = tray.is_wide() || opens <= now;
                 self.see(of, entry, note).is_some() && may_be_due
             };
-            // SAFETY: the reader is the guard.
-            with_half(&mut left, |some| unsafe { tray.read(some, see) });
+            with_half(&mut left, |some| tray.read(guard, some, see));
         }
         (oldest <= now).then_some(oldest)
     }
@@ -62,7 +58,7 @@ impl<T> Shard<T> {
     }
 
     /// The buckets that should have opened by `now`, have not, and are not empty, in that order.
-    fn unopened(&self, now: Tick) -> Vec<(Place, &Bucket<T>)> {
+    fn unopened<'g>(&'g self, now: Tick, guard: Guard<'g>) -> Vec<(Place, &'g Bucket<T>)> {
         // ORDER: Relaxed - as in `publish_first`.
         let known = Tick::new(self.first.load(Ordering::Relaxed));
         // What the owner does not know of yet opens after its last turn, or then.
@@ -76,7 +72,7 @@ impl<T> Shard<T> {
         });
         let filled = places.filter_map(|place| Some((place, self.wheel.get(place)?)));
         let mut filled: Vec<_> =
-            filled.filter(|(_, bucket)| bucket.firsts().any(|first| !first.is_null())).collect();
+            filled.filter(|(_, bucket)| bucket.firsts(guard).next().is_some()).collect();
         filled.sort_by_key(|(place, _)| place.expiration);
         filled
     }

@@ -18,6 +18,7 @@ use crate::time::{Geometry, Place, Tick};
 use super::opening::Open;
 use super::parked::Parked;
 use super::rounds::Rounds;
+use super::sweep::Sweep;
 use super::trays::Trays;
 use super::{ArmedHeap, Bucket, Shard};
 
@@ -34,6 +35,7 @@ pub struct Owner<T> {
     pub(super) spare: Vec<Arc<Tray<Entry<T>>>>,
     /// Entries that were found in buckets and belong to other rounds.
     pub(super) rounds: Rounds<T>,
+    pub(super) sweep: Sweep<T>,
     /// Entries that the turn under way may still look at.
     pub(super) looks: usize,
     /// The expiration of the bucket or round that was opened last.
@@ -73,6 +75,7 @@ impl<T> Owner<T> {
             parked: Parked::new(shared.share),
             spare: vec![trays.add_wide(), trays.add_wide()],
             rounds: Rounds::new(),
+            sweep: Sweep::none(),
             looks: usize::MAX,
             opened: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],

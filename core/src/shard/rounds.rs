@@ -16,7 +16,7 @@
 
 use std::ptr::NonNull;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Guard};
 use crate::inbox::Tray;
 use crate::sync::Arc;
 use crate::time::Place;
@@ -76,9 +76,12 @@ impl<T> Rounds<T> {
     }
 
     /// The entries that wait here and their places, for checks.
-    pub(super) fn rest(&self) -> impl Iterator<Item = (Place, NonNull<Entry<T>>)> + '_ {
+    pub(super) fn rest<'g>(
+        &'g self,
+        guard: Guard<'g>,
+    ) -> impl Iterator<Item = (Place, &'g Entry<T>)> {
         let trays = self.opens.iter().filter_map(|place| Some((place, self.opens.at(place)?)));
-        trays.flat_map(|(place, tray)| tray.rest().map(move |entry| (place, entry)))
+        trays.flat_map(move |(place, tray)| tray.rest(guard).map(move |entry| (place, entry)))
     }
 }
 

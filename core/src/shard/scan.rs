@@ -36,11 +36,10 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
-use crate::entry::{Entry, Linked, Phase, Reader, Word};
-use crate::inbox::CHAINS;
-use crate::sync::Ordering;
+use crate::entry::{Entry, Guard, Phase, Reader, Word};
+use crate::inbox::{CHAINS, behind};
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
@@ -59,10 +58,10 @@ pub struct Pending {
 }
 
 /// What a scan has found so far.
-struct Scan<T> {
-    found: Vec<FoundTimer<T>>,
+struct Scan<'g, T> {
+    found: Vec<FoundTimer<'g, T>>,
     /// The first entry of each list when it was read last, by bucket and list.
-    firsts: HashMap<(u64, usize), Mark<T>>,
+    firsts: HashMap<(u64, usize), Mark<'g, T>>,
     /// How often each tray was filled when it was read last.
     filled: Vec<u64>,
     /// The number of the pass.
@@ -73,16 +72,16 @@ struct Scan<T> {
 
 // === impl Scan ===
 
-impl<T> Scan<T> {
-    fn begin() -> Scan<T> {
+impl<T> Scan<'_, T> {
+    fn begin() -> Self {
         let (found, firsts, filled) = (Vec::new(), HashMap::new(), Vec::new());
         Scan { found, firsts, filled, pass: 0, may_repeat: false }
     }
 }
 
 /// A timer, and where it was found.
-struct FoundTimer<T> {
-    entry: *const Entry<T>,
+struct FoundTimer<'g, T> {
+    entry: &'g Entry<T>,
     deadline: Tick,
     level: u8,
     pass: u8,
@@ -90,14 +89,14 @@ struct FoundTimer<T> {
 
 // === impl FoundTimer ===
 
-impl<T> FoundTimer<T> {
-    fn new(entry: *const Entry<T>, at: Pending, pass: u8) -> FoundTimer<T> {
+impl<'g, T> FoundTimer<'g, T> {
+    fn new(entry: &'g Entry<T>, at: Pending, pass: u8) -> FoundTimer<'g, T> {
         FoundTimer { entry, deadline: at.deadline, level: at.level, pass }
     }
 }
 
 /// An entry in a list, as the reader saw it.
-type Mark<T> = (*const Entry<T>, Word);
+type Mark<'g, T> = (&'g Entry<T>, Word);
 
 impl<T> Shard<T> {
     /// Calls `f` for each pending timer. Makes at most `looks` passes. Each pass follows at most
@@ -107,10 +106,10 @@ impl<T> Shard<T> {
     /// after it, is not reset, and is not re-filed in every pass. A timer that comes, goes or is
     /// reset meanwhile may be seen once, twice or not at all.
     pub fn scan(&self, reader: &Reader, steps: u64, looks: u32, mut f: impl FnMut(Pending)) {
-        let mut scan = Scan::begin();
+        let (guard, mut scan) = (reader.guard(), Scan::begin());
         let mut before = (looks > 1).then(|| self.progress()).flatten();
         for left in (0..looks).rev() {
-            self.look(reader, steps, left > 0, &mut scan);
+            self.look(guard, steps, left > 0, &mut scan);
             if left == 0 {
                 break;
             }
@@ -126,8 +125,9 @@ impl<T> Shard<T> {
         let mut found = scan.found;
         if scan.may_repeat {
             // The last pass has its current place.
-            found.sort_unstable_by_key(|found| (found.entry, Reverse(found.pass)));
-            found.dedup_by_key(|found| found.entry);
+            let address = |found: &FoundTimer<'_, T>| ptr::from_ref(found.entry);
+            found.sort_unstable_by_key(|found| (address(found), Reverse(found.pass)));
+            found.dedup_by_key(|found| address(found));
         }
         let shard = self.index;
         found
@@ -144,21 +144,27 @@ impl<T> Shard<T> {
     /// The owner's progress through its trays, and that of sweeps in them. `None`: an entry is
     /// moving.
     pub(super) fn progress(&self) -> Option<Vec<usize>> {
-        let mut progress = vec![self.swept.cuts_in_rounds()];
+        let mut progress = vec![self.trays.cuts()];
         self.trays.iter().all(|tray| tray.note(&mut progress)).then_some(progress)
     }
 
     /// Makes one pass. `goes_on`: there may be another one.
-    fn look(&self, reader: &Reader, steps: u64, goes_on: bool, scan: &mut Scan<T>) {
-        self.look_into_buckets(reader, steps, goes_on, scan);
+    fn look<'g>(&self, guard: Guard<'g>, steps: u64, goes_on: bool, scan: &mut Scan<'g, T>) {
+        self.look_into_buckets(guard, steps, goes_on, scan);
         let in_buckets = scan.found.len();
-        self.look_into_trays(reader, steps, scan);
+        self.look_into_trays(guard, steps, scan);
         // It may have been seen in its bucket before.
         scan.may_repeat |= scan.found.len() > in_buckets;
     }
 
-    fn look_into_buckets(&self, reader: &Reader, mut left: u64, goes_on: bool, scan: &mut Scan<T>) {
-        let lists = self.wheel.existing().flat_map(|(level, slot, bucket)| {
+    fn look_into_buckets<'g>(
+        &self,
+        guard: Guard<'g>,
+        mut left: u64,
+        goes_on: bool,
+        scan: &mut Scan<'g, T>,
+    ) {
+        let lists = self.wheel.existing(guard).flat_map(|(level, slot, bucket)| {
             (0..CHAINS).map(move |list| (bucket_number(level, slot), (bucket, list)))
         });
         for (of, list) in lists {
@@ -168,30 +174,27 @@ impl<T> Shard<T> {
                 first.get_or_insert((entry, word));
                 scan.found.extend(at.map(|at| FoundTimer::new(entry, at, pass)));
             };
-            scan.may_repeat |= self.read_list(reader, list, of, &mut left, known, note);
+            scan.may_repeat |= self.read_list(guard, list, of, &mut left, known, note);
             if let Some(first) = first.filter(|_| goes_on) {
                 scan.firsts.insert(key, first);
             }
         }
     }
 
-    fn look_into_trays(&self, _reader: &Reader, mut left: u64, scan: &mut Scan<T>) {
+    fn look_into_trays<'g>(&self, guard: Guard<'g>, mut left: u64, scan: &mut Scan<'g, T>) {
         let Scan { found, filled, pass, .. } = scan;
         for (number, tray) in self.trays.iter().enumerate() {
-            let see = |of, entry: NonNull<Entry<T>>| {
-                let note = |at| found.push(FoundTimer::new(entry.as_ptr(), at, *pass));
+            let mut see = |of, entry: &'g Entry<T>| {
+                let note = |at| found.push(FoundTimer::new(entry, at, *pass));
                 self.see(of, entry, note).is_some()
             };
             let now = tray.filled();
             // What a wide tray had at the last pass was seen, and no more comes unless it is filled
             // anew.
             let is_known = tray.is_wide() && filled.get(number) == Some(&now);
-            // SAFETY: the reader is the guard.
-            unsafe {
-                match is_known {
-                    true => tray.read_moving(see),
-                    false => tray.read(&mut left, see),
-                }
+            match is_known {
+                true => tray.read_moving(guard, &mut see),
+                false => tray.read(guard, &mut left, &mut see),
             }
             filled.resize(filled.len().max(number + 1), 0);
             filled[number] = now;
@@ -199,9 +202,9 @@ impl<T> Shard<T> {
     }
 
     /// Reads the lists of a bucket: calls `f` for each pending timer.
-    pub(super) fn read_bucket(
+    pub(super) fn read_bucket<'g>(
         &self,
-        reader: &Reader,
+        guard: Guard<'g>,
         bucket: &Bucket<T>,
         of: u64,
         left: &mut u64,
@@ -209,41 +212,39 @@ impl<T> Shard<T> {
     ) {
         for list in 0..CHAINS {
             let note = |_, _, found: Option<Pending>| found.into_iter().for_each(&mut f);
-            self.read_list(reader, (bucket, list), of, left, None, note);
+            self.read_list(guard, (bucket, list), of, left, None, note);
         }
     }
 
     /// Reads a list of a bucket down to the entry `known`, if that is still there, and otherwise to
     /// its end. Calls `f` for each entry, with its timer, if that is pending. Returns `true` if it
     /// has begun again: it may have seen a timer twice.
-    fn read_list(
+    fn read_list<'g>(
         &self,
-        _reader: &Reader,
+        guard: Guard<'g>,
         (bucket, list): (&Bucket<T>, usize),
         of: u64,
         left: &mut u64,
-        mut known: Option<Mark<T>>,
-        mut f: impl FnMut(*const Entry<T>, Word, Option<Pending>),
+        mut known: Option<Mark<'g, T>>,
+        mut f: impl FnMut(&'g Entry<T>, Word, Option<Pending>),
     ) -> bool {
         let mut has_begun_again = false;
         // The entry that leads to the next one, and the last one that no sweep takes out. `None`:
         // the head.
-        let [mut before, mut living] = [None; 2];
-        let mut next = bucket.first(list);
-        while *left > 0 && !(next.is_null() && before.is_none()) {
+        let [mut before, mut living] = [None::<Mark<'g, T>>; 2];
+        let mut next = bucket.first(list, guard);
+        while *left > 0 && (next.is_some() || before.is_some()) {
             let (mut found, mut is_elsewhere) = (None, false);
-            let entry = NonNull::new(next).map(|entry| {
+            let entry = next.map(|entry| {
                 *left -= 1;
                 let word = self.see(Some(of), entry, |at| found = Some(at));
                 is_elsewhere = word.is_none();
-                // SAFETY: it was reached from a bucket under the reader's guard, so it is not
-                // given back to the allocator before the guard is gone.
-                (entry.as_ptr().cast_const(), word, link_of(unsafe { entry.as_ref() }))
+                (entry, word, behind(entry, guard))
             });
-            // SAFETY: as above.
-            if !is_elsewhere && unsafe { leads_to(bucket, list, before, next) } {
+            if !is_elsewhere && leads_to(guard, (bucket, list), before, next) {
                 let Some((entry, Some(word), link)) = entry else { break };
-                let is_known = |(at, then): Mark<T>| ptr::eq(at, entry) && then.is_as_filed(word);
+                let is_known =
+                    |(at, then): Mark<'g, T>| ptr::eq(at, entry) && then.is_as_filed(word);
                 if known.is_some_and(is_known) {
                     break;
                 }
@@ -255,16 +256,13 @@ impl<T> Shard<T> {
                 continue;
             }
             reached(Event::ScanLedAway);
-            *left -= u64::from(next.is_null());
-            // SAFETY: as above.
-            let is_there = |mark: &Mark<T>| unsafe { is_in_list(*mark) };
-            if is_elsewhere || !living.as_ref().is_some_and(is_there) {
+            *left -= u64::from(next.is_none());
+            if is_elsewhere || !living.is_some_and(is_in_list) {
                 has_begun_again |= living.is_some();
                 (living, known) = (None, None);
             }
             before = living;
-            // SAFETY: as above.
-            next = before.map_or_else(|| bucket.first(list), |(at, _)| link_of(unsafe { &*at }));
+            next = before.map_or_else(|| bucket.first(list, guard), |(at, _)| behind(at, guard));
         }
         has_begun_again
     }
@@ -274,55 +272,40 @@ impl<T> Shard<T> {
     pub(super) fn see(
         &self,
         of: Option<u64>,
-        entry: NonNull<Entry<T>>,
+        entry: &Entry<T>,
         f: impl FnOnce(Pending),
     ) -> Option<Word> {
-        // SAFETY: it was reached under the caller's guard; all that is read of it here is atomic.
-        let this = unsafe { entry.as_ref() };
-        let (word, filed) = (this.word(), this.filed_and_before());
+        let (word, filed) = (entry.word(), entry.filed_and_before());
         let level = filed.level.max(1);
         let place = self.wheel.geometry().place_on(filed.expiration, level);
         if of.is_some_and(|of| bucket_number(place.level, place.slot) != of) {
             return None;
         }
-        if word.phase() == Phase::Pending && word.in_list() && this.shard() == self.index {
+        if word.phase() == Phase::Pending && word.in_list() && entry.shard() == self.index {
             f(Pending { deadline: word.deadline(), level, shard: self.index });
         }
         Some(word)
     }
 }
 
-/// The entry behind this one, for a reader.
-fn link_of<T>(entry: &Entry<T>) -> *mut Entry<T> {
-    // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in `Stack::push`: the entry
-    // behind it is visible; and if it was written for another timer, so is all that was done before
-    // that was filed. Acquire also orders it before the loads that come next.
-    entry.next().load(Ordering::Acquire)
-}
-
 /// Whether `before` is in the list that it was in when its word was read, and leads to `next`
 /// there. `None`: the head of the list.
-///
-/// # Safety
-/// The entry was reached under a guard that is still there.
-unsafe fn leads_to<T>(
-    bucket: &Bucket<T>,
-    list: usize,
-    before: Option<Mark<T>>,
-    next: *mut Entry<T>,
+fn leads_to<'g, T>(
+    guard: Guard<'g>,
+    (bucket, list): (&Bucket<T>, usize),
+    before: Option<Mark<'g, T>>,
+    next: Option<&'g Entry<T>>,
 ) -> bool {
-    let Some(mark) = before else { return bucket.first(list) == next };
-    // SAFETY: passed on to the caller.
-    link_of(unsafe { &*mark.0 }) == next && unsafe { is_in_list(mark) }
+    let is_next = |now: Option<&Entry<T>>| now.map(ptr::from_ref) == next.map(ptr::from_ref);
+    match before {
+        None => is_next(bucket.first(list, guard)),
+        Some(mark) => is_next(behind(mark.0, guard)) && is_in_list(mark),
+    }
 }
 
 /// Whether a list reaches the entry as it was filed when its word was read.
-///
-/// # Safety
-/// As for `leads_to`.
-unsafe fn is_in_list<T>((entry, then): Mark<T>) -> bool {
-    // SAFETY: passed on to the caller.
-    let now = unsafe { &*entry }.word();
+fn is_in_list<T>((entry, then): Mark<'_, T>) -> bool {
+    let now = entry.word();
     now.in_list() && now.is_as_filed(then)
 }
 

@@ -4,71 +4,65 @@
 //! next entry; living entries stay where they are. A sweep may pause anywhere, even inside a
 //! bucket. If that bucket is opened meanwhile, the sweep goes on with the next.
 //!
-//! *Owner*: any thread sweeps, one at a time: it has the sweep's lock, for which nobody waits. The
-//! reaper sweeps when nothing is due, and a chunk with each batch while it is busy. A thread that
-//! lets go of seats while too many are dead sweeps a little itself, because the reaper may be
-//! inside a task for any length of time. If a thread is held up while it sweeps, nobody else sweeps
-//! that shard until it goes on. But the owner opens buckets meanwhile, also the one that is being
-//! swept (`swept`), so no timer waits. A thread that finds the lock taken leaves, and the one that
-//! has it rings when it is done, if anything is left to sweep.
+//! *Owner*: the shard's owner. It sweeps when nothing is due, and a part with each batch while it
+//! is busy. Other threads only ask for a sweep ([`Shard::ask_for_sweep`]). A dead entry belongs to
+//! its list alone, and only the owner takes entries out of lists: so nobody else changes the word
+//! of a dead entry or a link that leads to one. Producers push before the first entry of a list,
+//! and readers walk the lists meanwhile.
 //!
-//! A thread that is not the owner leaves the first entry of each list. The owner pushes on lists of
-//! its own without a CAS. Of the others it shows the first entry to readers before it takes the
-//! list (`Stack::take`): if the entry were freed in between, a later reader would still be shown
-//! it.
+//! *Invariants*: what a paused sweep knows of a list is still in it, unless the owner has opened
+//! the bucket or the round; then the sweep has left it ([`Sweep::leave`]). The list bit of an entry
+//! that was cut out is cleared before the next cut. So the entry before it tells a reader that the
+//! one on which it stands was cut out (`scan`).
 //!
-//! *Invariant*: the list bit of an entry that was cut out is cleared before the next cut. So the
-//! entry before it tells a reader that the one on which it stands was cut out (`scan`).
+//! *Orderings*: SWEEP, BUCKET-READ.
 //!
-//! *Orderings*: CUT, SWEEP, BUCKET-READ, SEAT, RELEASE.
-//!
-//! *Tested by*: `loom-tests/tests/{bucket_read,cut,shard,suspended,sweep}.rs`,
-//! `tests/{suite,races}/engine/scan.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_read,shard,sweep}.rs`,
+//! `tests/{suite,races}/engine/scan.rs`, `tests/alone/bounded.rs`.
 
 use std::array;
-use std::mem;
 use std::ptr::{self, NonNull};
 
-use crate::entry::{Entry, Linked, Phase, Word, read};
-use crate::inbox::{CHAINS, Tray};
-use crate::memory::{Count, Counters, Outbox, SEATS, Shared};
+use crate::entry::{Entry, Linked, Phase};
+use crate::inbox::{CHAINS, next_of};
+use crate::memory::Shared;
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, IS_CHECKED, Ordering, fence, prefetch};
+use crate::sync::{IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
-use super::swept::Way;
 use super::{Owner, Shard};
 
+/// Entries that a sweep visits before the owner looks for due buckets again.
+pub(super) const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
+
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
-pub const LOOKS: usize = 4;
+const LOOKS: usize = 4;
 
-/// Entries that a thread visits each time that it lets go of seats while too many are dead: twelve
-/// for each seat is the fewest that keep the dead below the living (`memory/balance.rs`).
-pub const HELP: usize = if IS_CHECKED { 2 } else { 24 * SEATS };
+/// While the owner is busy, a sweep visits an entry with each batch for so many that were left dead
+/// since it began, or a chunk if that is more.
+const LEFT_PER_VISIT: u64 = 4;
 
-/// A sweep under way, or the memory of the last one for the next (`Swept` tells which).
+/// The sweep under way.
 pub(super) struct Sweep<T> {
-    /// The bucket that is being swept, or the last one.
-    bucket: (u8, u32),
-    /// The tray of the round that is being swept.
-    tray: Option<Arc<Tray<Entry<T>>>>,
-    /// Rounds that are swept after this one, and whether all buckets are.
-    rounds: Vec<Arc<Tray<Entry<T>>>>,
-    is_in_rounds: bool,
-    /// The address of the bucket or tray, for `Swept`.
-    at: usize,
+    /// `None`: none is under way.
+    at: Option<Swept>,
+    /// The lists that have entries left come first.
     lists: [Cursor<T>; CHAINS],
     /// The index of the list that is visited next.
     current: usize,
-    /// How many lists have entries left; they come first.
+    /// How many lists have entries left.
     live: usize,
+    /// Rounds that are swept after all buckets.
+    rounds: Vec<Place>,
 }
 
-/// Who sweeps, and where the memory of dead entries goes.
-struct Sweeper<'a, T> {
-    outbox: &'a mut Outbox<T>,
-    counters: &'a Counters,
-    is_owner: bool,
+/// What is being swept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Swept {
+    /// A bucket, by level and slot.
+    Bucket(u8, u32),
+    /// A round that was put aside.
+    Round(Place),
 }
 
 /// A sweep's position in a list.
@@ -81,8 +75,7 @@ struct Cursor<T> {
     next: *mut Entry<T>,
 }
 
-// SAFETY: entries are shared between threads; what it points to is looked at only while no entry of
-// those lists has left them.
+// SAFETY: entries are shared between threads; only the owner looks at what it points to.
 unsafe impl<T: Send> Send for Sweep<T> {}
 
 // === impl Sweep ===
@@ -91,22 +84,29 @@ impl<T> Sweep<T> {
     /// No sweep is under way.
     pub(super) fn none() -> Sweep<T> {
         let list = |_| Cursor { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
-        Sweep {
-            bucket: (1, 0),
-            tray: None,
-            rounds: Vec::new(),
-            is_in_rounds: false,
-            at: 0,
-            lists: array::from_fn(list),
-            current: 0,
-            live: 0,
+        Sweep { at: None, lists: array::from_fn(list), current: 0, live: 0, rounds: Vec::new() }
+    }
+
+    /// Whether a sweep is under way, perhaps paused.
+    #[inline]
+    pub(super) fn is_under_way(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// The owner opens a bucket or a round: the sweep goes no further in it.
+    #[inline]
+    pub(super) fn leave(&mut self, opened: Swept) {
+        if self.at == Some(opened) && self.live > 0 {
+            reached(Event::SweepLeft);
+            self.live = 0;
         }
     }
 
-    /// Begins with lists, each given by its number and its first entry.
-    fn begin_with(&mut self, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
-        (self.current, self.live) = (0, 0);
-        for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
+    /// Goes on to lists, given by their first entries.
+    fn enter(&mut self, at: Swept, heads: impl IntoIterator<Item = *mut Entry<T>>) {
+        (self.at, self.current, self.live) = (Some(at), 0, 0);
+        let heads = heads.into_iter().enumerate();
+        for (number, next) in heads.filter(|(_, first)| !first.is_null()) {
             prefetch(next);
             self.lists[self.live] = Cursor { number, before: ptr::null_mut(), next };
             self.live += 1;
@@ -124,237 +124,145 @@ impl<T> Sweep<T> {
 }
 
 impl<T> Shard<T> {
-    /// Sweeps a little, if a sweep is wanted and no other thread sweeps. Returns whether it did.
-    /// For threads that let go of seats.
-    pub fn help_sweep(&self, shared: &Shared<T>) -> bool {
-        let Ok(mut sweep) = self.sweeping.try_lock() else {
-            reached(Event::SweepBusy);
-            return false;
-        };
-        // The owner may open what is being swept, and let go of entries there.
-        let reader = read();
-        let counters = shared.all_counters.claim();
-        let mut outbox = Outbox::new(shared, self.index);
-        let sweeper = Sweeper { outbox: &mut outbox, counters: &counters, is_owner: false };
-        let has_helped = self.sweep_on(&mut sweep, shared, sweeper, HELP);
-        if has_helped {
-            reached(Event::SweepHelped);
-        }
-        outbox.end(shared);
-        shared.end_counting(&counters, self.index);
-        drop(sweep);
-        drop(reader);
-        // ORDER(SWEEP): SeqCst - pairs with the fence of a ring: a thread that asked before this is
-        // seen here, or its owner finds the lock free.
-        fence(Ordering::SeqCst);
-        if self.may_sweep(shared) {
-            // Perhaps the owner has looked meanwhile, and found the lock taken.
-            self.doorbell.ask(self.group_index);
-            self.doorbell.ring();
-        }
-        has_helped
-    }
-
-    /// Whether a sweep is under way, perhaps paused.
-    pub fn is_being_swept(&self) -> bool {
-        self.swept.is_under_way()
+    /// Whether a sweep is under way or wanted.
+    #[inline]
+    pub fn may_sweep(&self, owner: &Owner<T>, shared: &Shared<T>) -> bool {
+        owner.sweep.is_under_way() || self.wants_sweep() || shared.is_littered(self.index)
     }
 
     /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,
-    /// and looks into at most `LOOKS` times as many buckets. Returns `false` if no sweep is wanted,
-    /// or another thread sweeps, which rings if it leaves anything.
+    /// and looks into at most `LOOKS` times as many buckets. Returns `false` if no sweep is wanted.
     #[inline]
     pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
-        !owner.closed && self.may_sweep(shared) && self.sweep_as_owner(owner, shared, visits)
+        !owner.closed && self.may_sweep(owner, shared) && self.sweep_on(owner, shared, visits)
     }
 
-    /// Whether a sweep is under way or wanted.
-    #[inline]
-    pub fn may_sweep(&self, shared: &Shared<T>) -> bool {
-        self.swept.is_under_way() || self.wants_sweep() || shared.is_littered(self.index)
+    /// A busy turn's share of sweeping, for each batch that it hands over. It grows with the number
+    /// of entries that die meanwhile, however long the tasks of a batch take. So the dead are
+    /// bounded while something is always due (`memory/balance.rs`).
+    pub fn sweep_beside_work(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
+        let left = shared.unswept(self.index) / LEFT_PER_VISIT;
+        self.sweep_some(owner, shared, CHUNK.max(left as usize));
     }
 
-    fn sweep_as_owner(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
-        let Ok(mut sweep) = self.sweeping.try_lock() else {
-            reached(Event::SweepBusy);
-            return false;
-        };
-        let Owner { outbox, counters, .. } = owner;
-        self.sweep_on(&mut sweep, shared, Sweeper { outbox, counters, is_owner: true }, visits)
-    }
-
-    /// The same with the sweep's lock. The caller is the owner, or a reader.
-    fn sweep_on(
-        &self,
-        sweep: &mut Sweep<T>,
-        shared: &Shared<T>,
-        mut sweeper: Sweeper<'_, T>,
-        visits: usize,
-    ) -> bool {
-        if !self.swept.is_under_way() {
+    fn sweep_on(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
+        if !owner.sweep.is_under_way() {
             if !self.begin_sweep(shared) {
                 return false;
             }
             reached(Event::SweepBegun);
-            (sweep.tray, sweep.is_in_rounds, sweep.live) = (None, false, 0);
-            sweep.at = 0;
-            self.look_into(sweep, 1, 0);
+            owner.sweep.at = Some(Swept::Bucket(1, 0));
+            self.look_into(owner, 1, 0);
         }
         let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
-        let mut way = self.swept.resume(sweep.at);
-        let mut is_all = false;
-        while visited < visits && !is_all && way != Way::Pause {
-            if way == Way::Out && sweep.live > 0 {
-                reached(Event::SweepLeft);
-                sweep.live = 0;
-            }
-            if sweep.live > 0 {
-                // SAFETY: the lists had not been opened when the caller came, as owner or reader.
-                unsafe { self.visit(shared, &mut sweeper, sweep) };
+        while visited < visits {
+            if owner.sweep.live > 0 {
+                // SAFETY: the list is live.
+                unsafe { self.visit(owner, shared) };
                 visited += 1;
-            } else if looks > 0 {
-                looks -= 1;
-                is_all = !self.find_next(sweep);
-            } else {
+            } else if looks == 0 {
                 break;
+            } else if self.find_next(owner) {
+                looks -= 1;
+            } else {
+                owner.sweep.at = None;
+                if self.wants_sweep() {
+                    reached(Event::SweepAgain);
+                }
+                return true;
             }
-            way = self.swept.way(sweep.at);
         }
-        if !is_all {
-            reached(Event::SweepPaused);
-            return true;
-        }
-        self.swept.enter(0);
-        if self.wants_sweep() {
-            reached(Event::SweepAgain);
-        }
+        reached(Event::SweepPaused);
         true
     }
 
     /// Goes on to the next bucket or round. Returns `false` if there is none.
-    fn find_next(&self, sweep: &mut Sweep<T>) -> bool {
-        let (level, slot) = sweep.bucket;
-        if !sweep.is_in_rounds && self.look_into(sweep, level, slot + 1) {
-            return true;
-        }
-        if !mem::replace(&mut sweep.is_in_rounds, true) {
+    fn find_next(&self, owner: &mut Owner<T>) -> bool {
+        if let Some(Swept::Bucket(level, slot)) = owner.sweep.at {
+            if self.look_into(owner, level, slot + 1) {
+                return true;
+            }
             // Entries that are put aside from now on were visited in their buckets.
-            let given = self.trays.rounds().filter(|tray| tray.is_given());
-            sweep.rounds.extend(given.cloned());
+            owner.sweep.rounds.extend(owner.rounds.opens.iter());
         }
-        let Some(tray) = sweep.rounds.pop() else { return false };
-        sweep.at = tray.address();
-        self.swept.enter(sweep.at);
-        // Once it is open, the owner goes through it.
-        let is_closed = tray.is_given();
-        reached(if is_closed { Event::SweepRound } else { Event::SweepRoundGone });
-        let firsts = tray.chains().map(|(number, first)| (number, first.as_ptr()));
-        sweep.begin_with(firsts.filter(|_| is_closed));
-        sweep.tray = Some(tray);
+        let Owner { sweep, rounds, .. } = owner;
+        let Some(place) = sweep.rounds.pop() else { return false };
+        let tray = rounds.opens.at(place);
+        reached(if tray.is_some() { Event::SweepRound } else { Event::SweepRoundGone });
+        sweep.enter(Swept::Round(place), tray.into_iter().flat_map(|tray| tray.heads()));
         true
     }
 
-    /// Begins with the first existing bucket from `level` and `slot` on. Returns `false` if there
-    /// is none.
-    fn look_into(&self, sweep: &mut Sweep<T>, level: u8, slot: u32) -> bool {
-        let Some((level, slot, bucket)) = self.wheel.existing_from(level, slot).next() else {
-            return false;
-        };
-        (sweep.bucket, sweep.at) = ((level, slot), bucket.address());
-        self.swept.enter(sweep.at);
-        sweep.begin_with(bucket.firsts().enumerate());
+    /// Goes on to the first existing bucket from `level` and `slot` on. Returns `false` if there is
+    /// none.
+    fn look_into(&self, owner: &mut Owner<T>, level: u8, slot: u32) -> bool {
+        let mut from_there = self.wheel.existing_from(level, slot, self.guard(owner));
+        let Some((level, slot, bucket)) = from_there.next() else { return false };
+        let heads = bucket.heads();
+        drop(from_there);
+        owner.sweep.enter(Swept::Bucket(level, slot), heads);
         true
     }
 
     /// Visits one entry, and unlinks it if it is dead.
     ///
     /// # Safety
-    /// The sweep has an entry left. The caller has the sweep's lock, and its lists were not opened
-    /// before it was a reader, or the owner.
-    unsafe fn visit(&self, shared: &Shared<T>, sweeper: &mut Sweeper<'_, T>, sweep: &mut Sweep<T>) {
-        let Cursor { before, next: at, .. } = sweep.lists[sweep.current];
+    /// The sweep has a list with entries left.
+    unsafe fn visit(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
+        let Cursor { number, before, next: at } = owner.sweep.lists[owner.sweep.current];
         let entry = NonNull::new(at).expect("a live list has an entry");
-        // SAFETY: it was in the list, or in one to which the caller was led, as a reader is.
+        // SAFETY: it is in its list: the owner has not opened that since it was found there.
         let this = unsafe { entry.as_ref() };
-        // ORDER(BUCKET-READ): Acquire - as a reader's.
-        let next = this.next().load(Ordering::Acquire);
+        let next = next_of(this);
         prefetch(next);
         let word = this.word();
-        let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();
-        let may_go = !before.is_null() || sweeper.is_owner;
-        // SAFETY: as above; the word was read from it.
-        let is_gone =
-            is_dead && may_go && unsafe { self.unlink(shared, sweeper, sweep, (entry, word)) };
-        if !is_gone {
-            sweep.lists[sweep.current].before = at;
+        debug_assert!(word.in_list(), "{word:?}");
+        let is_dead = word.phase() == Phase::Vacant && !word.is_held();
+        if is_dead && self.lead_past(owner, (number, before), at, next) {
+            // SAFETY: nobody keeps it, and it is in no list any more.
+            unsafe { this.end_dead() };
+            // SAFETY: so it is held here alone.
+            unsafe { owner.bury(shared, entry) };
+        } else {
+            owner.sweep.lists[owner.sweep.current].before = at;
         }
-        sweep.lists[sweep.current].next = next;
-        sweep.step(next.is_null());
+        owner.sweep.lists[owner.sweep.current].next = next;
+        owner.sweep.step(next.is_null());
     }
 
-    /// Unlinks a dead entry. Returns `false` if it may be in its list still.
-    ///
-    /// # Safety
-    /// As for `visit`, which visits the entry; `word` was read from it.
-    unsafe fn unlink(
+    /// Points the link before an entry to the next one. Returns `false` if the entry was the first
+    /// of its list and others were pushed before it since.
+    fn lead_past(
         &self,
-        shared: &Shared<T>,
-        sweeper: &mut Sweeper<'_, T>,
-        sweep: &Sweep<T>,
-        (entry, word): (NonNull<Entry<T>>, Word),
+        owner: &Owner<T>,
+        (number, before): (usize, *mut Entry<T>),
+        entry: *mut Entry<T>,
+        next: *mut Entry<T>,
     ) -> bool {
-        // SAFETY: passed on to the caller.
-        let this = unsafe { entry.as_ref() };
-        // SAFETY: as above.
-        if !unsafe { this.keep_dead(word) } {
-            return false;
+        // SAFETY: it is in the list, as the entry that is visited.
+        if let Some(before) = unsafe { before.as_ref() } {
+            // ORDER(BUCKET-READ): Release - as for every link. (A reader of the entry before sees
+            // the next one as it was pushed in any case: it was pushed earlier.)
+            before.next().store(next, Ordering::Release);
+            if matches!(owner.sweep.at, Some(Swept::Round(_))) {
+                self.trays.note_cut();
+            }
+            return true;
         }
-        // SAFETY: as above; it is kept.
-        let is_gone = unsafe { self.lead_past(sweep, entry) };
-        if is_gone {
-            // SAFETY: it is kept here, and in no list.
-            unsafe { this.end_kept() };
-        }
-        // SAFETY: it is kept here.
-        let is_mine = is_gone || unsafe { this.let_go() };
-        if is_mine {
-            // (An entry that died in another shard meanwhile is counted in this one. The sum of all
-            // shards is right.)
-            sweeper.counters.add(Count::Buried, 1);
-            // SAFETY: no list and nobody else has it; a dead entry has no payload.
-            unsafe { sweeper.outbox.put(shared, entry) };
-        } else {
+        let is_first = match owner.sweep.at.expect("a sweep is under way") {
+            Swept::Round(place) => owner
+                .rounds
+                .opens
+                .at(place)
+                .is_some_and(|tray| tray.drop_first(number, entry, next)),
+            Swept::Bucket(level, slot) => {
+                let bucket = self.wheel.get(Place { level, slot, expiration: Tick::ZERO });
+                bucket.is_some_and(|bucket| bucket.drop_first(number, entry, next))
+            }
+        };
+        if !is_first {
             reached(Event::SweepPassed);
         }
-        is_gone
-    }
-
-    /// Points the link before the entry that is visited to the next one. Returns `false` if others
-    /// were pushed before the entry since, or its lists were opened.
-    ///
-    /// # Safety
-    /// As for `visit`, which visits the entry; the caller keeps it.
-    unsafe fn lead_past(&self, sweep: &Sweep<T>, entry: NonNull<Entry<T>>) -> bool {
-        let Cursor { number, before, .. } = sweep.lists[sweep.current];
-        // ORDER(BUCKET-READ): Acquire - as a reader's. Nobody pushes what is kept.
-        // SAFETY: passed on to the caller.
-        let next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
-        if !before.is_null() {
-            // SAFETY: passed on to the caller; it was read there that they follow each other.
-            let is_cut = unsafe { self.swept.cut(sweep.at, [before, entry.as_ptr(), next]) };
-            if is_cut && sweep.tray.is_some() {
-                self.swept.note_cut_in_round();
-            }
-            return is_cut;
-        }
-        match &sweep.tray {
-            Some(tray) => tray.drop_first(number, entry.as_ptr(), next),
-            None => {
-                let (level, slot) = sweep.bucket;
-                let place = Place { level, slot, expiration: Tick::ZERO };
-                let bucket = self.wheel.get(place);
-                bucket.is_some_and(|bucket| bucket.drop_first(number, entry.as_ptr(), next))
-            }
-        }
+        is_first
     }
 }

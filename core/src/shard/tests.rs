@@ -3,7 +3,7 @@
 use super::*;
 use crate::bench::Bench;
 use crate::doorbell::{Bell, Hook};
-use crate::memory::alone;
+use crate::memory::{Count, alone};
 use crate::sync::{Arc, AtomicU32};
 
 /// A bench for unit tests, which use its parts with no other.
@@ -42,7 +42,7 @@ fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
         let owner = &mut *shard.owner().lock().unwrap();
         shard.read_notices(owner, shared);
         let now = shard.begin(Tick::new(1024));
-        assert!(shard.open_due(owner, shared, now) && shard.flush(owner, shared, 1));
+        assert!(shard.open_due(owner, now) && shard.flush(owner, shared, 1));
     }
     bench.schedule([1100, 1024], (), false);
     assert!(!bench.shard.has_notices(), "that of level 2 is, since the first was re-filed");
@@ -80,7 +80,8 @@ fn a_scan_follows_no_more_links_than_it_may() {
 #[test]
 fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
     let mut bench = bench(Geometry::default(), Bell::None);
-    let due = |bench: &Bench<()>, now| bench.shard.oldest_due(Tick::new(now)).map(Tick::get);
+    let due =
+        |bench: &Bench<()>, now| bench.shard.oldest_due(&read(), Tick::new(now)).map(Tick::get);
     for deadline in [7, 40, 1000, 5000] {
         bench.schedule([deadline, 0], (), false);
     }
@@ -90,7 +91,7 @@ fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
         let owner = &mut *bench.shard.owner().lock().unwrap();
         bench.shard.read_notices(owner, &bench.shared);
         let now = bench.shard.begin(Tick::new(now));
-        while owner.batch().len() < room && bench.shard.open_due(owner, &bench.shared, now) {
+        while owner.batch().len() < room && bench.shard.open_due(owner, now) {
             bench.shard.flush(owner, &bench.shared, room);
         }
         bench.shard.publish_first(owner.next_opening());
@@ -120,34 +121,73 @@ fn let_die(bench: &Bench<u32>, entry: NonNull<Entry<u32>>) {
     bench.shared.leave_dead(0, 1);
 }
 
-fn help_to_sweep(bench: &Bench<u32>) {
-    bench.shard.ask_for_sweep();
-    while bench.shard.wants_sweep() || bench.shard.swept.is_under_way() {
-        bench.shard.help_sweep(&bench.shared);
+/// Sweeps until nothing is left to sweep, so many entries at a time.
+fn sweep(bench: &Bench<u32>, visits: usize) {
+    let owner = &mut *bench.shard.owner().lock().unwrap();
+    while bench.shard.sweep_some(owner, &bench.shared, visits) {}
+    bench.shard.publish_counts(owner, &bench.shared);
+}
+
+#[test]
+fn a_sweep_frees_all_that_is_dead_however_often_it_pauses() {
+    for visits in [1, 2, 7, usize::MAX] {
+        let mut bench = bench(Geometry::default(), Bell::None);
+        let all: Vec<_> = (0..200).map(|i| bench.schedule([30 + i % 50, 0], 0, true)).collect();
+        all.iter().for_each(|&entry| let_die(&bench, entry));
+        bench.shard.ask_for_sweep();
+        sweep(&bench, visits);
+        assert_eq!(bench.shared.dead_in(0), 0, "{visits} visits at a time");
+        bench.check(Tick::ZERO);
     }
 }
 
-/// An owner that is about to take a list shows its first entry to readers before.
+/// Nobody comes across what was swept there, and the rest is swept.
 #[test]
-fn who_helps_to_sweep_leaves_the_first_entry_of_each_list() {
+fn a_bucket_or_a_round_opens_in_which_a_sweep_has_paused() {
+    for (due, now, before) in [(10, 0, None), (74, 50, Some(10))] {
+        let mut bench = bench(Geometry::default(), Bell::None);
+        if let Some(before) = before {
+            // The others are of the next round of its bucket, and are put aside when it opens.
+            bench.schedule([before, 0], 0, false);
+        }
+        let all: Vec<_> = (0..60).map(|_| bench.schedule([due, now], 1, true)).collect();
+        let beside = bench.schedule([due + 9, now], 0, true);
+        if let Some(before) = before {
+            assert_eq!(bench.turn(Tick::new(before), usize::MAX).1, [0]);
+        }
+        let dead = all.iter().step_by(2).chain([&beside]);
+        dead.for_each(|&entry| let_die(&bench, entry));
+        bench.shard.ask_for_sweep();
+        for _ in 0..20 {
+            let owner = &mut *bench.shard.owner().lock().unwrap();
+            assert!(bench.shard.sweep_some(owner, &bench.shared, 1), "it is not done");
+        }
+        let (_, fired) = bench.turn(Tick::new(due), usize::MAX);
+        assert_eq!(fired, [1; 30]);
+        sweep(&bench, 1);
+        assert_eq!(bench.shared.dead_in(0), 0);
+        bench.check(Tick::new(due));
+    }
+}
+
+/// Else what dies beside slow tasks is swept too late, however many threads cancel.
+#[test]
+fn a_busy_owner_sweeps_more_the_more_die_meanwhile() {
     let mut bench = bench(Geometry::default(), Bell::None);
-    let lanes = crate::inbox::LANES;
-    let all: Vec<_> = (0..3 * lanes).map(|_| bench.schedule([30, 0], 0, true)).collect();
-    let place = bench.shard.place(&bench.shared, Tick::new(30), Tick::ZERO);
-    let firsts = |bench: &Bench<u32>| -> Vec<_> {
-        bench.shard.wheel().bucket(place).unwrap().firsts().collect()
+    let all: Vec<_> = (0..30_000).map(|_| bench.schedule([30, 0], 0, true)).collect();
+    let (early, late) = all.split_at(6_000);
+    let swept = |bench: &Bench<u32>| {
+        let owner = &mut *bench.shard.owner().lock().unwrap();
+        let before = owner.counters().get(Count::Buried);
+        bench.shard.sweep_beside_work(owner, &bench.shared);
+        owner.counters().get(Count::Buried) - before
     };
-    let before = firsts(&bench);
-    all.into_iter().for_each(|entry| let_die(&bench, entry));
-    help_to_sweep(&bench);
-    assert_eq!(firsts(&bench), before);
-    let dead = |bench: &Bench<u32>| bench.shared.dead_in(0);
-    assert_eq!(dead(&bench), lanes as u64, "all others are free");
-    let owner = &mut *bench.shard.owner().lock().unwrap();
+    early.iter().for_each(|&entry| let_die(&bench, entry));
     bench.shard.ask_for_sweep();
-    while bench.shard.sweep_some(owner, &bench.shared, usize::MAX) {}
-    bench.shard.publish_counts(owner, &bench.shared);
-    assert_eq!(dead(&bench), 0, "the owner takes the first ones, too");
+    assert!(swept(&bench) <= 1024);
+    late.iter().for_each(|&entry| let_die(&bench, entry));
+    let swept = swept(&bench);
+    assert!((4_000..=6_000).contains(&swept), "{swept} of 24,000 that died since");
 }
 
 /// A reader that stands on what is cut out may lose what comes behind it.
@@ -161,8 +201,10 @@ fn a_cut_in_a_round_put_aside_makes_a_scan_go_on() {
     assert_eq!(fired, [0]);
     let before = bench.shard.progress().expect("nothing moves");
     assert_eq!(bench.shard.progress().as_ref(), Some(&before));
-    all.into_iter().step_by(2).for_each(|entry| let_die(&bench, entry));
-    help_to_sweep(&bench);
+    // Those that were filed first come first in their chains.
+    all.into_iter().skip(10).step_by(2).for_each(|entry| let_die(&bench, entry));
+    bench.shard.ask_for_sweep();
+    sweep(&bench, usize::MAX);
     let after = bench.shard.progress().expect("nothing moves");
     assert_ne!(after, before);
     assert_eq!(after[1..], before[1..], "the tray itself does not tell");

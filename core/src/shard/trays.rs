@@ -15,7 +15,7 @@ use std::iter;
 
 use crate::entry::Entry;
 use crate::inbox::Tray;
-use crate::sync::{Arc, GrowingList};
+use crate::sync::{Arc, AtomicUsize, GrowingList, Ordering};
 
 /// All trays of a shard.
 pub(super) struct Trays<T> {
@@ -23,13 +23,16 @@ pub(super) struct Trays<T> {
     wide: GrowingList<Arc<Tray<Entry<T>>>>,
     /// For the rounds that are put aside.
     narrow: GrowingList<Arc<Tray<Entry<T>>>>,
+    /// How many entries were cut out of narrow trays.
+    cuts: AtomicUsize,
 }
 
 // === impl Trays ===
 
 impl<T> Trays<T> {
     pub(super) fn new() -> Trays<T> {
-        Trays { wide: GrowingList::default(), narrow: GrowingList::default() }
+        let (wide, narrow) = (GrowingList::default(), GrowingList::default());
+        Trays { wide, narrow, cuts: AtomicUsize::new(0) }
     }
 
     /// Owner only: makes another wide tray. A reader that finds a bucket empty, because it was
@@ -43,9 +46,19 @@ impl<T> Trays<T> {
         self.narrow.add(Arc::new(Tray::narrow())).clone()
     }
 
-    /// The narrow trays.
-    pub(super) fn rounds(&self) -> impl Iterator<Item = &Arc<Tray<Entry<T>>>> {
-        self.narrow.iter()
+    /// Owner only: an entry was cut out of a narrow tray. To be called before the entry can be used
+    /// again: a reader that stands on it then is led away, and loses what comes behind it.
+    pub(super) fn note_cut(&self) {
+        // ORDER(BUCKET-READ): Release - pairs with the Acquire in `cuts`: a reader that finds the
+        // number from before the entry is used again makes another pass; one that finds this number
+        // does not come across the entry.
+        self.cuts.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many entries were cut out of narrow trays. For readers.
+    pub(super) fn cuts(&self) -> usize {
+        // ORDER(BUCKET-READ): Acquire - see `note_cut`.
+        self.cuts.load(Ordering::Acquire)
     }
 
     /// The wide trays, then the narrow ones, whose list is read after the wide ones were visited.

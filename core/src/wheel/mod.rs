@@ -16,7 +16,7 @@
 
 use std::ptr;
 
-use crate::entry::after_readers;
+use crate::entry::{Guard, after_readers};
 use crate::sync::{AtomicPtr, IS_CHECKED, Ordering, free_slice, publish_slice};
 use crate::time::{Geometry, Place};
 
@@ -108,12 +108,17 @@ impl<B> Wheel<B> {
 
     /// The buckets that exist, with level and slot, from the lowest level on. A segment that does
     /// not exist costs one load, and a level without any costs one.
-    pub fn existing(&self) -> impl Iterator<Item = (u8, u32, &B)> {
-        self.existing_from(1, 0)
+    pub fn existing<'g>(&'g self, guard: Guard<'g>) -> impl Iterator<Item = (u8, u32, &'g B)> {
+        self.existing_from(1, 0, guard)
     }
 
     /// As [`Wheel::existing`], from a place on; the slot may be one beyond the last.
-    pub fn existing_from(&self, level: u8, slot: u32) -> impl Iterator<Item = (u8, u32, &B)> {
+    pub fn existing_from<'g>(
+        &'g self,
+        level: u8,
+        slot: u32,
+        _guard: Guard<'g>,
+    ) -> impl Iterator<Item = (u8, u32, &'g B)> {
         let tables = (level..=self.geometry.levels()).filter_map(|at| Some((at, self.table(at)?)));
         let segments = tables.flat_map(move |(at, table)| {
             let begin = if at == level { slot / SEGMENT } else { 0 };
@@ -267,6 +272,12 @@ mod tests {
         Wheel::new(Geometry::new(slots, slots).unwrap(), |level, slot| (level, slot))
     }
 
+    /// The tests free no bucket that they look at.
+    fn guard<'g>() -> Guard<'g> {
+        // SAFETY: as above.
+        unsafe { Guard::assume() }
+    }
+
     fn place(level: u8, slot: u32) -> Place {
         Place { level, slot, expiration: Tick::ZERO }
     }
@@ -285,7 +296,7 @@ mod tests {
         for (n, slot) in [(1, 0), (2, 999_999), (2, 63), (3, 64)] {
             let bucket = wheel.bucket(place(2, slot)).unwrap();
             assert!(*bucket == (2, slot) && ptr::eq(bucket, wheel.get(place(2, slot)).unwrap()));
-            assert_eq!((segments(&wheel), wheel.existing().count()), (n, 64 * n));
+            assert_eq!((segments(&wheel), wheel.existing(guard()).count()), (n, 64 * n));
         }
     }
 
@@ -298,9 +309,9 @@ mod tests {
             for (level, slot) in (0..slots).rev().flat_map(all) {
                 assert_eq!(wheel.bucket(place(level, slot)), Ok(&(level, slot)));
             }
-            assert_eq!(wheel.existing().count() as u32, slots * u32::from(levels));
-            assert!(wheel.existing().all(|(level, slot, bucket)| (level, slot) == *bucket));
-            assert!(wheel.existing().is_sorted_by_key(|(level, slot, _)| (level, slot)));
+            assert_eq!(wheel.existing(guard()).count() as u32, slots * u32::from(levels));
+            assert!(wheel.existing(guard()).all(|(level, slot, bucket)| (level, slot) == *bucket));
+            assert!(wheel.existing(guard()).is_sorted_by_key(|(level, slot, _)| (level, slot)));
         }
     }
 
@@ -311,9 +322,10 @@ mod tests {
             for (level, slot) in [(1, 1), (2, slots - 1)] {
                 wheel.bucket(place(level, slot)).unwrap();
             }
-            let all: Vec<(u8, u32)> = wheel.existing().map(|(_, _, bucket)| *bucket).collect();
+            let all: Vec<(u8, u32)> =
+                wheel.existing(guard()).map(|(_, _, bucket)| *bucket).collect();
             for (level, slot) in (1..=2).flat_map(|level| (0..=slots).map(move |s| (level, s))) {
-                let rest = wheel.existing_from(level, slot).map(|(_, _, bucket)| *bucket);
+                let rest = wheel.existing_from(level, slot, guard()).map(|(_, _, bucket)| *bucket);
                 let expected = all.iter().copied().filter(|&place| place >= (level, slot));
                 assert!(rest.eq(expected), "{slots} slots from {level}, {slot}");
             }

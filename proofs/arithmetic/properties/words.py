@@ -3,7 +3,7 @@
 import z3
 
 from cases import Case
-from terms import U64, both, div, either, implies, mod
+from terms import U64, both, either, implies, mod
 
 
 def word(case):
@@ -143,78 +143,3 @@ def _():
         most, dead = case.int("most", 2_049, 0, 2**48), case.int("dead", 2_049, 0, 2**48)
         case.assume(dead <= most * count)
         case.prove(F.are_a_share(most, count, dead) == 1)
-
-
-@holds("a round is paid for", "threads sweep one shard after the other; for each seat that is let go in a round, a thread visits as many entries as it should, and no shard has more to visit than what was filed there", "are_too_many")
-def _():
-    for count in (1, 2, 3, 5, 8, 13):
-        case = Case(f"{count} shards")
-        # The most that lived in the round so far, and who else keeps seats.
-        living, threads = case.int("living", 10_000 * count, 0, 2**48), case.int("threads", 3, 0, 2**16)
-        buckets = case.int("buckets", 320 * count, 0, 2**32)
-        spare, lost = spare_of(count, threads, 0), lost_of(count, buckets)
-        filed, dead, let_go, visits = 0, 0, 0, 0
-        for shard in range(count):
-            # What was filed there when the round began, living or kept; what died before; what was filed since.
-            of_shard = [("filed", 10_000), ("dead", 5_000), ("new", 2_000), ("left", 1_300), ("visits", 16_000)]
-            was, died, new, left, seen = [case.int(f"{name}_{shard}", n, 0, 2**50) for name, n in of_shard]
-            # An entry is visited once, wherever it was filed. What is let go was filed.
-            case.assume(seen <= was + died + new, left <= was + new)
-            filed, dead, let_go, visits = filed + was + new - left, dead + died, let_go + left, visits + seen
-        # Depots have a seat for each living timer, or as many as there is room for in any case.
-        case.assume(filed <= living + largest(living, F.DEAD_AT_LEAST) + spare)
-        case.assume(let_go * div(F.HELP, 2 * F.SEATS) <= visits + lost)
-        most = largest(living, F.DEAD_AT_LEAST)
-        case.prove((div(F.HELP, 2 * F.SEATS) - 1) * let_go <= dead + 2 * most + spare + lost)
-
-
-@holds("the dead are bounded", "from a time at which they were not too many, to the end of that round: the dead are no more than eight elevenths of the most that live in it, and what each shard, thread and bucket adds", "are_too_many")
-def _():
-    case = Case()
-    living, most = case.int("living", 10_000, 0, 2**48), case.int("most", 12_000, F.DEAD_AT_LEAST, 2**48)
-    begun, let_go, spare = round_of(case, most, 5_000, 3_000)
-    case.assume(living <= most, F.are_too_many(begun, living) == 0)
-    case.prove(11 * (begun + let_go) <= 8 * most + spare)
-
-
-@holds("the dead are bounded while the living fall", "rounds in which the dead are too many all the time: they are no more than the most that lived since the round before began, and what each shard, thread and bucket adds; what lived earlier counts for an eighth after each round", "are_too_many")
-def _():
-    case = Case()
-    # The most in the round before, or an eighth of that of the one before that; and in this round.
-    before, most = case.int("before", 40_000, F.DEAD_AT_LEAST, 2**48), case.int("most", 10_000, F.DEAD_AT_LEAST, 2**48)
-    case.assume(8 * most >= before)
-    begun, let_go, spare = round_of(case, most, 6_000, 3_000)
-    # The round before has left this. (The property above says so of one in which they were not too many.)
-    case.assume(left_by_round(begun, before, spare))
-    case.prove(5 * (begun + let_go) <= 5 * largest(before, most) + spare)
-    # Only what was let go in a round is dead at its end.
-    case.prove(left_by_round(let_go, most, spare))
-
-
-def left_by_round(dead, most, spare):
-    return 110 * dead <= 80 * most + 11 * spare
-
-
-def round_of(case, most, begun, let_go):
-    """The dead when a round begins, or at a later time in it, what is let go from then on, and what may come on top."""
-    begun, let_go = case.int("begun", begun, 0, 2**50), case.int("let_go", let_go, 0, 2**50)
-    shards, threads = case.int("shards", 8, 1, 2**16), case.int("threads", 3, 0, 2**16)
-    spare = spare_of(shards, threads, lost_of(shards, case.int("buckets", 2_560, 0, 2**32)))
-    case.assume((div(F.HELP, 2 * F.SEATS) - 1) * let_go <= begun + 2 * most + spare)
-    return begun, let_go, spare
-
-
-def spare_of(shards, threads, lost):
-    """Seats for which depots have room in any case, those of the threads, and visits that were not made."""
-    return 1024 * (shards + 1) + 2 * F.SEATS * threads + lost
-
-
-def lost_of(shards, buckets):
-    """Visits that threads do not make: with the end of a shard's sweep, and where they look into too many buckets."""
-    return F.HELP * shards + div(buckets, F.LOOKS)
-
-
-def largest(first, *others):
-    for other in others:
-        first = z3.If(first > other, first, other)
-    return first

@@ -1,10 +1,9 @@
 //! The constants that the formulas take from the code.
 
 use tickless_core::entry::{DEADLINE_SHIFT, LEVEL_BITS, VERSION_BITS, VERSION_SHIFT};
-use tickless_core::memory::SEATS;
 use tickless_core::memory::balance::DEAD_AT_LEAST;
 use tickless_core::reaper::{SUB_BITS, spin, stuck};
-use tickless_core::shard::{HELP, LOOKS, NEAR};
+use tickless_core::shard::NEAR;
 use tickless_core::time::{MAX_LEVELS, MAX_SHARDS, MAX_SLOTS, Tick, thread_clock};
 use tickless_core::wheel::SEGMENT;
 
@@ -41,9 +40,6 @@ pub(crate) fn print(lines: &mut Lines) {
     lines.constant("LEAST_MARGIN_NS", spin::LEAST_NS);
     lines.constant("MOST_MARGIN_NS", spin::MOST_NS);
     lines.constant("DEAD_AT_LEAST", DEAD_AT_LEAST);
-    lines.constant("HELP", HELP as u64);
-    lines.constant("LOOKS", LOOKS as u64);
-    lines.constant("SEATS", SEATS as u64);
     lines.constant("STUCK_SHARD_BITS", stuck::SHARD_BITS);
     lines.constant("SUB_BITS", SUB_BITS);
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::engine::core::Core;
+use crate::entry;
 use crate::reaper::{Found, StuckTask};
 use crate::sync::thread;
 
@@ -91,7 +92,7 @@ impl<T> Core<T> {
             _ => {}
         }
         let now_ns = self.clock.now_ns();
-        let oldest = self.shards[index].oldest_due(self.scale.floor(now_ns));
+        let oldest = self.shards[index].oldest_due(&entry::read(), self.scale.floor(now_ns));
         let filed_ns = oldest.and_then(|oldest| self.scale.start_ns(oldest));
         let since_ns = filed_ns.into_iter().chain(in_hand_ns).min()?;
         Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))

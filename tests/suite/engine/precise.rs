@@ -127,7 +127,7 @@ fn a_stop_ends_the_wait_and_returns_what_was_waited_for() {
     }
 }
 
-/// The dead are swept while the reaper waits for a timer: the request is seen, or a thread helps.
+/// The dead are swept while the reaper waits for a timer: the request is seen.
 #[test]
 fn a_sweep_is_not_kept_waiting() {
     let engine = spinning();

@@ -18,7 +18,7 @@ impl Bench<u64> {
         let owner = &mut *self.shard.owner().lock().unwrap();
         let now = self.shard.begin(Tick::new(now));
         self.shard.read_notices(owner, &self.shared);
-        while self.shard.open_due(owner, &self.shared, now) {
+        while self.shard.open_due(owner, now) {
             while !self.shard.flush(owner, &self.shared, 7) {
                 fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
             }
@@ -76,14 +76,16 @@ fn rounds_come_in_order_of_time_and_from_above_when_equal() {
         // SAFETY: it is held here alone.
         unsafe { rounds.add(&trays, place, entry) };
     }
-    assert_eq!(rounds.rest().count(), 4);
+    // SAFETY: they are freed at the end of the test.
+    let guard = unsafe { Guard::assume() };
+    assert_eq!(rounds.rest(guard).count(), 4);
     assert_eq!(rounds.opens.iter().count(), 3);
     assert!(rounds.opens.iter().all(|place| places.contains(&place)));
     assert!(rounds.take(places[0]).is_none(), "it is not the first");
     let mut order = Vec::new();
     while let Some(first) = rounds.opens.first() {
         let tray = rounds.take(first).expect("it is the first");
-        order.push((first, tray.rest().count()));
+        order.push((first, tray.rest(guard).count()));
         let mut at = tray.open();
         while let Some(entry) = tray.peek(&at) {
             // SAFETY: the tray showed it.

@@ -1,5 +1,7 @@
 //! What happens between two steps of a reader: each case once, in one thread.
 
+use std::ptr::NonNull;
+
 use super::super::tests;
 use super::*;
 use crate::bench::Bench;
@@ -17,9 +19,9 @@ fn bench() -> Model {
 }
 
 /// Makes a further pass. Returns the deadlines that it finds, in order.
-fn pass(bench: &Model, scan: &mut Scan<u32>) -> Vec<u64> {
+fn pass<'g>(bench: &Model, reader: &'g Reader, scan: &mut Scan<'g, u32>) -> Vec<u64> {
     let before = scan.found.len();
-    bench.shard.look(&read(), u64::MAX, true, scan);
+    bench.shard.look(reader.guard(), u64::MAX, true, scan);
     scan.pass += 1;
     let mut deadlines: Vec<u64> = scan.found[before..].iter().map(|it| it.deadline.get()).collect();
     deadlines.sort_unstable();
@@ -32,20 +34,20 @@ fn with_owner<R>(bench: &Model, f: impl FnOnce(&mut Owner<u32>, &Shared<u32>) ->
 
 #[test]
 fn a_further_pass_reads_what_was_pushed_since() {
-    let (mut bench, scan) = (bench(), &mut Scan::begin());
+    let (mut bench, reader, scan) = (bench(), &read(), &mut Scan::begin());
     // Each list of the bucket has some.
     (0..20).for_each(|_| _ = bench.schedule([30, 0], 0, false));
-    assert_eq!(pass(&bench, scan), [30; 20]);
-    assert_eq!(pass(&bench, scan), [] as [u64; 0]);
+    assert_eq!(pass(&bench, reader, scan), [30; 20]);
+    assert_eq!(pass(&bench, reader, scan), [] as [u64; 0]);
     (0..3).for_each(|_| _ = bench.schedule([30, 0], 0, false));
     bench.schedule([77, 0], 0, false);
-    assert_eq!(pass(&bench, scan), [30, 30, 30, 77]);
-    assert_eq!(pass(&bench, scan), [] as [u64; 0]);
+    assert_eq!(pass(&bench, reader, scan), [30, 30, 30, 77]);
+    assert_eq!(pass(&bench, reader, scan), [] as [u64; 0]);
 }
 
 #[test]
 fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
-    let (mut bench, scan) = (bench(), &mut Scan::begin());
+    let (mut bench, reader, scan) = (bench(), &read(), &mut Scan::begin());
     for due in [10, 20, 30] {
         (0..5).for_each(|_| _ = bench.schedule([due, 0], 0, false));
     }
@@ -54,7 +56,7 @@ fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
             bench.shard.read_notices(owner, shared);
             let now = bench.shard.begin(Tick::new(now));
             while !owner.has_open() {
-                assert!(bench.shard.open_due(owner, shared, now));
+                assert!(bench.shard.open_due(owner, now));
             }
             // One of five.
             assert!(!bench.shard.flush(owner, shared, owner.batch.len() + 1));
@@ -64,12 +66,12 @@ fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
         with_owner(bench, |owner, shared| bench.shard.flush(owner, shared, usize::MAX));
     };
     open(&bench, 10);
-    assert_eq!(pass(&bench, scan).len(), 4 + 10);
-    assert_eq!(pass(&bench, scan), [] as [u64; 0]);
+    assert_eq!(pass(&bench, reader, scan).len(), 4 + 10);
+    assert_eq!(pass(&bench, reader, scan), [] as [u64; 0]);
     close(&bench);
     open(&bench, 20);
-    assert_eq!(pass(&bench, scan), [20; 4]);
-    assert_eq!(pass(&bench, scan), [] as [u64; 0]);
+    assert_eq!(pass(&bench, reader, scan), [20; 4]);
+    assert_eq!(pass(&bench, reader, scan), [] as [u64; 0]);
     close(&bench);
     with_owner(&bench, |owner, _| owner.batch().clear());
 }
@@ -81,17 +83,17 @@ fn all_passes_over_a_busy_shard_find_at_most_twice_what_is_pending() {
     const TIMERS: u64 = 4096;
     // What fires, and comes, between two passes.
     const MOVED: u64 = TIMERS / 64;
-    let (mut bench, scan) = (bench(), &mut Scan::begin());
+    let (mut bench, reader, scan) = (bench(), &read(), &mut Scan::begin());
     (1..=TIMERS).for_each(|due| _ = bench.schedule([due, 0], 0, false));
     let mut now = 0;
-    assert_eq!(pass(&bench, scan).len() as u64, TIMERS);
+    assert_eq!(pass(&bench, reader, scan).len() as u64, TIMERS);
     for _ in 1..bench.shard.looks() {
         for _ in 0..MOVED {
             now += 1;
             bench.schedule([now + TIMERS, now], 0, false);
             bench.turn(Tick::new(now), usize::MAX);
         }
-        pass(&bench, scan);
+        pass(&bench, reader, scan);
     }
     let found = scan.found.len() as u64;
     assert!(found > TIMERS && found <= 2 * TIMERS, "{found} found, while {TIMERS} are pending");
@@ -170,7 +172,7 @@ fn three_on_a_list(bench: &mut Model) -> ([NonNull<Entry<u32>>; 3], Place, usize
 /// The list of which this is the first entry.
 fn list_of(bench: &Model, place: Place, first: NonNull<Entry<u32>>) -> usize {
     let bucket = bench.shard.wheel().bucket(place).unwrap();
-    (0..CHAINS).find(|&list| bucket.first(list) == first.as_ptr()).unwrap()
+    (0..CHAINS).find(|&list| bucket.heads()[list] == first.as_ptr()).unwrap()
 }
 
 /// Cancels a timer, and leaves its seat to nobody.
@@ -201,12 +203,13 @@ fn read_with(
 ) -> (Vec<NonNull<Entry<u32>>>, bool) {
     let bucket = bench.shard.wheel().bucket(place).unwrap();
     let (mut seen, mut left) = (Vec::new(), 99);
-    let note = |entry: *const Entry<u32>, _, _| {
-        let entry = NonNull::new(entry.cast_mut()).unwrap();
+    let note = |entry: &Entry<u32>, _, _| {
+        let entry = NonNull::from(entry);
         f(entry);
         seen.push(entry);
     };
     let of = bucket_number(place.level, place.slot);
-    let again = bench.shard.read_list(&read(), (bucket, list), of, &mut left, None, note);
+    let reader = read();
+    let again = bench.shard.read_list(reader.guard(), (bucket, list), of, &mut left, None, note);
     (seen, again)
 }

@@ -47,11 +47,7 @@ const TESTS: &[Test] = &[
         parts::a_shard_is_closed_in_a_reset,
         &["Stranded", "ClosedTurn"],
     ),
-    (
-        "parts::a_turn_in_a_sweep",
-        parts::a_turn_in_a_sweep,
-        &["SweepBusy", "SweepCutEnded", "SweepLeft"],
-    ),
+    ("parts::a_bucket_opens_under_a_sweep", parts::a_bucket_opens_under_a_sweep, &["SweepLeft"]),
     ("parts::a_takeover_is_late", parts::a_takeover_is_late, &["TakeOverLate"]),
     ("races::a_turn_in_a_cancel", races::a_turn_in_a_cancel, &["CancelLost"]),
     ("races::a_turn_in_a_reset", races::a_turn_in_a_reset, &["ResetLost", "RefiledLate"]),

@@ -1,9 +1,7 @@
 //! Directed tests of the engine's parts, put together without an engine.
 
-use std::convert::Infallible;
 use std::slice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tickless::local::Geometry;
@@ -16,8 +14,6 @@ use tickless_core::producer::{self, Moved, Producer};
 use tickless_core::reaper::Ending;
 use tickless_core::shard::Shard;
 use tickless_core::sync::AtomicBool;
-
-use crate::meanwhile::{self, Came};
 
 /// A shard with a thread's producer.
 fn bench() -> Bench<u32> {
@@ -56,29 +52,16 @@ pub(super) fn a_shard_is_closed_in_a_reset() {
     assert!(!context.stopping.load(Ordering::Relaxed));
 }
 
-/// In the middle of what a thread does that helps to sweep, at each of its accesses in turn, the
-/// bucket that it sweeps opens: the owner does not wait, and finds what lives.
-pub(super) fn a_turn_in_a_sweep() {
-    let Ok(()) = meanwhile::at_each(|n| {
-        let parts = Arc::new(littered());
-        let other = parts.clone();
-        let fired = Arc::new(AtomicUsize::new(0));
-        let count = fired.clone();
-        let turn = move || _ = count.fetch_add(turn(&other, Tick::new(5)), Ordering::Relaxed);
-        meanwhile::arrange(n, || (), turn.clone());
-        parts.0.help_sweep(&parts.1);
-        let came = meanwhile::end();
-        assert!(!matches!(came, Came::Waited(_)), "the owner has waited: {came:?}");
-        if came == Came::Not {
-            turn();
-        }
-        assert_eq!(fired.load(Ordering::Relaxed), 16);
-        let (shard, shared) = &*parts;
-        let mut owner = shard.owner().lock().expect("nothing panics here");
-        shard.check(&mut owner, shared, Tick::new(5)).expect("all is in order");
-        assert!(shard.close(&mut owner, shared).is_empty());
-        Ok::<_, Infallible>(came)
-    });
+/// A sweep has paused in a bucket that opens: the owner finds what lives.
+pub(super) fn a_bucket_opens_under_a_sweep() {
+    let parts = littered();
+    let (shard, shared) = &parts;
+    let lock = || shard.owner().lock().expect("nothing panics here");
+    assert!(shard.sweep_some(&mut lock(), shared, 5), "a sweep is wanted");
+    assert_eq!(turn(&parts, Tick::new(5)), 16);
+    let mut owner = lock();
+    shard.check(&mut owner, shared, Tick::new(5)).expect("all is in order");
+    assert!(shard.close(&mut owner, shared).is_empty());
 }
 
 /// A shard with 16 timers in the lists of a bucket, and eight dead entries between them. A sweep is
