@@ -57,6 +57,7 @@ STOPS = "core/src/protocol/stops.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
+PARKER = "core/src/doorbell/parker.rs"
 LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
@@ -272,11 +273,19 @@ MUTANTS = {
     "the wake-up time is taken back after the turn": (
         "doorbell",
         [
-            (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
+            (DOORBELL, [("Bell::None | Bell::Hook(_) => {}\n        }\n        self.retract();", "Bell::None | Bell::Hook(_) => {}\n        }")]),
             (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell.retract();"),
                       ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
+    "a ring relies on the one before it": (
+        "suspended", [(PARKER, [("fetch_or(RUNG, Ordering::AcqRel) & ASLEEP != 0", "fetch_or(RUNG, Ordering::AcqRel) == ASLEEP")])]),
+    "a ring is Relaxed": ("doorbell", [(PARKER, [("fetch_or(RUNG, Ordering::AcqRel)", "fetch_or(RUNG, Ordering::Relaxed)")])]),
+    "who is rung takes it Relaxed": ("doorbell", [(PARKER, [("swap(0, Ordering::Acquire)", "swap(0, Ordering::Relaxed)")])]),
+    "a ring looks before it says so": (
+        "doorbell", [(PARKER, [(
+            "if self.futex.word().fetch_or(RUNG, Ordering::AcqRel) & ASLEEP != 0 {",
+            "let is_asleep = self.futex.word().load(Ordering::Acquire) & ASLEEP != 0;\n        self.futex.word().fetch_or(RUNG, Ordering::AcqRel);\n        if is_asleep {")])]),
     "a reaper in user space does not look who asks": (
         "spin", [(SERVER, [(IN_SPIN, "until_ns, || engine.is_stopping());")])]),
     "a reaper in user space looks for no stop": (
