@@ -62,6 +62,7 @@ LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
 IN_HAND = "core/src/dispatch/in_hand.rs"
+ASYMMETRIC = "core/src/protocol/asymmetric.rs"
 
 LEAD, GROUP = "core/src/reaper/lead.rs", "core/src/reaper/group.rs"
 
@@ -75,6 +76,8 @@ LOOK_BEFORE_TAKE = (
 )
 # A fence acquires what a take does.
 NO_FENCE = ("        fence(Ordering::SeqCst);\n", "")
+# A light fence does not pair with it.
+HEAVY_IS_FULL = [("let is_done = system::fence_all();", "let is_done = true;")]
 # Nothing notices that a list is taken after its end.
 TAKE_IF_CLOSED = [
     ('            debug_assert!(head != closed(), "the taker that closed takes no more");\n            if !head.is_null() {',
@@ -491,14 +494,24 @@ MUTANTS = {
         "freed", [("core/src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
-        "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release)",
-                                 "self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Relaxed)")])]),
+        "takeover", [(IN_HAND, [("self.word.store(word, Ordering::Release);\n        asymmetric::light();", "self.word.store(word, Ordering::Relaxed);\n        asymmetric::light();")])]),
     "a takeover ignores what was claimed since": (
-        "takeover", [(IN_HAND, [("!asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen.0",
-                                 "!asymmetric::heavy() || self.word.load(Ordering::Acquire) == 0")])]),
-    "a claim is not fenced": ("takeover", [(IN_HAND, [("(word, Ordering::Release);\n        asymmetric::light();\n", "(word, Ordering::Release);\n")])]),
+        "takeover", [(IN_HAND, [("!is_fenced || self.word.load(Ordering::Acquire) != seen.0",
+                                 "!is_fenced || self.word.load(Ordering::Acquire) == 0")])]),
+    "a claim is not fenced": ("takeover", [(IN_HAND, [("        asymmetric::light();\n", "")])]),
     "a takeover is not fenced": (
-        "takeover", [("core/src/protocol/asymmetric.rs", [("    fence(Ordering::SeqCst);\n    if IS_CHECKED {", "    if IS_CHECKED {")])]),
+        "takeover", [(IN_HAND, [("asymmetric::heavy() || seen.0 & FENCED != 0", "true")])]),
+    "a takeover is fenced on one side alone": ("takeover", [(ASYMMETRIC, HEAVY_IS_FULL)]),
+    "a takeover is done though the system refuses to fence": (
+        "takeover", [(IN_HAND, [("asymmetric::heavy() || seen.0 & FENCED != 0", "asymmetric::heavy() || true")])]),
+    "a claim says that it was fenced in full and was not": (
+        "takeover", [(IN_HAND, [("self.word.store(word | FENCED, Ordering::Release);\n        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `heavy`.\n        fence(Ordering::SeqCst);\n",
+                                 "self.word.store(word | FENCED, Ordering::Release);\n")])]),
+    "a refusal to fence is not noted": ("takeover", [(ASYMMETRIC, [("        system::answer().store(REFUSES, Ordering::Relaxed);\n", "")])]),
+    "who fences in full does not say so": ("takeover", [(IN_HAND, [("self.word.store(word | FENCED, Ordering::Release);", "self.word.store(word, Ordering::Release);")])]),
+    "a heavy fence is a full one": ("asymmetric", [(ASYMMETRIC, HEAVY_IS_FULL)]),
+    "a heavy fence is none for full ones": (
+        "asymmetric", [(ASYMMETRIC, [("    fence(Ordering::SeqCst);\n    let is_done", "    let is_done")])]),
     "who claims does not look": ("takeover", [(IN_HAND, [("self.is_wanted() && !self.keeps(at, word)", "false && !self.keeps(at, word)")])]),
     "a claim that does not hold stays": (
         "takeover", [(IN_HAND, [("            self.word.store(before, Ordering::Relaxed);\n", "")])]),
@@ -660,7 +673,11 @@ MUTANTS = {
         [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
                   "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
     ),
-    "a hand-over opens without a fence": ("ending", [(IN_HAND, [("first claim.\n        asymmetric::light();\n", "first claim.\n")])]),
+    "a hand-over opens without a fence": (
+        "ending", [(IN_HAND, [("self.line.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);",
+                               "self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);")])]),
+    "a stop without its heavy fence": ("ending", [(ENDING, [("        let _ = asymmetric::heavy();\n", "")])]),
+    "a stop is fenced on one side alone": ("ending", [(ASYMMETRIC, HEAVY_IS_FULL)]),
     "a stopper that waits is not told what is left": (
         "ending", [(ENDING, [("        if is_left {\n            self.changed.notify_all();\n        }\n", "        let _ = is_left;\n")])]),
     "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),

@@ -8,11 +8,11 @@
 
 use std::time::Duration;
 
-use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
+use loom_tests::{Hand, Payload, World, check, has_run, on_thread, refuse_fences, wheel};
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
 use tickless_core::reaper::{Ending, NEVER_NS, Role, Waited, Watch};
-use tickless_core::sync::{Arc, AtomicBool, Ordering, UnsafeCell, thread};
+use tickless_core::sync::{Arc, AtomicBool, Counter, Ordering, UnsafeCell, thread};
 
 #[test]
 fn each_payload_runs_once_whichever_thread_hands_it_over() {
@@ -41,6 +41,27 @@ fn of_two_who_take_over_each_gets_what_the_one_before_left() {
         takers.into_iter().for_each(|taker| _ = taker.join().unwrap());
         assert!((0..3).all(has_run));
     });
+}
+
+/// Who has claimed under a light fence keeps the rest; who fences in full may lose it.
+#[test]
+fn each_payload_runs_once_though_the_system_refuses_to_fence() {
+    let taken = Arc::new(Counter::new(0));
+    let count = taken.clone();
+    check(2, move || {
+        let world = World::with_due(3);
+        let taker = on_thread(&world, |world| {
+            refuse_fences();
+            // The first refusal tells those who claim.
+            (0..2).filter_map(|_| world.take_over(1)).sum::<usize>()
+        });
+        let report = world.turn(1).unwrap();
+        assert_eq!(report.fired + taker.join().unwrap(), 3);
+        assert!((0..3).all(has_run));
+        // ORDER: Relaxed - it is read when all is over.
+        count.fetch_add(u64::from(report.taken_over), Ordering::Relaxed);
+    });
+    assert!(!cfg!(loom) || taken.load(Ordering::Relaxed) > 0, "a refusal is not for ever");
 }
 
 #[test]

@@ -43,6 +43,11 @@ impl Futex {
     /// Ends the sleep of the thread that sleeps, if there is one. The caller has changed the word.
     #[cold]
     pub fn wake(&self) {
+        if cfg!(shuttle) {
+            // ORDER: Relaxed - the random scheduler may stop the thread here, as it does at each
+            // access, and at no call that unparks.
+            self.word.load(Ordering::Relaxed);
+        }
         self.sleeper.get().iter().for_each(|thread| thread.unpark());
     }
 }

@@ -83,6 +83,8 @@ pub use self::std::*;
 mod loom;
 #[cfg(loom)]
 pub use self::loom::*;
+#[cfg(loom)]
+pub mod membarrier;
 
 #[cfg(shuttle)]
 mod shuttle;
