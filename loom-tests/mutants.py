@@ -243,9 +243,12 @@ MUTANTS = {
         "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")])]),
     "a ring leaves no note for the task": (
         "listener", [(LISTENER, [("        self.rung[shard].fetch_or(true, Ordering::Release);\n", "")])]),
-    "a ring wakes no task": ("listener", [(LISTENER, [("        self.waker.wake();\n", "")])]),
+    "a waker is left and taken Relaxed": ("listener", [(LISTENER, [("swap(waker.cast_mut(), Ordering::AcqRel)", "swap(waker.cast_mut(), Ordering::Relaxed)")])]),
+    "a waker is left Relaxed": ("listener", [(LISTENER, [("swap(waker.cast_mut(), Ordering::AcqRel)", "swap(waker.cast_mut(), if waker.is_null() { Ordering::AcqRel } else { Ordering::Relaxed })")])]),
+    "a waker is taken Relaxed": ("listener", [(LISTENER, [("swap(waker.cast_mut(), Ordering::AcqRel)", "swap(waker.cast_mut(), if waker.is_null() { Ordering::Relaxed } else { Ordering::AcqRel })")])]),
+    "a ring wakes no task": ("listener", [(LISTENER, [("        self.exchange(None).iter().for_each(|waker| waker.wake_by_ref());\n", "        drop(self.exchange(None));\n")])]),
     "a task leaves no waker": (
-        "listener", [(LISTENER, [("            self.listener.waker.register(waker);\n", "            let _ = waker;\n")])]),
+        "listener", [(LISTENER, [("        let _left_before = self.listener.exchange(self.waker.clone());\n", "")])]),
     "a task that listens is not shown": (
         "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
     "no look at the notices after looking ahead": (
@@ -494,19 +497,18 @@ MUTANTS = {
         "freed", [("core/src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
-        "takeover", [(IN_HAND, [("self.word.store(word, Ordering::Release);\n        asymmetric::light();", "self.word.store(word, Ordering::Relaxed);\n        asymmetric::light();")])]),
+        "takeover", [(IN_HAND, [("self.word.store(word, Ordering::Release);", "self.word.store(word, Ordering::Relaxed);"), ("self.word.store(word | FENCED, Ordering::Release);", "self.word.store(word | FENCED, Ordering::Relaxed);")])]),
     "a takeover ignores what was claimed since": (
         "takeover", [(IN_HAND, [("!is_fenced || self.word.load(Ordering::Acquire) != seen.0",
                                  "!is_fenced || self.word.load(Ordering::Acquire) == 0")])]),
-    "a claim is not fenced": ("takeover", [(IN_HAND, [("        asymmetric::light();\n", "")])]),
+    "a claim is not fenced": ("takeover", [(IN_HAND, [("            return asymmetric::light();\n", "            return;\n")])]),
     "a takeover is not fenced": (
         "takeover", [(IN_HAND, [("asymmetric::heavy() || seen.0 & FENCED != 0", "true")])]),
     "a takeover is fenced on one side alone": ("takeover", [(ASYMMETRIC, HEAVY_IS_FULL)]),
     "a takeover is done though the system refuses to fence": (
         "takeover", [(IN_HAND, [("asymmetric::heavy() || seen.0 & FENCED != 0", "asymmetric::heavy() || true")])]),
     "a claim says that it was fenced in full and was not": (
-        "takeover", [(IN_HAND, [("self.word.store(word | FENCED, Ordering::Release);\n        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `heavy`.\n        fence(Ordering::SeqCst);\n",
-                                 "self.word.store(word | FENCED, Ordering::Release);\n")])]),
+        "takeover", [(IN_HAND, [("        fence(Ordering::SeqCst);\n", "")])]),
     "a refusal to fence is not noted": ("takeover", [(ASYMMETRIC, [("        system::answer().store(REFUSES, Ordering::Relaxed);\n", "")])]),
     "who fences in full does not say so": ("takeover", [(IN_HAND, [("self.word.store(word | FENCED, Ordering::Release);", "self.word.store(word, Ordering::Release);")])]),
     "a heavy fence is a full one": ("asymmetric", [(ASYMMETRIC, HEAVY_IS_FULL)]),

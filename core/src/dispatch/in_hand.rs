@@ -295,19 +295,13 @@ impl<T> Line<T> {
     /// Writes the word, before the holder looks whether anybody takes over.
     #[inline]
     fn publish(&self, word: u64) {
-        if !asymmetric::is_light() {
-            return self.publish_fenced(word);
-        }
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
         self.word.store(word, Ordering::Release);
-        asymmetric::light();
-    }
-
-    #[cold]
-    fn publish_fenced(&self, word: u64) {
-        // ORDER(TAKEOVER): Release - as in `publish`.
+        if asymmetric::is_light() {
+            return asymmetric::light();
+        }
+        // ORDER(TAKEOVER): Release - as above. SeqCst fence - pairs with the one in `heavy`.
         self.word.store(word | FENCED, Ordering::Release);
-        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `heavy`.
         fence(Ordering::SeqCst);
     }
 

@@ -91,11 +91,6 @@ mod shuttle;
 #[cfg(shuttle)]
 pub use self::shuttle::*;
 
-#[cfg(any(loom, shuttle))]
-mod waker;
-#[cfg(any(loom, shuttle))]
-pub use waker::AtomicWaker;
-
 #[cfg(not(loom))]
 mod cell;
 #[cfg(not(loom))]
