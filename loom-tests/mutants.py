@@ -57,10 +57,12 @@ STOPS = "core/src/protocol/stops.rs"
 LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
+PARKER = "core/src/doorbell/parker.rs"
 LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
 IN_HAND = "core/src/dispatch/in_hand.rs"
+ASYMMETRIC = "core/src/protocol/asymmetric.rs"
 
 LEAD, GROUP = "core/src/reaper/lead.rs", "core/src/reaper/group.rs"
 
@@ -74,6 +76,8 @@ LOOK_BEFORE_TAKE = (
 )
 # A fence acquires what a take does.
 NO_FENCE = ("        fence(Ordering::SeqCst);\n", "")
+# A light fence does not pair with it.
+HEAVY_IS_FULL = [("let is_done = system::fence_all();", "let is_done = true;")]
 # Nothing notices that a list is taken after its end.
 TAKE_IF_CLOSED = [
     ('            debug_assert!(head != closed(), "the taker that closed takes no more");\n            if !head.is_null() {',
@@ -239,9 +243,12 @@ MUTANTS = {
         "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")])]),
     "a ring leaves no note for the task": (
         "listener", [(LISTENER, [("        self.rung[shard].fetch_or(true, Ordering::Release);\n", "")])]),
-    "a ring wakes no task": ("listener", [(LISTENER, [("        self.waker.wake();\n", "")])]),
+    "a waker is left and taken Relaxed": ("listener", [(LISTENER, [("swap(waker.cast_mut(), Ordering::AcqRel)", "swap(waker.cast_mut(), Ordering::Relaxed)")])]),
+    "a waker is left Relaxed": ("listener", [(LISTENER, [("swap(waker.cast_mut(), Ordering::AcqRel)", "swap(waker.cast_mut(), if waker.is_null() { Ordering::AcqRel } else { Ordering::Relaxed })")])]),
+    "a waker is taken Relaxed": ("listener", [(LISTENER, [("swap(waker.cast_mut(), Ordering::AcqRel)", "swap(waker.cast_mut(), if waker.is_null() { Ordering::Relaxed } else { Ordering::AcqRel })")])]),
+    "a ring wakes no task": ("listener", [(LISTENER, [("        self.exchange(None).iter().for_each(|waker| waker.wake_by_ref());\n", "        drop(self.exchange(None));\n")])]),
     "a task leaves no waker": (
-        "listener", [(LISTENER, [("            self.listener.waker.register(waker);\n", "            let _ = waker;\n")])]),
+        "listener", [(LISTENER, [("        let _left_before = self.listener.exchange(self.waker.clone());\n", "")])]),
     "a task that listens is not shown": (
         "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
     "no look at the notices after looking ahead": (
@@ -272,11 +279,19 @@ MUTANTS = {
     "the wake-up time is taken back after the turn": (
         "doorbell",
         [
-            (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
+            (DOORBELL, [("Bell::None | Bell::Hook(_) => {}\n        }\n        self.retract();", "Bell::None | Bell::Hook(_) => {}\n        }")]),
             (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell.retract();"),
                       ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
+    "a ring relies on the one before it": (
+        "suspended", [(PARKER, [("fetch_or(RUNG, Ordering::AcqRel) & ASLEEP != 0", "fetch_or(RUNG, Ordering::AcqRel) == ASLEEP")])]),
+    "a ring is Relaxed": ("doorbell", [(PARKER, [("fetch_or(RUNG, Ordering::AcqRel)", "fetch_or(RUNG, Ordering::Relaxed)")])]),
+    "who is rung takes it Relaxed": ("doorbell", [(PARKER, [("swap(0, Ordering::Acquire)", "swap(0, Ordering::Relaxed)")])]),
+    "a ring looks before it says so": (
+        "doorbell", [(PARKER, [(
+            "if self.futex.word().fetch_or(RUNG, Ordering::AcqRel) & ASLEEP != 0 {",
+            "let is_asleep = self.futex.word().load(Ordering::Acquire) & ASLEEP != 0;\n        self.futex.word().fetch_or(RUNG, Ordering::AcqRel);\n        if is_asleep {")])]),
     "a reaper in user space does not look who asks": (
         "spin", [(SERVER, [(IN_SPIN, "until_ns, || engine.is_stopping());")])]),
     "a reaper in user space looks for no stop": (
@@ -482,14 +497,23 @@ MUTANTS = {
         "freed", [("core/src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
-        "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release)",
-                                 "self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Relaxed)")])]),
+        "takeover", [(IN_HAND, [("self.word.store(word, Ordering::Release);", "self.word.store(word, Ordering::Relaxed);"), ("self.word.store(word | FENCED, Ordering::Release);", "self.word.store(word | FENCED, Ordering::Relaxed);")])]),
     "a takeover ignores what was claimed since": (
-        "takeover", [(IN_HAND, [("!asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen.0",
-                                 "!asymmetric::heavy() || self.word.load(Ordering::Acquire) == 0")])]),
-    "a claim is not fenced": ("takeover", [(IN_HAND, [("(word, Ordering::Release);\n        asymmetric::light();\n", "(word, Ordering::Release);\n")])]),
+        "takeover", [(IN_HAND, [("!is_fenced || self.word.load(Ordering::Acquire) != seen.0",
+                                 "!is_fenced || self.word.load(Ordering::Acquire) == 0")])]),
+    "a claim is not fenced": ("takeover", [(IN_HAND, [("            return asymmetric::light();\n", "            return;\n")])]),
     "a takeover is not fenced": (
-        "takeover", [("core/src/protocol/asymmetric.rs", [("    fence(Ordering::SeqCst);\n    if IS_CHECKED {", "    if IS_CHECKED {")])]),
+        "takeover", [(IN_HAND, [("asymmetric::heavy() || seen.0 & FENCED != 0", "true")])]),
+    "a takeover is fenced on one side alone": ("takeover", [(ASYMMETRIC, HEAVY_IS_FULL)]),
+    "a takeover is done though the system refuses to fence": (
+        "takeover", [(IN_HAND, [("asymmetric::heavy() || seen.0 & FENCED != 0", "asymmetric::heavy() || true")])]),
+    "a claim says that it was fenced in full and was not": (
+        "takeover", [(IN_HAND, [("        fence(Ordering::SeqCst);\n", "")])]),
+    "a refusal to fence is not noted": ("takeover", [(ASYMMETRIC, [("        system::answer().store(REFUSES, Ordering::Relaxed);\n", "")])]),
+    "who fences in full does not say so": ("takeover", [(IN_HAND, [("self.word.store(word | FENCED, Ordering::Release);", "self.word.store(word, Ordering::Release);")])]),
+    "a heavy fence is a full one": ("asymmetric", [(ASYMMETRIC, HEAVY_IS_FULL)]),
+    "a heavy fence is none for full ones": (
+        "asymmetric", [(ASYMMETRIC, [("    fence(Ordering::SeqCst);\n    let is_done", "    let is_done")])]),
     "who claims does not look": ("takeover", [(IN_HAND, [("self.is_wanted() && !self.keeps(at, word)", "false && !self.keeps(at, word)")])]),
     "a claim that does not hold stays": (
         "takeover", [(IN_HAND, [("            self.word.store(before, Ordering::Relaxed);\n", "")])]),
@@ -651,7 +675,11 @@ MUTANTS = {
         [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
                   "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
     ),
-    "a hand-over opens without a fence": ("ending", [(IN_HAND, [("first claim.\n        asymmetric::light();\n", "first claim.\n")])]),
+    "a hand-over opens without a fence": (
+        "ending", [(IN_HAND, [("self.line.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);",
+                               "self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);")])]),
+    "a stop without its heavy fence": ("ending", [(ENDING, [("        let _ = asymmetric::heavy();\n", "")])]),
+    "a stop is fenced on one side alone": ("ending", [(ASYMMETRIC, HEAVY_IS_FULL)]),
     "a stopper that waits is not told what is left": (
         "ending", [(ENDING, [("        if is_left {\n            self.changed.notify_all();\n        }\n", "        let _ = is_left;\n")])]),
     "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),

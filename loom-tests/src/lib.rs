@@ -14,7 +14,7 @@ mod world;
 
 pub use hand::{Hand, Timer};
 pub use ledger::{Fate, Payload, drops_are_returns, fate, has_run};
-pub use model::{TOO_BIG, check, on_thread, resume, suspendable};
+pub use model::{TOO_BIG, check, on_thread, refuse_fences, resume, suspendable};
 pub use server::{Server, Wanted};
 pub use world::{TICK, World, wheel};
 

@@ -72,6 +72,12 @@ pub fn suspendable<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
+/// Under the model checker, the system fences on all processors no longer.
+pub fn refuse_fences() {
+    #[cfg(loom)]
+    tickless_core::sync::membarrier::refuse();
+}
+
 /// Lets the thread go on that was suspended in its [`suspendable`] call, or is about to be.
 pub fn resume() {
     #[cfg(shuttle)]

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tickless_core::bench::Around;
 use tickless_core::dispatch::{Batch, InHand};
-use tickless_core::doorbell::{Answering, Bell, Doorbell, Threads};
+use tickless_core::doorbell::{Answering, Bell, Doorbell, Parker, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
 use tickless_core::reaper::{Ending, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited};
 use tickless_core::shard::Shard;
-use tickless_core::sync::{Counter, JoinHandle, OnceLock, Ordering, thread};
+use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
 
 use crate::hand::Hand;
@@ -38,8 +38,6 @@ pub struct World {
     pub ending: Ending<Payload, Handler>,
     /// The group that the shard belongs to.
     pub group: Arc<Group>,
-    /// The one thread that serves it, if the bell wakes a thread.
-    threads: OnceLock<Threads>,
     /// Moves the reapers' clock.
     hand: ManualClock,
     pub(crate) around: Around,
@@ -150,10 +148,9 @@ impl World {
 
     /// The same with a shared for so many shards: see [`World::with`].
     pub fn served_with(geometry: Geometry, pool_for: usize) -> Arc<World> {
-        let threads = Threads::from([OnceLock::new()]);
+        let threads = Threads::from([Parker::new()]);
         let world = World::with(geometry, Bell::Thread(Answering::new(&threads, 0)), pool_for);
         world.make_levels();
-        world.threads.set(threads).expect("it is new");
         world
     }
 
@@ -178,7 +175,6 @@ impl World {
             shared,
             ending: Ending::new(1, Handler { dropped: dropped.clone() }, |_| false),
             dropped,
-            threads: OnceLock::new(),
             group: group.clone(),
             around: Around::new(&hand, TICK),
             hand,
@@ -275,27 +271,19 @@ impl World {
     }
 
     /// Takes the shard over from a hand-over under way, and serves it as [`World::serve`] does, in
-    /// a thread that is number `number` of `threads`.
-    pub fn succeed_in_thread(
-        self: &Arc<World>,
-        threads: &Threads,
-        number: usize,
-        wanted: Vec<u64>,
-    ) -> JoinHandle<()> {
+    /// a thread that is number `number` of those that the bell knows.
+    pub fn succeed_in_thread(self: &Arc<World>, number: usize, wanted: Vec<u64>) -> JoinHandle<()> {
         let world = self.clone();
-        let reaper = thread::spawn(move || {
+        thread::spawn(move || {
             // Unless a stop came first, and took it over itself.
             let Some(seen) = world.ending.progress(0) else { return };
             let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
             assert!(world.group.lead.take(number));
             Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
-        });
-        threads[number].set(reaper.thread().clone()).expect("each place is filled once");
-        reaper
+        })
     }
 
-    /// A thread that serves, and that the bell wakes. Who is served later must not be spawned
-    /// earlier: the bell has to know the thread.
+    /// A thread that serves, and that the bell wakes.
     pub fn serve_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
         self.serve_in_thread_with(wanted, Spin::NEVER)
     }
@@ -308,10 +296,7 @@ impl World {
 
     fn serve_in_thread_with(self: &Arc<World>, wanted: Vec<u64>, spin: Spin) -> JoinHandle<()> {
         let world = self.clone();
-        let reaper = thread::spawn(move || world.serve_with(&wanted, spin));
-        let threads = self.threads.get().expect("it was made to be served");
-        threads[0].set(reaper.thread().clone()).expect("it has one reaper to begin with");
-        reaper
+        thread::spawn(move || world.serve_with(&wanted, spin))
     }
 
     /// The deadlines that a reader finds who looks once and follows at most so many links.

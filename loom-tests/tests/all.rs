@@ -2,6 +2,7 @@
 //! engine for the payloads that they share is compiled once. Each file is a program of its own as
 //! well, for those who name it (`ci/loom.sh --test doorbell`).
 
+mod asymmetric;
 mod block;
 mod bucket_arm;
 mod bucket_push;

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, wheel};
-use tickless_core::doorbell::{Bell, Hook};
-use tickless_core::sync::{AtomicBool, Mutex, Ordering, park, thread};
+use tickless_core::doorbell::{Bell, Hook, Parker};
+use tickless_core::sync::{AtomicBool, Mutex, Ordering, UnsafeCell, park, thread};
 use tickless_core::time::Tick;
 
 /// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
@@ -75,6 +75,34 @@ fn a_producer_that_has_returned_needs_no_other_ring() {
         let _two = two.join().unwrap();
         assert!(rung.load(Ordering::Acquire));
         let _one = one.join().unwrap();
+    });
+}
+
+/// Where a thread sleeps, and what another one writes before it rings.
+struct Bedroom {
+    parker: Parker,
+    note: UnsafeCell<bool>,
+}
+
+// SAFETY: that the ring orders the accesses is what the model shows.
+unsafe impl Sync for Bedroom {}
+
+#[test]
+fn who_is_rung_sees_what_came_before_the_ring() {
+    check(3, || {
+        let (parker, note) = (Parker::new(), UnsafeCell::new(false));
+        let here = Arc::new(Bedroom { parker, note });
+        let sleeper = here.clone();
+        let sleeper = thread::spawn(move || {
+            // Nothing else ends it here.
+            sleeper.parker.sleep(None);
+            // SAFETY: as above; the checker reports accesses that nothing orders.
+            assert!(sleeper.note.with(|note| unsafe { *note }));
+        });
+        // SAFETY: as above.
+        here.note.with_mut(|note| unsafe { *note = true });
+        here.parker.ring();
+        sleeper.join().unwrap();
     });
 }
 

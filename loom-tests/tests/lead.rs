@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
-use tickless_core::doorbell::{Alarm, Answering, Bell, Threads};
+use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
 use tickless_core::reaper::{Lead, Spin};
-use tickless_core::sync::{JoinHandle, OnceLock, UnsafeCell, park, thread};
+use tickless_core::sync::{JoinHandle, UnsafeCell, thread};
 use tickless_core::time::ManualClock;
 
 /// What the leader has alone, in place of a doorbell.
@@ -57,18 +57,22 @@ fn one_thread_at_a_time_leads() {
     });
 }
 
-/// Two shards, and two places for threads.
-fn two_shards() -> ([Arc<World>; 2], Threads) {
-    let threads: Threads = [const { OnceLock::new() }; 2].into();
-    let bell = Bell::Thread(Answering::new(&threads, 0));
-    (World::pair(wheel(2, 1), bell, &ManualClock::new()), threads)
+/// A bell for two threads, of which the first leads.
+fn bell_for_two() -> Bell {
+    let threads = Threads::from([(); 2].map(|()| Parker::new()));
+    Bell::Thread(Answering::new(&threads, 0))
+}
+
+/// Two shards with a bell for two threads.
+fn two_shards() -> [Arc<World>; 2] {
+    World::pair(wheel(2, 1), bell_for_two(), &ManualClock::new())
 }
 
 /// A sleep during which time passes: if it has an end, it is over at once.
 struct Passing {
     hand: ManualClock,
     until: UnsafeCell<Option<u64>>,
-    threads: Threads,
+    parker: Parker,
 }
 
 // SAFETY: the leader alone sets it and sleeps, which is what the model shows.
@@ -81,7 +85,7 @@ impl Alarm for Passing {
     }
 
     fn ring(&self) {
-        self.threads.iter().filter_map(OnceLock::get).for_each(|thread| thread.unpark());
+        self.parker.ring();
     }
 
     fn sleep(&self, _: Option<Duration>) {
@@ -91,7 +95,7 @@ impl Alarm for Passing {
                 let left = Duration::from_nanos(at_ns).saturating_sub(self.hand.elapsed());
                 self.hand.advance(left);
             }
-            None => park(None),
+            None => self.parker.sleep(None),
         }
     }
 }
@@ -99,14 +103,12 @@ impl Alarm for Passing {
 /// Thread number `number`, which does `this` with a server.
 fn server(
     worlds: &[Arc<World>; 2],
-    threads: &Threads,
     number: usize,
     wanted: &Arc<Wanted>,
     this: impl FnOnce(&[Arc<World>; 2], &Server<'_>) + Send + 'static,
 ) -> JoinHandle<()> {
-    let (worlds, threads, wanted) = (worlds.clone(), threads.clone(), wanted.clone());
+    let (worlds, wanted) = (worlds.clone(), wanted.clone());
     thread::spawn(move || {
-        threads[number].set(thread::current()).expect("each place is filled once");
         let both = [&*worlds[0], &*worlds[1]];
         this(&worlds, &Server::new(&both, number, &wanted));
     })
@@ -122,11 +124,11 @@ fn serve_beside(worlds: &[Arc<World>; 2], server: &Server<'_>) {
 #[test]
 fn a_timer_is_found_by_the_thread_beside_the_leader_or_wakes_the_leader() {
     check(1, || {
-        let (worlds, threads) = two_shards();
+        let worlds = two_shards();
         let wanted = Arc::new(Wanted::new(&[0]));
         let mut hand = Hand::new(&worlds[1]);
-        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
-        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        let leader = server(&worlds, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let beside = server(&worlds, 1, &wanted, serve_beside);
         let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
         leader.join().unwrap();
         beside.join().unwrap();
@@ -137,15 +139,14 @@ fn a_timer_is_found_by_the_thread_beside_the_leader_or_wakes_the_leader() {
 #[test]
 fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leaves() {
     check(2, || {
-        let (threads, hand) = (Threads::from([const { OnceLock::new() }; 2]), ManualClock::new());
-        let until = UnsafeCell::new(None);
-        let passing = Passing { hand: hand.clone(), until, threads: threads.clone() };
+        let (hand, until) = (ManualClock::new(), UnsafeCell::new(None));
+        let passing = Passing { hand: hand.clone(), until, parker: Parker::new() };
         let bell = Bell::Alarm(Box::new(passing));
         let worlds = World::pair(wheel(4, 1), bell, &hand);
         let wanted = Arc::new(Wanted::new(&[3]));
         let id = Hand::new(&worlds[1]).schedule_detached(3, 0).unwrap();
-        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
-        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        let leader = server(&worlds, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let beside = server(&worlds, 1, &wanted, serve_beside);
         leader.join().unwrap();
         beside.join().unwrap();
         assert!(has_run(id));
@@ -157,15 +158,14 @@ fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leave
 #[test]
 fn a_leader_that_waits_in_user_space_sees_the_time_that_a_thread_beside_it_leaves() {
     check(1, || {
-        let (threads, hand) = (Threads::from([const { OnceLock::new() }; 2]), ManualClock::new());
-        let bell = Bell::Thread(Answering::new(&threads, 0));
-        let worlds = World::pair(wheel(4, 1), bell, &hand);
+        let hand = ManualClock::new();
+        let worlds = World::pair(wheel(4, 1), bell_for_two(), &hand);
         let wanted = Arc::new(Wanted::new(&[1]));
         Hand::new(&worlds[0]).schedule_detached(3, 0).unwrap();
         let id = Hand::new(&worlds[1]).schedule_detached(1, 0).unwrap();
         let spin = Spin::before(TICK * 50, 1.0);
-        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(spin));
-        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        let leader = server(&worlds, 0, &wanted, |_, it| it.lead(spin));
+        let beside = server(&worlds, 1, &wanted, serve_beside);
         beside.join().unwrap();
         hand.advance(TICK);
         leader.join().unwrap();
@@ -176,12 +176,12 @@ fn a_leader_that_waits_in_user_space_sees_the_time_that_a_thread_beside_it_leave
 #[test]
 fn who_takes_a_stuck_leaders_place_serves_all_its_shards() {
     check(2, || {
-        let (worlds, threads) = two_shards();
+        let worlds = two_shards();
         let wanted = Arc::new(Wanted::new(&[0, 0]));
         let ids = [Hand::new(&worlds[0]).schedule_detached(0, 0).unwrap()];
         let mut hand = Hand::new(&worlds[1]);
-        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
-        let taker = server(&worlds, &threads, 1, &wanted, |worlds, it| {
+        let leader = server(&worlds, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let taker = server(&worlds, 1, &wanted, |worlds, it| {
             let ending = &worlds[0].ending;
             let seen = ending.progress(0);
             let mut leads = false;
@@ -203,10 +203,10 @@ fn who_takes_a_stuck_leaders_place_serves_all_its_shards() {
 #[test]
 fn a_stop_ends_the_leader_and_the_thread_beside_it() {
     check(2, || {
-        let (worlds, threads) = two_shards();
+        let worlds = two_shards();
         let wanted = Arc::new(Wanted::new(&[]));
-        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
-        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        let leader = server(&worlds, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let beside = server(&worlds, 1, &wanted, serve_beside);
         worlds.iter().for_each(|world| _ = world.stop_at_once());
         leader.join().unwrap();
         beside.join().unwrap();

@@ -12,15 +12,32 @@ use std::task::{Wake, Waker};
 
 use loom_tests::{Hand, World, check, on_thread, wheel};
 use tickless_core::doorbell::{Bell, Hook, Listener, Listening};
-use tickless_core::sync::{park, thread};
+use tickless_core::sync::{UnsafeCell, park, thread};
 use tickless_core::time::Tick;
 
 /// The waker of a task: its thread sleeps until it is woken.
-struct Unparks(thread::Thread);
+struct Unparks {
+    thread: thread::Thread,
+    /// Written before the waker is left, and read by those who wake.
+    made: UnsafeCell<()>,
+}
+
+// SAFETY: that the listener orders the accesses is what the models show.
+unsafe impl Sync for Unparks {}
+
+impl Unparks {
+    /// A waker for the calling thread.
+    fn waker() -> Waker {
+        let made = UnsafeCell::new(());
+        made.with_mut(|_| ());
+        Waker::from(Arc::new(Unparks { thread: thread::current(), made }))
+    }
+}
 
 impl Wake for Unparks {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.made.with(|_| ());
+        self.thread.unpark();
     }
 }
 
@@ -54,7 +71,7 @@ fn serve(
     fired: &mut usize,
     wanted: usize,
 ) {
-    let waker = Waker::from(Arc::new(Unparks(thread::current())));
+    let waker = Unparks::waker();
     let (mut now, mut next) = (Tick::ZERO, Tick::NEVER);
     while *fired < wanted {
         let rings = listening.hear(&waker);
@@ -83,6 +100,23 @@ fn task(world: &Arc<World>, listener: Arc<Listener>, wanted: usize) -> thread::J
     on_thread(world, move |world| {
         listen(world, &mut listener.listen().unwrap(), &mut 0, wanted);
     })
+}
+
+/// Without a shard, whose fences would order the same.
+#[test]
+fn a_ring_is_noted_or_finds_the_waker() {
+    check(3, || {
+        let listener = Arc::new(Listener::new(1));
+        let mut listening = listener.listen().unwrap();
+        let task = thread::spawn(move || {
+            let waker = Unparks::waker();
+            while !listening.hear(&waker).take(0) {
+                park(None);
+            }
+        });
+        listener.ring(0);
+        task.join().unwrap();
+    });
 }
 
 fn schedule_while_listening<const N: usize>(bound: usize) {

@@ -12,9 +12,11 @@
 
 use std::sync::Arc;
 
-use loom_tests::{Fate, Hand, TOO_BIG, Timer, World, check, fate, resume, suspendable, wheel};
-use tickless_core::doorbell::Bell;
-use tickless_core::sync::{JoinHandle, thread};
+use loom_tests::{
+    Fate, Hand, TOO_BIG, Timer, World, check, fate, on_thread, resume, suspendable, wheel,
+};
+use tickless_core::doorbell::{Bell, Parker};
+use tickless_core::sync::{AtomicBool, JoinHandle, Ordering, thread};
 use tickless_core::time::Tick;
 
 /// The ticks in which the two others' timers are due.
@@ -262,5 +264,29 @@ fn who_was_about_to_ring_for_a_timer_that_it_moves() {
     wakes_the_reaper(|hand, mut timer| {
         hand.reset(&mut timer, 1, 2);
         timer
+    });
+}
+
+/// The other thread's ring wakes the sleeper, wherever the victim's stands: also before the call
+/// that wakes.
+#[test]
+fn who_was_about_to_wake_a_thread_that_it_has_rung() {
+    check(TOO_BIG, || {
+        let room = Arc::new((Parker::new(), AtomicBool::new(false)));
+        let sleeper = on_thread(&room, |(parker, is_over)| {
+            // ORDER: Relaxed, both - the ring orders them.
+            while !is_over.load(Ordering::Relaxed) {
+                parker.sleep(None);
+            }
+        });
+        let victim = on_thread(&room, |(parker, _)| suspendable(|| parker.ring()));
+        let other = on_thread(&room, |(parker, is_over)| {
+            is_over.store(true, Ordering::Relaxed);
+            parker.ring();
+        });
+        other.join().unwrap();
+        sleeper.join().unwrap();
+        resume();
+        victim.join().unwrap();
     });
 }

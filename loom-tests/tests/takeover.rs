@@ -8,11 +8,11 @@
 
 use std::time::Duration;
 
-use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
+use loom_tests::{Hand, Payload, World, check, has_run, on_thread, refuse_fences, wheel};
 use tickless_core::dispatch::InHand;
-use tickless_core::doorbell::{Alarm, Answering, Bell, Threads};
+use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
 use tickless_core::reaper::{Ending, NEVER_NS, Role, Waited, Watch};
-use tickless_core::sync::{Arc, AtomicBool, OnceLock, Ordering, UnsafeCell, park, thread};
+use tickless_core::sync::{Arc, AtomicBool, Counter, Ordering, UnsafeCell, thread};
 
 #[test]
 fn each_payload_runs_once_whichever_thread_hands_it_over() {
@@ -41,6 +41,27 @@ fn of_two_who_take_over_each_gets_what_the_one_before_left() {
         takers.into_iter().for_each(|taker| _ = taker.join().unwrap());
         assert!((0..3).all(has_run));
     });
+}
+
+/// Who has claimed under a light fence keeps the rest; who fences in full may lose it.
+#[test]
+fn each_payload_runs_once_though_the_system_refuses_to_fence() {
+    let taken = Arc::new(Counter::new(0));
+    let count = taken.clone();
+    check(2, move || {
+        let world = World::with_due(3);
+        let taker = on_thread(&world, |world| {
+            refuse_fences();
+            // The first refusal tells those who claim.
+            (0..2).filter_map(|_| world.take_over(1)).sum::<usize>()
+        });
+        let report = world.turn(1).unwrap();
+        assert_eq!(report.fired + taker.join().unwrap(), 3);
+        assert!((0..3).all(has_run));
+        // ORDER: Relaxed - it is read when all is over.
+        count.fetch_add(u64::from(report.taken_over), Ordering::Relaxed);
+    });
+    assert!(!cfg!(loom) || taken.load(Ordering::Relaxed) > 0, "a refusal is not for ever");
 }
 
 #[test]
@@ -115,15 +136,15 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
     });
 }
 
-/// A world in whose shard a hand-over begins that never comes further, and the threads that may
-/// serve it. No thread answers the bell but one that takes over.
-fn with_a_stuck_task(end: impl FnOnce(&Arc<World>, &Threads)) {
-    let threads: Threads = [const { OnceLock::new() }; 2].into();
+/// A world in whose shard a hand-over begins that never comes further. No thread answers the bell
+/// but one that takes over.
+fn with_a_stuck_task(end: impl FnOnce(&Arc<World>)) {
+    let threads = Threads::from([(); 2].map(|()| Parker::new()));
     let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
     world.make_levels();
     let mut role: Role<'_, _, _> = world.ending.take(0).unwrap();
     role.parts().1.open(1, 0);
-    end(&world, &threads);
+    end(&world);
     let is_taken_over = role.parts().1.close().is_err();
     assert!(is_taken_over || world.ending.is_stopping());
 }
@@ -131,9 +152,9 @@ fn with_a_stuck_task(end: impl FnOnce(&Arc<World>, &Threads)) {
 #[test]
 fn who_took_a_shard_over_is_woken_for_a_timer() {
     check(3, || {
-        with_a_stuck_task(|world, threads| {
+        with_a_stuck_task(|world| {
             let mut hand = Hand::new(world);
-            let reaper = world.succeed_in_thread(threads, 1, vec![0]);
+            let reaper = world.succeed_in_thread(1, vec![0]);
             hand.schedule_detached(0, 0).unwrap();
             reaper.join().unwrap();
             assert!(has_run(0));
@@ -144,8 +165,8 @@ fn who_took_a_shard_over_is_woken_for_a_timer() {
 #[test]
 fn who_took_a_shard_over_is_woken_for_a_stop() {
     check(3, || {
-        with_a_stuck_task(|world, threads| {
-            let reaper = world.succeed_in_thread(threads, 1, vec![]);
+        with_a_stuck_task(|world| {
+            let reaper = world.succeed_in_thread(1, vec![]);
             world.stop_at_once();
             reaper.join().unwrap();
         });
@@ -153,20 +174,19 @@ fn who_took_a_shard_over_is_woken_for_a_stop() {
 }
 
 /// A watcher's place, and what the watcher of that place does: it looks, and sleeps until called.
-fn watch_of_one() -> (Arc<Watch>, Threads) {
-    let threads: Threads = [const { OnceLock::new() }; 1].into();
-    (Arc::new(Watch::new(Duration::from_nanos(1), threads.clone())), threads)
+fn watch_of_one() -> Arc<Watch> {
+    Arc::new(Watch::new(Duration::from_nanos(1), Threads::from([Parker::new()])))
 }
 
 /// A watcher that sleeps for ever once it has looked in vain, and returns when it has found an open
 /// line.
 fn watcher(
     watch: &Arc<Watch>,
-    threads: &Threads,
     is_open: impl Fn() -> bool + Send + 'static,
 ) -> thread::JoinHandle<()> {
     let this = watch.clone();
-    let watcher = thread::spawn(move || {
+    this.begin(0);
+    thread::spawn(move || {
         loop {
             this.publish(NEVER_NS);
             if is_open() {
@@ -174,21 +194,18 @@ fn watcher(
             }
             this.sleep(None);
         }
-    });
-    watch.begin(0);
-    threads[0].set(watcher.thread().clone()).expect("each place is filled once");
-    watcher
+    })
 }
 
 #[test]
 fn a_hand_over_finds_the_watcher_or_is_found() {
     check(3, || {
-        let (watch, threads) = watch_of_one();
+        let watch = watch_of_one();
         // The watcher is awake: that is what a reaper reads that reads late.
         watch.publish(0);
         let mut in_hand = InHand::<u8>::default();
         let line = in_hand.line().clone();
-        let watcher = watcher(&watch, &threads, move || line.progress().is_some());
+        let watcher = watcher(&watch, move || line.progress().is_some());
         in_hand.open(1, 0);
         watch.begun(0, false);
         watcher.join().unwrap();
@@ -199,7 +216,7 @@ fn a_hand_over_finds_the_watcher_or_is_found() {
 /// An alarm of the system's: it goes off when the model says so.
 struct Bedside {
     is_set: AtomicBool,
-    threads: Threads,
+    parker: Parker,
 }
 
 struct Remote(Arc<Bedside>);
@@ -214,7 +231,7 @@ impl Bedside {
     }
 
     fn ring(&self) {
-        self.threads[0].get().expect("its place is filled").unpark();
+        self.parker.ring();
     }
 }
 
@@ -229,7 +246,7 @@ impl Alarm for Remote {
     }
 
     fn sleep(&self, _: Option<Duration>) {
-        park(None);
+        self.0.parker.sleep(None);
     }
 }
 
@@ -246,14 +263,13 @@ fn lead(watch: &Watch, in_hand: &mut InHand<u8>) {
 #[test]
 fn a_stuck_task_is_found_by_the_alarm() {
     check(3, || {
-        let threads: Threads = [const { OnceLock::new() }; 1].into();
         let is_set = AtomicBool::new(false);
-        let alarm = Arc::new(Bedside { is_set, threads: threads.clone() });
-        let watch = Watch::new(Duration::from_nanos(1), threads.clone());
+        let alarm = Arc::new(Bedside { is_set, parker: Parker::new() });
+        let watch = Watch::new(Duration::from_nanos(1), Threads::from([Parker::new()]));
         let watch = Arc::new(watch.with_alarm(Some(Box::new(Remote(alarm.clone())))));
         let [mut quick, mut stuck] = [(); 2].map(|()| InHand::<u8>::default());
         let line = stuck.line().clone();
-        let watcher = watcher(&watch, &threads, move || line.progress().is_some());
+        let watcher = watcher(&watch, move || line.progress().is_some());
         let time = {
             let alarm = alarm.clone();
             thread::spawn(move || alarm.pass())

@@ -5,6 +5,12 @@
 (* A producer files, the reaper's thread runs turns, a caller waits for the   *)
 (* role once (`Ending::take`), and each stopper stops. The words are changed  *)
 (* by RMWs or under locks, so each step is one access or one critical section.*)
+(*                                                                            *)
+(* Assumed, since memory is sequentially consistent here: that a stopper      *)
+(* which raises the flag and then looks at a line finds it open, or its       *)
+(* holder finds the flag raised. The engine has a light fence and a heavy one *)
+(* for that (`InHand::open`, `Ending::stop`): the model `ending` fails        *)
+(* without the heavy one, and this spec would not.                            *)
 EXTENDS Naturals, FiniteSets
 
 CONSTANTS Payloads, \* a set, e.g. {"a", "b"}

@@ -6,14 +6,16 @@
 use std::ops::Range;
 
 use crate::dispatch::{Batch, Handler, Inline, Party, contained};
-use crate::doorbell::{Alarm, Answering, Bell, Doorbell, Hook, Listener, SystemAlarm, Threads};
+use crate::doorbell::{
+    Alarm, Answering, Bell, Doorbell, Hook, Listener, Parker, SystemAlarm, Threads,
+};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, CachePadded, OnceLock, thread};
+use crate::sync::{Arc, AtomicUsize, CachePadded, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned, nobody_waits};
@@ -183,19 +185,20 @@ impl Builder {
             groups: groups.into(),
             waiting: nobody_waits(threads.len()),
             threads,
+            thread_name: self.thread_name.clone(),
             stuck,
             spares: self.spares_used(),
         })
     }
 
-    /// Room for the threads of an engine.
+    /// Where the threads of an engine sleep.
     fn threads(&self, plan: &Plan) -> Threads {
         // One watches while all spare threads serve.
         let most = match plan.reapers {
             0 => 0,
             reapers => reapers + self.spares_used() + usize::from(self.has_watcher()),
         };
-        (0..most).map(|_| OnceLock::new()).collect()
+        (0..most).map(|_| Parker::new()).collect()
     }
 
     /// The watch over the tasks of an engine that has these threads.
@@ -213,7 +216,6 @@ impl Builder {
     /// What the crew of an engine keeps to.
     fn crew_settings(&self, plan: &Plan) -> Settings {
         Settings {
-            name: self.thread_name.clone(),
             stack_size: self.stack_size,
             on_start: self.on_thread_start.clone(),
             reapers: plan.reapers,

@@ -11,7 +11,7 @@ use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
 use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering};
+use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 #[cfg(feature = "callers")]
@@ -53,8 +53,10 @@ pub(super) struct Core<T> {
     pub(super) listener: Option<Arc<Listener>>,
     /// The groups of the shards.
     pub(super) groups: Box<[Group]>,
-    /// Room for as many threads as the engine may have (`crew`): none, if its caller drives it.
+    /// Where as many threads sleep as the engine may have (`crew`): none, if its caller drives it.
     pub(super) threads: Threads,
+    /// The threads' names begin with this.
+    pub(super) thread_name: String,
     /// Those that have lost their shard, and have not come back.
     pub(super) stuck: Arc<StuckThreads>,
     /// How many there may be. Shards are taken over as long as there are fewer.
@@ -204,10 +206,14 @@ impl<T> Core<T> {
     /// The task that has run in a shard since `since_ns`, on thread number `server`.
     pub(super) fn stuck_task(&self, shard: usize, server: usize, since_ns: u64) -> StuckTask {
         let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
-        let thread = self.threads.get(server).and_then(OnceLock::get);
-        let name = thread.and_then(|thread| thread.name()).unwrap_or_default();
+        let name = self.threads.get(server).map(|_| self.name_of(server)).unwrap_or_default();
         let age = Duration::from_nanos(self.clock.now_ns().saturating_sub(since_ns));
-        StuckTask::new(shard, name.to_owned(), since, age)
+        StuckTask::new(shard, name, since, age)
+    }
+
+    /// The name of thread number `number`.
+    pub(super) fn name_of(&self, number: usize) -> String {
+        format!("{}-{number}", self.thread_name)
     }
 
     /// Stops without waiting, and calls `sort` with the payloads that were pending: see

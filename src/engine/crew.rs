@@ -54,8 +54,6 @@ pub(super) struct Member<T> {
 
 /// What a crew keeps to.
 pub(super) struct Settings {
-    /// The threads' names begin with this.
-    pub(super) name: String,
     /// The threads' stacks, unless they have the standard library's size.
     pub(super) stack_size: Option<usize>,
     /// Each thread calls it first.
@@ -187,7 +185,7 @@ impl<T: Send + 'static> Crew<T> {
         report: Option<mpsc::SyncSender<io::Result<()>>>,
     ) -> io::Result<()> {
         let (crew, number) = (self.clone(), state.made);
-        let mut builder = thread::Builder::new().name(format!("{}-{number}", self.settings.name));
+        let mut builder = thread::Builder::new().name(self.core.name_of(number));
         if let Some(size) = self.settings.stack_size {
             builder = builder.stack_size(size);
         }
@@ -218,7 +216,7 @@ impl<T: Send + 'static> Crew<T> {
     }
 }
 
-debug! { impl[T] Crew[T] { name = |this| this.settings.name } }
+debug! { impl[T] Crew[T] { name = |this| this.core.thread_name } }
 
 // === impl Member ===
 
@@ -230,8 +228,6 @@ impl<T: Send + 'static> Member<T> {
         if let Some(on_start) = &crew.settings.on_start {
             contained(|| on_start());
         }
-        // The thread answers no doorbell and no call before this is set.
-        crew.core.threads[self.number].set(thread::current()).expect("a thread is made once");
         if let Some((report, Duty::Lead(group))) = report.zip(first) {
             let outcome = crew.pin(group);
             let is_pinned = outcome.is_ok();

@@ -103,10 +103,10 @@ impl<T: Send + 'static> Engine<T> {
     /// task that is still running is returned by this call. The handler is dropped after the last
     /// task. Once a limit was exceeded, dropping the engine does not wait either.
     ///
-    /// (Where the system permits no `membarrier` although it did when the engine was built, and for
-    /// a batch whose task ends or is taken over from during this call, the rest may be returned by
-    /// the next stop instead;
-    /// without one it is dropped with the last clone of the engine.)
+    /// (The rest may be returned by the next stop instead, and without one it is dropped with the
+    /// last clone of the engine, in two cases: the task of the batch ends or is taken over from
+    /// during this call; or it began before the system refused a `membarrier` for the first time,
+    /// which it permitted when the engine was built.)
     ///
     /// The handler is dropped by the thread that leaves the engine last. That may be the calling
     /// one, for example if no timer is due: this call then takes as long as that does, whatever the

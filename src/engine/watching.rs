@@ -1,7 +1,7 @@
 //! The watcher: a thread of the crew that sleeps until a reaper might be stuck, and then takes its
 //! place. The next watcher reports the task, unless it was reported before. If the shard is not
 //! taken over, the watcher reports it itself: takeovers were ruled out, no thread is to spare, or
-//! the system makes no thread or does not fence. Then it looks again when the task has been stuck
+//! the system makes no thread or refuses to fence. Then it looks again when the task has been stuck
 //! for twice as long, but a second later at most, and when another thread has come back.
 //!
 //! *Owner*: one thread at a time; any thread calls it (`reaper/watch.rs`).

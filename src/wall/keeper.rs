@@ -5,7 +5,7 @@
 //!
 //! A thread that makes another timer the first one rings after it has released the lock. The
 //! sleeper reads the table under the lock and then sleeps; a ring that comes in between ends that
-//! sleep at once (`os/alarm.rs`; without an alarm, an unpark does the same). So no timer is
+//! sleep at once (`os/alarm.rs`; without an alarm, `doorbell/parker.rs`). So no timer is
 //! overslept. The system's alarm goes by the wall clock: it follows when that is set. Without an
 //! alarm, the sleeper looks at the clock every [`POLL`].
 //!
@@ -18,9 +18,10 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use crate::dispatch::{Panics, Process, Runs, Task, contained};
+use crate::doorbell::Parker;
 use crate::engine::EngineRef;
 use crate::os::{Alarm, block_signals};
-use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, park, thread};
+use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, thread};
 
 use super::WallTimer;
 use super::table::{DueTimer, Item, Repeat, Table};
@@ -45,7 +46,7 @@ pub(super) struct Keeper {
 /// How the thread is woken.
 enum Wakeup {
     Alarm(Alarm),
-    Thread(thread::Thread),
+    Ring(Parker),
 }
 
 /// What a look has done.
@@ -132,7 +133,7 @@ impl Keeper {
     pub(super) fn ring(&self) {
         match self.bell.get() {
             Some(Wakeup::Alarm(alarm)) => alarm.ring(),
-            Some(Wakeup::Thread(thread)) => thread.unpark(),
+            Some(Wakeup::Ring(parker)) => parker.ring(),
             None => {}
         }
     }
@@ -204,8 +205,8 @@ impl Keeper {
                     next.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)
                 }))
             }
-            Wakeup::Thread(_) => {
-                park(next.map(|next| {
+            Wakeup::Ring(parker) => {
+                parker.sleep(next.map(|next| {
                     next.duration_since(self.now()).unwrap_or(Duration::ZERO).min(POLL)
                 }))
             }
@@ -227,7 +228,7 @@ impl Thread {
     pub(super) fn start_with(keeper: &Arc<Keeper>, alarm: Option<Alarm>) -> io::Result<Thread> {
         let ours = keeper.clone();
         let run = move || {
-            let parks = || Wakeup::Thread(thread::current());
+            let parks = || Wakeup::Ring(Parker::new());
             ours.bell.get_or_init(|| alarm.map_or_else(parks, Wakeup::Alarm));
             loop {
                 let Look { next, is_full, is_closed, .. } = ours.look();
@@ -280,7 +281,7 @@ mod tests {
     use crate::sync::mpsc;
 
     #[test]
-    fn without_an_alarm_the_thread_is_unparked_for_an_earlier_timer() {
+    fn without_an_alarm_the_thread_is_rung_for_an_earlier_timer() {
         let engine = Engine::new().unwrap();
         let keeper = Keeper::new(EngineRef::new(&engine), None);
         let thread = Thread::start_with(&keeper, None).unwrap();

@@ -6,12 +6,12 @@
 use std::ffi::{c_int, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use support::child::in_a_child;
 use support::refuse::refuse;
-use tickless::{Builder, Engine, StuckTask};
+use tickless::{Batch, Builder, Engine, StuckTask};
 
 const MS: Duration = Duration::from_millis(1);
 /// Less than a child process may take.
@@ -103,8 +103,10 @@ fn an_engine_whose_watcher_gets_no_thread_is_not_built() {
     });
 }
 
+/// The first task began when fences were light: its shard is not taken over. Those after it fence
+/// in full.
 #[test]
-fn without_fences_after_the_build_a_stuck_task_is_told_of() {
+fn without_fences_after_the_build_the_first_stuck_task_is_told_of_and_the_next_are_replaced() {
     in_a_child("no fence", || {
         let (engine, told) = engine(|builder| builder);
         let deny = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
@@ -114,6 +116,49 @@ fn without_fences_after_the_build_a_stuck_task_is_told_of() {
         assert_eq!(engine.stats().takeovers, 0);
         drop(release);
         assert_eq!((0..198).filter(|_| fired.recv_timeout(PATIENCE).is_ok()).count(), 198);
+        for takeovers in 1..=3 {
+            let (release, fired) = get_stuck(&engine);
+            let fire = (0..198).all(|_| fired.recv_timeout(PATIENCE).is_ok());
+            assert!(fire, "198 fire beside stuck task number {takeovers}");
+            assert_eq!(engine.stats().takeovers, takeovers);
+            drop(release);
+        }
         engine.stop().unwrap();
+    });
+}
+
+#[test]
+fn without_fences_a_stop_returns_what_is_behind_a_task() {
+    in_a_child("no fence for a stop", || {
+        let deny = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        let stop_beside_a_task = || {
+            let (begin, begun) = mpsc::channel();
+            let (release, released) = mpsc::channel::<()>();
+            let released = Mutex::new(released);
+            let hand_over = move |batch: Batch<'_, u32>| {
+                for n in batch {
+                    begin.send(n).unwrap();
+                    _ = released.lock().unwrap().recv();
+                }
+            };
+            let builder = Engine::builder().shards(1).spares(0);
+            let engine = builder.build_typed(hand_over).unwrap();
+            refuse(libc::SYS_membarrier, deny, true);
+            engine.schedule_detached(Duration::ZERO, 0).unwrap();
+            assert_eq!(begun.recv_timeout(PATIENCE), Ok(0));
+            // All are due when the task returns, and are handed over together.
+            (1..=8).for_each(|n| engine.schedule_detached(Duration::ZERO, n).unwrap());
+            let later = Instant::now() + 2 * MS;
+            while Instant::now() < later {}
+            release.send(()).unwrap();
+            begun.recv_timeout(PATIENCE).unwrap();
+            let stopped = engine.stop_within(MS).unwrap();
+            drop(release);
+            let later = engine.stop().unwrap();
+            (stopped.returned.len(), later.len())
+        };
+        // The first stop is the first to be refused.
+        assert_eq!(stop_beside_a_task(), (0, 7));
+        assert_eq!(stop_beside_a_task(), (7, 0));
     });
 }

@@ -11,10 +11,10 @@
 //! its handler, on the same thread, write it.
 //!
 //! ```text
-//!            63        33     32      31 .. 16   15 .. 0
-//!  word    ┌─────────────┬────────┬──────────┬──────────┐
-//!          │ hand-over   │ closed │ open     │ claimed  │
-//!          └─────────────┴────────┴──────────┴──────────┘
+//!            63     34    33       32      31 .. 16   15 .. 0
+//!  word    ┌───────────┬────────┬────────┬──────────┬──────────┐
+//!          │ hand-over │ fenced │ closed │ open     │ claimed  │
+//!          └───────────┴────────┴────────┴──────────┴──────────┘
 //! ```
 //!
 //! (`open` payloads can be claimed in this hand-over.) The handler stores how many it has claimed,
@@ -40,10 +40,15 @@
 //! taker sees a claim, or the claimer sees the taker. The word is stored with Release, and the
 //! taker loads it with Acquire: it sees the payloads.
 //!
+//! Where no fence is light, the word says that the holder fences in full (*fenced*), and so the
+//! holder does at its next claim. If the taker's heavy fence is refused, it takes over from such a
+//! word alone: a task that was claimed before the first refusal keeps its shard until it returns.
+//!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
 use crate::protocol::asymmetric;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, events};
+use crate::sync::events::{Event, reached};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, fence};
 use crate::time::Tick;
 
 /// Due payloads with their deadlines, as the reaper collects them.
@@ -53,9 +58,11 @@ pub type Payloads<T> = Vec<(Tick, T)>;
 const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
 const OPEN_SHIFT: u32 = 16;
 const CLOSED: u64 = 1 << 32;
-/// One hand-over. (The number would have to wrap, after 2^31 of them, during one look of a
+/// The holder has fenced in full, and does so at its next claim.
+const FENCED: u64 = 1 << 33;
+/// One hand-over. (The number would have to wrap, after 2^30 of them, during one look of a
 /// watcher.)
-const ONE: u64 = 1 << 33;
+const ONE: u64 = 1 << 34;
 
 /// In place of a time: the handler is patient. It waits for others on purpose, so it is not stuck.
 const PATIENT: u64 = u64::MAX;
@@ -159,11 +166,9 @@ impl<T> InHand<T> {
         self.line.since_ns.store(now_ns, Ordering::Relaxed);
         // ORDER(TAKEOVER): Relaxed - only the holder changes the word of a closed line.
         let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
-        // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
-        self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);
-        // ORDER(STOP): SeqCst fence - pairs with the heavy one of a stop, which comes after its
-        // flag: it finds this line open, or the flag is seen before the first claim.
-        asymmetric::light();
+        // The fence also pairs with the heavy one of a stop, which comes after its flag: the stop
+        // finds this line open, or the flag is seen before the first claim.
+        self.line.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);
         &self.line
     }
 
@@ -280,7 +285,7 @@ impl<T> Line<T> {
     fn keeps(&self, at: u64, before: u64) -> bool {
         let keeps = self.taken_from().is_none_or(|from| at < from);
         if !keeps {
-            events::reached(events::Event::ClaimLost);
+            reached(Event::ClaimLost);
             // ORDER(TAKEOVER): Relaxed - nobody takes over twice.
             self.word.store(before, Ordering::Relaxed);
         }
@@ -292,7 +297,12 @@ impl<T> Line<T> {
     fn publish(&self, word: u64) {
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
         self.word.store(word, Ordering::Release);
-        asymmetric::light();
+        if asymmetric::is_light() {
+            return asymmetric::light();
+        }
+        // ORDER(TAKEOVER): Release - as above. SeqCst fence - pairs with the one in `heavy`.
+        self.word.store(word | FENCED, Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     #[inline]
@@ -366,8 +376,8 @@ impl<T> Line<T> {
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further
     /// than `seen`. The holder loses the right to hand over, and `lost` is called before it can
-    /// learn that. `None`: it has come further, a thread has taken over before, or the system does
-    /// not fence.
+    /// learn that. `None`: it has come further, a thread has taken over before, or the system
+    /// refuses to fence and the holder has relied on that.
     pub(crate) fn take_over(&self, seen: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
         let mut taken_from = self.taken_from.lock().expect("nothing panics under this lock");
         if taken_from.is_some() {
@@ -375,8 +385,9 @@ impl<T> Line<T> {
         }
         // ORDER(TAKEOVER): Relaxed - ordered by the fence.
         self.is_wanted.store(true, Ordering::Relaxed);
-        // ORDER(TAKEOVER): Acquire - pairs with the Release in `open` and `publish`.
-        if !asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen.0 {
+        let is_fenced = asymmetric::heavy() || seen.0 & FENCED != 0;
+        // ORDER(TAKEOVER): Acquire - pairs with the Release in `publish`.
+        if !is_fenced || self.word.load(Ordering::Acquire) != seen.0 {
             // ORDER(TAKEOVER): Relaxed - a holder that has seen it waits for the lock.
             self.is_wanted.store(false, Ordering::Relaxed);
             return None;
@@ -426,6 +437,6 @@ impl Progress {
 
     /// The same for each look at one payload: the first one has run since before it was claimed.
     pub fn payload(self) -> Progress {
-        Progress(self.0 | u64::from(self.0 & CLAIMED == 0))
+        Progress(self.0 & !FENCED | u64::from(self.0 & CLAIMED == 0))
     }
 }

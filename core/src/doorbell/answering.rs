@@ -8,10 +8,15 @@
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
-use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering, Thread};
+use std::time::Duration;
 
-/// The threads of an engine that may serve its shards. Each place is filled when its thread starts.
-pub type Threads = Arc<[OnceLock<Thread>]>;
+use crate::sync::{Arc, AtomicUsize, Ordering};
+
+use super::Parker;
+
+/// Where the threads of an engine sleep, each in the place of its number. A ring that comes before
+/// the thread waits for it there.
+pub type Threads = Arc<[Parker]>;
 
 /// The thread that answers a bell, once it is known.
 pub struct Answering {
@@ -29,19 +34,25 @@ impl Answering {
 
     /// Thread `number` answers from now on.
     pub(super) fn move_to(&self, number: usize) {
-        // ORDER(DOORBELL): Relaxed - the thread has filled its place before this, and fences after
-        // it, with what it publishes.
+        // ORDER(DOORBELL): Relaxed - the thread fences after this, with what it publishes.
         self.number.store(number, Ordering::Relaxed);
     }
 
     /// Ends the present sleep of the thread that answers, or its next one. The caller has fenced
     /// after what it wakes the thread for.
-    pub(super) fn unpark(&self) {
-        // ORDER(DOORBELL): Relaxed - see the header. (Who finds an empty place has fenced before
-        // the thread: that one sees the work.)
-        if let Some(thread) = self.threads[self.number.load(Ordering::Relaxed)].get() {
-            thread.unpark();
-        }
+    pub(super) fn ring(&self) {
+        self.parker().ring();
+    }
+
+    /// The thread that answers sleeps until rung or until `timeout` has passed.
+    pub(super) fn sleep(&self, timeout: Option<Duration>) {
+        self.parker().sleep(timeout);
+    }
+
+    fn parker(&self) -> &Parker {
+        // ORDER(DOORBELL): Relaxed - see the header. The thread that sleeps has written it, and
+        // nobody takes the lead from it meanwhile.
+        &self.threads[self.number.load(Ordering::Relaxed)]
     }
 }
 

@@ -7,21 +7,26 @@
 //!
 //! *Owner*: one task at a time listens; any thread rings, from a hook.
 //!
+//! *Invariants*: the place of the waker owns what it points to, and whoever takes it out owns that.
+//!
 //! *Orderings*: DOORBELL. A thread that rings has posted its work and passed the fence of
-//! `ring_before`. The waker's cell orders the notes.
+//! `ring_before`. The waker's place is changed by RMWs alone, which order the notes: a ring that
+//! finds no waker there came before the task left one, and the task sees its note.
 //!
 //! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/steps.rs`,
 //! `tests/suite/drive/attacks.rs`.
 
-use std::task::{Wake, Waker};
+use std::ptr;
+use std::task::Waker;
 
-use crate::sync::{Arc, AtomicBool, AtomicWaker, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, Ordering};
 
 /// What a task listens to: the bells of an engine's shards.
 pub struct Listener {
     /// Whether a task listens.
     is_heard: AtomicBool,
-    waker: AtomicWaker,
+    /// What the next ring wakes, or null.
+    waker: AtomicPtr<Waker>,
     /// For each shard, whether it was rung since the task took the note.
     rung: Box<[AtomicBool]>,
 }
@@ -29,13 +34,9 @@ pub struct Listener {
 /// The task that listens. Another may do so when this is dropped.
 pub struct Listening {
     listener: Arc<Listener>,
-    /// What was left for the rings, and the same as a waker.
-    woken: Option<(Arc<Woken>, Waker)>,
+    /// What was left for the rings.
+    waker: Option<Arc<Waker>>,
 }
-
-/// The task's waker behind a count of our own: the cell clones and drops wakers where a panic would
-/// close it for ever.
-struct Woken(Waker);
 
 /// The notes of the rings so far, for a task that has left its waker. A ring that is not among them
 /// wakes it.
@@ -50,7 +51,7 @@ impl Listener {
     pub fn new(shards: usize) -> Listener {
         Listener {
             is_heard: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
+            waker: AtomicPtr::new(ptr::null_mut()),
             rung: (0..shards).map(|_| AtomicBool::new(false)).collect(),
         }
     }
@@ -64,7 +65,8 @@ impl Listener {
         }
         // ORDER(DOORBELL): Release - pairs with the Acquire in `take`.
         self.rung[shard].fetch_or(true, Ordering::Release);
-        self.waker.wake();
+        // (Dropped last: a foreign destructor may do anything.)
+        self.exchange(None).iter().for_each(|waker| waker.wake_by_ref());
     }
 
     /// Begins to listen. `None`: another task listens.
@@ -72,7 +74,23 @@ impl Listener {
         // ORDER(DOORBELL): Acquire - pairs with the Release of the task before. The fence of the
         // first sleep that is published shows it to those who ring.
         let is_heard = self.is_heard.swap(true, Ordering::Acquire);
-        (!is_heard).then(|| Listening { listener: self.clone(), woken: None })
+        (!is_heard).then(|| Listening { listener: self.clone(), waker: None })
+    }
+
+    /// Leaves a waker, or none, for the next ring. Returns the one that was there.
+    fn exchange(&self, waker: Option<Arc<Waker>>) -> Option<Arc<Waker>> {
+        let waker = waker.map_or(ptr::null(), Arc::into_raw);
+        // ORDER(DOORBELL): AcqRel - each comes after all before it: the one who takes a waker sees
+        // it, and a task that leaves one sees the notes of those who found none.
+        let before = self.waker.swap(waker.cast_mut(), Ordering::AcqRel);
+        // SAFETY: it came from `into_raw`, and whoever takes it out of its place owns it.
+        (!before.is_null()).then(|| unsafe { Arc::from_raw(before) })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        drop(self.exchange(None));
     }
 }
 
@@ -81,16 +99,12 @@ impl Listener {
 impl Listening {
     /// Lets the next ring wake this waker, and returns the rings so far.
     pub fn hear(&mut self, waker: &Waker) -> Rings<'_> {
-        let is_same = |(woken, _): &(Arc<Woken>, Waker)| woken.0.will_wake(waker);
-        // Dropped last: the cell has one of these.
+        // Dropped last: a foreign destructor may do anything, even panic.
         let mut _before = None;
-        if !self.woken.as_ref().is_some_and(is_same) {
-            let woken = Arc::new(Woken(waker.clone()));
-            _before = self.woken.replace((woken.clone(), woken.into()));
+        if !self.waker.as_ref().is_some_and(|left| left.will_wake(waker)) {
+            _before = self.waker.replace(Arc::new(waker.clone()));
         }
-        if let Some((_, waker)) = &self.woken {
-            self.listener.waker.register(waker);
-        }
+        let _left_before = self.listener.exchange(self.waker.clone());
         Rings { listener: &self.listener }
     }
 }
@@ -98,17 +112,9 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         // Dropped last: a foreign destructor may do anything, even listen.
-        let _waker = self.listener.waker.take();
+        let _waker = self.listener.exchange(None);
         // ORDER(DOORBELL): Release - pairs with the Acquire in `listen`.
         self.listener.is_heard.store(false, Ordering::Release);
-    }
-}
-
-// === impl Woken ===
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.wake_by_ref();
     }
 }
 
@@ -118,9 +124,8 @@ impl Rings<'_> {
     /// Whether the shard was rung since this was last called. The shard's turn comes after this.
     pub fn take(&self, shard: usize) -> bool {
         let rung = &self.listener.rung[shard];
-        // ORDER(DOORBELL): Relaxed - a ring whose wake came before the waker was left is seen, by
-        // the order of the cell; any other wakes the task. Acquire - pairs with the Release in
-        // `ring`.
+        // ORDER(DOORBELL): Relaxed - a ring that found no waker is seen, by the order of the place;
+        // any other wakes the task. Acquire - pairs with the Release in `ring`.
         rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::Acquire)
     }
 }

@@ -35,17 +35,19 @@ mod alarm;
 mod answering;
 mod hook;
 mod listener;
+mod parker;
 
 use std::time::Duration;
 
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU64, CachePadded, Ordering, fence, park};
+use crate::sync::{AtomicU64, CachePadded, Ordering, fence};
 use crate::time::Tick;
 
 pub use alarm::{Alarm, SystemAlarm};
 pub use answering::{Answering, Threads};
 pub use hook::{Hook, Turner};
 pub use listener::{Listener, Listening, Rings};
+pub use parker::Parker;
 
 /// Published while the reaper is awake: nothing is due before this, so nobody rings.
 const AWAKE: u64 = 0;
@@ -146,12 +148,12 @@ impl Doorbell {
         }
     }
 
-    /// Wakes a parked thread or an alarm, which is allowed anywhere. Returns `true` if there is a
+    /// Wakes a thread or an alarm, which is allowed anywhere. Returns `true` if there is a
     /// hook to call instead.
     fn ring_but_hooks(&self) -> bool {
         match &self.bell {
             Bell::None => {}
-            Bell::Thread(answering) => answering.unpark(),
+            Bell::Thread(answering) => answering.ring(),
             Bell::Alarm(alarm) => alarm.ring(),
             Bell::Hook(_) => return true,
         }
@@ -214,15 +216,17 @@ impl Doorbell {
         self.wakes_at.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Sleeps until rung or until `timeout` has passed (`None`: until rung), as was published. An
-    /// alarm goes by `until_ns` instead, which is by the engine's clock.
+    /// The thread that leads sleeps until rung or until `timeout` has passed (`None`: until rung),
+    /// as was published. An alarm goes by `until_ns` instead, which is by the engine's clock. This
+    /// may also return for no reason.
     pub fn sleep(&self, timeout: Option<Duration>, until_ns: Option<u64>) {
         match &self.bell {
             Bell::Alarm(alarm) => {
                 alarm.set(until_ns);
                 alarm.sleep(None);
             }
-            _ => park(timeout),
+            Bell::Thread(answering) => answering.sleep(timeout),
+            Bell::None | Bell::Hook(_) => {}
         }
         self.retract();
     }

@@ -28,11 +28,6 @@ impl Cpus {
 pub fn ask_for_exact_wakeups() {}
 
 /// This system cannot fence on all processors.
-pub fn can_fence_all() -> bool {
-    false
-}
-
-/// This system cannot.
 pub fn fence_all() -> bool {
     false
 }

@@ -1,8 +1,9 @@
 //! The operating system, where the standard library does not cover it.
 //!
 //! Here are a reaper's requests for its thread (exact wake-ups, a processor), the clock that counts
-//! suspended time, and reports of forks. An `alarm` sleeps by that clock. Where the system does not
-//! support a request, the engine works without it.
+//! suspended time, and reports of forks. An `alarm` sleeps by that clock, and a `futex` is a word
+//! on which a thread sleeps. Where the system does not support a request, the engine works without
+//! it.
 //!
 //! What only Linux has is in `linux`, and what other systems do about it in `elsewhere`. With
 //! `--cfg elsewhere`, Linux counts as one of the others: the tests then run as they would there, as
@@ -21,16 +22,24 @@
 mod alarm;
 #[cfg(not(all(target_os = "linux", not(elsewhere))))]
 mod elsewhere;
+#[cfg(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence))))]
+mod futex;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod linux;
+#[cfg(not(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence)))))]
+mod parking;
 mod process;
 
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use alarm::Alarm;
 #[cfg(not(all(target_os = "linux", not(elsewhere))))]
 pub use elsewhere::*;
+#[cfg(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence))))]
+pub use futex::Futex;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use linux::*;
+#[cfg(not(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence)))))]
+pub use parking::Futex;
 pub use process::{Process, Told};
 
 /// Makes each child of this process call `handler` before `fork` returns there. The handler may do

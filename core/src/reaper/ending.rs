@@ -241,11 +241,11 @@ impl<T, H> Ending<T, H> {
                 self.role_ended(in_hand);
             }
         }
-        // ORDER(STOP): SeqCst fence - pairs with the light one in `open`.
-        if asymmetric::heavy() {
-            for (shard, word) in shards.iter().zip(&self.roles) {
-                self.take_rest(shard, word);
-            }
+        // ORDER(STOP): SeqCst fence - pairs with the one in `open`. (If it is refused for the first
+        // time, what a task has behind it comes back when that has returned.)
+        let _ = asymmetric::heavy();
+        for (shard, word) in shards.iter().zip(&self.roles) {
+            self.take_rest(shard, word);
         }
         pending.append(&mut self.claim());
         if is_first {

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use crate::doorbell::{Alarm, Threads};
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, OnceLock, Ordering, fence, park};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::time::saturating_ns;
 
 /// Until the watcher is called.
@@ -60,7 +60,7 @@ pub struct Watch {
     /// The watcher's number among the threads.
     watcher: AtomicUsize,
     threads: Threads,
-    /// The watcher sleeps by this, if there is one; otherwise it parks.
+    /// The watcher sleeps by this, if there is one; otherwise in its place among the threads.
     alarm: Option<Box<dyn Alarm>>,
 }
 
@@ -172,24 +172,24 @@ impl Watch {
         if let Some(alarm) = &self.alarm {
             return alarm.ring();
         }
-        // ORDER(TAKEOVER): Relaxed - ordered by the caller's fence and that of `publish`. (A caller
-        // that does not find the thread has fenced before it.)
-        let thread = self.threads.get(self.watcher.load(Ordering::Relaxed)).and_then(OnceLock::get);
-        thread.iter().for_each(|thread| thread.unpark());
+        // ORDER(TAKEOVER): Relaxed - ordered by the caller's fence and that of `publish`.
+        let watcher = self.threads.get(self.watcher.load(Ordering::Relaxed));
+        watcher.iter().for_each(|parker| parker.ring());
     }
 
-    /// The watcher sleeps until called, until the alarm goes off or until `timeout` has passed.
+    /// The watcher sleeps until called, until the alarm goes off or until `timeout` has passed. It
+    /// may also return for no reason.
     pub fn sleep(&self, timeout: Option<Duration>) {
         match &self.alarm {
             Some(alarm) => alarm.sleep(timeout),
-            None => park(timeout),
+            // ORDER(TAKEOVER): Relaxed - the watcher has written it.
+            None => self.threads[self.watcher.load(Ordering::Relaxed)].sleep(timeout),
         }
     }
 
     /// Thread `number` watches from now on. To be called before it publishes.
     pub fn begin(&self, number: usize) {
-        // ORDER(TAKEOVER): Relaxed - ordered by the fence of `publish`. The thread has filled its
-        // place before this.
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence of `publish`.
         self.watcher.store(number, Ordering::Relaxed);
     }
 
@@ -216,6 +216,7 @@ debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::doorbell::Parker;
     use crate::sync::Arc;
 
     /// Notes what is done to it.
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn on_an_idle_engine_the_leader_sets_the_alarm_and_takes_it_back_and_calls_nobody() {
         let alarm = Arc::new(Noted::default());
-        let threads: Threads = [const { OnceLock::new() }; 1].into();
+        let threads = Threads::from([Parker::new()]);
         let watch = Watch::new(Duration::from_nanos(100), threads);
         let watch = watch.with_alarm(Some(Box::new(alarm.clone())));
         watch.set_alarm(1000);

@@ -83,16 +83,13 @@ pub use self::std::*;
 mod loom;
 #[cfg(loom)]
 pub use self::loom::*;
+#[cfg(loom)]
+pub mod membarrier;
 
 #[cfg(shuttle)]
 mod shuttle;
 #[cfg(shuttle)]
 pub use self::shuttle::*;
-
-#[cfg(any(loom, shuttle))]
-mod waker;
-#[cfg(any(loom, shuttle))]
-pub use waker::AtomicWaker;
 
 #[cfg(not(loom))]
 mod cell;

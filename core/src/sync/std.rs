@@ -12,9 +12,6 @@ pub use std::sync::mpsc;
 pub use std::sync::{Condvar, MutexGuard};
 pub use std::thread::{self, JoinHandle, Thread};
 
-/// A cell for the waker of one task, which any thread takes and wakes.
-pub use atomic_waker::AtomicWaker;
-
 /// A thread-local value that needs no destructor.
 macro_rules! per_thread {
     ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {

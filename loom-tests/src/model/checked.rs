@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::env;
 
 use loom::model::Builder;
+use tickless_core::sync::membarrier;
 
 use super::stopwatch::Stopwatch;
 
@@ -30,6 +31,7 @@ pub(super) fn run(bound: usize, body: impl Fn() + Send + Sync + 'static) {
         // All threads of a model are run by one thread of the system: this one.
         INTERLEAVINGS.set(INTERLEAVINGS.get() + 1);
         tickless_core::sync::end_iteration();
+        membarrier::begin_iteration();
         body();
     });
     tickless_core::sync::end_iteration();
