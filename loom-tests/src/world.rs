@@ -9,7 +9,9 @@ use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::doorbell::{Answering, Bell, Doorbell, Parker, Threads};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
-use tickless_core::reaper::{Ending, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited};
+use tickless_core::reaper::{
+    Ending, Found, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited,
+};
 use tickless_core::shard::Shard;
 use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
@@ -231,6 +233,12 @@ impl World {
         context.succeed();
         let report = context.turn(self.in_hand(&mut role), Tick::new(now), usize::MAX);
         Some(report.map_or(0, |report| report.fired))
+    }
+
+    /// Looks whether a task is stuck that may take no time, as anyone may at any time.
+    pub fn look(&self) {
+        let (found, _) = self.ending.look(0, &self.around.clock, 0);
+        assert!(!matches!(found, Found::Busy(_)), "it may take no time");
     }
 
     /// Runs one turn at each of these times.

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use loom_tests::{
-    Fate, Hand, TOO_BIG, Timer, World, check, fate, on_thread, resume, suspendable, wheel,
+    Fate, Hand, TOO_BIG, Timer, World, check, fate, has_run, on_thread, resume, suspendable, wheel,
 };
 use tickless_core::doorbell::{Bell, Parker};
 use tickless_core::sync::{AtomicBool, JoinHandle, Ordering, thread};
@@ -288,5 +288,24 @@ fn who_was_about_to_wake_a_thread_that_it_has_rung() {
         sleeper.join().unwrap();
         resume();
         victim.join().unwrap();
+    });
+}
+
+/// Others take the shard over from a task, run its turns and stop it, wherever the one stands that
+/// looks whether the task is stuck.
+#[test]
+fn who_looks_whether_a_task_is_stuck() {
+    check(TOO_BIG, || {
+        let world = World::with_due(3);
+        let looker = on_thread(&world, |world| suspendable(|| world.look()));
+        let taker = on_thread(&world, |world| world.take_over(1));
+        let waiting = on_thread(&world, |world| world.turn(1));
+        world.turn(1);
+        taker.join().unwrap();
+        waiting.join().unwrap();
+        assert!((0..3).all(has_run));
+        world.stop();
+        resume();
+        looker.join().unwrap();
     });
 }

@@ -86,7 +86,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         let mut until_ns = NEVER_NS;
         for group in &core.groups {
             for (index, shard) in group.shards.clone().enumerate() {
-                let again_ns = match core.ending.look(shard, &core.clock, after_ns) {
+                let again_ns = match core.ending.look(shard, &core.clock, after_ns).0 {
                     Found::Busy(again_ns) => {
                         self.saw_busy = true;
                         again_ns

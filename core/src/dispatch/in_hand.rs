@@ -435,6 +435,11 @@ impl Progress {
         self.0 & CLAIMED <= 1
     }
 
+    /// The word itself, which no other moment of the line has. It is never zero.
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
     /// The same for each look at one payload: the first one has run since before it was claimed.
     pub fn payload(self) -> Progress {
         Progress(self.0 & !FENCED | u64::from(self.0 & CLAIMED == 0))

@@ -165,20 +165,10 @@ impl<T, H> Ending<T, H> {
     }
 
     /// Looks at the hand-over under way in `shard`. A task may take as long as `after_ns`, by the
-    /// engine's clock.
-    pub fn look(&self, shard: usize, clock: &Clock, after_ns: u64) -> Found {
+    /// engine's clock. Also returns since when payloads wait in hand at least, if any do. For any
+    /// thread, which waits for no other one, and for which nobody waits.
+    pub fn look(&self, shard: usize, clock: &Clock, after_ns: u64) -> (Found, Option<u64>) {
         self.roles[shard].look(clock, after_ns)
-    }
-
-    /// The same for a thread that must not wait; and since when payloads wait in hand at least, if
-    /// any do. `None`: another thread looks.
-    pub fn try_look(
-        &self,
-        shard: usize,
-        clock: &Clock,
-        after_ns: u64,
-    ) -> Option<(Found, Option<u64>)> {
-        self.roles[shard].try_look(clock, after_ns)
     }
 
     /// Takes the role of `shard` from a holder whose hand-over has not come any further than

@@ -20,14 +20,16 @@
 //! *Orderings*: STOP. The CAS that takes the role is Acquire and pairs with the Release of the CAS
 //! that gave it back: the next holder sees what the last one left in hand. A thread that finds the
 //! role taken sets the word to Awaited under a lock, and the thread that wakes it takes the same
-//! lock first: no wake-up is lost, and nobody takes the lock if nobody waits. TAKEOVER: the same
-//! lock has what others see of the present holder.
+//! lock first: no wake-up is lost, and nobody takes the lock if nobody waits. TAKEOVER: what others
+//! see of the present holder is behind a pointer. Who looks reads it under a guard, without a lock.
+//! The thread that takes the role over replaces it, and the epoch frees the one before.
 //!
-//! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`.
+//! *Tested by*: `loom-tests/tests/{ending,takeover,suspended}.rs`, `tests/alone/frozen.rs`.
 
 use crate::dispatch::{InHand, Payloads, Progress};
+use crate::entry::{after_readers, read};
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
+use crate::sync::{AtomicPtr, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
 use crate::time::Clock;
 
 use super::stuck::{Found, Look};
@@ -46,8 +48,10 @@ pub(super) struct RoleWord<T> {
     /// `None` while the role is taken: the holder has it. Kept from turn to turn for its memory. A
     /// stop may leave payloads in it.
     in_hand: UnsafeCell<Option<InHand<T>>>,
-    /// What others see of the holder. Threads that wait for the role wait by the same lock.
-    look: Mutex<Look<T>>,
+    /// What others see of the holder, in a box. It is replaced under the lock.
+    look: AtomicPtr<Look<T>>,
+    /// Threads that wait for the role, or take it over, have it. Nobody does who only looks.
+    acting: Mutex<()>,
     changed: Condvar,
 }
 
@@ -60,8 +64,9 @@ impl<T> RoleWord<T> {
         let in_hand = InHand::default();
         RoleWord {
             state: AtomicU32::new(FREE),
-            look: Mutex::new(Look::of(&in_hand)),
+            look: AtomicPtr::new(Box::into_raw(Box::new(Look::of(&in_hand)))),
             in_hand: UnsafeCell::new(Some(in_hand)),
+            acting: Mutex::new(()),
             changed: Condvar::new(),
         }
     }
@@ -92,7 +97,7 @@ impl<T> RoleWord<T> {
                 Ok(_) => return true,
                 Err(ENDING | ENDED) => return false,
                 Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),
-                Err(_) => guard = wait(&self.changed, &self.look, guard),
+                Err(_) => guard = wait(&self.changed, &self.acting, guard),
             }
         }
     }
@@ -100,32 +105,45 @@ impl<T> RoleWord<T> {
     /// How far the hand-over of the present holder has come. `None`: the holder does not hand over,
     /// or there is none.
     pub(super) fn progress(&self) -> Option<Progress> {
-        self.lock().line.progress()
+        self.present(&self.lock()).line.progress()
     }
 
-    /// Looks at the holder; a task may take as long as `after_ns`, by `clock`.
-    pub(super) fn look(&self, clock: &Clock, after_ns: u64) -> Found {
-        self.lock().at(clock, after_ns)
+    /// Looks at the holder; a task may take as long as `after_ns`, by `clock`. For any thread: it
+    /// takes no lock. Also returns since when payloads in hand wait at least.
+    pub(super) fn look(&self, clock: &Clock, after_ns: u64) -> (Found, Option<u64>) {
+        let _reader = read();
+        // ORDER(TAKEOVER): Acquire - pairs with the swap in `take_over`, which publishes it.
+        let look = self.look.load(Ordering::Acquire);
+        // SAFETY: when it is replaced, it is freed after all readers, and this is one.
+        let look = unsafe { &*look };
+        (look.at(clock, after_ns), look.line.unclaimed_since_ns())
     }
 
-    /// As `look`, but does not wait, and also returns since when payloads in hand wait at least.
-    /// `None`: another thread looks.
-    pub(super) fn try_look(&self, clock: &Clock, after_ns: u64) -> Option<(Found, Option<u64>)> {
-        let mut look = self.look.try_lock().ok()?;
-        Some((look.at(clock, after_ns), look.line.unclaimed_since_ns()))
+    /// What others see of the present holder. Nobody replaces it while the lock is held.
+    fn present<'a>(&'a self, _lock: &'a MutexGuard<'_, ()>) -> &'a Look<T> {
+        // ORDER(TAKEOVER): Relaxed - ordered by the lock.
+        let look = self.look.load(Ordering::Relaxed);
+        // SAFETY: it is replaced under the lock.
+        unsafe { &*look }
     }
 
     /// Takes the role from its holder, if that one has not come any further than `progress`, and
     /// calls `lost` before the holder can learn that. Returns the payloads that it had still in
     /// hand.
     pub(super) fn take_over(&self, progress: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
-        let mut look = self.lock();
-        let Some(in_hand) = look.line.take_over(progress, lost) else {
+        let lock = self.lock();
+        let Some(in_hand) = self.present(&lock).line.take_over(progress, lost) else {
             reached(Event::TakeOverLate);
             return None;
         };
         reached(Event::TookOver);
-        *look = Look::of(&in_hand);
+        let look = Box::into_raw(Box::new(Look::of(&in_hand)));
+        // ORDER(TAKEOVER): Release - pairs with the Acquire in `look`.
+        let before = self.look.swap(look, Ordering::Release);
+        drop(lock);
+        // SAFETY: it came from a box, and readers that come from now on find the new one. Its line
+        // was taken over, so no payload is left there whose end would run the user's code.
+        unsafe { after_readers(move || drop(Box::from_raw(before))) };
         Some(in_hand)
     }
 
@@ -210,7 +228,16 @@ impl<T> RoleWord<T> {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Look<T>> {
-        self.look.lock().expect("nothing panics under this lock")
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.acting.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl<T> Drop for RoleWord<T> {
+    fn drop(&mut self) {
+        // ORDER(TAKEOVER): Relaxed - nobody else has the role's word any more.
+        let look = self.look.load(Ordering::Relaxed);
+        // SAFETY: it came from a box, and whoever replaced one has freed that.
+        drop(unsafe { Box::from_raw(look) });
     }
 }

@@ -3,15 +3,26 @@
 //! A look compares how far a hand-over has come with the look before it. The task is stuck once it
 //! was seen at the same payload for as long as a task may take.
 //!
-//! *Owner*: a thread that looks at a role has its lock. The thread that takes a shard over says
-//! which thread has lost it, before that thread can learn it; that thread says when it is back.
-//! Anyone reads who is stuck.
+//! *Owner*: any thread looks at a role, without a lock: a thread that stands still while it looks
+//! holds nobody up. The thread that takes a shard over says which thread has lost it, before that
+//! thread can learn it; that thread says when it is back. Anyone reads who is stuck.
+//!
+//! *Orderings*: TAKEOVER. What the looks note is two words: the word of the hand-over that was seen
+//! last, and a time. Each word of a line is another one, and the time only grows. A look reads the
+//! note, then the line, then the clock; if the line has changed since it was noted, the look raises
+//! the time to that of the clock, and then notes the line's word, by a CAS from what it has read.
+//! So a note is replaced only by a later one, and whoever finds the line's word noted reads a time
+//! at which it was there already. (The time may be that of a look that noted nothing, because
+//! another one was faster.)
+//!
+//! *Tested by*: `loom-tests/tests/{takeover,suspended}.rs`, `tests/alone/frozen.rs`, the tests
+//! below.
 
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{InHand, Line, Progress};
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, Counter, Ordering};
+use crate::sync::{Arc, AtomicU64, Counter, Ordering};
 use crate::time::Clock;
 
 /// A task that has kept its shard for longer than [`Builder::takeover`][takeover]
@@ -55,12 +66,16 @@ pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 pub(super) struct Look<T> {
     /// The other end of what it has in hand.
     pub(super) line: Arc<Line<T>>,
-    seen: Option<Progress>,
-    /// Since when it is there.
-    since_ns: u64,
-    /// Since when the holder waits for others, if it does.
-    patient_ns: Option<u64>,
+    /// The word of the line when a look last found it changed. Zero, as no open line has it: never.
+    seen: AtomicU64,
+    /// Not before that look.
+    since_ns: AtomicU64,
+    /// Since when the holder waits for others; [`NOT_PATIENT`]: it did not when it was looked at.
+    patient_ns: Counter,
 }
+
+/// In place of a time.
+const NOT_PATIENT: u64 = u64::MAX;
 
 /// What a look at a shard says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,39 +120,73 @@ impl StuckTask {
 impl<T> Look<T> {
     /// A new holder, which has this in hand.
     pub(super) fn of(in_hand: &InHand<T>) -> Look<T> {
-        Look { line: in_hand.line().clone(), seen: None, since_ns: 0, patient_ns: None }
+        Look {
+            line: in_hand.line().clone(),
+            seen: AtomicU64::new(0),
+            since_ns: AtomicU64::new(0),
+            patient_ns: Counter::new(NOT_PATIENT),
+        }
     }
 
     /// Looks at the holder. A task may take as long as `after_ns`, by `clock`. One that waits for
     /// others, as it was told to, is looked at again when it has done so for twice as long, but not
     /// after more than a second.
-    pub(super) fn at(&mut self, clock: &Clock, after_ns: u64) -> Found {
-        let progress = self.line.progress().map(|seen| (seen, self.line.since_ns()));
+    pub(super) fn at(&self, clock: &Clock, after_ns: u64) -> Found {
+        // ORDER(TAKEOVER): Acquire - pairs with the CAS in `first_seen_ns`: the time, and a word of
+        // the line that is no older.
+        let noted = self.seen.load(Ordering::Acquire);
+        let Some(seen) = self.line.progress() else {
+            self.note_patience(None);
+            return Found::Idle;
+        };
+        let begun_ns = self.line.since_ns();
         // The clock comes after the progress: what is seen there has begun by then.
         let now_ns = clock.now_ns();
-        let (seen, begun_ns) = match progress {
-            Some((seen, Some(begun_ns))) => (seen, begun_ns),
-            None => {
-                (self.seen, self.patient_ns) = (None, None);
-                return Found::Idle;
-            }
-            Some((_, None)) => {
-                self.seen = None;
-                let patient_ns = now_ns.saturating_sub(*self.patient_ns.get_or_insert(now_ns));
-                return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
-            }
+        let Some(begun_ns) = begun_ns else {
+            let patient_ns = now_ns.saturating_sub(self.note_patience(Some(now_ns)));
+            return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
         };
-        self.patient_ns = None;
-        if self.seen != Some(seen) {
-            self.seen = Some(seen);
-            self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
-        }
-        let due_ns = self.since_ns.saturating_add(after_ns);
+        self.note_patience(None);
+        let since_ns = if seen.is_at_first() {
+            begun_ns
+        } else {
+            self.first_seen_ns(noted, seen.word(), now_ns).max(begun_ns)
+        };
+        let due_ns = since_ns.saturating_add(after_ns);
         if now_ns < due_ns {
             return Found::Busy(due_ns);
         }
         reached(Event::Stuck);
-        Found::Stuck(seen, self.since_ns)
+        Found::Stuck(seen, since_ns)
+    }
+
+    /// Returns a time at which the line had the word that was `seen` at `now_ns`, when `noted` had
+    /// been noted before: the earliest that is known.
+    fn first_seen_ns(&self, noted: u64, seen: u64, now_ns: u64) -> u64 {
+        if noted != seen {
+            // ORDER(TAKEOVER): Relaxed - published by the CAS.
+            self.since_ns.fetch_max(now_ns, Ordering::Relaxed);
+            // ORDER(TAKEOVER): Release - pairs with the Acquire in `at`; Acquire: the same, if
+            // another look was faster.
+            let changed =
+                self.seen.compare_exchange(noted, seen, Ordering::Release, Ordering::Acquire);
+            if changed.is_err_and(|other| other != seen) {
+                return now_ns;
+            }
+        }
+        // ORDER(TAKEOVER): Relaxed - what is read comes with the word, or is later.
+        self.since_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the holder waits for others, or that it does not. Returns since when it does.
+    fn note_patience(&self, now_ns: Option<u64>) -> u64 {
+        // ORDER: Relaxed, both - how soon to look again, for which any time will do.
+        let before_ns = self.patient_ns.load(Ordering::Relaxed);
+        let since_ns = now_ns.map_or(NOT_PATIENT, |now_ns| before_ns.min(now_ns));
+        if since_ns != before_ns {
+            self.patient_ns.store(since_ns, Ordering::Relaxed);
+        }
+        since_ns
     }
 }
 

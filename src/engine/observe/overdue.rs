@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::engine::core::Core;
 use crate::entry;
 use crate::reaper::{Found, StuckTask};
-use crate::sync::thread;
 
 /// The timers that are overdue when [`Engine::overdue`](crate::Engine::overdue) is called, and the
 /// tasks that are stuck.
@@ -37,17 +36,11 @@ pub struct Overdue {
     /// How many shards have timers that are due and were not handed over.
     pub shards: usize,
     /// The tasks that are stuck, in no order. For a task that is not the first of its batch,
-    /// `since` is when it was first seen, which may be later than its start. A task may be missing
-    /// if the system suspends the watcher just while it looks at that task. (Where no thread
+    /// `since` is when it was first seen, which may be later than its start. (Where no thread
     /// watches, as in an engine that its caller drives, a task that is not the first of its batch
     /// is found by the second of two looks that are so far apart.)
     pub stuck: Vec<StuckTask>,
 }
-
-/// How often a look gives way to another thread that looks into the same shard, which takes less
-/// than a microsecond unless the system suspends that thread. There is an end, since that thread
-/// does not exist in the child of a fork.
-const MAX_YIELDS: usize = 100;
 
 // === impl Overdue ===
 
@@ -66,31 +59,34 @@ impl<T> Core<T> {
     /// each task that is stuck, with its shard, the number of the thread that serves the shard, and
     /// since when.
     pub(super) fn backlog(&self, mut stuck: impl FnMut(usize, usize, u64)) -> (Duration, usize) {
-        let lost = self.stuck.iter();
-        lost.for_each(|(number, shard, since_ns)| stuck(shard, number, since_ns));
-        let ages = (0..self.shards.len()).filter_map(|shard| self.age_in(shard, &mut stuck));
-        ages.fold((Duration::ZERO, 0), |(oldest, shards), age| (oldest.max(age), shards + 1))
+        let (mut oldest, mut shards) = (Duration::ZERO, 0);
+        let mut seen = Vec::new();
+        for shard in 0..self.shards.len() {
+            let server = self.server(shard);
+            let (found, in_hand_ns) = self.ending.look(shard, &self.clock, self.stuck_after_ns);
+            match found {
+                Found::Stuck(_, since_ns) if self.server(shard) == server => {
+                    stuck(shard, server, since_ns);
+                    seen.push((shard, server));
+                }
+                _ => {}
+            }
+            if let Some(age) = self.age_in(shard, in_hand_ns) {
+                (oldest, shards) = (oldest.max(age), shards + 1);
+            }
+        }
+        // After that: a task that is taken over meanwhile is among these, or was seen before.
+        for (server, shard, since_ns) in self.stuck.iter() {
+            if !seen.contains(&(shard, server)) {
+                stuck(shard, server, since_ns);
+            }
+        }
+        (oldest, shards)
     }
 
-    /// The age of the oldest timer that is due in a shard of the engine; `stuck` as above.
-    fn age_in(&self, index: usize, stuck: impl FnOnce(usize, usize, u64)) -> Option<Duration> {
-        let before = self.server(index);
-        let try_look = || self.ending.try_look(index, &self.clock, self.stuck_after_ns);
-        let mut looked = try_look();
-        for _ in 0..MAX_YIELDS {
-            if looked.is_some() {
-                break;
-            }
-            thread::yield_now();
-            looked = try_look();
-        }
-        let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
-        match found {
-            Found::Stuck(_, since_ns) if self.server(index) == before => {
-                stuck(index, before, since_ns)
-            }
-            _ => {}
-        }
+    /// The age of the oldest timer that is due in a shard of the engine, where payloads have waited
+    /// in hand since `in_hand_ns`.
+    fn age_in(&self, index: usize, in_hand_ns: Option<u64>) -> Option<Duration> {
         let now_ns = self.clock.now_ns();
         let oldest = self.shards[index].oldest_due(&entry::read(), self.scale.floor(now_ns));
         let filed_ns = oldest.and_then(|oldest| self.scale.start_ns(oldest));
