@@ -459,7 +459,7 @@ fn over_many_takeovers_each_payload_is_handed_over_once() {
     let of_tasks = counts.clone();
     let run = move |n: u64| {
         of_tasks[n as usize].fetch_add(1, Ordering::Relaxed);
-        if n.is_multiple_of(10) {
+        if n % 10 == 0 {
             thread::sleep(MS / 2);
         }
     };
