@@ -20,6 +20,7 @@ mod engine {
     mod hooks;
     mod inside;
     mod known_races;
+    mod methods;
     mod never_early;
     mod outlive;
     mod overdue;
