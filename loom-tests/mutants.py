@@ -501,7 +501,7 @@ MUTANTS = {
     "a takeover ignores what was claimed since": (
         "takeover", [(IN_HAND, [("!is_fenced || self.word.load(Ordering::Acquire) != seen.0",
                                  "!is_fenced || self.word.load(Ordering::Acquire) == 0")])]),
-    "a claim is not fenced": ("takeover", [(IN_HAND, [("            return asymmetric::light();\n", "            return;\n")])]),
+    "a claim is not fenced": ("takeover", [(IN_HAND, [("        asymmetric::light();\n    }\n", "    }\n")])]),
     "a takeover is not fenced": (
         "takeover", [(IN_HAND, [("asymmetric::heavy() || seen.0 & FENCED != 0", "true")])]),
     "a takeover is fenced on one side alone": ("takeover", [(ASYMMETRIC, HEAVY_IS_FULL)]),

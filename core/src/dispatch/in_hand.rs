@@ -297,11 +297,19 @@ impl<T> Line<T> {
     fn publish(&self, word: u64) {
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
         self.word.store(word, Ordering::Release);
-        if asymmetric::is_light() {
-            return asymmetric::light();
+        if !asymmetric::is_light() {
+            self.fence_in_full();
         }
-        // ORDER(TAKEOVER): Release - as above. SeqCst fence - pairs with the one in `heavy`.
+        asymmetric::light();
+    }
+
+    /// Says in the word that the holder fences in full, and does so.
+    #[cold]
+    fn fence_in_full(&self) {
+        // ORDER(TAKEOVER): Relaxed - only the holder writes it. Release - as in `publish`.
+        let word = self.word.load(Ordering::Relaxed);
         self.word.store(word | FENCED, Ordering::Release);
+        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `heavy`.
         fence(Ordering::SeqCst);
     }
 
