@@ -1093,14 +1093,18 @@ MUTANTS = {
                              "            state.waiting += 1;")])],
     ),
     "workers that make room wake nobody": (
-        "queue", [(QUEUE, [("                if is_half {\n", "                if is_half && false {\n")])],
+        "queue", [(QUEUE, [("                let calls = state.calls();\n", "                let calls = state.calls() && false;\n")])],
     ),
-    "workers that make room wake one of those who wait": (
-        "queue", [(QUEUE, [("                if is_half {\n                    self.room.notify_all();",
-                             "                if is_half {\n                    self.room.notify_one();")])],
+    "workers that make room wake nobody until half of it is free": (
+        "queue", [(QUEUE, [("                let calls = state.calls();\n",
+                             "                let calls = state.items.len() == self.bound / 2 && state.calls();\n")])],
     ),
-    "a thread that comes waits behind those that are woken": (
-        "queue", [(QUEUE, [(" && !self.has_half(&state)", "")])],
+    "a producer that leaves room wakes nobody": (
+        "queue", [(QUEUE, [("                let calls = self.has_room(&state) && state.calls();\n",
+                             "                let calls = self.has_room(&state) && state.calls() && false;\n")])],
+    ),
+    "who was called stays called": (
+        "queue", [(QUEUE, [("            state.is_called = false;\n", "")])],
     ),
     "a producer waits though nobody is there": (
         "queue", [(QUEUE, [(" && state.present > 0", "")])],
@@ -1130,9 +1134,9 @@ MUTANTS = {
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
     ),
     "who pushed is told under the lock": (
-        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n                return",
+        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n                self.call(calls);\n",
                              "                source.settle();\n                drop(state);\n"
-                             "                self.wake(sleepers);\n                return")])],
+                             "                self.wake(sleepers);\n                self.call(calls);\n")])],
     ),
     # WAKER
     "an exchange does not mind that the entry was unlinked": (

@@ -210,6 +210,38 @@ fn a_producer_that_waits_for_room_gets_it() {
 }
 
 #[test]
+fn a_producer_that_waits_goes_on_as_soon_as_there_is_room_for_one() {
+    check(3, || {
+        let rig = Rig::new(4, 1);
+        let producer = on_thread(&rig, |rig| rig.produce(5));
+        // The worker takes one, and no second one before the producer is done.
+        assert!(rig.work_once(None));
+        assert_eq!(producer.join().unwrap(), Pushed::All);
+        rig.queue.close();
+        while rig.work_once(Some(Done::Ran)) {}
+        assert_eq!(rig.sums(), (5, 0, 0));
+    });
+}
+
+/// Each of two producers has one, and there is room for both, one after the other.
+#[test]
+fn the_first_of_two_that_wait_lets_the_second_have_the_rest_of_the_room() {
+    check(3, || {
+        let rig = Rig::new(2, 1);
+        assert_eq!(rig.produce(2), Pushed::All);
+        let producers = [(); 2].map(|()| on_thread(&rig, |rig| rig.produce(1)));
+        assert!(rig.work_once(None));
+        assert!(rig.work_once(Some(Done::Ran)));
+        for producer in producers {
+            assert_eq!(producer.join().unwrap(), Pushed::All);
+        }
+        rig.queue.close();
+        while rig.work_once(Some(Done::Ran)) {}
+        assert_eq!(rig.sums(), (4, 0, 0));
+    });
+}
+
+#[test]
 fn two_producers_that_wait_for_room_get_it() {
     check(3, || {
         let rig = Rig::new(2, 1);

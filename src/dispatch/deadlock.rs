@@ -50,6 +50,8 @@ struct Wait {
 #[derive(Debug)]
 struct WaitGraph {
     process: Process,
+    // LOCK(WAITS): engine: wait_for, drop; stopper: wait_for, drop; worker: wait_for, drop;
+    // caller: wait_for, drop; through: lock.
     list: Mutex<Vec<Wait>>,
 }
 

@@ -34,6 +34,7 @@ pub(super) struct Sampler {
 pub(super) struct CallerNotes {
     is_on: AtomicBool,
     /// The samples of each place, in the order of the addresses.
+    // LOCK(CALLERS): engine: note; caller: note, switch; observer: noted.
     places: Mutex<Vec<(&'static Location<'static>, u64)>>,
     /// Samples whose places were not noted: there was no room, or another thread had the lock.
     others: Counter,

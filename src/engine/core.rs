@@ -63,6 +63,7 @@ pub(super) struct Core<T> {
     pub(super) spares: usize,
     /// The threads whose task awaits a timer of the engine: with those that are stuck, no more than
     /// there are spares when one is added. There is room for them.
+    // LOCK(AWAITING): engine: begins_to_wait, in_turns.
     pub(super) waiting: Mutex<Vec<usize>>,
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Crew<T> {
     /// What they serve.
     pub(super) core: Arc<Core<T>>,
     settings: Settings,
+    // LOCK(CREW): engine: is_over, wait_for_duty, work, serve, find_leader, watching.rs::succeed,
+    // watching.rs::tell; stopper: end, take_handles; caller: start; through: lock.
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -303,7 +305,8 @@ impl<T: Send + 'static> Serve for Member<T> {
 
     fn find_leader(&self, group: usize) -> bool {
         let crew = &self.crew;
-        let mut state = crew.lock();
+        // A leader waits for no other thread: it keeps the lead, and asks again.
+        let Ok(mut state) = crew.state.try_lock() else { return false };
         let has_room = state.serving < crew.settings.reapers + crew.core.stuck.iter().count();
         let is_found = has_room && crew.give(&mut state, Duty::Lead(group));
         state.serving += usize::from(is_found);

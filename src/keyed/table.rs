@@ -61,12 +61,16 @@ pub(super) struct Table<K, T: Waits<K>> {
 
 /// The timers under some of the keys: those whose hashes share some bits.
 struct Part<K, T> {
+    // LOCK(KEYED): stopper: hand_in, end; caller: enter, find, take, hand_in, end, take_to_wait,
+    // nodes; through: lock.
     timers: Mutex<Timers<K, T>>,
     /// Where the table lies in memory, or zero. With it, a timer's place is fetched before the lock
     /// is taken, while the engine works.
     middle: Hint,
     /// The number of the table's places, less one.
     mask: Hint,
+    /// How many timers wait, for those who look. Written under the lock.
+    len: Hint,
 }
 
 /// What a part has behind its lock.
@@ -109,6 +113,7 @@ impl<K, T: Waits<K>> Table<K, T> {
             timers: Mutex::new(Timers { waiting: HashTable::new(), running: Running::new() }),
             middle: Hint::new(0),
             mask: Hint::new(0),
+            len: Hint::new(0),
         };
         Table {
             shared,
@@ -265,7 +270,8 @@ impl<K, T: Waits<K>> Table<K, T> {
 
     /// Returns the number of waiting timers.
     pub(super) fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.lock().waiting.len()).sum()
+        // ORDER: Relaxed - a number for those who look on.
+        self.parts.iter().map(|part| part.len.load(Ordering::Relaxed)).sum()
     }
 
     fn part(&self, hash: KeyHash) -> &Part<K, T> {
@@ -289,6 +295,8 @@ impl<K, T: Waits<K>> Part<K, T> {
         if waiting.num_buckets() != before {
             self.tell(waiting);
         }
+        // ORDER: Relaxed - as in `Table::len`.
+        self.len.store(waiting.len(), Ordering::Relaxed);
     }
 
     /// Takes the timer of this hash whose node fits `is_it` out, if `may` allows it.
@@ -308,6 +316,8 @@ impl<K, T: Waits<K>> Part<K, T> {
         let (taken, _) = place.remove();
         // Release memory after a burst.
         let (len, capacity) = (waiting.len(), waiting.capacity());
+        // ORDER: Relaxed - as in `Table::len`.
+        self.len.store(len, Ordering::Relaxed);
         if capacity > KEPT && len < capacity / 8 {
             waiting.shrink_to(2 * len, |other| other.node.hash.for_table());
             self.tell(waiting);

@@ -12,11 +12,11 @@
 //! `tests/races/purgatory.rs`.
 
 use std::borrow::Borrow;
-use std::ops::DerefMut;
+use std::ops::{Deref, DerefMut};
 use std::vec;
 
 use crate::dispatch::contained;
-use crate::sync::{CachePadded, Counter, Mutex, Ordering};
+use crate::sync::{CachePadded, Counter, Mutex, MutexGuard, Ordering, Record};
 
 use super::Decision;
 use super::blocks::{BATCH, Bookmark};
@@ -26,11 +26,24 @@ use super::watchers::Watchers;
 /// The number of parts that keys are spread over.
 const PARTS: usize = 256;
 
-type Part<K, N> = CachePadded<Mutex<Watchers<K, N>>>;
+/// The lists of some of the keys.
+struct Part<K, N> {
+    // LOCK(PURGATORY): stopper: leave; caller: watch, leave, walk, go_on, drop, close; test:
+    // check; through: lock.
+    watchers: Mutex<Watchers<K, N>>,
+    /// What was counted there, for those who look: the first fields of a [`Stats`].
+    record: Record<6>,
+}
+
+/// The lock of a part. What was counted is recorded when it is released.
+struct Locked<'a, K, N: Clone> {
+    watchers: MutexGuard<'a, Watchers<K, N>>,
+    record: &'a Record<6>,
+}
 
 /// The lists of all keys.
 pub(super) struct WatchLists<K, N> {
-    parts: Box<[Part<K, N>]>,
+    parts: Box<[CachePadded<Part<K, N>>]>,
     panicked: Counter,
 }
 
@@ -102,7 +115,8 @@ pub(super) struct Walk<'a, K, N: Clone> {
 
 impl<K, N: Clone> WatchLists<K, N> {
     pub(super) fn new() -> WatchLists<K, N> {
-        let parts = (0..PARTS).map(|_| CachePadded::new(Mutex::new(Watchers::new()))).collect();
+        let part = || Part { watchers: Mutex::new(Watchers::new()), record: Record::new() };
+        let parts = (0..PARTS).map(|_| CachePadded::new(part())).collect();
         WatchLists { parts, panicked: Counter::new(0) }
     }
 
@@ -164,14 +178,14 @@ impl<K, N: Clone> WatchLists<K, N> {
         // ORDER: Relaxed - as above.
         let panicked = self.panicked.load(Ordering::Relaxed);
         let mut sum = Stats { panicked, ..Stats::default() };
-        for part in 0..PARTS {
-            let counts = self.lock(part).counts();
-            sum.delayed += counts.delayed;
-            sum.watched += counts.watched;
-            sum.keys += counts.keys;
-            sum.completed += counts.completed;
-            sum.expired += counts.expired;
-            sum.cancelled += counts.cancelled;
+        for part in &self.parts {
+            let [delayed, watched, keys, completed, expired, cancelled] = part.record.read();
+            sum.delayed += delayed as usize;
+            sum.watched += watched as usize;
+            sum.keys += keys as usize;
+            sum.completed += completed;
+            sum.expired += expired;
+            sum.cancelled += cancelled;
         }
         sum
     }
@@ -182,8 +196,35 @@ impl<K, N: Clone> WatchLists<K, N> {
     }
 
     /// Ignores poisoning: a key's `Eq` that panics leaves the part as it was.
-    fn lock(&self, part: usize) -> impl DerefMut<Target = Watchers<K, N>> {
-        self.parts[part].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self, part: usize) -> Locked<'_, K, N> {
+        let Part { watchers, record } = &*self.parts[part];
+        let watchers = watchers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Locked { watchers, record }
+    }
+}
+
+// === impl Locked ===
+
+impl<K, N: Clone> Deref for Locked<'_, K, N> {
+    type Target = Watchers<K, N>;
+
+    fn deref(&self) -> &Watchers<K, N> {
+        &self.watchers
+    }
+}
+
+impl<K, N: Clone> DerefMut for Locked<'_, K, N> {
+    fn deref_mut(&mut self) -> &mut Watchers<K, N> {
+        &mut self.watchers
+    }
+}
+
+impl<K, N: Clone> Drop for Locked<'_, K, N> {
+    fn drop(&mut self) {
+        let Stats { delayed, watched, keys, completed, expired, cancelled, .. } =
+            self.watchers.counts();
+        let [delayed, watched, keys] = [delayed, watched, keys].map(|n| n as u64);
+        self.record.write([delayed, watched, keys, completed, expired, cancelled]);
     }
 }
 

@@ -15,13 +15,14 @@
 //! `tests/races/wall.rs`.
 
 use std::io;
-use std::time::{Duration, SystemTime};
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::dispatch::{Panics, Process, Runs, Task, contained};
 use crate::doorbell::Parker;
 use crate::engine::EngineRef;
 use crate::os::{Alarm, block_signals};
-use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, thread};
+use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, Record, thread};
 
 use super::WallTimer;
 use super::table::{DueTimer, Item, Repeat, Table};
@@ -36,12 +37,29 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(super) struct Keeper {
     /// In a child of this process, the lock may be held for ever, and there is no thread.
     pub(super) process: Process,
+    // LOCK(WALL): stopper: run; worker: look; caller: new, changing, look, run, repeat,
+    // wall/mod.rs::end, wall/mod.rs::cancel, wall/mod.rs::deadline, wall/mod.rs::is_over; through:
+    // lock.
     table: QuietMutex<Table>,
+    /// How many timers wait, and when the first is due, for those who look.
+    record: Record<3>,
     engine: EngineRef,
     /// What a clock by hand shows.
+    // LOCK(WALL-CLOCK): caller: now, set_now.
     by_hand: Option<QuietMutex<SystemTime>>,
     bell: OnceLock<Wakeup>,
 }
+
+/// The table under its lock. What others see of it is recorded when the lock is released.
+pub(super) struct Locked<'a> {
+    table: Quiet<'a, Table>,
+    record: &'a Record<3>,
+}
+
+/// In place of the nanoseconds of a time: there is none.
+const NO_TIME: u64 = u64::MAX;
+/// A bit beside the nanoseconds: the time is before 1970.
+const BEFORE: u64 = 1 << 32;
 
 /// How the thread is woken.
 enum Wakeup {
@@ -69,23 +87,75 @@ struct DueTask {
     due_timer: DueTimer,
 }
 
+// === impl Locked ===
+
+impl Deref for Locked<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let [secs, nanos] = words_of(self.table.first());
+        self.record.write([self.table.len() as u64, secs, nanos]);
+    }
+}
+
+/// A time as two words: seconds from 1970, and nanoseconds.
+fn words_of(time: Option<SystemTime>) -> [u64; 2] {
+    let Some(time) = time else { return [0, NO_TIME] };
+    let (from, before) = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (after, 0),
+        Err(earlier) => (earlier.duration(), BEFORE),
+    };
+    [from.as_secs(), before | u64::from(from.subsec_nanos())]
+}
+
+/// The time of which these are the words.
+fn time_of([secs, nanos]: [u64; 2]) -> Option<SystemTime> {
+    if nanos == NO_TIME {
+        return None;
+    }
+    let from = Duration::new(secs, (nanos % BEFORE) as u32);
+    if nanos < BEFORE { UNIX_EPOCH.checked_add(from) } else { UNIX_EPOCH.checked_sub(from) }
+}
+
 // === impl Keeper ===
 
 impl Keeper {
     pub(super) fn new(engine: EngineRef, by_hand: Option<SystemTime>) -> Arc<Keeper> {
         let by_hand = by_hand.map(QuietMutex::new);
         let table = QuietMutex::new(Table::default());
-        Arc::new(Keeper {
+        let keeper = Arc::new(Keeper {
             process: Process::current(),
             table,
+            record: Record::default(),
             engine,
             by_hand,
             bell: OnceLock::new(),
-        })
+        });
+        drop(keeper.lock());
+        keeper
     }
 
-    pub(super) fn table(&self) -> Quiet<'_, Table> {
-        self.table.lock()
+    /// The table.
+    pub(super) fn lock(&self) -> Locked<'_> {
+        Locked { table: self.table.lock(), record: &self.record }
+    }
+
+    /// How many timers wait, and when the first is due.
+    pub(super) fn waiting(&self) -> (usize, Option<SystemTime>) {
+        let [len, secs, nanos] = self.record.read();
+        (len as usize, time_of([secs, nanos]))
     }
 
     pub(super) fn now(&self) -> SystemTime {
@@ -115,7 +185,7 @@ impl Keeper {
     /// Changes the table, and makes the thread look if another time comes first then. By hand there
     /// is no thread, and this looks itself.
     fn changing<R>(self: &Arc<Self>, change: impl FnOnce(&mut Table) -> R) -> R {
-        let mut table = self.table();
+        let mut table = self.lock();
         let before = table.first();
         let result = change(&mut table);
         let is_earlier = table.first().is_some_and(|first| before.is_none_or(|it| first < it));
@@ -143,7 +213,7 @@ impl Keeper {
         let mut handed_over = 0;
         loop {
             let now = self.now();
-            let mut table = self.table();
+            let mut table = self.lock();
             let is_closed = table.is_closed();
             let Some(due_timer) = table.take_due(now) else {
                 return Look { handed_over, next: table.first(), is_full: false, is_closed };
@@ -155,7 +225,7 @@ impl Keeper {
                 Err(refused) => {
                     let is_full = refused.is_full();
                     // While it is out of its place, the drop of the engine's task leaves it alone.
-                    self.table().refuse(due_timer, !is_full);
+                    self.lock().refuse(due_timer, !is_full);
                     drop(refused);
                     if is_full {
                         return Look { handed_over, next: None, is_full, is_closed };
@@ -169,7 +239,7 @@ impl Keeper {
     /// `runs` false, it was dropped by a handler: one task is gone with that, and one that repeats
     /// misses a run.
     fn run(self: &Arc<Self>, due_timer: DueTimer, runs: bool) {
-        let begun = self.table().begin(due_timer);
+        let begun = self.lock().begin(due_timer);
         match begun {
             Some((_, Item::Once(task))) if runs => task.run(),
             Some((due, Item::Repeat(repeat))) => self.repeat(due_timer.number, due, repeat, runs),
@@ -189,7 +259,7 @@ impl Keeper {
         let over = match next {
             Some(time) => self.changing(|table| table.come_back(number, time, item)).err(),
             None => {
-                self.table().end(number);
+                self.lock().end(number);
                 Some(item)
             }
         };
@@ -292,10 +362,26 @@ mod tests {
             assert!(keeper.enter(due, Item::Once(task)).is_ok());
         }
         assert_eq!(ran.recv(), Ok((2, true)));
-        keeper.table().close();
+        keeper.lock().close();
         keeper.ring();
         thread.end();
-        let left = keeper.table().take_left(true);
+        let left = keeper.lock().take_left(true);
         assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_time_is_the_same_as_two_words() {
+        let second = Duration::from_secs(1);
+        let nanosecond = Duration::from_nanos(1);
+        let times = [
+            UNIX_EPOCH,
+            UNIX_EPOCH + nanosecond,
+            UNIX_EPOCH - nanosecond,
+            UNIX_EPOCH - second,
+            UNIX_EPOCH + second * 1_700_000_000 + nanosecond * 999_999_999,
+        ];
+        for time in times.map(Some).into_iter().chain([None]) {
+            assert_eq!(time_of(words_of(time)), time);
+        }
     }
 }

@@ -62,6 +62,7 @@ use table::{Item, Repeat};
 /// it drops the child's copies of the tasks.)
 pub struct WallTimers {
     keeper: Arc<Keeper>,
+    // LOCK(WALL-THREAD): caller: end.
     thread: QuietMutex<Option<Thread>>,
 }
 
@@ -199,7 +200,7 @@ impl WallTimers {
 
     /// Returns how many timers wait for their time.
     pub fn len(&self) -> usize {
-        self.keeper.table().len()
+        self.keeper.waiting().0
     }
 
     /// Whether no timer waits.
@@ -209,7 +210,7 @@ impl WallTimers {
 
     /// Returns when the first timer is due.
     pub fn next_deadline(&self) -> Option<SystemTime> {
-        self.keeper.table().first()
+        self.keeper.waiting().1
     }
 
     /// Ends all timers. Returns the tasks that wait, and those that a stopped engine has refused,
@@ -227,12 +228,12 @@ impl WallTimers {
     }
 
     fn end(&self, all: bool) -> Vec<Task> {
-        self.keeper.table().close();
+        self.keeper.lock().close();
         self.keeper.ring();
         let thread = self.thread.lock().take();
         // After this, nothing is on its way to the engine.
         thread.into_iter().for_each(Thread::end);
-        let left = self.keeper.table().take_left(all);
+        let left = self.keeper.lock().take_left(all);
         left.into_iter().map(|(time, item)| item.into_task(time)).collect()
     }
 }
@@ -259,7 +260,7 @@ impl WallTimer {
     /// Propagates a panic of the task's drop. The timer is cancelled all the same.
     pub fn cancel(&self) -> bool {
         // The lock is released before the task is dropped.
-        let cancelled = self.keeper.table().end(self.number);
+        let cancelled = self.keeper.lock().end(self.number);
         cancelled.map(drop).is_some()
     }
 
@@ -286,13 +287,13 @@ impl WallTimer {
     /// Returns the time that the timer waits for, which may have passed if the engine is full.
     /// `None`: it was handed to the engine, it runs, or it is over.
     pub fn deadline(&self) -> Option<SystemTime> {
-        self.keeper.table().time_of(self.number)
+        self.keeper.lock().time_of(self.number)
     }
 
     /// Whether the timer is over: its only run has begun, it has no further runs, it was cancelled
     /// or returned by a stop.
     pub fn is_over(&self) -> bool {
-        self.keeper.table().is_over(self.number)
+        self.keeper.lock().is_over(self.number)
     }
 }
 

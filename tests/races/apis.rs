@@ -1,5 +1,5 @@
-//! The tests with several threads at once of what is built on the engine. The sanitizers run them in
-//! the long run alone: the words that decide their races have models, which the gate runs under
+//! The tests with several threads at once of what is built on the engine. The sanitizers run them
+//! in the long run alone: the words that decide their races have models, which the gate runs under
 //! ThreadSanitizer as well.
 
 mod delay_queue;

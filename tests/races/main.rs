@@ -1,6 +1,6 @@
-//! The tests of the engine with several threads at once that may share a process: they run optimized
-//! as well, and under both sanitizers. `apis.rs` has those of what is built on the engine,
-//! `tests/README.md` the other programs.
+//! The tests of the engine with several threads at once that may share a process: they run
+//! optimized as well, and under both sanitizers. `apis.rs` has those of what is built on the
+//! engine, `tests/README.md` the other programs.
 
 mod dispatch {
     mod channel;

@@ -8,6 +8,7 @@ mod audit;
 mod checks;
 mod documents;
 mod floors;
+mod locks;
 mod order;
 mod paths;
 mod shape;
@@ -62,6 +63,11 @@ fn every_handshake_has_a_row_in_the_architecture() {
 #[test]
 fn every_handshake_has_a_model() {
     assert_none(order::unmodelled_handshakes());
+}
+
+#[test]
+fn nobody_who_acts_waits_for_a_thread_that_looks() {
+    assert_none(locks::unclear_locks(&crate_files(), &documents::document("ARCHITECTURE.md")));
 }
 
 #[test]

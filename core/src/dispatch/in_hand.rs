@@ -83,6 +83,8 @@ pub struct Line<T> {
     is_wanted: AtomicBool,
     /// From which payload on another thread has taken over. A thread that wants to has the lock
     /// until that is decided.
+    // LOCK(IN-HAND): engine: take_over, taken_from; stopper: take_over; caller: take_over,
+    // taken_from.
     taken_from: Mutex<Option<u64>>,
     /// When the hand-over began, by the engine's clock.
     begun_ns: Counter,

@@ -6,12 +6,15 @@
 //! That is why a source is not an iterator: the iterator of a batch calls the callbacks of slow
 //! tasks.
 //!
-//! *Owner*: any thread. *Invariants*
+//! *Owner*: any thread. A thread that only looks takes no lock: it reads a record of what was
+//! counted. *Invariants*
 //! - Every payload that was pushed is taken: workers empty the queue after it was closed, too.
-//! - A producer that waits for room gets it, or learns that no worker is left to make any. It waits
-//!   only while more than half of the queue is full, and all waiting producers are woken when
-//!   workers have emptied the queue down to half: so no producer starts to wait after that wake-up.
-//!   (Waking at each payload would be correct as well, but cost a thread switch per payload.)
+//! - A producer that waits for room gets it as soon as there is any, or learns that no worker is
+//!   left to make it. While producers wait and there is room, one of them is *called*: it was
+//!   woken, and has not had the lock since. A worker that makes room calls one unless one is called
+//!   already, and so does a producer that leaves room to others. So workers that are quicker than
+//!   the wake-up of a thread cost one for several payloads, and not one for each.
+//! - Producers that come later leave the room to those that wait.
 //! - A worker that waits for a reaper (because its task stops an engine, say) yields first.
 //!   When no worker is left, producers that wait for room are woken and told.
 //!
@@ -20,17 +23,21 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{Condvar, QuietMutex};
+use crate::sync::{Condvar, QuietMutex, Record};
 
 /// A bounded queue that workers empty.
 pub struct Queue<T> {
     bound: usize,
+    // LOCK(QUEUE): engine: push_unsettled, count_inline, count_dropped; stopper: close; worker:
+    // take, yield_while, come_back; caller: push_unsettled, count_inline, count_dropped, close.
     state: QuietMutex<State<T>>,
     /// Notified for workers when there is a payload to take, or when the queue is closed.
     work: Condvar,
     /// Notified for producers when there is room, when no worker is left to make any, or when the
     /// queue is closed.
     room: Condvar,
+    /// What was counted, for those who look: the fields of a [`PoolStats`].
+    record: Record<7>,
 }
 
 struct State<T> {
@@ -42,6 +49,8 @@ struct State<T> {
     present: usize,
     /// Producers that wait for room.
     waiting: usize,
+    /// One of them was woken because there is room, and does not have the lock yet.
+    is_called: bool,
     stats: PoolStats,
 }
 
@@ -165,9 +174,11 @@ impl<T> Queue<T> {
             idle: 0,
             present: workers,
             waiting: 0,
+            is_called: false,
             stats: PoolStats::default(),
         };
-        Queue { bound, state: QuietMutex::new(state), work: Condvar::new(), room: Condvar::new() }
+        let (work, room) = (Condvar::new(), Condvar::new());
+        Queue { bound, state: QuietMutex::new(state), work, room, record: Record::new() }
     }
 
     /// Pushes as many payloads as there is room for, in order. With [`Patience::Waits`], waits for
@@ -186,23 +197,29 @@ impl<T> Queue<T> {
                 return Pushed::Over;
             }
             let room = self.bound - state.items.len();
-            // A new producer lets waiting producers go first, unless they are being woken already.
-            let others_first = state.waiting > 0 && !has_waited && !self.has_half(&state);
+            // A new producer lets waiting producers go first.
+            let others_first = state.waiting > 0 && !has_waited;
             let pushed = if others_first { 0 } else { room.min(source.left()) };
             state.items.extend((0..pushed).filter_map(|_| source.pull()));
             state.stats.longest_queue = state.stats.longest_queue.max(state.items.len());
+            if pushed > 0 {
+                self.record.write(state.numbers());
+            }
             let is_left = source.left() > 0;
             let waits = is_left && patience == Patience::Waits && state.present > 0;
             let sleepers = state.idle.min(pushed);
             if !waits {
+                let calls = self.has_room(&state) && state.calls();
                 drop(state);
                 self.wake(sleepers);
+                self.call(calls);
                 return if is_left { Pushed::Full } else { Pushed::All };
             }
             self.wake(sleepers);
             state.waiting += 1;
             state = self.state.wait(&self.room, state);
             state.waiting -= 1;
+            state.is_called = false;
             has_waited = true;
         }
     }
@@ -219,13 +236,13 @@ impl<T> Queue<T> {
         loop {
             if let Some(item) = state.items.pop_front() {
                 state.stats.running += 1;
-                let is_half = state.waiting > 0 && state.items.len() == self.bound / 2;
+                self.record.write(state.numbers());
+                let calls = state.calls();
                 drop(state);
-                if is_half {
-                    self.room.notify_all();
-                }
+                self.call(calls);
                 return Some(item);
             }
+            self.record.write(state.numbers());
             if state.is_over {
                 state.present -= 1;
                 return None;
@@ -262,25 +279,35 @@ impl<T> Queue<T> {
 
     /// Counts a payload that its producer ran itself.
     pub fn count_inline(&self, done: Done) {
-        let stats = &mut self.state.lock().stats;
-        stats.ran_inline += 1;
-        stats.panicked += u64::from(done == Done::Panicked);
+        let mut state = self.state.lock();
+        state.stats.ran_inline += 1;
+        state.stats.panicked += u64::from(done == Done::Panicked);
+        self.record.write(state.numbers());
     }
 
     /// Counts payloads that were dropped instead of pushed.
     pub fn count_dropped(&self, n: usize) {
-        self.state.lock().stats.dropped += n as u64;
+        let mut state = self.state.lock();
+        state.stats.dropped += n as u64;
+        self.record.write(state.numbers());
     }
 
     /// Returns what was counted so far.
     pub fn stats(&self) -> PoolStats {
-        let state = self.state.lock();
-        PoolStats { queued: state.items.len(), ..state.stats }
+        let [queued, running, ran, ran_inline, dropped, panicked, longest] = self.record.read();
+        let [queued, running, longest_queue] = [queued, running, longest].map(|n| n as usize);
+        PoolStats { queued, running, ran, ran_inline, dropped, panicked, longest_queue }
     }
 
-    /// Whether at least half of the queue is free.
-    fn has_half(&self, state: &State<T>) -> bool {
-        state.items.len() <= self.bound / 2
+    fn has_room(&self, state: &State<T>) -> bool {
+        state.items.len() < self.bound
+    }
+
+    /// Wakes a producer that waits for room, if one is to be called.
+    fn call(&self, calls: bool) {
+        if calls {
+            self.room.notify_one();
+        }
     }
 
     fn wake(&self, sleepers: usize) {
@@ -291,3 +318,23 @@ impl<T> Queue<T> {
 }
 
 debug! { impl[T] Queue[T] { bound } }
+
+// === impl State ===
+
+impl<T> State<T> {
+    /// What was counted, in the order of the fields of a [`PoolStats`].
+    fn numbers(&self) -> [u64; 7] {
+        let PoolStats { running, ran, ran_inline, dropped, panicked, longest_queue, .. } =
+            self.stats;
+        let [queued, running, longest] =
+            [self.items.len(), running, longest_queue].map(|n| n as u64);
+        [queued, running, ran, ran_inline, dropped, panicked, longest]
+    }
+
+    /// There is room: whether a producer is to be called. It counts as called from now on.
+    fn calls(&mut self) -> bool {
+        let calls = self.waiting > 0 && !self.is_called;
+        self.is_called |= calls;
+        calls
+    }
+}

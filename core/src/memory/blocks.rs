@@ -35,6 +35,7 @@ pub struct Blocks<T> {
     /// Blocks that were made.
     made: Hint,
     /// Blocks of which half or more is free.
+    // LOCK(BLOCKS): engine: try_list; stopper: close; caller: try_list.
     listed: Mutex<BlockList<T>>,
     /// Whether a block became whole while another thread had the list, and whether the look
     /// through the list that follows is under way.

@@ -46,6 +46,8 @@ pub struct Ending<T, H> {
     roles: Box<[CachePadded<RoleWord<T>>]>,
     /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
+    // LOCK(END): engine: take_from, role_ended; stopper: stop, take_from, wait, gave_up,
+    // roles_left, claim, abandon, role_ended; caller: take_from, role_ended; through: lock.
     end: Mutex<End<T>>,
     /// Something is left, or all is over.
     changed: Condvar,

@@ -51,6 +51,8 @@ pub(super) struct RoleWord<T> {
     /// What others see of the holder, in a box. It is replaced under the lock.
     look: AtomicPtr<Look<T>>,
     /// Threads that wait for the role, or take it over, have it. Nobody does who only looks.
+    // LOCK(ROLE): engine: progress, take_over, wake; stopper: progress, take_over, wake; caller:
+    // wait_and_take, progress, take_over, wake; through: lock.
     acting: Mutex<()>,
     changed: Condvar,
 }

@@ -48,7 +48,7 @@ pub mod thread {
         spawn_boxed(Box::new(f))
     }
 
-    /// The same for any closure: loom's thread is compiled for each result, and not for each of them.
+    /// The same for any closure: loom's thread is compiled once for each type of result.
     fn spawn_boxed<T: 'static>(f: Box<dyn FnOnce() -> T>) -> JoinHandle<T> {
         let thread = Thread { parking: Arc::new((Mutex::new(false), Condvar::new())) };
         let itself = thread.clone();

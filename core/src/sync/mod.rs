@@ -12,6 +12,7 @@ pub mod events;
 mod global;
 mod growing_list;
 mod nesting;
+mod record;
 mod section;
 
 use ::std::time::Instant;
@@ -20,6 +21,7 @@ pub use cache::{CachePadded, CountShard, ShardedCount, prefetch, prefetch_to_wri
 pub use global::Global;
 pub use growing_list::GrowingList;
 pub use nesting::Nesting;
+pub use record::Record;
 pub use section::{Quiet, QuietMutex, Section, assert_outside};
 
 /// Whether a checker runs the engine. Its constants are small then: enough for every race, few

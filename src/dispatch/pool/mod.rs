@@ -138,6 +138,7 @@ struct Inner<T: Send + 'static> {
     core: Arc<PoolCore<T>>,
     full: Full,
     /// `None` only after the drop in a child process, which leaks them.
+    // LOCK(WORKERS): stopper: workers; caller: workers.
     workers: Mutex<Vec<JoinHandle<()>>>,
 }
 

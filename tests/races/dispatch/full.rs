@@ -10,6 +10,7 @@ use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use support::patience::PATIENCE;
 use support::token::Fates;
+use support::until::wait_until;
 use tickless::{Engine, ManualClock, Task};
 use tickless_core::sync::Mutex;
 
@@ -220,4 +221,28 @@ fn a_task_that_hands_over_to_its_own_full_pool_runs_what_does_not_fit() {
     assert_eq!(ran, [1, 2, 3, 4]);
     pool.shutdown().unwrap();
     assert_eq!((pool.stats().ran, pool.stats().ran_inline), (2, 4));
+}
+
+/// One task runs and a queue of four is full; the reaper has two more, for which it waits. It goes
+/// on with the first one as soon as a worker has made room for that.
+#[test]
+fn a_reaper_that_waits_goes_on_as_soon_as_there_is_room_for_one() {
+    let pool = Pool::builder(Full::Block).threads(1).queue_bound(4).build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let task = move |_| released.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+    let engine = engine_with(&pool, 7, task);
+    let reaper = thread::spawn({
+        let engine = engine.clone();
+        move || engine.advance(MS * 7)
+    });
+    let counts = || (pool.stats().ran, pool.stats().running, pool.stats().queued);
+    for ran in 0..3 {
+        wait_until("the worker has made room", || counts() == (ran, 1, 4));
+        release.send(()).unwrap();
+    }
+    (0..4).for_each(|_| release.send(()).unwrap());
+    assert_eq!(reaper.join().unwrap(), Ok(7));
+    pool.shutdown().unwrap();
+    assert_eq!((pool.stats().ran, pool.stats().ran_inline), (7, 0));
 }

@@ -1,7 +1,7 @@
 //! How much tests do.
 
-/// What tests do of their full size unless they are told otherwise: as much as a `cargo test` of minutes
-/// has time for.
+/// What tests do of their full size unless they are told otherwise: as much as a `cargo test` of
+/// minutes has time for.
 const USUAL: f64 = 0.15;
 
 /// `n`, times the environment's `TICKLESS_TEST_SCALE` (default 0.15), and at least 1.
