@@ -107,7 +107,7 @@ impl<T> Sweep<T> {
     fn begin_with(&mut self, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
         (self.current, self.live) = (0, 0);
         for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
-            prefetch(next);
+            prefetch(next.addr());
             self.lists[self.live] = Cursor { number, before: ptr::null_mut(), next };
             self.live += 1;
         }
@@ -278,7 +278,7 @@ impl<T> Shard<T> {
         let this = unsafe { entry.as_ref() };
         // ORDER(BUCKET-READ): Acquire - as a reader's.
         let next = this.next().load(Ordering::Acquire);
-        prefetch(next);
+        prefetch(next.addr());
         let word = this.word();
         let is_dead = word.phase() == Phase::Vacant && word.in_list() && !word.is_held();
         let may_go = !before.is_null() || sweeper.is_owner;
@@ -316,7 +316,7 @@ impl<T> Shard<T> {
             unsafe { this.end_kept() };
         }
         // SAFETY: it is kept here.
-        let is_mine = is_gone || unsafe { this.let_go() };
+        let is_mine = is_gone || unsafe { Entry::let_go(entry) };
         if is_mine {
             // (An entry that died in another shard meanwhile is counted in this one. The sum of all
             // shards is right.)
@@ -348,12 +348,14 @@ impl<T> Shard<T> {
             return is_cut;
         }
         match &sweep.tray {
-            Some(tray) => tray.drop_first(number, entry.as_ptr(), next),
+            // SAFETY: the entry is in there, and its link was just read.
+            Some(tray) => unsafe { tray.drop_first(number, entry.as_ptr(), next) },
             None => {
                 let (level, slot) = sweep.bucket;
                 let place = Place { level, slot, expiration: Tick::ZERO };
                 let bucket = self.wheel.get(place);
-                bucket.is_some_and(|bucket| bucket.drop_first(number, entry.as_ptr(), next))
+                // SAFETY: as above.
+                bucket.is_some_and(|it| unsafe { it.drop_first(number, entry.as_ptr(), next) })
             }
         }
     }

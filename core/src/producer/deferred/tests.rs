@@ -69,10 +69,11 @@ impl Shards {
 
     fn file(&mut self, shard: u32) -> NonNull<Entry<()>> {
         let Shards { shards, producer, shared, .. } = self;
-        let (shard, due, now) = (&shards[shard as usize], Tick::new(30), || Tick::ZERO);
+        let (shard, due, now) = (&shards[shard as usize], Tick::new(30), Tick::ZERO);
         // SAFETY: nothing is kept.
-        let filed =
-            unsafe { producer.schedule::<false, false>(shared, shard, due, now, (), true, |_| ()) };
+        let filed = unsafe {
+            producer.schedule::<false, false>(shared, shard, due, || now, || now, (), true, |_| ())
+        };
         filed.expect("the shard is open").0
     }
 
@@ -80,7 +81,7 @@ impl Shards {
         // SAFETY: it is filed, and the test has its handle, which nobody uses again.
         unsafe {
             entry.as_ref().vacate().expect("it is pending");
-            assert!(!entry.as_ref().let_go());
+            assert!(!Entry::let_go(entry));
             self.shared.leave_dead(entry.as_ref().shard(), 1);
         }
         self.counters.add(Count::Cancelled, 1);
