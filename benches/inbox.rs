@@ -43,7 +43,8 @@ struct Node {
     number: u64,
 }
 
-impl Linked for Node {
+// SAFETY: a node has one link.
+unsafe impl Linked for Node {
     fn next(&self) -> &AtomicPtr<Node> {
         &self.next
     }
@@ -84,7 +85,8 @@ fn take_all(inbox: &Lanes<Node>) -> usize {
     let tray = Tray::wide();
     let tray: &Tray<Node> = &tray;
     tray.begin(0);
-    let mut at = tray.take(inbox, &OwnLanes::default());
+    // SAFETY: the tray is this thread's, and nobody else takes.
+    let mut at = unsafe { tray.take(inbox, &OwnLanes::default()) };
     let mut count = 0;
     while let Some(node) = tray.peek(&at) {
         // SAFETY: the tray is this thread's, and showed the node.

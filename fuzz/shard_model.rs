@@ -174,8 +174,16 @@ impl Pair {
         let (shared, shard) = (&self.shared, &self.shard);
         // SAFETY: nothing is kept.
         let entry = unsafe {
-            let now = || now;
-            producer.schedule::<false, false>(shared, shard, deadline, now, number, owned, |_| ())
+            producer.schedule::<false, false>(
+                shared,
+                shard,
+                deadline,
+                || now,
+                || now,
+                number,
+                owned,
+                |_| (),
+            )
         };
         let (entry, deferred) = entry.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
@@ -208,7 +216,7 @@ impl Pair {
         // SAFETY: the handle is ours; if the timer moved to another entry, so does the handle.
         let moved = unsafe {
             let (before, keep) = (entry, |other| entry = other);
-            producer.reset(&self.shared, &self.shard, before, deadline, || now, keep)
+            producer.reset(&self.shared, &self.shard, before, deadline, || now, || now, keep)
         };
         match moved {
             Moved::Here | Moved::Elsewhere(_) => self.moved(number, deadline, now),

@@ -85,8 +85,8 @@ TAKE_IF_CLOSED = [
     ("return !head.is_null(),", "return !head.is_null() && head != closed(),"),
 ]
 EXCHANGE = (
-    "self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)",
-    "self.word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
+    "word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)",
+    "word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
 )
 
 RING = "        if self.doorbell.ring_before(place.expiration) {\n            return Ok(true);\n        }\n"
@@ -235,7 +235,7 @@ MUTANTS = {
     ),
     "an owner takes its own lists of a bucket where it has filed nothing": (
         "bucket_arm",
-        [(BUCKET, [("        if !self.has_own() {\n            return tray", "        if self.has_own() {\n            return tray")])],
+        [(BUCKET, [("        if !self.has_own() {\n            // SAFETY", "        if self.has_own() {\n            // SAFETY")])],
     ),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
@@ -350,9 +350,9 @@ MUTANTS = {
     "fire by load and store": (
         "cancel_fire",
         [(REAPING, [(
-            "        if !self.cas(word, word.with_phase(end)) {\n            return None;\n        }",
-            "        if self.word() != word {\n            return None;\n        }\n"
-            "        self.word.store(word.with_phase(end).0, Ordering::Release);",
+            "        if !this.cas(word, word.with_phase(end)) {\n            return None;\n        }",
+            "        if this.word() != word {\n            return None;\n        }\n"
+            "        this.word.store(word.with_phase(end).0, Ordering::Release);",
         )])],
     ),
     "cancel by load and store": (
@@ -395,7 +395,7 @@ MUTANTS = {
     ),
     "reset does not look at the place": (
         "reset_fire",
-        [(HOLDER, [("deadline < opens || is_crowded(opens)", "is_crowded(opens)")])],
+        [(HOLDER, [("deadline < opens || opens <= due", "opens <= due")])],
     ),
     # SEAT
     "a failed taking of a seat acquires nothing": (
@@ -404,15 +404,15 @@ MUTANTS = {
     "word read Relaxed": ("seat", [(NODE, [("Word(self.word.load(Ordering::Acquire))", "Word(self.word.load(Ordering::Relaxed))")])]),
     "a seat is taken by load and store": (
         "seat",
-        [(HOLDER, [("        word.in_list() && self.cas(word, word.pending(deadline, held))",
+        [(HOLDER, [("        word.in_list() && unsafe { Entry::cas_last(this, word, word.pending(deadline, held)) }",
                     "        if word.in_list() {\n"
-                    "            self.word.store(word.pending(deadline, held).0, Ordering::Release);\n"
+                    "            unsafe { this.as_ref() }.word.store(word.pending(deadline, held).0, Ordering::Release);\n"
                     "        }\n        word.in_list()")])],
     ),
     "a vacancy is unlinked by load and store": (
         "seat",
-        [(REAPING, [("        self.cas(word, word.unlisted()).then_some(!word.is_held())",
-                     "        self.word.store(word.unlisted().0, Ordering::Release);\n        Some(!word.is_held())")])],
+        [(REAPING, [("        let is_done = unsafe { Entry::cas_last(this, word, word.unlisted()) };\n        is_done.then_some(!word.is_held())",
+                     "        unsafe { this.as_ref() }.word.store(word.unlisted().0, Ordering::Release);\n        Some(!word.is_held())")])],
     ),
     "payload put after the seat is taken": (
         "seat",
@@ -439,17 +439,17 @@ MUTANTS = {
     "the list lets go in the firing exchange": (
         "release",
         [(REAPING, [
-            ("if !self.cas(word, word.with_phase(end)) {", "if !self.cas(word, word.with_phase(end).unlisted()) {"),
+            ("if !this.cas(word, word.with_phase(end)) {", "if !this.cas(word, word.with_phase(end).unlisted()) {"),
         ])],
     ),
     "the list bit is cleared before the payload is out": (
         "release",
         [(REAPING, [
             ("        // SAFETY: this exchange left `Pending`, so the payload is ours, and once.\n"
-             "        take(unsafe { self.take_payload() });\n        // ORDER(RELEASE): AcqRel",
+             "        take(unsafe { this.take_payload() });\n        // ORDER(RELEASE): AcqRel",
              "        // ORDER(RELEASE): AcqRel"),
             ("        let mine = !before.is_held();\n",
-             "        // SAFETY: a mutant.\n        take(unsafe { self.take_payload() });\n        let mine = !before.is_held();\n"),
+             "        // SAFETY: a mutant.\n        take(unsafe { this.take_payload() });\n        let mine = !before.is_held();\n"),
         ])],
     ),
     "the list bit is cleared without Release": (
@@ -459,20 +459,20 @@ MUTANTS = {
     "the list bit is cleared by load and store": (
         "release",
         [(REAPING, [(
-            "let before = Word(self.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));",
-            "let before = self.word();\n        self.word.store(before.0 & Word::KEEP_ALL_BUT_LIST, Ordering::Release);")])],
+            "let before = Word(this.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));",
+            "let before = this.word();\n        this.word.store(before.0 & Word::KEEP_ALL_BUT_LIST, Ordering::Release);")])],
     ),
     "the holder frees whether or not the list has let go": (
         "release", [(HOLDER, [("            if !word.in_list() {\n                return Some(word);", "            if word.in_list() || !word.in_list() {\n                return Some(word);")])]),
     "both let go by load and store": (
         "release",
-        [(HOLDER, [("            if self.cas(word, word.unheld()) {\n                return None;",
-                    "            if self.word() == word {\n                self.word.store(word.unheld().0, Ordering::Release);\n                return None;")])],
+        [(HOLDER, [("            if unsafe { Entry::cas_last(this, word, word.unheld()) } {\n                return None;",
+                    "            if unsafe { this.as_ref() }.word() == word {\n                unsafe { this.as_ref() }.word.store(word.unheld().0, Ordering::Release);\n                return None;")])],
     ),
     "nobody takes in what fired without a handle": (
         "release", [(FLUSH, [("        if mine {", "        if mine && self.batch.is_empty() {")])]),
     "an unlinked seat is taken for the reaper's memory": (
-        "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(!word.is_held())", "self.cas(word, word.unlisted()).then_some(true)")])]),
+        "release", [(REAPING, [("is_done.then_some(!word.is_held())", "is_done.then_some(true)")])]),
     "an entry ends after its list has let go of it": (
         "freed", [(REAPING, [("            return None;\n        }\n        prepare();\n", "            return None;\n        }\n"),
                              ("        let mine = !before.is_held();\n", "        let mine = !before.is_held();\n        prepare();\n")])]),
@@ -480,7 +480,7 @@ MUTANTS = {
         "release", [(SHARED, [("    unsafe { after_readers(free) };\n", "    free();\n"),
                               ("use crate::entry::{Entry, after_readers};", "use crate::entry::Entry;")])]),
     "a cancel that finds the engine gone frees at once": (
-        "release", [("core/src/producer/cancel.rs", [("            if unsafe { entry.as_ref().let_go() } {\n", "            if unsafe { entry.as_ref().let_go() } || true {\n")])]),
+        "release", [("core/src/producer/cancel.rs", [("            if unsafe { Entry::let_go(entry) } {\n", "            if unsafe { Entry::let_go(entry) } || true {\n")])]),
     # DEPOT
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
@@ -737,9 +737,9 @@ MUTANTS = {
         "scan", [(TRAY, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
                                  "        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize).take(0));\n")])]),
     "what is re-filed is not shown meanwhile": (
-        "scan", [(FLUSH, [("            if !is_due {\n                tray.set_moving(entry.as_ptr());\n            }\n", "")])]),
+        "scan", [(FLUSH, [("                unsafe { tray.set_moving(entry) };\n", "")])]),
     "what is re-filed ahead of time is not shown meanwhile": (
-        "scan", [(EAGER, [("        tray.set_moving(entry.as_ptr());\n", "")])]),
+        "scan", [(EAGER, [("        unsafe { tray.set_moving(entry) };\n", "")])]),
     "what is re-filed moves no more before it is there": (
         "scan", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
     "a chain is shown in the tray when it is taken": (
@@ -758,7 +758,7 @@ MUTANTS = {
     "a chain moves to the front of where readers come from": (
         "tray", [(TRAY, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
     "what moves to another tray is not shown meanwhile": (
-        "bucket_read", [(FLUSH, [("        tray.set_moving(entry.as_ptr());\n        // SAFETY: the tray showed it.\n", "        // SAFETY: the tray showed it.\n")])]),
+        "bucket_read", [(FLUSH, [("        // SAFETY: the tray showed it.\n        unsafe { tray.set_moving(entry) };\n        // SAFETY: the tray showed it.\n        unsafe { tray.pass(&mut at, entry) };\n        // SAFETY: the owner holds it, and it is filed there.\n", "        // SAFETY: the tray showed it.\n        unsafe { tray.pass(&mut at, entry) };\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "an entry moves no more before it is there": (
         "bucket_read", [(FLUSH, [("        // SAFETY: the owner holds it, and it is filed there.\n", "        tray.set_moved();\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a tray's link is written Relaxed": (
@@ -873,12 +873,10 @@ MUTANTS = {
         "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
     "a tray that is empty again looks as before": (
         "tray", [(TRAY, [("        // So a tray that was filled and emptied differs from one that was not filled.\n        self.step();\n", "")])]),
-    "an owner that pauses does not tell of its crowd": (
-        "parked", [(FLUSH, [("            shared.note_crowd(open.began.unwrap_or(open.place.expiration));\n", "")])]),
-    "a seat in a crowd is taken": (
-        "parked", [("core/src/memory/stock.rs", [("        if shared.is_crowded(self.kept[at].opens) {", "        if false {"), (" && !shared.is_crowded(last.opens)", "")])]),
-    "a timer in a crowd is moved in place": (
-        "parked", [(HOLDER, [("deadline < opens || is_crowded(opens)", "deadline < opens")])]),
+    "a seat in a bucket that is due is taken": (
+        "parked", [("core/src/memory/stock.rs", [("        if self.kept[at].opens <= due {", "        if false {"), (" && last.opens > due()", "")])]),
+    "a timer in a bucket that is due is moved in place": (
+        "parked", [(HOLDER, [("deadline < opens || opens <= due", "deadline < opens")])]),
     "what is parked is not due": (
         "parked", [(OPENING, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
     "nothing is parked": (
@@ -929,7 +927,7 @@ MUTANTS = {
     ),
     "a ring goes without waiting for readers": (
         "dismantle",
-        [(WHEEL, [("                unsafe { after_readers(move || made.free()) };", "                made.free();"),
+        [(WHEEL, [("                unsafe { after_readers(free) };", "                free();"),
                   ("use crate::entry::{Guard, after_readers};", "use crate::entry::Guard;")])],
     ),
     "no mark in place of a ring that goes": (
@@ -1152,11 +1150,11 @@ MUTANTS = {
                              "        // SAFETY: none.\n        if unsafe { self.vacate() }.is_none() {\n            return Exchange::Gone(old);\n        }\n")])],
     ),
     "an exchange takes the seat whatever became of the entry": (
-        "waker", [(HOLDER, [("        match unsafe { self.take_seat(deadline, true) } {\n",
-                             "        match unsafe { self.take_seat(deadline, true) || self.word.swap(self.word().pending(deadline, true).0, Ordering::AcqRel) > 0 } {\n")])],
+        "waker", [(HOLDER, [("        match unsafe { Entry::take_seat(NonNull::from(self), deadline, true) } {\n",
+                             "        match unsafe { Entry::take_seat(NonNull::from(self), deadline, true) || self.word.swap(self.word().pending(deadline, true).0, Ordering::AcqRel) > 0 } {\n")])],
     ),
     "an exchange lets go of the handle": (
-        "waker", [(HOLDER, [("self.take_seat(deadline, true)", "self.take_seat(deadline, false)")])],
+        "waker", [(HOLDER, [("NonNull::from(self), deadline, true)", "NonNull::from(self), deadline, false)")])],
     ),
     "an entry that is filed again is not the handle's": (
         "waker", [(EXCHANGED, [("self.push(shared, shard, deadline, now, entry, true)", "self.push(shared, shard, deadline, now, entry, false)")])],
@@ -1253,9 +1251,12 @@ MUTANTS = {
         "latch", [(LATCH, [("place.replace(TAKEN, FREE, Ordering::Release)", "place.state.store(FREE, Ordering::Release)")])],
     ),
     "a waiter is taken by load and store": (
-        "latch", [(LATCH, [("        if !place.replace(WATCHED, TAKEN, Ordering::Relaxed) {\n            return None;\n        }\n",
+        "latch", [(LATCH, [("        if !place.replace(WATCHED, TAKEN, Ordering::Acquire) {\n            return None;\n        }\n",
                             "        if place.state.load(Ordering::Acquire) != WATCHED {\n            return None;\n        }\n"
                             "        place.state.store(TAKEN, Ordering::Release);\n")])],
+    ),
+    "a waiter is taken back without Acquire": (
+        "latch", [(LATCH, [("place.replace(WATCHED, TAKEN, Ordering::Acquire)", "place.replace(WATCHED, TAKEN, Ordering::Relaxed)")])],
     ),
     "the opener takes waiters without Acquire": (
         "latch", [(LATCH, [("place.state.swap(OVER, Ordering::AcqRel)", "place.state.swap(OVER, Ordering::Release)")])],

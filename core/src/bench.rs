@@ -109,10 +109,19 @@ impl<T> Bench<T> {
         held: bool,
     ) -> NonNull<Entry<T>> {
         let Bench { shared, shard, producer, .. } = self;
-        let (due, now) = (Tick::new(deadline), || Tick::new(now));
+        let [due, now] = [deadline, now].map(Tick::new);
         // SAFETY: nothing is kept.
         let filed = unsafe {
-            producer.schedule::<false, false>(shared, shard, due, now, payload, held, |_| ())
+            producer.schedule::<false, false>(
+                shared,
+                shard,
+                due,
+                || now,
+                || now,
+                payload,
+                held,
+                |_| (),
+            )
         };
         let (entry, deferred) = filed.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");

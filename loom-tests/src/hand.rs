@@ -90,7 +90,8 @@ impl Hand {
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
         let moved = unsafe {
             let (before, keep) = (*entry, |moved| *entry = moved);
-            self.producer.reset(shared, shard, before, to, || Tick::new(now), keep)
+            let now = Tick::new(now);
+            self.producer.reset(shared, shard, before, to, || now, || now, keep)
         };
         match moved {
             Moved::Here => {}
@@ -151,11 +152,20 @@ impl Hand {
         let (World { shared, shard, .. }, due) = (&*self.world, Tick::new(deadline));
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
-        let (now, keep) = (|| Tick::new(now), |_: NonNull<_>| keep());
+        let (now, keep) = (Tick::new(now), |_: NonNull<_>| keep());
         let producer = &mut self.producer;
         // SAFETY: nothing is done with the entry.
         let filed = unsafe {
-            producer.schedule::<false, false>(shared, shard, due, now, payload, true, keep)
+            producer.schedule::<false, false>(
+                shared,
+                shard,
+                due,
+                || now,
+                || now,
+                payload,
+                true,
+                keep,
+            )
         };
         let (entry, deferred) = filed.expect("nobody stops it");
         self.finish(deferred);
@@ -167,13 +177,13 @@ impl Hand {
     pub fn reset_keeping(&mut self, timer: &mut Timer, to: u64, now: u64, keep: impl FnOnce()) {
         let (World { shared, shard, book, .. }, to) = (&*self.world, Tick::new(to));
         book.moved(timer.id, to);
-        let (now, before) = (|| Tick::new(now), timer.entry);
+        let (now, before) = (Tick::new(now), timer.entry);
         let keep = |moved| {
             timer.entry = moved;
             keep();
         };
         // SAFETY: a `Timer` is the handle, and `keep` does nothing else with the entry.
-        let moved = unsafe { self.producer.reset(shared, shard, before, to, now, keep) };
+        let moved = unsafe { self.producer.reset(shared, shard, before, to, || now, || now, keep) };
         let Moved::Elsewhere(deferred) = moved else { panic!("{moved:?}") };
         self.finish(deferred);
     }
@@ -204,11 +214,20 @@ impl Hand {
         let (World { shared, shard, .. }, due) = (&*self.world, Tick::new(deadline));
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
-        let now = || Tick::new(now);
+        let now = Tick::new(now);
         let producer = &mut self.producer;
         // SAFETY: nothing is kept.
         let filed = unsafe {
-            producer.schedule::<PINS, false>(shared, shard, due, now, payload, owned, |_| ())
+            producer.schedule::<PINS, false>(
+                shared,
+                shard,
+                due,
+                || now,
+                || now,
+                payload,
+                owned,
+                |_| (),
+            )
         };
         match filed {
             Ok((entry, deferred)) => {

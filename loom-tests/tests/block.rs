@@ -22,7 +22,8 @@ fn blocks() -> (Arc<Blocks<u32>>, [Memory<u32>; 2]) {
 }
 
 /// Uses an entry as its only holder does.
-fn touch(&Memory(entry): &Memory<u32>) {
+fn touch(memory: &Memory<u32>) {
+    let entry = memory.entry();
     // SAFETY: a `Memory` holds its entry alone.
     unsafe { entry.as_ref().put_payload(7) };
     // SAFETY: as above, and the payload is put.
@@ -53,11 +54,11 @@ fn the_last_of_two_that_know_no_list_frees_the_block() {
         let giver = thread::spawn(move || {
             touch(&one);
             // SAFETY: it is this thread's, and there are no readers.
-            unsafe { Entry::free(one.0) };
+            unsafe { Entry::free(one.entry()) };
         });
         touch(&two);
         // SAFETY: as above.
-        unsafe { Entry::free(two.0) };
+        unsafe { Entry::free(two.entry()) };
         giver.join().unwrap();
     });
 }
@@ -113,10 +114,11 @@ fn a_block_that_comes_back_while_the_lists_are_closed_is_freed() {
 fn who_has_the_list_sees_that_a_block_is_whole_when_all_use_of_it_is_over() {
     check(3, || {
         let (block, mut list) = (Block::<u32>::allocate(1, 2, 0), BlockList::empty());
-        let entries: Vec<_> = block.entries().map(Memory).collect();
+        // SAFETY: it was just allocated, and is all this thread's.
+        let entries: Vec<_> = unsafe { block.entries().map(|entry| Memory::new(entry)) }.collect();
         let Ok([one, two]) = <[_; 2]>::try_from(entries) else { panic!("there are two") };
         // SAFETY: it is this thread's, and there are no readers.
-        assert_eq!(unsafe { block.give(one.0.as_ref().bit(), true) }, Given::Listed);
+        assert_eq!(unsafe { block.give(one.entry().as_ref().bit(), true) }, Given::Listed);
         // SAFETY: it has just become listed.
         unsafe { list.push(block) };
         let looker = thread::spawn(move || {
@@ -132,7 +134,7 @@ fn who_has_the_list_sees_that_a_block_is_whole_when_all_use_of_it_is_over() {
         // The writer goes first: see "Which thread goes first" in the README.
         touch(&two);
         // SAFETY: it is this thread's, and there are no readers.
-        assert_eq!(unsafe { block.give(two.0.as_ref().bit(), false) }, Given::WholeInList);
+        assert_eq!(unsafe { block.give(two.entry().as_ref().bit(), false) }, Given::WholeInList);
         if !looker.join().unwrap() {
             // SAFETY: it is whole now, and the thread that had the list has left it.
             unsafe { block.free() };
@@ -149,7 +151,7 @@ fn who_is_late_gives_back_without_the_lists() {
         let late = thread::spawn(move || {
             touch(&two);
             // SAFETY: it is this thread's, and there are no readers.
-            unsafe { Entry::free(two.0) };
+            unsafe { Entry::free(two.entry()) };
         });
         blocks.close();
         drop(blocks);
@@ -163,7 +165,8 @@ fn three_who_give_back_at_once_list_the_block_once_or_free_it() {
     check(2, || {
         let block = Block::<u32>::allocate(1, 3, 1);
         let blocks = Arc::new(Blocks::of(1, 3, 3));
-        let entries: Vec<_> = block.entries().map(Memory).collect();
+        // SAFETY: it was just allocated, and is all this thread's.
+        let entries: Vec<_> = unsafe { block.entries().map(|entry| Memory::new(entry)) }.collect();
         let Ok([one, two, three]) = <[_; 3]>::try_from(entries) else { panic!("there are three") };
         let others = [one, two].map(|entry| {
             let blocks = blocks.clone();

@@ -18,7 +18,8 @@ struct Node {
     life: Life,
 }
 
-impl Linked for Node {
+// SAFETY: a node has one link.
+unsafe impl Linked for Node {
     fn next(&self) -> &AtomicPtr<Node> {
         &self.next
     }
@@ -40,7 +41,8 @@ fn take(lanes: &Lanes<Node>, mut each: impl FnMut(NonNull<Node>)) {
     let tray = Tray::wide();
     let tray: &Tray<Node> = &tray;
     tray.begin(0);
-    let mut at = tray.take(lanes, &OwnLanes::default());
+    // SAFETY: the tray is this thread's, and nobody else takes.
+    let mut at = unsafe { tray.take(lanes, &OwnLanes::default()) };
     while let Some(node) = tray.peek(&at) {
         // SAFETY: the tray is this thread's, and showed the node.
         unsafe { tray.pass(&mut at, node) };

@@ -152,7 +152,7 @@ fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
         freed_from.turn(1);
         let fired = NonNull::from(timer.entry());
         // SAFETY: this is the end of the handle.
-        assert!(unsafe { fired.as_ref().let_go() }, "the list had let go");
+        assert!(unsafe { Entry::let_go(fired) }, "the list had let go");
         // SAFETY: so it is held here alone.
         unsafe { entry::after_readers(move || Entry::free(fired)) };
         collect();

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless_core::memory::depot::{Depot, Depots, Magazine};
+use tickless_core::memory::depot::{Depot, Depots, Magazine, Room};
 use tickless_core::sync::{Life, UnsafeCell, thread};
 
 /// Something that is not atomic, and that is missed if it leaks.
@@ -99,7 +99,7 @@ fn two_threads_do_not_fetch_the_same() {
 #[test]
 fn what_exceeds_the_depot_of_one_shard_is_for_others() {
     check(3, || {
-        let depots = Arc::new(Depots::new(2, 1, 1));
+        let depots = Arc::new(Depots::new(2, Room { own: 1, common: 1 }, 1));
         let leave = |depots: &Depots<Item>, values: [u32; 2]| {
             for value in values {
                 let mut magazine = depots.magazine(0);
@@ -133,5 +133,28 @@ fn two_threads_exchange_in_both_directions() {
         });
         let all = threads.map(|thread| thread.join().unwrap());
         assert_all(depot, all.into_iter().flatten().collect(), &[1, 2]);
+    });
+}
+
+/// A magazine that nobody has fetched for a period is given back or, at the last moment, fetched.
+#[test]
+fn what_is_too_much_is_given_back_or_fetched_once() {
+    check(3, || {
+        let depots = Arc::new(Depots::new(1, Room { own: 1, common: 1 }, 1));
+        let mut magazine = depots.magazine(0);
+        magazine.push(Item::new(1));
+        assert!(depots.leave(0, &mut magazine));
+        (0..2).for_each(|_| depots.end_period());
+        let fetcher = {
+            let depots = depots.clone();
+            thread::spawn(move || {
+                let mut fetched = depots.magazine(0);
+                depots.fetch(0, &mut fetched).then(|| fetched[0].look())
+            })
+        };
+        let surplus = depots.take_surplus().filter(|magazine| !magazine.is_empty());
+        let given_back = surplus.map(|magazine| magazine[0].look());
+        let fetched = fetcher.join().unwrap();
+        assert_eq!(given_back.xor(fetched), Some(1));
     });
 }

@@ -26,7 +26,8 @@ fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {
 fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
     let tray: &inbox::Tray<Entry<()>> = &inbox::Tray::wide();
     tray.begin(0);
-    let mut at = tray.take(lanes, &OwnLanes::default());
+    // SAFETY: the tray is this thread's, and nobody else takes.
+    let mut at = unsafe { tray.take(lanes, &OwnLanes::default()) };
     while let Some(entry) = tray.peek(&at) {
         // SAFETY: the tray is this thread's, and showed the entry.
         unsafe { tray.pass(&mut at, entry) };
@@ -121,15 +122,17 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
         // SAFETY: as above, and it is freed when it was taken.
         unsafe { lanes.push(entry, 0) }.expect("nobody closes");
         tray.begin(0);
-        let mut at = tray.take(&lanes, &OwnLanes::default());
-        tray.set_moving(entry.as_ptr());
+        // SAFETY: the tray is this thread's, and nobody else takes.
+        let mut at = unsafe { tray.take(&lanes, &OwnLanes::default()) };
+        // SAFETY: as above, and the tray shows the entry.
+        unsafe { tray.set_moving(entry) };
         // SAFETY: the tray is this thread's, and shows the entry.
         unsafe { tray.pass(&mut at, entry) };
         let (handle, read_in) = (Shown(entry), tray.clone());
         let handle = thread::spawn(move || {
             let Shown(entry) = { handle };
             // SAFETY: this thread has the handle.
-            if unsafe { entry.as_ref().let_go() } {
+            if unsafe { Entry::let_go(entry) } {
                 free_after_readers(entry);
             }
             collect();
@@ -144,7 +147,7 @@ fn an_entry_that_ends_is_shown_until_its_list_lets_go_and_no_longer() {
             // SAFETY: this thread has the list's bit, as long as the entry is pending.
             let word = unsafe { entry.as_ref() }.word();
             // SAFETY: as above, and the word was read from it.
-            let end = unsafe { entry.as_ref().end(word, Phase::Fired, || tray.set_moved(), drop) };
+            let end = unsafe { Entry::end(entry, word, Phase::Fired, || tray.set_moved(), drop) };
             if let Some(mine) = end {
                 break mine;
             }

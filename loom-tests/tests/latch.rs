@@ -186,3 +186,24 @@ fn a_place_changes_hands_while_the_latch_opens() {
         assert_eq!(woken.load(Relaxed), u64::from(waits));
     });
 }
+
+/// Nothing but the place orders the two: the call is a safe one, and the number a small one.
+#[test]
+fn whoever_takes_a_waiter_back_has_it_as_it_was_left() {
+    check(3, || {
+        let door = Door::new();
+        let place = door.latch.watch(Waiter::new().0).expect("it is not open");
+        assert!(door.latch.leave(place).is_some());
+        let comer = on_thread(&door, |door| {
+            let (waiter, woken) = Waiter::new();
+            waiter.touch();
+            assert!(door.latch.watch(waiter).is_some(), "it is not open");
+            woken
+        });
+        let taken = door.latch.leave(place);
+        taken.iter().for_each(Waiter::touch);
+        let woken = comer.join().unwrap();
+        door.open(Waiter::wake);
+        assert_eq!(woken.load(Relaxed), u64::from(taken.is_none()));
+    });
+}

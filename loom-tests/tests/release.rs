@@ -53,10 +53,10 @@ fn stop(list: Holder) -> bool {
         let word = list.entry().word();
         let (is_mine, has_payload) = if word.phase() == Phase::Vacant {
             // SAFETY: the list holds the entry, which is vacant.
-            (unsafe { list.entry().unlink(word) }, false)
+            (unsafe { Entry::unlink(list.0, word) }, false)
         } else {
             // SAFETY: the list holds the entry, which is pending.
-            (unsafe { list.entry().end(word, Phase::Stopped, || (), drop) }, true)
+            (unsafe { Entry::end(list.0, word, Phase::Stopped, || (), drop) }, true)
         };
         if let Some(is_mine) = is_mine {
             list.free_if(is_mine);
@@ -224,7 +224,7 @@ fn the_last_to_let_go_may_free_at_once() {
         let [handle, list] = pending();
         let thread = thread::spawn(move || {
             // SAFETY: this thread has the handle.
-            let is_last = unsafe { handle.entry().let_go() };
+            let is_last = unsafe { Entry::let_go(handle.0) };
             handle.free_if(is_last);
         });
         assert!(stop(list));

@@ -20,7 +20,8 @@ struct Node {
     value: AtomicU32,
 }
 
-impl Linked for Node {
+// SAFETY: a node has one link.
+unsafe impl Linked for Node {
     fn next(&self) -> &AtomicPtr<Node> {
         &self.next
     }
@@ -74,13 +75,15 @@ impl Bench {
     /// Takes all lists into the wide tray, which is empty.
     fn take(&self) -> At {
         self.wide.begin(0);
-        self.wide.take(&self.lanes, &self.own)
+        // SAFETY: the bench has one owner.
+        unsafe { self.wide.take(&self.lanes, &self.own) }
     }
 
     /// The same with the owner's own lists alone, which were filed at `of`.
     fn take_own(&self, of: u64) -> At {
         self.wide.begin(of);
-        self.wide.take(&Lanes::default(), &self.own)
+        // SAFETY: the bench has one owner.
+        unsafe { self.wide.take(&Lanes::default(), &self.own) }
     }
 
     fn pass(&self, at: &mut At) {
@@ -161,7 +164,8 @@ fn what_leaves_a_tray_for_a_list_leaves_a_trace() {
         };
         let mut at = bench.take();
         let node = bench.wide.peek(&at).expect("it has a node");
-        bench.wide.set_moving(node.as_ptr());
+        // SAFETY: the bench has one owner, and the node is passed next.
+        unsafe { bench.wide.set_moving(node) };
         bench.pass(&mut at);
         bench.push_own(node);
         bench.wide.set_moved();
@@ -309,8 +313,10 @@ fn a_reader_finds_what_comes_first_after_another_as_it_was_written() {
         bench.push_own(bench.written(0));
         bench.push_own(bench.written(1));
         let [next, first] = [0, 1].map(|n| std::ptr::from_ref(&bench.nodes[n]).cast_mut());
-        assert!(bench.own.drop_first(0, first, next));
-        assert!(!bench.own.drop_first(0, first, next), "it is not the first any more");
+        // SAFETY: the bench has one owner, and that is how they were pushed.
+        let drop_first = || unsafe { bench.own.drop_first(0, first, next) };
+        assert!(drop_first());
+        assert!(!drop_first(), "it is not the first any more");
         reader.join().unwrap();
         assert_eq!(bench.read(), [true, false, false]);
     });
@@ -324,8 +330,10 @@ fn a_reader_finds_what_comes_first_in_a_tray_after_another_as_it_was_written() {
         bench.give(bench.written(0));
         bench.give(bench.written(1));
         let [next, first] = [0, 1].map(|n| std::ptr::from_ref(&bench.nodes[n]).cast_mut());
-        assert!(bench.narrow.drop_first(0, first, next));
-        assert!(!bench.narrow.drop_first(0, first, next), "it is not the first any more");
+        // SAFETY: the bench has one owner, and that is how they were given.
+        let drop_first = || unsafe { bench.narrow.drop_first(0, first, next) };
+        assert!(drop_first());
+        assert!(!drop_first(), "it is not the first any more");
         reader.join().unwrap();
         assert_eq!(bench.read(), [true, false, false]);
     });
@@ -357,7 +365,8 @@ fn a_reader_that_knows_what_a_tray_is_for_knows_what_has_left_it() {
         };
         let node = NonNull::from(&bench.nodes[0]);
         bench.narrow.begin(1);
-        bench.wide.set_moving(node.as_ptr());
+        // SAFETY: the bench has one owner, and the node is passed next.
+        unsafe { bench.wide.set_moving(node) };
         bench.pass(&mut at);
         bench.give(node);
         bench.wide.set_moved();
@@ -390,7 +399,8 @@ fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
             unsafe { own.push(entry, 0) };
         }
         wide.begin(0);
-        let mut at = wide.take(&Lanes::default(), &own);
+        // SAFETY: this thread is their owner.
+        let mut at = unsafe { wide.take(&Lanes::default(), &own) };
         let read = wide.clone();
         let reader = thread::spawn(move || {
             let mut found = false;

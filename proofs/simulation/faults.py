@@ -37,8 +37,8 @@ FAULTS = {
         "core/src/shard/close.rs", "under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",
         "under_way.chain(iter::from_fn(|| None)).collect::<Vec<_>>()"),
     "a reset to an earlier time leaves the timer where it is": (
-        "core/src/entry/holder.rs", "if deadline < opens || is_crowded(opens) {",
-        "if deadline.saturating_add(1) < opens || is_crowded(opens) {"),
+        "core/src/entry/holder.rs", "if deadline < opens || opens <= due {",
+        "if deadline.saturating_add(1) < opens || opens <= due {"),
     "a cascade that is due is not opened before its bucket": (
         "core/src/shard/opening.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
         "if let Some(mut open) = owner.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),

@@ -186,15 +186,12 @@ impl EngineRef {
     /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`].
     pub(crate) fn reset_in_place(self, handle: &mut Handle, tick: Tick) -> bool {
         let Some(mut cache) = self.lent() else { return false };
-        let is_moved = handle.reset_in_place(&cache.core.shared, tick);
-        if is_moved {
-            cache.producer.count(Count::Reset);
-        }
-        is_moved
+        cache.now_ns();
+        reset_in_place(&mut cache, handle, tick)
     }
 
     /// Moves a timer of this engine to a deadline of this engine, which is then in the form that is
-    /// quick to read. Where one CAS moves it, this reads no clock.
+    /// quick to read. Where one CAS moves it, this reads the thread's clock alone.
     ///
     /// # Errors
     /// As [`Handle::reset`].
@@ -204,11 +201,14 @@ impl EngineRef {
         deadline: &mut Deadline,
     ) -> Result<(), ResetError> {
         if let Some(mut cache) = self.lent() {
+            if let Deadline::At(_) = deadline {
+                // Others were computed from the thread's clock a moment ago.
+                cache.now_ns();
+            }
             let due_ns = cache.core.due_ns(*deadline);
             *deadline = cache.core.quick(*deadline, due_ns);
             let tick = cache.core.scale.ceil(due_ns);
-            if handle.reset_in_place(&cache.core.shared, tick) {
-                cache.producer.count(Count::Reset);
+            if reset_in_place(&mut cache, handle, tick) {
                 return Ok(());
             }
         }
@@ -386,6 +386,18 @@ impl<T> Clone for EngineRef<T> {
 impl<T> Copy for EngineRef<T> {}
 
 debug! { impl[T] EngineRef[T] { number } }
+
+/// Moves a timer of the engine if one CAS can, and counts it. The thread's clock was just read.
+fn reset_in_place<T>(cache: &mut ThreadCache<T>, handle: &mut Handle<T>, tick: Tick) -> bool
+where
+    T: Send + 'static,
+{
+    let is_moved = handle.reset_in_place(tick, cache.thread_clock.tick());
+    if is_moved {
+        cache.producer.count(Count::Reset);
+    }
+    is_moved
+}
 
 /// Files a payload in its engine. `EXEMPT`: it is that of a sleep.
 #[inline]

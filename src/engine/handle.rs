@@ -10,7 +10,6 @@ use std::time::Instant;
 use crate::dispatch::Task;
 use crate::entry::{Entry, Phase, Reset};
 use crate::error::ResetError;
-use crate::memory::Shared;
 use crate::producer::{self, Moved};
 use crate::sync::prefetch_to_write;
 use crate::time::{Moment, Tick};
@@ -216,7 +215,7 @@ impl<T: Send + 'static> Handle<T> {
         let this = ManuallyDrop::new(self);
         let when = when.into();
         // The entry may not be in the processor's cache: it is fetched while the time is read.
-        prefetch_to_write(this.entry.as_ptr());
+        prefetch_to_write(this.entry.addr().get());
         let moment = Moment::now();
         let number = this.as_entry().engine();
         let Some(mut cache): Option<Lent<T>> = thread_cache::of(number) else {
@@ -225,11 +224,13 @@ impl<T: Send + 'static> Handle<T> {
         let ThreadCache { core, producer, thread_clock, shard, .. } = &mut *cache;
         let now_ns = thread_clock.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
+        let due = || thread_clock.tick();
         let shard = &core.shards[*shard as usize];
         let store = |entry| store(Handle::new(entry));
         // SAFETY: this is the handle, and each outcome is handled below; as for `store`, passed on
         // to the caller.
-        match unsafe { producer.reset(&core.shared, shard, this.entry, deadline, now, store) } {
+        match unsafe { producer.reset(&core.shared, shard, this.entry, deadline, now, due, store) }
+        {
             Moved::Here => Ok(()),
             Moved::Elsewhere(deferred) => {
                 cache.give_back(deferred);
@@ -282,18 +283,17 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// Moves the timer if one CAS on its word can: see
-    /// [`Entry::reset`](crate::entry::Entry::reset). Its engine has this `shared`. Calls no foreign
-    /// code, allocates nothing, and leaves it to the caller to count the move.
-    pub(crate) fn reset_in_place(&mut self, shared: &Shared<T>, deadline: Tick) -> bool {
-        let is_crowded = |opens| shared.is_crowded(opens);
+    /// [`Entry::reset`](crate::entry::Entry::reset). Calls no foreign code, allocates nothing, and
+    /// leaves it to the caller to count the move.
+    pub(crate) fn reset_in_place(&mut self, deadline: Tick, due: Tick) -> bool {
         // SAFETY: this is the handle.
-        matches!(unsafe { self.as_entry().reset(deadline, is_crowded) }, Reset::Moved)
+        matches!(unsafe { self.as_entry().reset(deadline, due) }, Reset::Moved)
     }
 
     /// Starts to load the timer's entry into the processor's cache, to write it.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch_to_write(self.entry().as_ptr());
+        prefetch_to_write(self.entry().addr().get());
     }
 
     /// When the timer is due, or was.

@@ -41,9 +41,10 @@ impl<T: Send + 'static> Engine<T> {
         self.core().instant_of(due)
     }
 
-    /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`].
-    pub(crate) fn reset_in_place(&self, handle: &mut Handle<T>, tick: Tick) -> bool {
-        handle.reset_in_place(&self.core().shared, tick)
+    /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`]. `now_ns` is the
+    /// time by the thread's clock.
+    pub(crate) fn reset_in_place(&self, handle: &mut Handle<T>, tick: Tick, now_ns: u64) -> bool {
+        handle.reset_in_place(tick, self.core().scale.floor(now_ns))
     }
 
     /// Counts a timer that [`Handle::reset_in_place`] has moved.

@@ -231,7 +231,7 @@ where
             let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
             let reset_in_place = |waiting: &mut Waiting<K, T>| {
                 let seen = look(waiting, now_ns)?;
-                if waiting.timer.reset_in_place(engine, due) {
+                if waiting.timer.reset_in_place(engine, due, now_ns) {
                     return Some((seen, None));
                 }
                 let generation = waiting.node.own().generations.issue();
@@ -243,7 +243,7 @@ where
                 engine.count_reset();
                 return Ok(seen);
             };
-            // The new time is earlier, or the timer is in a crowd, or the engine has taken the
+            // The new time is earlier, or the timer's bucket is due, or the engine has taken the
             // timer out and its task has not started. Schedule another timer, whose ticket then
             // counts instead.
             reached(Event::KeyMoved);

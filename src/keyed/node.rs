@@ -216,8 +216,8 @@ impl<K, T: Waits<K>> Drop for Ticket<K, T> {
 impl<K, T: Waits<K>> Timer<K, T> {
     /// As [`Engine::reset_in_place`].
     #[inline]
-    pub(super) fn reset_in_place(&mut self, engine: &Engine, due: Tick) -> bool {
-        engine.reset_in_place(&mut self.handle, due)
+    pub(super) fn reset_in_place(&mut self, engine: &Engine, due: Tick, now_ns: u64) -> bool {
+        engine.reset_in_place(&mut self.handle, due, now_ns)
     }
 
     /// When it is due.

@@ -26,7 +26,7 @@
 //! `tests/races/keyed/races.rs`, `tests/races/keyed/foreign.rs`.
 
 use std::mem;
-use std::ptr::{self, without_provenance};
+use std::ptr;
 
 use hashbrown::HashTable;
 
@@ -140,9 +140,9 @@ impl<K, T: Waits<K>> Table<K, T> {
         }
         let place = hash.for_table() as usize & mask;
         // The tags of timers lie upwards from the middle of a table, and timers downwards.
-        prefetch(without_provenance::<u8>(middle.wrapping_add(place)));
+        prefetch(middle.wrapping_add(place));
         let timer = middle.wrapping_sub((place + 1).wrapping_mul(size_of::<Waiting<K, T>>()));
-        prefetch(without_provenance::<u8>(timer));
+        prefetch(timer);
     }
 
     /// Enters a timer that is scheduled on the engine.

@@ -132,7 +132,7 @@ impl Heartbeat {
     #[inline]
     pub fn beat(&self) -> bool {
         // The word may be in another core's cache: load it while the time is read.
-        prefetch(Arc::as_ptr(&self.armed).cast::<u8>());
+        prefetch(Arc::as_ptr(&self.armed).addr());
         match self.engine.thread_now_ns() {
             Some(thread_ns) => {
                 let Beats { pulse, timeout_ns } = self.armed.shared();

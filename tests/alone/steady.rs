@@ -1,8 +1,12 @@
 //! Steady: four threads schedule, cancel and reset, their timers fire, and none of them calls the
 //! allocator, once as much memory is there as ever was needed at a time.
 //!
-//! A fifth thread runs the turns, by a clock that it moves, and does not call the allocator either.
-//! How far it gets meanwhile is left to the system: a verdict on counts depends on no speed.
+//! A fifth thread runs the turns, by a clock that it moves as the others get ahead, and does not
+//! call the allocator either. How far it gets meanwhile is left to the system: a verdict on counts
+//! depends on no speed.
+//!
+//! And loads of one thread, in which thousands of timers fire at once, for longer than memory is
+//! kept that nobody needs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -12,7 +16,7 @@ use std::time::Duration;
 use support::counting::{Counting, calls_here};
 use support::random::Random;
 use support::scaled;
-use tickless::{Engine, Handle, ManualClock};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, When};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -36,6 +40,10 @@ const GROWTH_OF_REAPER: u64 = 200;
 /// Timers of a thread that have not fired.
 const MOST: u64 = 256;
 
+/// Steps of all threads in a millisecond, unless one waits for timers that are not due before.
+/// (What nobody needs for ten seconds is given back.)
+const PACE: u64 = 32;
+
 const MS: Duration = Duration::from_millis(1);
 
 /// What the threads share.
@@ -45,6 +53,8 @@ struct Load {
     crossing: Vec<Mutex<Option<Handle>>>,
     /// Timers that have still to fire, of each thread.
     open: Vec<Arc<AtomicU64>>,
+    /// Steps that were taken, and a millisecond's for each look of a thread that waits.
+    pace: AtomicU64,
 }
 
 // === impl Load ===
@@ -70,12 +80,14 @@ impl Load {
         let at = random.below(self.crossing.len() as u64) as usize;
         let found = self.crossing[at].lock().unwrap().replace(left);
         found.into_iter().for_each(|timer| _ = timer.cancel());
+        self.pace.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Schedules a timer that fires. Waits until few of the thread's have not.
     fn fire(&self, number: usize, delay: Duration) {
         let open = &self.open[number];
         while open.load(Ordering::SeqCst) >= MOST {
+            self.pace.fetch_add(PACE, Ordering::SeqCst);
             thread::yield_now();
         }
         open.fetch_add(1, Ordering::SeqCst);
@@ -93,6 +105,7 @@ fn threads_in_a_steady_load_do_not_call_the_allocator() {
         engine: engine.clone(),
         crossing: (0..64).map(|_| Mutex::new(None)).collect(),
         open: (0..THREADS).map(|_| Arc::default()).collect(),
+        pace: AtomicU64::new(0),
     });
     let is_over = AtomicBool::new(false);
     let (all_warm, all_there) = (Barrier::new(THREADS + 1), Barrier::new(THREADS));
@@ -100,6 +113,11 @@ fn threads_in_a_steady_load_do_not_call_the_allocator() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
+                let is_due = |pace: u64| pace.checked_sub(PACE);
+                if load.pace.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_due).is_err() {
+                    thread::yield_now();
+                    continue;
+                }
                 clock.advance(MS);
                 (0..SHARDS).for_each(|shard| _ = engine.turn(shard).unwrap());
                 of_reaper.store(calls_here(), Ordering::SeqCst);
@@ -133,4 +151,61 @@ fn threads_in_a_steady_load_do_not_call_the_allocator() {
     });
     drop(load);
     engine.stop().unwrap();
+}
+
+/// A load of one thread: each step, `each` timers are scheduled for `when`, and time passes.
+struct Crowds {
+    tick: Duration,
+    step: Duration,
+    each: u32,
+    when: When,
+    /// Timers that wait throughout.
+    far: u32,
+}
+
+impl Crowds {
+    /// Calls of the allocator by schedules in a minute, after as long a time.
+    fn calls_of_schedules(self) -> u64 {
+        let Crowds { tick, step, each, when, far } = self;
+        let clock = ManualClock::new();
+        let builder = Builder::new().tick(tick).shards(1).manual_clock(&clock);
+        let drop_all = |batch: Batch<'_, u32>| batch.for_each(drop);
+        let engine = builder.build_with_handler(drop_all).unwrap();
+        (0..far).for_each(|n| engine.schedule_detached(Duration::from_secs(100_000), n).unwrap());
+        let run = |steps: u32| {
+            let mut calls = 0;
+            for _ in 0..steps {
+                let before = calls_here();
+                (0..each).for_each(|n| engine.schedule_detached(when, n).unwrap());
+                calls += calls_here() - before;
+                engine.advance(step).unwrap();
+            }
+            calls
+        };
+        let steps = (Duration::from_secs(15).as_nanos() / step.as_nanos()) as u32;
+        run(steps);
+        run(steps)
+    }
+}
+
+#[test]
+fn timers_that_fire_by_thousands_beside_many_far_ones_take_no_new_memory() {
+    let (step, when) = (MS * 100, When::after(MS * 100));
+    let load = Crowds { tick: MS, step, each: 5_000, when, far: 200_000 };
+    assert_eq!(load.calls_of_schedules(), 0);
+}
+
+#[test]
+fn timers_that_share_a_second_of_slack_take_no_new_memory() {
+    let when = When::after(MS * 5_000).slack(MS * 1_000);
+    let load = Crowds { tick: MS, step: MS * 50, each: 1_000, when, far: 0 };
+    assert_eq!(load.calls_of_schedules(), 0);
+}
+
+#[test]
+fn timers_that_share_wide_ticks_take_no_new_memory() {
+    for (tick, each) in [(MS * 100, 1_000), (MS * 10, 5_000)] {
+        let load = Crowds { tick, step: MS * 10, each, when: When::after(MS * 200), far: 0 };
+        assert_eq!(load.calls_of_schedules(), 0, "ticks of {tick:?}");
+    }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::settled::assert_settles;
 use support::alone::alone;
 use support::counting::{free_what_waits_for_readers, here, live, made_here};
+use support::hands::let_memory_go;
 use support::random::Random;
 use support::scaled;
 use tickless::periodic::{Attempt, Backoff, Heartbeat, Retry, Run, Schedule};
@@ -281,6 +282,39 @@ fn a_storm_of_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
     let next: Vec<_> = (0..left / 2).map(schedule).collect();
     let more = live().entries - before - left;
     assert!(more <= AT_HAND, "{more} entries more for {} timers", next.len());
+}
+
+/// What a crowd of timers leaves in bytes, once all have fired, and after a while.
+fn kept<T: Send + Copy + 'static>(timers: u64, payload: T) -> [i64; 2] {
+    let drop_all = |batch: Batch<'_, T>| batch.for_each(drop);
+    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
+    let engine = builder.build_with_handler(drop_all).unwrap();
+    let before = live().bytes;
+    (0..timers).for_each(|_| engine.schedule_detached(MS, payload).unwrap());
+    let crowd = timers as i64 * size_of::<T>() as i64;
+    assert!(live().bytes - before >= crowd, "the payloads lie in the entries");
+    assert_eq!(engine.advance(MS), Ok(timers as usize));
+    let kept = || {
+        free_what_waits_for_readers();
+        live().bytes - before
+    };
+    let at_once = kept();
+    let_memory_go(&engine);
+    [at_once, kept()]
+}
+
+#[test]
+fn a_crowd_leaves_a_few_megabytes_however_large_its_payloads_are_and_less_after_a_while() {
+    let _alone = alone();
+    let measure =
+        || [kept(100_000, 7_u64), kept(5_000, [7_u8; 8 << 10]), kept(1_000, [7_u8; 64 << 10])];
+    // Each call on the way has a copy of the payload.
+    let thread = thread::Builder::new().stack_size(64 << 20).spawn(measure).unwrap();
+    let crowds = thread.join().unwrap();
+    for [at_once, later] in crowds {
+        assert!(at_once <= 6 << 20, "{at_once} bytes for no timer: {crowds:?}");
+        assert!(later <= 1 << 20, "{later} bytes for no timer, after a while: {crowds:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use support::alone::alone;
 use support::by_hand::by_hand;
 use support::counting::{free_what_waits_for_readers, live, made_here};
+use support::hands::let_memory_go;
 use support::operation::{End, Op};
 use support::random::Random;
 use support::scaled;
@@ -213,7 +214,7 @@ fn a_million_keys_come_and_go_and_leave_nothing() {
     assert!(tickets.into_iter().all(|ticket| ticket.force_complete()));
     let stats = purgatory.stats();
     assert_eq!((stats.keys, stats.watched, stats.completed), (0, 0, keys / 2));
-    while engine.turn(0).unwrap().more {}
+    let_memory_go(&engine);
     assert_freed(before);
     purgatory.check();
 }
@@ -234,6 +235,7 @@ fn keys_whose_operations_expire_leave_nothing_either() {
     assert_eq!(engine.advance(MS * 1000), Ok(ops as usize));
     assert_eq!((purgatory.stats().keys, purgatory.stats().expired), (0, ops));
     assert_eq!(book.dropped.load(Relaxed), ops);
+    let_memory_go(&engine);
     assert_freed(before);
 }
 
@@ -258,7 +260,7 @@ fn memory_of_a_burst_goes_back_although_a_few_of_it_stay() {
         .filter(|(n, ticket)| n % 1000 == 0 || !ticket.cancel())
         .collect();
     drop(tickets);
-    while engine.turn(0).unwrap().more {}
+    let_memory_go(&engine);
     free_what_waits_for_readers();
     let left = live().bytes - before;
     // Each of them may hold on to a chunk of blocks and one of lists, and each thing that was there

@@ -12,7 +12,7 @@ use tickless::{Engine, ManualClock};
 use tickless_core::entry::{read, waiting};
 
 /// More timers than a thread's free list and the depot of one shard have room for, by far.
-const MANY: usize = 10_000;
+const MANY: usize = 50_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

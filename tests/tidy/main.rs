@@ -97,6 +97,13 @@ fn the_page_for_auditors_counts_the_unsafe_blocks() {
 }
 
 #[test]
+fn no_safe_function_of_the_core_takes_a_raw_pointer() {
+    let mut files = tree().to_vec();
+    files.retain(|source| !source.path.contains("tests") && audit::promises_safety(&source.path));
+    assert_none(audit::taken_pointers(&files));
+}
+
+#[test]
 fn the_compiler_that_is_promised_builds_the_crates() {
     assert_none(shape::let_chains(tree()));
 }

@@ -182,6 +182,7 @@ impl<T> InHand<T> {
     pub fn close(&mut self) -> Result<(), TakenOver> {
         // ORDER(TAKEOVER): Relaxed - only the holder writes it.
         let before = self.line.word.load(Ordering::Relaxed);
+        assert!(before & CLOSED == 0, "no hand-over is under way");
         self.line.publish(before | CLOSED);
         if self.line.is_wanted() && self.line.taken_from().is_some() {
             self.is_lost = true;
@@ -213,19 +214,19 @@ impl<T> InHand<T> {
 
     /// The payloads in hand. The line must be closed.
     #[inline]
-    pub fn payloads(&self) -> &Payloads<T> {
+    pub(crate) fn payloads(&self) -> &Payloads<T> {
         // SAFETY: this is the holder, and only the holder changes the payloads of a closed line.
         self.line.contents.with(|contents| unsafe { &(*contents).payloads })
     }
 
     /// When the bucket of the first payload was due to open.
-    pub fn opened(&self) -> Option<Tick> {
+    pub(crate) fn opened(&self) -> Option<Tick> {
         // SAFETY: as in `payloads`.
         self.line.contents.with(|contents| unsafe { (*contents).opened })
     }
 
     /// When the payloads were handed over before, if they were.
-    pub fn handed_ns(&self) -> Option<u64> {
+    pub(crate) fn handed_ns(&self) -> Option<u64> {
         // SAFETY: as in `payloads`.
         self.line.contents.with(|contents| unsafe { (*contents).handed_ns })
     }
@@ -239,7 +240,7 @@ impl<T> InHand<T> {
     #[inline]
     fn change<R>(&mut self, f: impl FnOnce(&mut Contents<T>) -> R) -> R {
         // ORDER(TAKEOVER): Relaxed - only the holder opens and closes the line.
-        debug_assert!(self.line.word.load(Ordering::Relaxed) & CLOSED != 0, "it is open");
+        assert!(self.line.word.load(Ordering::Relaxed) & CLOSED != 0, "a hand-over is under way");
         // SAFETY: this is the only holder, and other threads look at open lines only.
         self.line.contents.with_mut(|contents| f(unsafe { &mut *contents }))
     }
@@ -455,3 +456,6 @@ impl Progress {
         Progress(self.0 & !FENCED | u64::from(self.0 & CLAIMED == 0))
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -105,7 +105,7 @@ impl<T> PartialEq for Block<T> {
 impl<T> Block<T> {
     /// Entries in a block, if nothing else is asked for.
     pub const CAPACITY: usize = {
-        let fit = (SIZE - Self::HEADER) / Self::ENTRY;
+        let fit = SIZE.saturating_sub(Self::HEADER) / Self::ENTRY;
         if fit == 0 {
             1
         } else if fit > MOST {
@@ -169,9 +169,12 @@ impl<T> Block<T> {
         unsafe { self.header.byte_offset(distance::<T>(number, at)) }.cast()
     }
 
-    /// All of its entries. They are the caller's, who has just allocated the block.
-    pub fn entries(self) -> impl Iterator<Item = NonNull<Entry<T>>> {
-        // SAFETY: as in `entry`.
+    /// All of its entries.
+    ///
+    /// # Safety
+    /// The caller has one of them, or the block, which is not freed before the iteration is over.
+    pub unsafe fn entries(self) -> impl Iterator<Item = NonNull<Entry<T>>> {
+        // SAFETY: passed on to the caller.
         let capacity = unsafe { self.header.as_ref() }.capacity;
         (0..usize::from(capacity)).map(move |number| self.entry(number))
     }
@@ -179,7 +182,7 @@ impl<T> Block<T> {
     /// Fetches the header, which is about to be used.
     #[inline]
     pub fn prefetch(self) {
-        prefetch(self.header.as_ptr());
+        prefetch(self.header.addr().get());
     }
 
     /// Gives entries back, those of `bits`. If half of the block or more is free then, it becomes
@@ -283,7 +286,8 @@ impl<T> Block<T> {
         let this = unsafe { self.header.as_ref() };
         let (capacity, at) = (usize::from(this.capacity), usize::from(this.at));
         this.life.end();
-        for entry in self.entries() {
+        // SAFETY: as above.
+        for entry in unsafe { self.entries() } {
             // SAFETY: as above.
             unsafe { entry.as_ref() }.end_life();
         }

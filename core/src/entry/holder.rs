@@ -4,12 +4,17 @@
 //! word. It is retried only if the reaper re-filed the entry in between, which happens once per
 //! level.
 //!
+//! Where another thread may free the entry as soon as an operation has succeeded, the operation is
+//! called by the entry's address: a reference to the entry would last until it returns.
+//!
 //! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER. Every CAS is AcqRel: the release
 //! half publishes what this thread wrote (a payload), and the acquire half lets the winner see what
 //! the previous one wrote.
 
-use crate::sync::Ordering;
+use std::ptr::NonNull;
+
 use crate::sync::events::{Event, reached};
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::Tick;
 
 use super::{Entry, Phase, Word};
@@ -19,8 +24,8 @@ use super::{Entry, Phase, Word};
 pub enum Reset {
     /// The timer is due at the new time and at no other.
     Moved,
-    /// The new time lies before the bucket opens, or the bucket is open with a crowd in it: the
-    /// timer needs another entry.
+    /// The new time lies before the bucket opens, or the bucket is due: the timer needs another
+    /// entry.
     Elsewhere,
     /// Too late: the timer fired, or its engine stopped.
     Gone,
@@ -87,20 +92,20 @@ impl<T> Entry<T> {
         Some((unsafe { self.take_payload() }, opens))
     }
 
-    /// Moves the deadline, if the entry's bucket opens early enough and is not open with a crowd in
-    /// it, as `is_crowded` tells of the time at which it opens.
+    /// Moves the deadline, if the entry's bucket opens early enough, and after `due`: a timer that
+    /// stayed in a bucket which is due would wait for what is due in there before it.
     ///
     /// # Safety
     /// The caller has the handle.
     #[inline]
-    pub unsafe fn reset(&self, deadline: Tick, is_crowded: impl Fn(Tick) -> bool) -> Reset {
+    pub unsafe fn reset(&self, deadline: Tick, due: Tick) -> Reset {
         loop {
             let word = self.word();
             if !word.is_waiting() {
                 return Reset::Gone;
             }
             let opens = self.filed().expiration;
-            if deadline < opens || is_crowded(opens) {
+            if deadline < opens || opens <= due {
                 return Reset::Elsewhere;
             }
             if self.cas(word, word.with_deadline(deadline)) {
@@ -126,7 +131,7 @@ impl<T> Entry<T> {
         // SAFETY: the caller is now the producer of the vacancy.
         unsafe { self.put_payload(payload) };
         // SAFETY: as above; the timer was filed here for this deadline, and the payload is put.
-        match unsafe { self.take_seat(deadline, true) } {
+        match unsafe { Entry::take_seat(NonNull::from(self), deadline, true) } {
             true => Exchange::Done(old),
             false => Exchange::Unlinked(old, deadline),
         }
@@ -137,13 +142,15 @@ impl<T> Entry<T> {
     ///
     /// # Safety
     /// The caller keeps the seat, `deadline` is not before its bucket opens, and the payload was
-    /// put.
+    /// put. If this returns `true` and `held` is `false`, it does not use the entry again.
     #[inline]
-    pub unsafe fn take_seat(&self, deadline: Tick, held: bool) -> bool {
-        let word = self.word();
+    pub unsafe fn take_seat(this: NonNull<Entry<T>>, deadline: Tick, held: bool) -> bool {
+        // SAFETY: the caller keeps the seat.
+        let word = unsafe { this.as_ref() }.word();
         debug_assert_eq!(word.phase(), Phase::Vacant, "a kept seat is vacant");
         debug_assert!(word.is_held(), "a kept seat is held");
-        word.in_list() && self.cas(word, word.pending(deadline, held))
+        // SAFETY: as above.
+        word.in_list() && unsafe { Entry::cas_last(this, word, word.pending(deadline, held)) }
     }
 
     /// Lets go of a seat, or of a handle whose timer is not stranded. Returns `true` if the list
@@ -153,11 +160,13 @@ impl<T> Entry<T> {
     /// The caller has the handle or keeps the seat. It does not use the entry again, unless this
     /// returns `true`.
     #[inline]
-    pub unsafe fn let_go(&self) -> bool {
-        let before = self.unhold();
+    pub unsafe fn let_go(this: NonNull<Entry<T>>) -> bool {
+        // SAFETY: passed on to the caller.
+        let before = unsafe { Entry::unhold(this) };
         debug_assert!(before.is_none_or(|word| !word.is_stranded()), "{before:?}");
         if before.is_some() {
-            self.set_free();
+            // SAFETY: the list had let go, so it is the caller's.
+            unsafe { this.as_ref() }.set_free();
         }
         before.is_some()
     }
@@ -168,27 +177,34 @@ impl<T> Entry<T> {
     /// The caller has the handle. It does not use the entry again, unless the entry is now its
     /// own. It takes the payload of a stranded timer by [`Entry::take_back`].
     #[inline]
-    pub unsafe fn let_go_of_handle(&self) -> LetGo {
-        match self.unhold() {
+    pub unsafe fn let_go_of_handle(this: NonNull<Entry<T>>) -> LetGo {
+        // SAFETY: passed on to the caller.
+        match unsafe { Entry::unhold(this) } {
             None => LetGo::Listed,
             Some(before) if before.is_stranded() => LetGo::Stranded,
             Some(before) => {
-                self.set_free();
+                // SAFETY: the list had let go, so it is the caller's.
+                unsafe { this.as_ref() }.set_free();
                 LetGo::Mine(before.phase() == Phase::Fired)
             }
         }
     }
 
     /// Clears the `held` bit. If the list had already let go, returns the word and leaves the bit.
+    ///
+    /// # Safety
+    /// As [`Entry::let_go`].
     #[inline]
-    fn unhold(&self) -> Option<Word> {
+    unsafe fn unhold(this: NonNull<Entry<T>>) -> Option<Word> {
         loop {
-            let word = self.word();
+            // SAFETY: the caller holds it.
+            let word = unsafe { this.as_ref() }.word();
             debug_assert!(word.is_held(), "{word:?}");
             if !word.in_list() {
                 return Some(word);
             }
-            if self.cas(word, word.unheld()) {
+            // SAFETY: as above.
+            if unsafe { Entry::cas_last(this, word, word.unheld()) } {
                 return None;
             }
             reached(Event::LetGoLost);
@@ -198,9 +214,24 @@ impl<T> Entry<T> {
     /// The CAS that decides every race.
     #[inline]
     pub(super) fn cas(&self, from: Word, to: Word) -> bool {
-        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER): AcqRel - see the file's header.
-        // Acquire on failure: a seat that could not be taken was unlinked, and the reaper's earlier
-        // write to the entry (its place) comes before what the producer writes now.
-        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        exchange(&self.word, from, to)
     }
+
+    /// The same, if another thread may free the entry as soon as it has succeeded.
+    ///
+    /// # Safety
+    /// The caller holds the entry.
+    #[inline]
+    pub(super) unsafe fn cas_last(this: NonNull<Entry<T>>, from: Word, to: Word) -> bool {
+        // SAFETY: the caller holds it. (Of an atomic, a reference may outlast the memory.)
+        exchange(unsafe { &(*this.as_ptr()).word }, from, to)
+    }
+}
+
+#[inline]
+fn exchange(word: &AtomicU64, from: Word, to: Word) -> bool {
+    // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER): AcqRel - see the file's header.
+    // Acquire on failure: a seat that could not be taken was unlinked, and the reaper's earlier
+    // write to the entry (its place) comes before what the producer writes now.
+    word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }

@@ -16,7 +16,10 @@ use super::block::Position;
 use super::{Phase, Word};
 
 /// A node of an intrusive list: it contains the pointer to the next node.
-pub trait Linked: Sized {
+///
+/// # Safety
+/// `next` returns the same link of a node each time, and nobody writes it but as told there.
+pub unsafe trait Linked: Sized {
     /// The link. The thread that pushes the node writes it, and the thread that took the list reads
     /// it. Readers under a guard also read the links of entries and must expect them to change.
     fn next(&self) -> &AtomicPtr<Self>;
@@ -63,7 +66,8 @@ unsafe impl<T: Send> Send for Entry<T> {}
 // SAFETY: as for `Send`: shared access to an entry reaches the payload through the word alone.
 unsafe impl<T: Send> Sync for Entry<T> {}
 
-impl<T> Linked for Entry<T> {
+// SAFETY: an entry has one link, which nothing else in here writes.
+unsafe impl<T> Linked for Entry<T> {
     #[inline]
     fn next(&self) -> &AtomicPtr<Entry<T>> {
         self.life.look();

@@ -6,6 +6,8 @@
 //!
 //! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
+use std::ptr::NonNull;
+
 use crate::sync::Ordering;
 use crate::sync::events::{Event, reached};
 use crate::time::Place;
@@ -21,37 +23,40 @@ impl<T> Entry<T> {
     /// # Safety
     /// The caller holds the list bit, `word` was read from this entry and is pending. `take` does
     /// not panic: an entry without a handle is still pending while it runs, and its payload is out.
+    /// After `Some(false)` the caller does not use the entry again.
     #[inline]
     pub unsafe fn end(
-        &self,
+        entry: NonNull<Entry<T>>,
         word: Word,
         end: Phase,
         prepare: impl FnOnce(),
         take: impl FnOnce(T),
     ) -> Option<bool> {
         debug_assert!(word.phase() == Phase::Pending && word.in_list(), "{word:?}");
+        // SAFETY: the caller holds it.
+        let this = unsafe { entry.as_ref() };
         if !word.is_held() {
             prepare();
             // SAFETY: without a handle the list is the only holder: the payload is ours.
-            take(unsafe { self.take_payload() });
-            self.set_free();
+            take(unsafe { this.take_payload() });
+            this.set_free();
             return Some(true);
         }
         // The list bit stays until the payload is out: a handle dropped in between must not
         // free the entry under us.
-        if !self.cas(word, word.with_phase(end)) {
+        if !this.cas(word, word.with_phase(end)) {
             return None;
         }
         prepare();
         // SAFETY: this exchange left `Pending`, so the payload is ours, and once.
-        take(unsafe { self.take_payload() });
+        take(unsafe { this.take_payload() });
         // ORDER(RELEASE): AcqRel - Release: our use of the entry is over before a handle sees
         // the bit cleared and reuses it; Acquire: if the handle let go first, its use is over.
-        let before = Word(self.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));
+        let before = Word(this.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));
         let mine = !before.is_held();
         if mine {
             reached(Event::HandleGone);
-            self.set_free();
+            this.set_free();
         }
         Some(mine)
     }
@@ -61,11 +66,14 @@ impl<T> Entry<T> {
     /// decide again.
     ///
     /// # Safety
-    /// The caller holds the list bit, `word` was read from this entry and is vacant.
+    /// The caller holds the list bit, `word` was read from this entry and is vacant. After
+    /// `Some(false)` it does not use the entry again.
     #[inline]
-    pub unsafe fn unlink(&self, word: Word) -> Option<bool> {
+    pub unsafe fn unlink(this: NonNull<Entry<T>>, word: Word) -> Option<bool> {
         debug_assert!(word.phase() == Phase::Vacant && word.in_list(), "{word:?}");
-        self.cas(word, word.unlisted()).then_some(!word.is_held())
+        // SAFETY: the caller holds it.
+        let is_done = unsafe { Entry::cas_last(this, word, word.unlisted()) };
+        is_done.then_some(!word.is_held())
     }
 
     /// Lets go of a dead entry on behalf of its list, out of which the caller has taken it: it is
@@ -115,10 +123,10 @@ mod tests {
     }
 
     /// Both sides of the same entry, one after the other.
-    fn on_both_sides(deadline: u64, story: impl FnOnce(&Entry<u8>)) {
+    fn on_both_sides(deadline: u64, story: impl FnOnce(NonNull<Entry<u8>>, &Entry<u8>)) {
         let entry = pending(deadline);
         // SAFETY: it is held here, by both bits.
-        story(unsafe { entry.as_ref() });
+        story(entry, unsafe { entry.as_ref() });
         // SAFETY: each story lets both sides go, and takes the payload out.
         unsafe { Entry::free(entry) };
     }
@@ -127,22 +135,22 @@ mod tests {
     ///
     /// # Safety
     /// As [`Entry::end`].
-    unsafe fn ended(entry: &Entry<u8>, word: Word, end: Phase) -> Option<(u8, bool)> {
+    unsafe fn ended(entry: NonNull<Entry<u8>>, word: Word, end: Phase) -> Option<(u8, bool)> {
         let mut taken = None;
         // SAFETY: passed on to the caller.
-        let mine = unsafe { entry.end(word, end, || (), |payload| taken = Some(payload)) };
+        let mine = unsafe { Entry::end(entry, word, end, || (), |payload| taken = Some(payload)) };
         assert_eq!(taken.is_some(), mine.is_some());
         Some((taken?, mine?))
     }
 
     #[test]
     fn what_was_decided_before_a_reset_is_decided_again() {
-        on_both_sides(9, |entry| {
+        on_both_sides(9, |this, entry| {
             let before = entry.word();
             // SAFETY: the story has both sides here and below.
-            assert_eq!(unsafe { entry.reset(Tick::new(70), |_| false) }, Reset::Moved);
+            assert_eq!(unsafe { entry.reset(Tick::new(70), Tick::ZERO) }, Reset::Moved);
             // SAFETY: as above.
-            assert_eq!(unsafe { ended(entry, before, Phase::Fired) }, None);
+            assert_eq!(unsafe { ended(this, before, Phase::Fired) }, None);
             // SAFETY: as above.
             assert!(!unsafe { entry.refile(before, place(9)) });
             let now = entry.word();
@@ -151,50 +159,53 @@ mod tests {
             assert_ne!(entry.word(), now, "a handle that looked before looks again");
             assert_eq!(entry.word().deadline(), Tick::new(70));
             // SAFETY: as above.
-            assert_eq!(unsafe { ended(entry, entry.word(), Phase::Fired) }, Some((7, false)));
+            assert_eq!(unsafe { ended(this, entry.word(), Phase::Fired) }, Some((7, false)));
             // SAFETY: as above.
-            assert!(unsafe { entry.let_go() }, "the list let go first");
+            assert!(unsafe { Entry::let_go(this) }, "the list let go first");
         });
     }
 
     #[test]
     fn a_vacancy_that_was_taken_again_is_not_unlinked() {
-        on_both_sides(9, |entry| {
+        on_both_sides(9, |this, entry| {
             // SAFETY: the story has both sides here and below.
             assert_eq!(unsafe { entry.cancel() }, Some((7, place(9).expiration)));
             let vacant = entry.word();
             // SAFETY: as above.
             unsafe { entry.put_payload(8) };
             // SAFETY: as above.
-            assert!(unsafe { entry.take_seat(Tick::new(9), true) });
+            assert!(unsafe { Entry::take_seat(this, Tick::new(9), true) });
             // SAFETY: as above.
-            assert_eq!(unsafe { entry.unlink(vacant) }, None);
+            assert_eq!(unsafe { Entry::unlink(this, vacant) }, None);
             // SAFETY: as above.
             assert_eq!(unsafe { entry.cancel() }.map(|(payload, _)| payload), Some(8));
             // SAFETY: as above.
-            assert_eq!(unsafe { entry.unlink(entry.word()) }, Some(false));
+            assert_eq!(unsafe { Entry::unlink(this, entry.word()) }, Some(false));
             // SAFETY: as above.
-            assert!(!unsafe { entry.take_seat(Tick::new(9), true) }, "it is plain memory now");
+            assert!(
+                !unsafe { Entry::take_seat(this, Tick::new(9), true) },
+                "it is plain memory now"
+            );
             // SAFETY: as above.
-            assert!(unsafe { entry.let_go() });
+            assert!(unsafe { Entry::let_go(this) });
         });
     }
 
     #[test]
     fn the_last_to_let_go_has_the_memory() {
-        on_both_sides(9, |entry| {
+        on_both_sides(9, |this, entry| {
             // SAFETY: the story has both sides here and below.
-            assert!(!unsafe { entry.let_go() }, "the list has it");
+            assert!(!unsafe { Entry::let_go(this) }, "the list has it");
             // SAFETY: as above.
-            assert_eq!(unsafe { ended(entry, entry.word(), Phase::Stopped) }, Some((7, true)));
+            assert_eq!(unsafe { ended(this, entry.word(), Phase::Stopped) }, Some((7, true)));
         });
-        on_both_sides(9, |entry| {
+        on_both_sides(9, |this, entry| {
             // SAFETY: as above.
             assert!(unsafe { entry.cancel() }.is_some());
             // SAFETY: as above.
-            assert!(!unsafe { entry.let_go() }, "the list has it");
+            assert!(!unsafe { Entry::let_go(this) }, "the list has it");
             // SAFETY: as above.
-            assert_eq!(unsafe { entry.unlink(entry.word()) }, Some(true));
+            assert_eq!(unsafe { Entry::unlink(this, entry.word()) }, Some(true));
         });
     }
 }

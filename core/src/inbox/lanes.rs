@@ -68,7 +68,7 @@ impl<N: Linked> Lanes<N> {
     }
 
     /// Takes `node` out of a lane, if it is the first; see [`Stack::drop_first`].
-    pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
+    pub(crate) fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
         self.lanes[lane].drop_first(node, next)
     }
 
@@ -128,9 +128,11 @@ impl<N: Linked> OwnLanes<N> {
         }
     }
 
-    /// Takes `node` out of a lane if it is the first one; `next` comes after it. Only the taker
-    /// may call this.
-    pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
+    /// Takes `node` out of a lane if it is the first one; `next` comes after it.
+    ///
+    /// # Safety
+    /// The caller is the taker, `node` is in the lane, and its link leads to `next`.
+    pub unsafe fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
         let head = &self.heads[lane];
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
         // reader's Acquire of the head: the reader sees the next node as it was pushed.

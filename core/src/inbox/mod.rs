@@ -11,6 +11,7 @@ mod tray;
 mod walk;
 
 pub use lanes::{LANES, Lanes, OWN_LANES, OwnLanes};
-pub use stack::{Closed, Stack, next_of};
+pub(crate) use stack::next_of;
+pub use stack::{Closed, Stack};
 pub use tray::{At, CHAINS, Tray};
 pub use walk::{Walk, behind};

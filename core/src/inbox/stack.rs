@@ -73,7 +73,7 @@ impl<N: Linked> Stack<N> {
     ///
     /// Only the taker that also closes may call this, and not after closing.
     #[inline]
-    pub fn take(&self, mut show: impl FnMut(*mut N)) -> bool {
+    pub(crate) fn take(&self, mut show: impl FnMut(*mut N)) -> bool {
         // ORDER(BUCKET-READ): Acquire, also where the CAS fails - the node that is shown was pushed
         // by another thread.
         let mut head = self.head.load(Ordering::Acquire);
@@ -101,14 +101,14 @@ impl<N: Linked> Stack<N> {
     /// Takes `node` out of the list if it is the first one; `next` comes after it.
     ///
     /// Only the taker may call this, so that the nodes in the list stay in it meanwhile.
-    pub fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
+    pub(super) fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
         // ORDER(BUCKET-READ): AcqRel - a reader of the head sees the next node, and what was pushed
         // before stays visible; Relaxed: another thread pushed on top.
         self.head.compare_exchange(node, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Takes the whole chain and refuses every later push. Closing again takes nothing.
-    pub fn close(&self) -> *mut N {
+    pub(crate) fn close(&self) -> *mut N {
         // ORDER(STOP): AcqRel - as `take`: earlier pushes are ours, later ones are refused,
         // and there is nothing in between.
         let head = self.head.swap(closed(), Ordering::AcqRel);
@@ -141,7 +141,7 @@ impl<N: Linked> Stack<N> {
 
 /// The node after `node` in a chain that was taken. Must be read before `node` is released.
 #[inline]
-pub fn next_of<N: Linked>(node: &N) -> *mut N {
+pub(crate) fn next_of<N: Linked>(node: &N) -> *mut N {
     // ORDER(BUCKET-PUSH): Relaxed - the take acquired every push in the chain.
     node.next().load(Ordering::Relaxed)
 }

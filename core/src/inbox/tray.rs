@@ -134,19 +134,28 @@ impl<N: Linked> Tray<N> {
 
     /// Takes everything out of the lists of a bucket. The tray is wide, and `begin` was just
     /// called.
+    ///
+    /// # Safety
+    /// The caller is the tray's owner and the lists' one taker, and has not closed the lanes.
     #[inline]
-    pub fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
+    pub unsafe fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
         self.take_rest(own, self.take_lanes(lanes))
     }
 
     /// As `take`, for a bucket in which the owner has filed nothing.
+    ///
+    /// # Safety
+    /// As [`Tray::take`].
     #[inline]
-    pub fn take_shared(&self, lanes: &Lanes<N>) -> At {
+    pub(crate) unsafe fn take_shared(&self, lanes: &Lanes<N>) -> At {
         self.end_take(self.take_lanes(lanes))
     }
 
     /// As `take`, and every later push on the lanes is refused.
-    pub fn take_and_close(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
+    ///
+    /// # Safety
+    /// As [`Tray::take`]; it may have closed the lanes.
+    pub(crate) unsafe fn take_and_close(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
         let mut live = 0;
         for first in lanes.each().iter().map(Stack::close).filter(|first| !first.is_null()) {
             self.show(live, first);
@@ -191,7 +200,7 @@ impl<N: Linked> Tray<N> {
     /// Shows the first node of a list to readers.
     #[inline]
     fn show(&self, chain: usize, first: *mut N) {
-        prefetch_to_write(first);
+        prefetch_to_write(first.addr());
         // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: the reader
         // sees the node as it was pushed.
         self.cursors[chain].store(first, Ordering::Release);
@@ -221,7 +230,7 @@ impl<N: Linked> Tray<N> {
             if first.is_null() {
                 continue;
             }
-            prefetch_to_write(first);
+            prefetch_to_write(first.addr());
             if live < chain {
                 self.move_chain(first, chain, live);
             }
@@ -253,7 +262,7 @@ impl<N: Linked> Tray<N> {
         let chain = at.chain;
         // SAFETY: the tray holds the node until it is passed.
         let next = next_of(unsafe { node.as_ref() });
-        prefetch_to_write(next);
+        prefetch_to_write(next.addr());
         if next.is_null() {
             // The last chain takes the place of the one that ended.
             at.live -= 1;
@@ -281,8 +290,16 @@ impl<N: Linked> Tray<N> {
     }
 
     /// Declares that `node`, which is passed next, leaves for another tray or for a list.
+    ///
+    /// # Safety
+    /// The caller is the tray's owner, and `peek` returned the node.
     #[inline]
-    pub fn set_moving(&self, node: *mut N) {
+    pub unsafe fn set_moving(&self, node: NonNull<N>) {
+        self.show_moving(node.as_ptr());
+    }
+
+    #[inline]
+    fn show_moving(&self, node: *mut N) {
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that finds the
         // node passed finds it moving. A reader that finds it no longer moving finds it where it
         // went.
@@ -292,7 +309,7 @@ impl<N: Linked> Tray<N> {
     /// Declares that the moving node has arrived, or that the owner is about to end it.
     #[inline]
     pub fn set_moved(&self) {
-        self.set_moving(ptr::null_mut());
+        self.show_moving(ptr::null_mut());
     }
 
     /// The nodes that are still to be passed, left in place. For the owner.
@@ -312,7 +329,10 @@ impl<N: Linked> Tray<N> {
 
     /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For an
     /// owner that sweeps a narrow tray which was not opened yet.
-    pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
+    ///
+    /// # Safety
+    /// The caller is the tray's owner, `node` is in the chain, and its link leads to `next`.
+    pub unsafe fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
         let cursor = &self.cursors[chain];
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
         let is_first = cursor.load(Ordering::Relaxed) == node;

@@ -18,9 +18,10 @@
 use crate::entry::{self, Block, BlockList, Given, after_readers};
 use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};
 
+use super::free_list::magazine;
 use super::shared::Memory;
 
-/// New entries that a thread takes at least, however few a block has.
+/// New entries that a thread takes at least, however few a block has, unless a magazine has fewer.
 const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 
 /// While so many batches wait for readers, no block is freed.
@@ -54,7 +55,7 @@ impl<T> Blocks<T> {
         // can be, and they see it.
         let one_each = IS_CHECKED || cfg!(asan);
         let capacity = if one_each { 1 } else { Block::<T>::CAPACITY };
-        Blocks::of(engine, capacity, FRESH)
+        Blocks::of(engine, capacity, FRESH.min(magazine::<T>()))
     }
 
     /// The same with so many entries in a block; a thread takes `fresh` new entries at least.
@@ -85,7 +86,8 @@ impl<T> Blocks<T> {
                     // ORDER: Relaxed - any number will do.
                     let colour = self.made.fetch_add(1, Ordering::Relaxed);
                     let block = Block::allocate(self.engine, self.capacity, colour);
-                    entries.extend(block.entries().map(Memory));
+                    // SAFETY: it was just allocated, and is all this thread's.
+                    entries.extend(unsafe { block.entries() }.map(Memory));
                 }
             }
         }

@@ -136,12 +136,12 @@ debug! { impl[I] Depot[I] { size = |this| this.size } }
 // === impl Depots ===
 
 impl<I> Depots<I> {
-    /// Depots for `shards` shards with room for `each` magazines of `size` items, and for as many
-    /// per shard in the common one.
-    pub fn new(shards: usize, each: usize, size: usize) -> Depots<I> {
+    /// Depots for `shards` shards with so much room for magazines of `size` items; in the common
+    /// one, so much for each shard.
+    pub fn new(shards: usize, room: Room, size: usize) -> Depots<I> {
         Depots {
-            homes: (0..shards).map(|_| Depot::new(each, size)).collect(),
-            common: Depot::new(each * shards, size),
+            homes: (0..shards).map(|_| Depot::new(room.own, size)).collect(),
+            common: Depot::new(room.common * shards, size),
         }
     }
 
@@ -185,6 +185,21 @@ impl<I> Depots<I> {
     /// As [`Depot::fetch`]: from the depot of shard `home`, or from the common one.
     pub fn fetch(&self, home: u32, magazine: &mut Magazine<I>) -> bool {
         self.at(home).fetch(magazine) || self.common.fetch(magazine)
+    }
+
+    /// Ends a period. Magazines that nobody has fetched in it, though they were there throughout,
+    /// are too many.
+    pub fn end_period(&self) {
+        for depot in self.each() {
+            depot.full.end_period();
+            depot.empty.end_period();
+        }
+    }
+
+    /// Takes a magazine out of which there are too many, full or empty.
+    pub fn take_surplus(&self) -> Option<Magazine<I>> {
+        self.each()
+            .find_map(|depot| depot.full.take_surplus().or_else(|| depot.empty.take_surplus()))
     }
 
     /// As [`Depot::magazines`], in all.
@@ -247,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_a_shard_leaves_stays_there_and_what_exceeds_its_depot_is_for_all() {
-        let depots = Depots::new(2, 1, 1);
+        let depots = Depots::new(2, Room { own: 1, common: 1 }, 1);
         let leave = |home, item| depots.leave(home, &mut magazine_of(vec![item]));
         let fetch = |home| {
             let mut magazine = depots.magazine(home);

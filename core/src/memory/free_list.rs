@@ -16,8 +16,20 @@ use crate::sync::{IS_CHECKED, Ordering, fence, prefetch_to_write};
 use super::depot::Magazine;
 use super::shared::{Memory, Shared};
 
+/// Entries in a full magazine of memory at most, and their bytes, unless one has more.
+const MOST: usize = 64;
+const MOST_BYTES: usize = 64 << 10;
+
 /// Entries in a full magazine of memory.
-pub(crate) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
+pub(super) const fn magazine<T>() -> usize {
+    let fit = MOST_BYTES / size_of::<Entry<T>>();
+    match fit {
+        _ if IS_CHECKED => 2,
+        0 => 1,
+        MOST.. => MOST,
+        _ => fit,
+    }
+}
 
 /// How many entries ahead of its use the cache line of an entry is prefetched: it was last written
 /// by the core that fired it.
@@ -65,7 +77,7 @@ impl<T> FreeList<T> {
         match self.open.pop() {
             Some(Memory(entry)) => {
                 if let Some(Memory(soon)) = self.open.iter().nth_back(AHEAD - 1) {
-                    prefetch_to_write(soon.as_ptr());
+                    prefetch_to_write(soon.addr().get());
                 }
                 entry
             }
@@ -80,7 +92,7 @@ impl<T> FreeList<T> {
     /// contains no payload that is still needed.
     #[inline]
     pub(crate) unsafe fn put(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
-        if self.open.len() == MAGAZINE {
+        if self.open.len() == const { magazine::<T>() } {
             self.make_room(shared);
         }
         self.open.push(Memory(entry));
@@ -103,7 +115,7 @@ impl<T> FreeList<T> {
             }
         }
         for Memory(soon) in self.open.iter().rev().take(AHEAD) {
-            prefetch_to_write(soon.as_ptr());
+            prefetch_to_write(soon.addr().get());
         }
         let Memory(entry) = self.open.pop().expect("a magazine that was filled");
         entry
@@ -133,7 +145,7 @@ impl<T> Outbox<T> {
     #[inline]
     pub(crate) unsafe fn put(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         self.magazine.push(Memory(entry));
-        if self.magazine.len() == MAGAZINE {
+        if self.magazine.len() == const { magazine::<T>() } {
             self.clear(shared);
         }
     }

@@ -4,14 +4,14 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
-use crate::time::Tick;
+use crate::sync::{AtomicBool, AtomicU64, CachePadded, Counter, IS_CHECKED, Ordering};
+use crate::time::{Scale, Tick};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::blocks::Blocks;
 use super::depot::{Depots, Magazine, Room};
-use super::free_list::MAGAZINE;
+use super::free_list::magazine;
 use super::stock::{SEATS, Seat};
 
 /// Magazines of seats for which the depot of a shard has room: as many as this if few timers live,
@@ -21,10 +21,20 @@ use super::stock::{SEATS, Seat};
 const LEAST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 32 };
 const MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 512 };
 const LIVING_PER_SEAT: u64 = 4;
+const ROOM_FOR_SEATS: Room = Room { own: MOST_SEAT_MAGAZINES, common: MOST_SEAT_MAGAZINES };
 
-/// The most magazines of free memory in the depot of a shard; the common depot has as many per
-/// shard.
-const MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 16 };
+/// The most bytes of free memory in the depot of a shard, unless one magazine has more, and the
+/// most magazines: as many timers can fire at once before their memory is given back to the blocks.
+/// What nobody has needed for a period is given back too. The common depot has a few per shard.
+const MEMORY_BYTES: usize = 2 << 20;
+const MEMORY_MAGAZINES: usize = 512;
+const COMMON_MEMORY_MAGAZINES: usize = 16;
+
+/// How long a period lasts: longer than it takes until the same crowd is due again.
+const PERIOD_NS: u64 = 10_000_000_000;
+
+/// Magazines that are given back at a time.
+const GIVEN_BACK: usize = 8;
 
 /// Entries that a turn of the engine's threads goes through, and that a crowded bucket has at a
 /// time while others are due.
@@ -40,19 +50,21 @@ pub struct Shared<T> {
     pub(crate) memory: Depots<Memory<T>>,
     pub(super) blocks: Blocks<T>,
     pub(super) balance: Balance,
+    /// When the period ends, in which the memory is seen that is needed; and whether there was too
+    /// much in the last one.
+    period_ends: Counter,
+    has_surplus: Counter,
     /// Fewer timers than this are few; and whether so few were pending when a writer published
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
-    /// See [`Shared::is_crowded`].
-    crowded: AtomicU64,
     /// How many entries of a crowded bucket come before others: see `shard/parked.rs`.
     pub(crate) share: usize,
     limit: Option<Limit<T>>,
 }
 
 /// Memory of an entry that nobody else holds.
-pub struct Memory<T>(pub NonNull<Entry<T>>);
+pub struct Memory<T>(pub(super) NonNull<Entry<T>>);
 
 // SAFETY: it is memory without a payload, and the `Memory` alone holds it.
 unsafe impl<T: Send> Send for Memory<T> {}
@@ -67,6 +79,23 @@ pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     // SAFETY: the entry is in no list, so no new reader finds it; freeing memory without a payload
     // is fine on any thread and runs no user code.
     unsafe { after_readers(free) };
+}
+
+// === impl Memory ===
+
+impl<T> Memory<T> {
+    /// The memory of `entry`.
+    ///
+    /// # Safety
+    /// The caller alone holds the entry, whose payload is out, and gives it up.
+    pub unsafe fn new(entry: NonNull<Entry<T>>) -> Memory<T> {
+        Memory(entry)
+    }
+
+    /// The entry whose memory it is.
+    pub fn entry(&self) -> NonNull<Entry<T>> {
+        self.0
+    }
 }
 
 debug! { impl[T] Memory[T] {} }
@@ -97,13 +126,14 @@ impl<T> Shared<T> {
         Shared {
             engine,
             all_counters: AllCounters::default(),
-            seats: Depots::new(shards, MOST_SEAT_MAGAZINES, SEATS),
-            memory: Depots::new(shards, MEMORY_MAGAZINES, MAGAZINE),
+            seats: Depots::new(shards, ROOM_FOR_SEATS, SEATS),
+            memory: Depots::new(shards, room_for_memory::<T>(), magazine::<T>()),
             blocks: Blocks::new(engine),
             balance: Balance::new(shards),
+            period_ends: Counter::new(0),
+            has_surplus: Counter::new(0),
             few: 0,
             has_few: AtomicBool::new(false),
-            crowded: AtomicU64::new(0),
             share: if IS_CHECKED { 1 } else { SHARE },
             limit: max_pending.map(Limit::new),
         }
@@ -153,24 +183,6 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Whether a bucket that opens at `opens` may be open, with a crowd in it: the owner of a shard
-    /// has paused in one that opened then or later. An entry in there serves no later timer, which
-    /// would wait for the crowd.
-    #[inline]
-    pub fn is_crowded(&self, opens: Tick) -> bool {
-        // ORDER: Relaxed - with a stale value, the timer has joined the crowd just before the owner
-        // paused.
-        opens.get() <= self.crowded.load(Ordering::Relaxed)
-    }
-
-    /// Notes that an owner has paused in a bucket that opened at `opened`.
-    pub(crate) fn note_crowd(&self, opened: Tick) {
-        if !self.is_crowded(opened) {
-            // ORDER: Relaxed - as in `is_crowded`.
-            self.crowded.fetch_max(opened.get(), Ordering::Relaxed);
-        }
-    }
-
     /// Leaves seats to the threads of shard `home`, or to all, unless the depots are full.
     pub(super) fn leave_seats(&self, home: u32, seats: &mut Magazine<Seat<T>>) -> bool {
         self.seats.leave_within(home, seats, self.room_for_seats(LIVING_PER_SEAT))
@@ -204,7 +216,7 @@ impl<T> Shared<T> {
         let mut free: Vec<_> = self.memory.close().collect();
         for Seat { entry, .. } in self.seats.close() {
             // SAFETY: a seat in the depot is kept by the depot alone, which forgets it here.
-            if unsafe { entry.as_ref().let_go() } {
+            if unsafe { Entry::let_go(entry) } {
                 free.push(Memory(entry));
             }
         }
@@ -219,10 +231,45 @@ impl<T> Shared<T> {
         unsafe { self.blocks.give(entries) };
     }
 
-    /// Gives memory of blocks that are not needed back to the allocator. To be called in an idle
-    /// moment, until it returns `false`.
-    pub fn trim(&self) -> bool {
-        self.blocks.trim()
+    /// Gives memory that is not needed back to the allocator: some of what no thread has fetched
+    /// from a depot for a period, and blocks. To be called in an idle moment, at `now`, until it
+    /// returns `false`.
+    #[inline]
+    pub fn trim(&self, now: Tick, scale: &Scale) -> bool {
+        // ORDER: Relaxed - hints, when to look; also in the next two functions.
+        if now.get() >= self.period_ends.load(Ordering::Relaxed) {
+            self.end_period(now, scale);
+        }
+        // ORDER: Relaxed - as above.
+        let has_surplus = self.has_surplus.load(Ordering::Relaxed) > 0 && self.give_back_surplus();
+        self.blocks.trim() || has_surplus
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_period(&self, now: Tick, scale: &Scale) {
+        let ends = now.saturating_add(PERIOD_NS.div_ceil(scale.tick_ns()));
+        // ORDER: Relaxed - as in `trim`, here and below.
+        let before = self.period_ends.swap(ends.get(), Ordering::Relaxed);
+        // Another thread may have ended it.
+        if before <= now.get() {
+            self.memory.end_period();
+            // ORDER: Relaxed - as above.
+            self.has_surplus.store(1, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn give_back_surplus(&self) -> bool {
+        for _ in 0..GIVEN_BACK {
+            let Some(mut magazine) = self.memory.take_surplus() else {
+                // ORDER: Relaxed - as in `trim`.
+                self.has_surplus.store(0, Ordering::Relaxed);
+                return false;
+            };
+            self.release(&mut magazine);
+        }
+        true
     }
 
     /// Whether there is a limit on pending timers.
@@ -282,6 +329,18 @@ impl<T> Drop for Shared<T> {
 }
 
 debug! { impl[T] Shared[T] { engine } }
+
+/// Magazines of free memory for which the depots have room.
+const fn room_for_memory<T>() -> Room {
+    let own = match MEMORY_BYTES / (magazine::<T>() * size_of::<Entry<T>>()) {
+        _ if IS_CHECKED => 1,
+        0 => 1,
+        MEMORY_MAGAZINES.. => MEMORY_MAGAZINES,
+        fit => fit,
+    };
+    let common = if own < COMMON_MEMORY_MAGAZINES { own } else { COMMON_MEMORY_MAGAZINES };
+    Room { own, common }
+}
 
 // === impl Limit ===
 

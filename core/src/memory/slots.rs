@@ -3,6 +3,9 @@
 //! *Invariant*: as long as one thread at a time puts and takes, its boxes lie next to each other: a
 //! put looks upwards from the place of the last operation, a take downwards. So a thread that
 //! leaves many boxes finds a place for each, and finds each again.
+//!
+//! How many boxes are needed is seen in *periods*: those that nobody took in the last one, though
+//! they were there throughout, are too many.
 
 use std::ptr;
 
@@ -22,6 +25,10 @@ struct State {
     hint: Hint,
     /// How many boxes there are. Below zero for a moment if a box is taken before it is counted.
     held: Counter,
+    /// The fewest that there were in this period.
+    least: Counter,
+    /// How many there are too many.
+    surplus: Counter,
 }
 
 // SAFETY: `Slots` owns the boxes in it, and a box is put or taken only by an atomic CAS or swap of
@@ -36,7 +43,12 @@ impl<V> Slots<V> {
     pub(super) fn new(places: usize) -> Slots<V> {
         Slots {
             places: (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            state: CachePadded::new(State { hint: Hint::new(0), held: Counter::new(0) }),
+            state: CachePadded::new(State {
+                hint: Hint::new(0),
+                held: Counter::new(0),
+                least: Counter::new(0),
+                surplus: Counter::new(0),
+            }),
         }
     }
 
@@ -88,9 +100,29 @@ impl<V> Slots<V> {
         None
     }
 
-    /// Takes everything that is there now.
+    /// Ends a period: boxes that nobody has taken in it are too many.
+    pub(super) fn end_period(&self) {
+        let State { least, surplus, .. } = &*self.state;
+        // ORDER: Relaxed - estimates, here and below.
+        surplus.store(least.load(Ordering::Relaxed), Ordering::Relaxed);
+        // ORDER: Relaxed - as above.
+        least.store(self.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Takes a box if there are too many.
+    pub(super) fn take_surplus(&self) -> Option<Box<V>> {
+        let surplus = &self.state.surplus;
+        // ORDER: Relaxed - as in `end_period`; two that take at once take one more.
+        let left = surplus.load(Ordering::Relaxed).checked_sub(1)?;
+        // ORDER: Relaxed - as above.
+        surplus.store(left, Ordering::Relaxed);
+        self.take()
+    }
+
+    /// Takes everything that is there now, as far as it is counted.
     pub(super) fn drain(&self) -> impl Iterator<Item = Box<V>> {
-        self.places.iter().filter_map(|place| self.empty(place))
+        let held = self.places.iter().take_while(|_| self.len() > 0);
+        held.filter_map(|place| self.empty(place))
     }
 
     fn empty(&self, place: &AtomicPtr<V>) -> Option<Box<V>> {
@@ -99,8 +131,12 @@ impl<V> Slots<V> {
         if value.is_null() {
             return None;
         }
-        // ORDER: Relaxed - as in `len`.
-        self.state.held.fetch_sub(1, Ordering::Relaxed);
+        let State { held, least, .. } = &*self.state;
+        // ORDER: Relaxed - as in `len`, and in `end_period`.
+        let left = held.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
+        if (left as i64) < least.load(Ordering::Relaxed) as i64 {
+            least.store(self.len() as u64, Ordering::Relaxed);
+        }
         // SAFETY: `put` left it and the swap made it ours alone.
         Some(unsafe { Box::from_raw(value) })
     }
@@ -152,6 +188,25 @@ mod tests {
             }
             assert_eq!(slots.take(), None);
         }
+    }
+
+    #[test]
+    fn boxes_are_too_many_if_nobody_has_taken_them_in_a_whole_period() {
+        let slots = Slots::new(20);
+        let surplus = || std::iter::from_fn(|| slots.take_surplus()).count();
+        (0..10).for_each(|i| slots.put(Box::new(i)).unwrap());
+        slots.end_period();
+        assert_eq!(surplus(), 0, "they came in this one");
+        for _ in 0..3 {
+            let taken: Vec<_> = (0..7).map(|_| slots.take().unwrap()).collect();
+            taken.into_iter().for_each(|taken| slots.put(taken).unwrap());
+        }
+        slots.end_period();
+        assert_eq!((surplus(), slots.len()), (3, 7));
+        slots.end_period();
+        assert_eq!((surplus(), slots.len()), (7, 0), "nobody has needed any since");
+        slots.end_period();
+        assert_eq!(surplus(), 0);
     }
 
     #[test]

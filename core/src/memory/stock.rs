@@ -1,12 +1,14 @@
 //! A thread's stock: vacancies that it keeps for its next timers (*seats*), free entries, and its
 //! counters.
 //!
-//! A timer takes the newest seat (its memory is the warmest) of those that open early enough. When
-//! there are too many seats, the one that opens last, which the fewest timers can use, goes to the
-//! *outgoing* magazine, which other threads fetch through the depot. If the depot takes no more
-//! (its size depends on how many timers live), the magazine is let go and its seats are dead. So
-//! the seats that open early stay, and nearly every timer finds one at the first look. A thread
-//! that cancels and does not schedule gives away all its seats when it has too many.
+//! A timer takes the newest seat (its memory is the warmest) of those that open early enough, and
+//! not yet: a seat in a bucket that is due serves nobody, because a later timer would wait in there
+//! if it is a crowd. When there are too many seats, the one that opens last, which the fewest
+//! timers can use, goes to the *outgoing* magazine, which other threads fetch through the depot. If
+//! the depot takes no more (its size depends on how many timers live), the magazine is let go and
+//! its seats are dead. So the seats that open early stay, and nearly every timer finds one at the
+//! first look. A thread that cancels and does not schedule gives away all its seats when it has too
+//! many.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
 //! shard therefore keeps only seats of that shard: others go to the outgoing magazine.
@@ -92,24 +94,36 @@ impl<T> Stock<T> {
         self.give_away_seats(shared)
     }
 
-    /// A seat for `deadline`.
+    /// A seat for `deadline`; buckets that open by `due` are due.
     #[inline]
-    pub(crate) fn pick(&mut self, shared: &Shared<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
+    pub(crate) fn pick(
+        &mut self,
+        shared: &Shared<T>,
+        deadline: Tick,
+        due: impl Fn() -> Tick,
+    ) -> Option<NonNull<Entry<T>>> {
         match self.kept.last() {
-            Some(last) if last.opens <= deadline && !shared.is_crowded(last.opens) => {
+            Some(last) if last.opens <= deadline && last.opens > due() => {
+                let entry = last.entry;
+                self.kept.pop();
                 self.is_used = true;
-                self.kept.pop().map(|seat| seat.entry)
+                Some(entry)
             }
             None if self.patience > 0 => {
                 self.patience -= 1;
                 None
             }
-            _ => self.search(shared, deadline),
+            _ => self.search(shared, deadline, due()),
         }
     }
 
     #[cold]
-    fn search(&mut self, shared: &Shared<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
+    fn search(
+        &mut self,
+        shared: &Shared<T>,
+        deadline: Tick,
+        due: Tick,
+    ) -> Option<NonNull<Entry<T>>> {
         if self.kept.is_empty() && !self.refill(shared) {
             return None;
         }
@@ -117,24 +131,24 @@ impl<T> Stock<T> {
         reached(Event::SeatSearched);
         let serves = |seat: &Seat<T>| seat.opens <= deadline;
         let mut at = self.kept.iter().rposition(serves)?;
-        if shared.is_crowded(self.kept[at].opens) {
-            self.leave_crowds(shared);
+        if self.kept[at].opens <= due {
+            self.leave_due(shared, due);
             at = self.kept.iter().rposition(serves)?;
         }
         Some(self.kept.swap_remove(at).entry)
     }
 
-    /// Lets go of the seats in crowds, which serve nobody. No sweep is asked for: the owners of
-    /// their shards reach these buckets anyway.
+    /// Lets go of the seats in buckets that are due. No sweep is asked for: the owners of their
+    /// shards reach these buckets anyway.
     #[inline(never)]
-    fn leave_crowds(&mut self, shared: &Shared<T>) {
+    fn leave_due(&mut self, shared: &Shared<T>, due: Tick) {
         let Stock { kept, free_list, counters, .. } = self;
-        let in_crowds = iter::from_fn(|| {
-            let at = kept.iter().rposition(|seat| shared.is_crowded(seat.opens))?;
-            reached(Event::SeatInCrowd);
+        let in_due = iter::from_fn(|| {
+            let at = kept.iter().rposition(|seat| seat.opens <= due)?;
+            reached(Event::SeatDue);
             Some(kept.swap_remove(at))
         });
-        let _ = let_go(in_crowds, shared, free_list, counters);
+        let _ = let_go(in_due, shared, free_list, counters);
     }
 
     /// Keeps a seat if that takes no check.
@@ -184,7 +198,7 @@ impl<T> Stock<T> {
             // They come from another core: prefetch all at once, in steps of a constant length,
             // which become no loops. (Up to three that are taken last are left out.)
             for seats in self.kept.rchunks_exact(4) {
-                seats.iter().for_each(|seat| prefetch_to_write(seat.entry.as_ptr()));
+                seats.iter().for_each(|seat| prefetch_to_write(seat.entry.addr().get()));
             }
             self.pass_on_foreign();
         }
@@ -284,7 +298,7 @@ fn let_go<T>(
         let this = unsafe { entry.as_ref() };
         let home = this.shard();
         // SAFETY: this thread keeps the seat and forgets it here.
-        if unsafe { this.let_go() } {
+        if unsafe { Entry::let_go(entry) } {
             // SAFETY: the list had already let go, so it is held here alone; a seat has no payload.
             unsafe { free_list.put(shared, entry) };
             continue;
@@ -311,9 +325,9 @@ mod tests {
         Seat { entry: Entry::allocate(0), opens: Tick::new(opens) }
     }
 
-    /// Picks a seat, whenever it opens. Frees its entry; returns whether there was one.
+    /// Picks a seat that opens after time zero. Frees its entry; returns whether there was one.
     fn pick(stock: &mut Stock<()>, shared: &Shared<()>) -> bool {
-        let entry = stock.pick(shared, Tick::NEVER);
+        let entry = stock.pick(shared, Tick::NEVER, || Tick::ZERO);
         // SAFETY: it is in no list, and ours.
         entry.map(|entry| unsafe { Entry::free(entry) }).is_some()
     }

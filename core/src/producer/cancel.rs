@@ -89,7 +89,7 @@ pub unsafe fn let_go<T>(
     mut producers: impl WithProducer<T>,
 ) -> Option<T> {
     // SAFETY: the handle keeps the entry allocated, and the caller gives it up.
-    match unsafe { entry.as_ref().let_go_of_handle() } {
+    match unsafe { Entry::let_go_of_handle(entry) } {
         LetGo::Listed => None,
         LetGo::Mine(has_fired) => {
             // SAFETY: the list had already let go, so it is held here alone, and its payload is
@@ -165,7 +165,7 @@ unsafe fn vacate<T, W: WithProducer<T>, const EXEMPT: bool>(
 ) -> Result<Vacated<T, W, EXEMPT>, Option<T>> {
     // The CAS follows the load at once; if another thread scheduled the timer, this saves a message
     // to its core.
-    prefetch_to_write(entry.as_ptr());
+    prefetch_to_write(entry.addr().get());
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
         Some(opens) => Ok(Vacated { entry, opens, producers }),
@@ -202,7 +202,7 @@ impl<T, W: WithProducer<T>, const EXEMPT: bool> Drop for Vacated<T, W, EXEMPT> {
         if !is_kept {
             // The engine is gone; an entry that outlives it does not need it.
             // SAFETY: this thread vacated the entry and gives it up here.
-            if unsafe { entry.as_ref().let_go() } {
+            if unsafe { Entry::let_go(entry) } {
                 // SAFETY: the list had already let go, so it is held here alone; it is vacant.
                 unsafe { release(entry, &mut self.producers, false) };
             }

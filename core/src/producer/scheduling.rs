@@ -3,9 +3,10 @@
 //!
 //! *Owner*: one thread (by `&mut`). Nothing here waits for another thread.
 //!
-//! A schedule takes a seat that opens early enough, with one CAS. Without such a seat it files a
-//! free entry, with one push. A cancel is one CAS and leaves a seat (`cancel`). A reset is one CAS
-//! or, to a time before the bucket opens, a cancel and a schedule.
+//! A schedule takes a seat that opens early enough, and not yet, with one CAS. Without such a seat
+//! it files a free entry, with one push. A cancel is one CAS and leaves a seat (`cancel`). A reset
+//! is one CAS or, to a time before the bucket opens, or when the bucket is due, a cancel and a
+//! schedule.
 //!
 //! *Invariant*: no foreign code runs in here. Calls of hooks are deferred (`deferred`).
 //!
@@ -77,9 +78,10 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Schedules `payload` for `deadline`; `now` is the caller's clock. Returns the entry, and
-    /// whether work was deferred: none if the timer got a seat. `store` gets the entry before the
-    /// timer can fire, and is not called if the limit is reached.
+    /// Schedules `payload` for `deadline`. `now` is the caller's clock, which passed `due` a moment
+    /// ago: no seat in a bucket that was due then is taken. Returns the entry, and whether work was
+    /// deferred: none if the timer got a seat. `store` gets the entry before the timer can fire,
+    /// and is not called if the limit is reached.
     ///
     /// `PINS`: only the registry and this thread keep the engine, which may end meanwhile (see
     /// `shard/close.rs`). `EXEMPT`: the limit does not count the payload.
@@ -98,6 +100,7 @@ impl<T> Producer<T> {
         shard: &Shard<T>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
+        due: impl Fn() -> Tick,
         payload: T,
         held: bool,
         store: impl FnOnce(NonNull<Entry<T>>),
@@ -107,13 +110,13 @@ impl<T> Producer<T> {
         }
         // `ManuallyDrop` avoids a second copy of the payload for unwinding; nothing below panics.
         let payload = ManuallyDrop::new(payload);
-        let (entry, is_seat) = self.claim(shared, deadline);
+        let (entry, is_seat) = self.claim(shared, deadline, due);
         store(entry);
         // SAFETY: this thread keeps the seat, or holds the free entry alone, as `put_payload`
         // requires.
         unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
         // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
-        if is_seat && unsafe { entry.as_ref().take_seat(deadline, held) } {
+        if is_seat && unsafe { Entry::take_seat(entry, deadline, held) } {
             self.stock.counters.add(Count::Seated, 1);
             return Ok((entry, Deferred::NOTHING));
         }
@@ -142,14 +145,16 @@ impl<T> Producer<T> {
         self.keep(shared, Seat { entry, opens })
     }
 
-    /// Moves the timer of a handle to `deadline`. If it moves to another entry, `store` gets that
-    /// one before the timer can fire there.
+    /// Moves the timer of a handle to `deadline`: to another entry, if its bucket was due at `due`
+    /// (as for [`Producer::schedule`]) or opens after `deadline`. `store` gets that entry before
+    /// the timer can fire there.
     ///
     /// # Safety
     /// The caller has the handle of `entry`, which belongs to the engine of `shared`. After
     /// `Elsewhere` and `Stranded` it is the handle of the other entry. `store` saves the pointer
     /// and does no more, and does not panic.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "inlined")]
     pub unsafe fn reset(
         &mut self,
         shared: &Shared<T>,
@@ -157,10 +162,12 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
+        due: impl Fn() -> Tick,
         store: impl FnOnce(NonNull<Entry<T>>),
     ) -> Moved {
+        let due = due();
         // SAFETY: the caller has the handle.
-        match unsafe { entry.as_ref().reset(deadline, |opens| shared.is_crowded(opens)) } {
+        match unsafe { entry.as_ref().reset(deadline, due) } {
             Reset::Moved => {
                 self.stock.counters.add(Count::Reset, 1);
                 Moved::Here
@@ -168,7 +175,7 @@ impl<T> Producer<T> {
             Reset::Gone => Moved::Gone,
             // SAFETY: the caller has the handle.
             Reset::Elsewhere => unsafe {
-                self.move_elsewhere(shared, shard, entry, deadline, now, store)
+                self.move_elsewhere(shared, shard, entry, deadline, now, || due, store)
             },
         }
     }
@@ -252,8 +259,13 @@ impl<T> Producer<T> {
 
     /// Finds room for a payload: a seat that opens early enough (`true`), or a free entry.
     #[inline]
-    fn claim(&mut self, shared: &Shared<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
-        match self.stock.pick(shared, deadline) {
+    fn claim(
+        &mut self,
+        shared: &Shared<T>,
+        deadline: Tick,
+        due: impl Fn() -> Tick,
+    ) -> (NonNull<Entry<T>>, bool) {
+        match self.stock.pick(shared, deadline, due) {
             Some(seat) => (seat, true),
             None => (self.stock.free_list.get(shared), false),
         }
@@ -361,11 +373,13 @@ impl<T> Producer<T> {
         self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
-    /// Resets to a time before the bucket opens, or in a crowd: moves the payload to another entry.
+    /// Resets to a time before the bucket opens, or when that is due: moves the payload to another
+    /// entry.
     ///
     /// # Safety
     /// As `reset`.
     #[cold]
+    #[expect(clippy::too_many_arguments, reason = "those of `reset`")]
     unsafe fn move_elsewhere(
         &mut self,
         shared: &Shared<T>,
@@ -373,6 +387,7 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
+        due: impl Fn() -> Tick,
         store: impl FnOnce(NonNull<Entry<T>>),
     ) -> Moved {
         // SAFETY: the caller has the handle.
@@ -383,13 +398,13 @@ impl<T> Producer<T> {
         // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
         // The old seat cannot serve this deadline, so it is kept after the new entry is filed.
-        let (fresh, is_seat) = self.claim(shared, deadline);
+        let (fresh, is_seat) = self.claim(shared, deadline, due);
         store(fresh);
         let counts = shared.counts(&payload);
         // SAFETY: as in `schedule`.
         unsafe { fresh.as_ref().put_payload(payload) };
         // SAFETY: as in `schedule`.
-        let is_seated = is_seat && unsafe { fresh.as_ref().take_seat(deadline, true) };
+        let is_seated = is_seat && unsafe { Entry::take_seat(fresh, deadline, true) };
         let filed = match is_seated {
             true => Ok(Deferred::NOTHING),
             // SAFETY: as in `schedule`; this thread is a reader.

@@ -144,8 +144,9 @@ impl<W> Latch<W> {
         // ORDER(LATCH): Acquire - as in `watch`.
         let head = unmarked(self.head.load(Ordering::Acquire));
         let place = places(head).find(|place| place.number == number)?;
-        // ORDER(LATCH): Relaxed - the number came from the thread that left the waiter.
-        if !place.replace(WATCHED, TAKEN, Ordering::Relaxed) {
+        // ORDER(LATCH): Acquire - pairs with the CAS in `watch` that left the waiter, whichever
+        // thread that was.
+        if !place.replace(WATCHED, TAKEN, Ordering::Acquire) {
             return None;
         }
         // SAFETY: this thread has the place.

@@ -191,9 +191,9 @@ impl<V, O> Main<V, O> {
     /// Starts to load the body. The values are on its first two cache lines, if they are small.
     #[inline]
     pub fn prefetch(&self) {
-        let body = self.twin.body.as_ptr();
+        let body = Twin::addr(&self.twin);
         prefetch(body);
-        prefetch(body.cast::<u8>().wrapping_add(64));
+        prefetch(body.wrapping_add(64));
     }
 }
 

@@ -23,7 +23,7 @@
 use crate::dispatch::{Handler, InHand};
 use crate::entry;
 use crate::memory::{Count, Counters, Shared};
-use crate::shard::{BATCH, Owner, Shard};
+use crate::shard::{Owner, Shard, batch};
 use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
@@ -156,11 +156,11 @@ impl<'a, T> TurnContext<'a, T> {
             if owner.batch().is_empty() {
                 opened = owner.opened();
             }
-            self.shard.flush(&mut owner, self.shared, BATCH.min(max_fired - fired));
+            self.shard.flush(&mut owner, self.shared, batch::<T>().min(max_fired - fired));
             if owner.has_looked_enough() {
                 break;
             }
-            if owner.batch().len() >= BATCH {
+            if owner.batch().len() >= const { batch::<T>() } {
                 (owner, fired) = self.hand_over(owner, in_hand, opened, fired)?;
             }
         }
@@ -233,7 +233,7 @@ impl<'a, T> TurnContext<'a, T> {
         if let Some(next) = next_opening {
             self.look_whether_caught_up(next);
         }
-        let collects = !busy && (entry::collect() | self.shared.trim());
+        let collects = !busy && (entry::collect() | self.shared.trim(now, &self.scale));
         Report { fired, busy, collects, next, taken_over: false }
     }
 
@@ -259,7 +259,7 @@ impl<'a, T> TurnContext<'a, T> {
         drop(owner);
         let fired = before + self.pass_on(in_hand, counters, usize::MAX, before)?;
         let mut owner = self.lock();
-        if due == BATCH && !owner.is_closed() {
+        if due == const { batch::<T>() } && !owner.is_closed() {
             self.shard.publish_counts(&owner, self.shared);
             self.shard.sweep_beside_work(&mut owner, self.shared);
         }
@@ -343,6 +343,7 @@ mod tests {
     use crate::dispatch::Batch;
     use crate::doorbell::Bell;
     use crate::memory::alone;
+    use crate::shard::BATCH;
     use crate::time::Geometry;
 
     /// Sweeps rest on the figure: a turn by hand may fire millions, and its tasks may cancel.

@@ -43,10 +43,12 @@ impl<T> Bucket<T> {
     #[inline]
     pub(super) fn take_into(&self, tray: &Tray<Entry<T>>) -> At {
         if !self.has_own() {
-            return tray.take_shared(&self.lanes);
+            // SAFETY: this is the shard's owner, who closes a bucket last.
+            return unsafe { tray.take_shared(&self.lanes) };
         }
         self.set_own_for(NONE);
-        tray.take(&self.lanes, &self.own)
+        // SAFETY: as above.
+        unsafe { tray.take(&self.lanes, &self.own) }
     }
 
     /// Owner only: files an entry on the list that `lane` picks, after [`Bucket::begin_own`].
@@ -83,7 +85,10 @@ impl<T> Bucket<T> {
     }
 
     /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
-    pub(super) fn drop_first(
+    ///
+    /// # Safety
+    /// The entry is in the list, and its link leads to `next`.
+    pub(super) unsafe fn drop_first(
         &self,
         list: usize,
         entry: *mut Entry<T>,
@@ -91,13 +96,15 @@ impl<T> Bucket<T> {
     ) -> bool {
         match list.checked_sub(LANES) {
             None => self.lanes.drop_first(list, entry, next),
-            Some(lane) => self.own.drop_first(lane, entry, next),
+            // SAFETY: passed on to the caller, which is the owner.
+            Some(lane) => unsafe { self.own.drop_first(lane, entry, next) },
         }
     }
 
     /// Owner only: as `take_into`, and every later push is refused.
     pub(super) fn close_into(&self, tray: &Tray<Entry<T>>) -> At {
-        tray.take_and_close(&self.lanes, &self.own)
+        // SAFETY: this is the shard's owner.
+        unsafe { tray.take_and_close(&self.lanes, &self.own) }
     }
 
     /// The first entry of list number `list`.

@@ -242,7 +242,7 @@ mod tests {
             assert!(unsafe { entry.as_ref().cancel() }.is_some());
         }
         // SAFETY: the seat is given up.
-        assert!(!unsafe { dead.as_ref().let_go() });
+        assert!(!unsafe { Entry::let_go(dead) });
         assert_eq!(check(&parts, 0), Ok(Counted { pending: 2, kept: 1, dead: 1 }));
         let owner = &mut *shard.owner().lock().unwrap();
         let now = shard.begin(Tick::new(1));
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in a tray");
         assert_eq!(shard.close(owner, shared).len(), 2, "one is due, one is in a tray");
         // SAFETY: the seat is given up, and the list has let go of it.
-        assert!(unsafe { kept.as_ref().let_go() });
+        assert!(unsafe { Entry::let_go(kept) });
         // SAFETY: so it is ours.
         unsafe { Entry::free(kept) };
     }

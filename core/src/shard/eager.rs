@@ -178,7 +178,8 @@ impl<T> Shard<T> {
             open.at = unsafe { self.put_aside(owner, (tray, open.at), entry, filed) };
             return;
         }
-        tray.set_moving(entry.as_ptr());
+        // SAFETY: the tray showed it.
+        unsafe { tray.set_moving(entry) };
         // SAFETY: the tray showed it.
         unsafe { tray.pass(&mut open.at, entry) };
         let it = (entry, this.word());

@@ -24,13 +24,24 @@ use crate::entry::{Entry, Filed, Phase, Word};
 use crate::inbox::{At, Tray};
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
-use crate::time::Place;
+use crate::time::{Place, Tick};
 
 use super::opening::Open;
 use super::{Owner, Shard};
 
-/// Payloads that a flush collects before they are handed over.
+/// Payloads that a flush collects before they are handed over at most, and their bytes, unless one
+/// has more.
 pub const BATCH: usize = 256;
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Payloads of this type that a flush collects before they are handed over.
+pub const fn batch<T>() -> usize {
+    match BATCH_BYTES / size_of::<(Tick, T)>() {
+        0 => 1,
+        BATCH.. => BATCH,
+        fit => fit,
+    }
+}
 
 impl<T> Shard<T> {
     /// Continues with the open bucket until it is flushed, `room` payloads are collected, or as
@@ -53,7 +64,6 @@ impl<T> Shard<T> {
             owner.put_away(open);
         } else {
             reached(Event::FlushPaused);
-            shared.note_crowd(open.began.unwrap_or(open.place.expiration));
             owner.due = Some(open);
         }
         is_done
@@ -85,7 +95,8 @@ impl<T> Shard<T> {
             let word = this.word();
             let is_due = word.deadline() <= place.expiration;
             if !is_due {
-                tray.set_moving(entry.as_ptr());
+                // SAFETY: the tray showed it.
+                unsafe { tray.set_moving(entry) };
             }
             // SAFETY: the tray showed it.
             unsafe { tray.pass(&mut at, entry) };
@@ -137,7 +148,7 @@ impl<T> Shard<T> {
             if word.phase() == Phase::Vacant {
                 moved();
                 // SAFETY: the owner holds it; `word` is vacant.
-                match unsafe { this.unlink(word) } {
+                match unsafe { Entry::unlink(entry, word) } {
                     // SAFETY: nobody kept it, so it is held here alone.
                     Some(true) => return unsafe { owner.bury(shared, entry) },
                     Some(false) => return reached(Event::SeatUnlinked),
@@ -147,7 +158,7 @@ impl<T> Shard<T> {
                 let take = |payload| owner.batch.push((deadline, payload));
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list). A push
                 // does not panic: it aborts if there is no memory.
-                if let Some(mine) = unsafe { this.end(word, end, moved, take) } {
+                if let Some(mine) = unsafe { Entry::end(entry, word, end, moved, take) } {
                     // SAFETY: the list has let go of it, and its payload is out.
                     return unsafe { owner.has_ended(shared, entry, mine) };
                 }
@@ -183,7 +194,8 @@ impl<T> Shard<T> {
     ) -> At {
         reached(Event::PutAside);
         let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
-        tray.set_moving(entry.as_ptr());
+        // SAFETY: the tray showed it.
+        unsafe { tray.set_moving(entry) };
         // SAFETY: the tray showed it.
         unsafe { tray.pass(&mut at, entry) };
         // SAFETY: the owner holds it, and it is filed there.

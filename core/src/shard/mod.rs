@@ -39,7 +39,7 @@ pub use armed_heap::ArmedHeap;
 pub use bucket::Bucket;
 pub use check::{Counted, Violation};
 pub(crate) use eager::LOOK_OUT;
-pub use flush::BATCH;
+pub use flush::{BATCH, batch};
 pub use owner::Owner;
 pub use scan::Pending;
 

@@ -12,10 +12,9 @@
 //! *Owner*: the shard's owner. A parked tray belongs to the shard, as the open one does: the next
 //! holder of the role goes on with it, and a stop takes the payloads out.
 //!
-//! A timer that is scheduled or moved after the owner has paused in a bucket is never filed in its
-//! tray: its seats serve no other timers, and what is moved leaves it (`Shared::is_crowded`). A
-//! timer that was moved to later before its bucket opened, or before the first pause, is one of the
-//! crowd: it is re-filed when its place comes.
+//! A timer that is scheduled or moved when a bucket is due never waits in there: its seats serve no
+//! other timers, and what is moved leaves it (`Stock::pick`, `Entry::reset`). A timer that was
+//! moved to later before that is one of the crowd: it is re-filed when its place comes.
 //!
 //! *Invariants*: each entry in a parked tray was in its bucket when that opened, is held by its
 //! list bit, and is covered by being here. Timers leave the order of ticks only behind a bucket

@@ -107,7 +107,7 @@ impl<T> Sweep<T> {
         (self.at, self.current, self.live) = (Some(at), 0, 0);
         let heads = heads.into_iter().enumerate();
         for (number, next) in heads.filter(|(_, first)| !first.is_null()) {
-            prefetch(next);
+            prefetch(next.addr());
             self.lists[self.live] = Cursor { number, before: ptr::null_mut(), next };
             self.live += 1;
         }
@@ -214,7 +214,7 @@ impl<T> Shard<T> {
         // SAFETY: it is in its list: the owner has not opened that since it was found there.
         let this = unsafe { entry.as_ref() };
         let next = next_of(this);
-        prefetch(next);
+        prefetch(next.addr());
         let word = this.word();
         debug_assert!(word.in_list(), "{word:?}");
         let is_dead = word.phase() == Phase::Vacant && !word.is_held();
@@ -254,10 +254,12 @@ impl<T> Shard<T> {
                 .rounds
                 .opens
                 .at(place)
-                .is_some_and(|tray| tray.drop_first(number, entry, next)),
+                // SAFETY: the entry is in there, and its link was just read.
+                .is_some_and(|tray| unsafe { tray.drop_first(number, entry, next) }),
             Swept::Bucket(level, slot) => {
                 let bucket = self.wheel.get(Place { level, slot, expiration: Tick::ZERO });
-                bucket.is_some_and(|bucket| bucket.drop_first(number, entry, next))
+                // SAFETY: as above.
+                bucket.is_some_and(|bucket| unsafe { bucket.drop_first(number, entry, next) })
             }
         };
         if !is_first {

@@ -116,7 +116,7 @@ fn let_die(bench: &Bench<u32>, entry: NonNull<Entry<u32>>) {
     // SAFETY: it is filed, and the test has its handle, which nobody uses again.
     unsafe {
         entry.as_ref().vacate().expect("it is pending");
-        assert!(!entry.as_ref().let_go());
+        assert!(!Entry::let_go(entry));
     }
     bench.shared.leave_dead(0, 1);
 }

@@ -31,16 +31,17 @@ per_thread! {
     static SHARD: Cell<usize> = Cell::new(SHARDS);
 }
 
-/// Starts to load the first cache line at `at`. Any address will do: a prefetch is a hint and
-/// touches nothing.
+/// Starts to load the cache line of this address. Any will do: a prefetch is a hint and touches
+/// nothing.
 #[inline]
-pub fn prefetch<T>(at: *const T) {
+pub fn prefetch(at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at = std::ptr::without_provenance(at);
         // SAFETY: a prefetch reads nothing that the program can see and faults on no address;
         // every x86-64 processor has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;
@@ -50,15 +51,14 @@ pub fn prefetch<T>(at: *const T) {
 /// it was fetched for reading, the write would cost a second message to the core that had it.
 #[inline]
 #[cfg_attr(coherence, track_caller)]
-pub fn prefetch_to_write<T>(at: *const T) {
+pub fn prefetch_to_write(at: usize) {
     #[cfg(coherence)]
-    if !at.is_null() {
-        super::coherence::touch(at, true);
+    if at != 0 {
+        super::coherence::touch(std::ptr::without_provenance::<u8>(at), true);
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::asm;
-        let at = at.addr();
         // The intrinsic for it becomes a prefetch for reading, unless the whole program is built
         // for processors that have this instruction: AMD's of 64 bits, and Intel's since 2014.
         // Those without it take it for a `nop`.

@@ -39,7 +39,7 @@ events! {
     LimitReached: "a timer was refused because of the limit",
     // What a thread keeps.
     ScanLedAway: "a reader of a list was led away, and went back",
-    SeatInCrowd: "a seat was let go because it is in a crowd",
+    SeatDue: "a seat was let go because its bucket is due",
     SeatSearched: "a seat was searched among the others, because the last one opens too late",
     SeatsSwapped: "a thread went on with the seats of its outbox",
     SeatsFetched: "a thread fetched seats that another one had left",

@@ -30,7 +30,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Clock, cycles};
+use super::{Clock, Scale, Tick, cycles};
 
 /// How long a setting lasts.
 pub const LASTS_NS: u64 = 1 << 15;
@@ -62,8 +62,8 @@ pub struct Moment {
     pub(super) cycles: u64,
 }
 
-/// A clock for one thread. The default was never set.
-#[derive(Debug, Default)]
+/// A clock for one thread.
+#[derive(Debug)]
 pub struct ThreadClock {
     /// Where it was set; before its rate is known, the reading that this is measured from.
     set_ns: u64,
@@ -75,6 +75,10 @@ pub struct ThreadClock {
     lasts_cycles: u64,
     /// It went slow, or the counter cannot be trusted any more.
     is_over: bool,
+    scale: Scale,
+    /// That of the last reading of the engine's clock, and its end.
+    tick: Tick,
+    tick_ends_ns: u64,
 }
 
 /// A reading of the clock between two readings of the counter.
@@ -101,6 +105,28 @@ impl Moment {
 // === impl ThreadClock ===
 
 impl ThreadClock {
+    /// A clock that was never set, for ticks of this scale.
+    pub fn new(scale: Scale) -> ThreadClock {
+        ThreadClock {
+            set_ns: 0,
+            set_cycles: 0,
+            is_begun: false,
+            rate: 0,
+            lasts_cycles: 0,
+            is_over: false,
+            scale,
+            tick: Tick::ZERO,
+            tick_ends_ns: 0,
+        }
+    }
+
+    /// The tick that the engine's clock had reached when this thread last read that one: before the
+    /// last reading of the thread's clock by [`LASTS_NS`] at most, and never ahead.
+    #[inline]
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
+
     /// Nanoseconds since `clock` was made. A thread clock is read with one `clock` only.
     #[inline]
     pub fn now_ns(&mut self, clock: &Clock) -> u64 {
@@ -153,7 +179,21 @@ impl ThreadClock {
         } else {
             self.end();
         }
-        reading.now_ns
+        self.note(reading.now_ns)
+    }
+
+    /// Notes the tick of a reading of the engine's clock, and returns that.
+    #[inline]
+    fn note(&mut self, now_ns: u64) -> u64 {
+        if now_ns < self.tick_ends_ns { now_ns } else { self.begin_tick(now_ns) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_tick(&mut self, now_ns: u64) -> u64 {
+        self.tick = self.scale.floor(now_ns);
+        self.tick_ends_ns = (self.tick.get() + 1).saturating_mul(self.scale.tick_ns());
+        now_ns
     }
 
     /// Sets the thread clock, and ends its use if it went slow since the last time.
@@ -177,9 +217,15 @@ impl ThreadClock {
     /// Reads the clock, and learns the rate as soon as possible.
     #[inline(never)]
     fn measure(&mut self, clock: &Clock) -> u64 {
-        if !clock.goes_by_cycles() || self.is_over {
-            return clock.now_ns();
+        match clock.goes_by_cycles() && !self.is_over {
+            true => self.measure_rate(clock),
+            false => self.note(clock.now_ns()),
         }
+    }
+
+    /// Out of line, so that where there is no rate nobody pays for it.
+    #[inline(never)]
+    fn measure_rate(&mut self, clock: &Clock) -> u64 {
         // SAFETY: a clock goes by the counter only if that kept time.
         let reading = unsafe { Reading::of(clock) };
         if cycles::still_keep_time() {
@@ -187,7 +233,7 @@ impl ThreadClock {
         } else {
             self.end();
         }
-        reading.now_ns
+        self.note(reading.now_ns)
     }
 
     /// Takes the rate from this reading and an earlier one, if there is one that is good enough.
@@ -239,6 +285,11 @@ impl Reading {
 mod tests {
     use super::*;
     use std::thread;
+    use std::time::Duration;
+
+    fn unset() -> ThreadClock {
+        ThreadClock::new(Scale::new(Duration::from_nanos(5)).unwrap())
+    }
 
     /// A counter of three cycles per nanosecond, and a clock that the system slews.
     struct Pretended {
@@ -251,7 +302,7 @@ mod tests {
         /// A counter and a clock that were started long ago, and a thread clock that was set.
         fn set(slew: u64) -> (Pretended, ThreadClock) {
             let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
-            let mut watch = ThreadClock::default();
+            let mut watch = unset();
             for _ in 0..2 {
                 assert_eq!(watch.lasts_cycles, 0);
                 watch.learn(&pretended.reading());
@@ -320,7 +371,7 @@ mod tests {
         let start = 7 << 50;
         for cycles in [start - (1 << 30), 5 << 20, start + (1 << 40)] {
             let mut pretended = Pretended { cycles: start, time: 0 };
-            let mut watch = ThreadClock::default();
+            let mut watch = unset();
             watch.learn(&pretended.reading());
             (pretended.cycles, pretended.time) = (cycles, 10_000 * 1_000_000);
             watch.learn(&pretended.reading());
@@ -335,7 +386,7 @@ mod tests {
     fn a_watch_is_not_behind_because_the_counter_ran_on_while_the_machine_was_suspended() {
         for suspended_ns in [20_000_000, 60_000_000_000] {
             let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
-            let mut watch = ThreadClock::default();
+            let mut watch = unset();
             watch.learn(&pretended.reading());
             pretended.pass(1_000_000, 10_000);
             pretended.cycles += 3 * suspended_ns;
@@ -359,7 +410,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    let mut watch = ThreadClock::default();
+                    let mut watch = unset();
                     for _ in 0..200_000 {
                         let before_ns = clock.now_ns();
                         let moment = Moment::now();
@@ -368,6 +419,9 @@ mod tests {
                         let after_ns = clock.now_ns();
                         assert!(before_ns <= first_ns, "{before_ns} {first_ns}");
                         assert!(before_ns <= now_ns, "{before_ns} {now_ns}");
+                        let tick_ns = 5 * watch.tick().get();
+                        let least_ns = now_ns.saturating_sub(2 * LASTS_NS);
+                        assert!((least_ns..=after_ns).contains(&tick_ns));
                         let ahead_ns = now_ns.saturating_sub(after_ns);
                         assert!(ahead_ns <= 2 * LASTS_NS, "{ahead_ns} ns ahead");
                     }
@@ -380,11 +434,12 @@ mod tests {
     fn a_clock_moved_by_hand_is_what_its_watch_shows() {
         let hand = super::super::ManualClock::new();
         let clock = Clock::manual(&hand);
-        let mut watch = ThreadClock::default();
+        let mut watch = unset();
         for ns in [0, 5, 7_000_000_000] {
             hand.move_to_ns(ns);
             assert_eq!(watch.now_ns(&clock), ns);
             assert_eq!(watch.at_ns(&clock, Moment::now()), ns);
+            assert_eq!(watch.tick(), Tick::new(ns / 5));
         }
     }
 
@@ -394,7 +449,7 @@ mod tests {
         if !clock.goes_by_cycles() {
             return; // The system does not keep time by the counter here.
         }
-        let mut watch = ThreadClock::default();
+        let mut watch = unset();
         while watch.lasts_cycles == 0 {
             watch.now_ns(&clock);
         }

@@ -153,27 +153,23 @@ impl<B> Wheel<B> {
     /// before it looked the bucket up.
     pub unsafe fn dismantle(&self) {
         for level in &self.levels {
-            // SAFETY: it is freed when the readers are gone that looked a bucket up before.
-            if let Some(made) = unsafe { self.take(level) } {
+            if let Some(made) = self.take(level) {
+                // SAFETY: the readers are gone then that looked a bucket up before.
+                let free = move || unsafe { made.free() };
                 // SAFETY: new readers find the mark. Buckets may be dropped on any thread: they are
                 // closed, so they hold nothing that belongs to anybody.
-                unsafe { after_readers(move || made.free()) };
+                unsafe { after_readers(free) };
             }
         }
     }
 
     /// Takes the table out of a level, if it exists, and leaves the mark that it never will.
-    ///
-    /// # Safety
-    /// It is freed when nobody uses its buckets any more.
-    unsafe fn take(&self, level: &AtomicPtr<AtomicPtr<B>>) -> Option<Made<B>> {
+    fn take(&self, level: &AtomicPtr<AtomicPtr<B>>) -> Option<Made<B>> {
         // ORDER(DISMANTLE): AcqRel - Acquire: the table is made. Release, for threads that find the
         // mark: they do nothing else with it.
         let table = level.swap(never(), Ordering::AcqRel);
         let made = ptr::slice_from_raw_parts_mut(table, self.per_level);
-        // SAFETY: as in `table`; the swap made it ours alone.
-        let table = is_made(table).then(|| unsafe { Box::from_raw(made) })?;
-        Some(Made { table, slots: self.geometry.slots() })
+        is_made(table).then(|| Made { table: made, slots: self.geometry.slots() })
     }
 
     /// The table of a level, if it exists.
@@ -225,17 +221,17 @@ fn len_of(slots: u32, at: u32) -> usize {
 impl<B> Drop for Wheel<B> {
     fn drop(&mut self) {
         for level in &self.levels {
-            // SAFETY: the wheel is going, so nobody borrows a bucket.
-            if let Some(made) = unsafe { self.take(level) } {
-                made.free();
+            if let Some(made) = self.take(level) {
+                // SAFETY: the wheel is going, so nobody borrows a bucket.
+                unsafe { made.free() };
             }
         }
     }
 }
 
-/// A table that was taken out of its wheel.
+/// A table that was taken out of its wheel. (No box yet: readers may still look at it.)
 struct Made<B> {
-    table: Box<Table<B>>,
+    table: *mut Table<B>,
     slots: u32,
 }
 
@@ -246,8 +242,13 @@ unsafe impl<B: Send> Send for Made<B> {}
 
 impl<B> Made<B> {
     /// Frees the table and its segments.
-    fn free(self) {
-        for (at, segment) in (0..).zip(&self.table) {
+    ///
+    /// # Safety
+    /// Nobody else sees them any more.
+    unsafe fn free(self) {
+        // SAFETY: it was made of a box, and only the thread that took it out frees it.
+        let table = unsafe { Box::from_raw(self.table) };
+        for (at, segment) in (0..).zip(&table) {
             // ORDER(DISMANTLE): Acquire - pairs with the CAS in `make_segment`: the buckets are
             // made.
             let first = segment.load(Ordering::Acquire);
@@ -257,7 +258,7 @@ impl<B> Made<B> {
                 free_slice(unsafe { Box::from_raw(made) });
             }
         }
-        free_slice(self.table);
+        free_slice(table);
     }
 }
 

@@ -6,7 +6,7 @@ use tickless_core::protocol::pulse::{Pulse, Verdict};
 use tickless_core::reaper::Spin;
 use tickless_core::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, WINDOW_NS, Wait};
 use tickless_core::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
-use tickless_core::time::{Clock, ManualClock, ThreadClock};
+use tickless_core::time::{Clock, ManualClock, Scale, ThreadClock};
 
 use crate::draw::Draw;
 use crate::lines::{Lines, NONE, numbers, or_none};
@@ -38,7 +38,8 @@ fn thread_clock(lines: &mut Lines, draw: &mut Draw) {
     let takes = draw.within(0, 2 * READ_CYCLES);
     let start = draw.any();
     let before_cycles = start.wrapping_add(cycles);
-    let mut watch = ThreadClock::default();
+    let scale = Scale::new(Duration::from_millis(1)).expect("a tick has a width");
+    let mut watch = ThreadClock::new(scale);
     watch.learn(&Reading { before_cycles: start, now_ns: 0, after_cycles: start });
     watch.learn(&Reading {
         before_cycles,

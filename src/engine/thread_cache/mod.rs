@@ -57,8 +57,11 @@ pub(super) struct Lent<T> {
     /// Dropped before `spare`, whose drop may call hooks.
     _section: Section,
     /// Set if the thread does not keep the cache, which is then freed with this.
-    spare: Option<Box<ThreadCache<T>>>,
+    spare: Option<Spare<T>>,
 }
+
+/// A boxed `ThreadCache`, by its address: while a box is moved, nobody else may have that.
+struct Spare<T>(NonNull<ThreadCache<T>>);
 
 /// The thread's producers, for code that ends a handle.
 pub(super) struct Producers;
@@ -159,9 +162,8 @@ impl<T> Lent<T> {
     }
 
     fn spare(cache: ThreadCache<T>) -> Lent<T> {
-        let mut spare = Box::new(cache);
-        let cache = NonNull::from(&mut *spare);
-        Lent { cache, _section: Section::enter(), spare: Some(spare) }
+        let cache = NonNull::from(Box::leak(Box::new(cache)));
+        Lent { cache, _section: Section::enter(), spare: Some(Spare(cache)) }
     }
 
     /// Whether the thread is ending and forgets the cache after this call.
@@ -191,8 +193,9 @@ impl<T> Lent<T> {
     {
         #[cfg(feature = "callers")]
         self.count_caller(Location::caller());
-        let ThreadCache { core, producer, shard, .. } = &mut *self;
+        let ThreadCache { core, producer, thread_clock, shard, .. } = &mut *self;
         let shard = &core.shards[*shard as usize];
+        let due = || thread_clock.tick();
         let now = || core.scale.floor(now_ns);
         let mut payload = ManuallyDrop::into_inner(payload);
         if !EXEMPT && core.shared.has_limit() {
@@ -205,6 +208,7 @@ impl<T> Lent<T> {
                 shard,
                 deadline,
                 now,
+                due,
                 payload,
                 held,
                 store,
@@ -300,6 +304,13 @@ impl<T> DerefMut for Lent<T> {
     }
 }
 
+impl<T> Drop for Spare<T> {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and is dropped with the `Lent`, which alone has the address.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
 // === impl ThreadCache ===
 
 impl<T> ThreadCache<T> {
@@ -307,7 +318,7 @@ impl<T> ThreadCache<T> {
         let shard = core.route();
         ThreadCache {
             producer: Producer::new(&core.shared, shard),
-            thread_clock: ThreadClock::default(),
+            thread_clock: ThreadClock::new(core.scale),
             shard,
             #[cfg(feature = "callers")]
             sampler: Sampler::default(),

@@ -45,7 +45,7 @@ impl Alarm {
             if self.engine.reset_in_place(handle, tick) {
                 self.tick = tick;
             } else {
-                // It has fired, and what was due then is gone; or it is in a crowd.
+                // It has fired, and what was due then is gone; or its bucket is due.
                 self.cancel();
             }
         }

@@ -313,10 +313,22 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     };
     let fates = Fates::new(2);
     let far = Tick::new(1_000_000);
-    let now = || Tick::ZERO;
+    let now = Tick::ZERO;
     let schedule = |producer: &mut Producer<Token>, token| {
+        let (shared, shard) = (&shared, &shard);
         // SAFETY: nothing is kept.
-        unsafe { producer.schedule::<false, false>(&shared, &shard, far, now, token, true, |_| ()) }
+        unsafe {
+            producer.schedule::<false, false>(
+                shared,
+                shard,
+                far,
+                || now,
+                || now,
+                token,
+                true,
+                |_| (),
+            )
+        }
     };
     let filed = schedule(&mut producer, fates.token(0));
     let (mut entry, deferred) = filed.unwrap();
@@ -325,14 +337,14 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     // SAFETY: this is the handle of the entry, and after `Stranded` of the other.
     let moved = unsafe {
         let (before, keep) = (entry, |other| entry = other);
-        producer.reset(&shared, &shard, before, Tick::new(5), close, keep)
+        producer.reset(&shared, &shard, before, Tick::new(5), close, || now, keep)
     };
     assert!(!shard.has_notices(), "closing reads them too");
     assert_eq!(moved, Moved::Stranded);
     // It is the handle's now, and can't be moved any more, wherever to.
     for to in [far, Tick::ZERO, Tick::NEVER] {
         // SAFETY: this is the handle of the entry.
-        let moved = unsafe { producer.reset(&shared, &shard, entry, to, now, |_| ()) };
+        let moved = unsafe { producer.reset(&shared, &shard, entry, to, || now, || now, |_| ()) };
         assert_eq!(moved, Moved::Gone);
     }
     assert_eq!((fates.of(0), shared.all_counters.pending()), ((0, 0), 0));

@@ -254,9 +254,9 @@ fn what_is_parked_can_be_cancelled_and_moved_and_its_seats_are_left() {
     drop((kept, clock));
 }
 
-/// Each of the doors that move a timer by its word alone.
-#[test]
-fn a_door_takes_its_timer_out_of_a_crowd() {
+/// Each of the doors that move a timer by its word alone. `fired`: so many timers of the crowd have
+/// fired before.
+fn doors_take_their_timers_out_of_a_crowd(fired: usize) {
     let (clock, runs) = (ManualClock::new(), Arc::new(Mutex::new(Vec::new())));
     let builder = Builder::new().tick(TICK).shards(1).manual_clock(&clock).share(1);
     let engine = builder.build().unwrap();
@@ -275,17 +275,29 @@ fn a_door_takes_its_timer_out_of_a_crowd() {
     // The lists are LIFO: these fire before the others.
     (0..100).for_each(|_| engine.schedule_detached(TICK, note("crowd")).unwrap());
     clock.advance(TICK);
-    assert_eq!(engine.turn_at_most(0, 10).unwrap().fired, 10);
+    assert_eq!(engine.turn_at_most(0, fired).unwrap().fired, fired);
     timers.reset("key", TICK).unwrap();
     sleep.reset(TICK);
     assert!(queue.reset(item, TICK));
     assert!(Pin::new(&mut sleep).poll(waker).is_pending());
     assert!(queue.poll_expired(waker).is_pending());
     clock.advance(TICK);
-    assert!(engine.turn_at_most(0, 10).unwrap().more, "the crowd has not ended");
+    for _ in fired..20 {
+        assert!(engine.turn_at_most(0, 1).unwrap().more, "the crowd has not ended");
+    }
     assert!(runs.lock().unwrap().contains(&"keyed"));
     assert!(Pin::new(&mut sleep).poll(waker).is_ready());
     assert!(queue.poll_expired(waker).is_ready());
+}
+
+#[test]
+fn a_door_takes_its_timer_out_of_a_crowd() {
+    doors_take_their_timers_out_of_a_crowd(10);
+}
+
+#[test]
+fn a_door_takes_its_timer_out_of_a_crowd_that_is_due_and_not_open_yet() {
+    doors_take_their_timers_out_of_a_crowd(0);
 }
 
 #[test]
@@ -337,6 +349,53 @@ fn a_timer_that_leaves_a_crowd_for_later_does_not_wait_for_it() {
         Some(handle)
     });
     assert_eq!(fired, 60);
+}
+
+/// Twenty crowds are due, and the first of them has begun to fire, 1,024 in a turn. `join` makes
+/// something due in the next tick, with the help of a timer that was filed first in the last crowd,
+/// and returns its number. Returns how many turns later it has fired.
+fn turns_beside_due_crowds(
+    join: impl FnOnce(&Engine<u64>, Handle<u64>) -> (u64, Option<Handle<u64>>),
+) -> usize {
+    const LAST: u64 = 29;
+    let (engine, clock, log) = engine(Builder::new());
+    let last = engine.schedule(TICK * LAST as u32, 1_000).unwrap();
+    (10..=LAST).for_each(|due| schedule(&engine, FIRST + 4 * SHARE, due, 0));
+    clock.advance(TICK * 40);
+    engine.turn_at_most(0, SHARE).unwrap();
+    let (number, _kept) = join(&engine, last);
+    let turn = |_: &usize| {
+        clock.advance(TICK);
+        engine.turn_at_most(0, SHARE).unwrap();
+        take(&log).contains(&number)
+    };
+    (1..=200).find(turn).expect("it fires")
+}
+
+fn turns_of_a_fresh_timer() -> usize {
+    turns_beside_due_crowds(|engine, handle| {
+        engine.schedule_detached(TICK, 2_000).unwrap();
+        (2_000, Some(handle))
+    })
+}
+
+#[test]
+fn a_timer_does_not_take_a_place_in_a_crowd_that_is_due_and_not_open_yet() {
+    let turns = turns_beside_due_crowds(|engine, handle| {
+        assert!(handle.cancel(), "it waits in the last crowd");
+        engine.schedule_detached(TICK, 2_000).unwrap();
+        (2_000, None)
+    });
+    assert_eq!(turns, turns_of_a_fresh_timer());
+}
+
+#[test]
+fn a_timer_that_is_moved_leaves_a_crowd_that_is_due_and_not_open_yet() {
+    let turns = turns_beside_due_crowds(|_, mut handle| {
+        assert_eq!(handle.reset(TICK), Ok(()), "it waits in the last crowd");
+        (1_000, Some(handle))
+    });
+    assert_eq!(turns, turns_of_a_fresh_timer());
 }
 
 /// A shard with a thread's producer, whose turns are those of an engine's threads.

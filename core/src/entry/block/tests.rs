@@ -11,14 +11,15 @@ fn every_block_is_laid_out<T>() {
     for capacity in [1, 2, 3, Block::<T>::CAPACITY, MOST] {
         for colour in 0..=capacity {
             let block = Block::<T>::allocate(7, capacity, colour);
-            let entries: Vec<_> = block.entries().collect();
+            // SAFETY: they were just allocated, here and below.
+            let entries: Vec<_> = unsafe { block.entries() }.collect();
             assert_eq!(entries.len(), capacity);
             let header = (block.header.addr().get(), Block::<T>::HEADER);
             let places = entries.iter().map(|entry| (entry.addr().get(), Block::<T>::ENTRY));
             let mut places: Vec<_> = places.chain([header]).collect();
             places.sort_unstable();
             assert!(places.is_sorted_by(|(a, size), (b, _)| a + size == *b), "side by side");
-            // SAFETY: they were just allocated, here and below.
+            // SAFETY: as above.
             assert!(entries.iter().all(|&entry| unsafe { Block::of(entry) } == block));
             // SAFETY: as above.
             assert!(entries.iter().all(|entry| unsafe { entry.as_ref() }.engine() == 7));
@@ -34,10 +35,13 @@ fn every_block_is_laid_out<T>() {
 fn each_entry_finds_its_header_whatever_its_size_and_wherever_the_header_is() {
     #[repr(align(256))]
     struct Aligned;
+    #[repr(align(8192))]
+    struct BeyondAPage;
     every_block_is_laid_out::<()>();
     every_block_is_laid_out::<[u64; 5]>();
     every_block_is_laid_out::<[u8; 5000]>();
     every_block_is_laid_out::<Aligned>();
+    every_block_is_laid_out::<BeyondAPage>();
     assert_eq!(Block::<()>::CAPACITY, 63);
     assert_eq!(Block::<()>::layout(63), Layout::from_size_align(SIZE, 64).unwrap());
     assert_eq!(Block::<[u8; 5000]>::CAPACITY, 1);
@@ -46,7 +50,8 @@ fn each_entry_finds_its_header_whatever_its_size_and_wherever_the_header_is() {
 #[test]
 fn a_block_is_listed_when_half_of_it_is_free_and_not_twice() {
     let block = Block::<()>::allocate(0, 5, 2);
-    let bits: Vec<u64> = block.entries().map(bit).collect();
+    // SAFETY: it was just allocated.
+    let bits: Vec<u64> = unsafe { block.entries() }.map(bit).collect();
     // SAFETY: each is given up once.
     let give = |i: usize, has_list| unsafe { block.give(bits[i], has_list) };
     assert_eq!(give(4, true), Given::Kept);

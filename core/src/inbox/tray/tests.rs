@@ -9,7 +9,8 @@ struct Node {
     number: usize,
 }
 
-impl Linked for Node {
+// SAFETY: a node has one link.
+unsafe impl Linked for Node {
     fn next(&self) -> &AtomicPtr<Node> {
         &self.next
     }
@@ -75,7 +76,8 @@ fn take_into(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
             }
         }
     }
-    let at = tray.take(&lanes, &own);
+    // SAFETY: it is the test's tray, and they are its lists.
+    let at = unsafe { tray.take(&lanes, &own) };
     assert!((0..LANES).all(|lane| lanes.head(lane).is_null() && own.head(lane).is_null()));
     at
 }
@@ -129,14 +131,16 @@ fn what_is_given_is_spread_and_what_was_given_before_a_sweep_stays_in_place() {
     }
     assert!(tray.heads().all(|first| !first.is_null()));
     // The first of chain 1 goes, and both of chain 4: the chains close up.
-    let first = |number: usize| ptr::from_ref(&nodes[number]).cast_mut();
-    assert!(!tray.drop_first(1, first(1), ptr::null_mut()), "others are before it");
-    assert!(tray.drop_first(1, first(11), first(6)));
-    assert!(
-        tray.drop_first(4, first(9), first(4)) && tray.drop_first(4, first(4), ptr::null_mut())
-    );
-    assert!(tray.drop_first(0, first(10), first(5)) && tray.drop_first(0, first(5), first(0)));
-    assert!(tray.drop_first(0, first(0), ptr::null_mut()));
+    let drop_first = |chain, number: usize, next: Option<usize>| {
+        let node = |number: usize| ptr::from_ref(&nodes[number]).cast_mut();
+        let next = next.map_or(ptr::null_mut(), node);
+        // SAFETY: it is the test's tray, and they follow each other in that chain.
+        unsafe { tray.drop_first(chain, node(number), next) }
+    };
+    assert!(!drop_first(1, 1, None), "others are before it");
+    assert!(drop_first(1, 11, Some(6)));
+    assert!(drop_first(4, 9, Some(4)) && drop_first(4, 4, None));
+    assert!(drop_first(0, 10, Some(5)) && drop_first(0, 5, Some(0)) && drop_first(0, 0, None));
     let mut at = tray.open();
     assert_eq!(read(tray, 99), [1, 2, 3, 6, 7, 8]);
     let mut all: Vec<usize> = iter::from_fn(|| pass(tray, &mut at)).map(number).collect();
@@ -176,7 +180,8 @@ fn a_reader_that_is_led_astray_finds_what_is_left() {
 fn what_moves_to_another_tray_is_seen_meanwhile() {
     let (tray, nodes) = (&*wide(), nodes(1));
     let mut at = take(tray, &nodes, &[1]);
-    tray.set_moving(ptr::from_ref(&nodes[0]).cast_mut());
+    // SAFETY: it is the test's tray, and the node is in there.
+    unsafe { tray.set_moving(NonNull::from(&nodes[0])) };
     pass(tray, &mut at);
     assert_eq!(read(tray, 1), [0]);
     tray.set_moved();
@@ -196,7 +201,8 @@ fn progress_is_the_same_only_if_nothing_left_in_between() {
     let mut at = take_into(tray, &nodes, &[2, 1]);
     seen.push(progress());
     while let Some(node) = tray.peek(&at) {
-        tray.set_moving(node.as_ptr());
+        // SAFETY: it is the test's tray, and showed the node.
+        unsafe { tray.set_moving(node) };
         assert_eq!(progress(), None);
         pass(tray, &mut at);
         assert_eq!(progress(), None, "it is not there yet");

@@ -182,7 +182,7 @@ fn kill(bench: &Model, entry: NonNull<Entry<u32>>) {
     // SAFETY: as above; nobody uses the handle again.
     unsafe {
         this.vacate().expect("it is pending");
-        assert!(!this.let_go());
+        assert!(!Entry::let_go(entry));
     }
     bench.shared.leave_dead(0, 1);
 }

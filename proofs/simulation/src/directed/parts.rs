@@ -39,7 +39,7 @@ pub(super) fn a_shard_is_closed_in_a_reset() {
     // SAFETY: the handle is ours.
     let moved = unsafe {
         let (before, keep) = (entry, |other| entry = other);
-        producer.reset(shared, shard, before, Tick::new(5), close, keep)
+        producer.reset(shared, shard, before, Tick::new(5), close, || Tick::ZERO, keep)
     };
     assert_eq!(moved, Moved::Stranded, "the shard was closed");
     let lent = (&mut *producer, &*shared, slice::from_ref(&*shard));
@@ -73,17 +73,26 @@ fn littered() -> (Shard<u32>, Shared<u32>) {
     for n in 0..24 {
         let due = Tick::new(5);
         let is_dead = n / 8 == 1;
-        let now = || Tick::ZERO;
+        let now = Tick::ZERO;
         // SAFETY: nothing is kept.
         let filed = unsafe {
-            producer.schedule::<false, false>(&shared, &shard, due, now, n, is_dead, |_| ())
+            producer.schedule::<false, false>(
+                &shared,
+                &shard,
+                due,
+                || now,
+                || now,
+                n,
+                is_dead,
+                |_| (),
+            )
         };
         let (entry, _) = filed.expect("the shard is open");
         if is_dead {
             // SAFETY: the handle is ours, and is given up here.
             unsafe {
                 entry.as_ref().cancel().expect("it is pending");
-                assert!(!entry.as_ref().let_go());
+                assert!(!Entry::let_go(entry));
             }
         }
     }
