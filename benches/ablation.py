@@ -74,10 +74,10 @@ ABLATIONS = {
         [SERVICE],
         [(SHARED, [("MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 512 }", "MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 32 }")])],
     ),
-    "magazines of 16": ([STEADY], [size(FREE_LIST, "MAGAZINE", 64, 16)]),
+    "magazines of 16": ([STEADY], [(FREE_LIST, [("const MOST: usize = 64;", "const MOST: usize = 16;")])]),
     "no depot for memory": (
         [STEADY],
-        [(SHARED, [("MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 16 }", "MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 0 }")])],
+        [(SHARED, [("        _ if IS_CHECKED => 1,\n        0 => 1,\n        MEMORY_MAGAZINES..", "        _ if IS_CHECKED => 1,\n        _ if MEMORY_MAGAZINES > 0 => 0,\n        MEMORY_MAGAZINES..")])],
     ),
     "one depot of each kind, of a shard's size, for all shards": (
         [STEADY, W2_TWO, SERVICE], [(DEPOT, [("self.homes.get(home as usize)", "self.homes.get(home.min(0) as usize)")])]),
