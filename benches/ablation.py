@@ -84,7 +84,7 @@ ABLATIONS = {
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),
     "no prefetch": ([W2, W1H, W5], [(PREFETCH, [
-        ("_mm_prefetch::<_MM_HINT_T0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }"),
+        ("_mm_prefetch::<_MM_HINT_T0>(at)", "if false { _mm_prefetch::<_MM_HINT_T0>(at) }"),
         ('"prefetchw [{}]"', '"# {}"'),
     ])]),
     "prefetches for reading alone": ([W2, W1H, STEADY], [(PREFETCH, [('"prefetchw [{}]"', '"prefetcht0 [{}]"')])]),
