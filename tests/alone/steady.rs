@@ -13,6 +13,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use support::alone::alone;
 use support::counting::{Counting, calls_here};
 use support::random::Random;
 use support::scaled;
@@ -99,6 +100,7 @@ impl Load {
 
 #[test]
 fn threads_in_a_steady_load_do_not_call_the_allocator() {
+    let _alone = alone();
     let clock = ManualClock::new();
     let engine = Engine::builder().shards(SHARDS).manual_clock(&clock).build().unwrap();
     let load = Arc::new(Load {
@@ -166,6 +168,9 @@ struct Crowds {
 impl Crowds {
     /// Calls of the allocator by schedules in a minute, after as long a time.
     fn calls_of_schedules(self) -> u64 {
+        // What another engine leaves to the epoch may be freed by this thread, and the other way
+        // round.
+        let _alone = alone();
         let Crowds { tick, step, each, when, far } = self;
         let clock = ManualClock::new();
         let builder = Builder::new().tick(tick).shards(1).manual_clock(&clock);
