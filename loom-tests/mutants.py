@@ -1444,6 +1444,15 @@ MUTANTS = {
     "a sweep unlinks the living": (
         "seat", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant;")])],
     ),
+    "a sweep goes on in a bucket that was opened": (
+        "shard", [(OPENING, [("        owner.sweep.leave(Swept::Bucket(place.level, place.slot));\n", "        let _ = Swept::Bucket(place.level, place.slot);\n")])],
+    ),
+    "a sweep goes on in a round that was opened": (
+        "shard", [(OPENING, [("        owner.sweep.leave(Swept::Round(place));\n", "")])],
+    ),
+    "what is cut out of a round is not told of": (
+        "bucket_read", [(SWEEP, [("                self.trays.note_cut();\n", "")])],
+    ),
     "what is cascaded eagerly is not flushed with its bucket": (
         "shard", [(OPENING, [("        if let Some(mut open) = owner.eager.take_if(is_armed) {", "        if let Some(mut open) = owner.eager.take_if(is_armed).filter(|_| false) {")])],
     ),

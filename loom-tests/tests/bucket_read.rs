@@ -410,3 +410,45 @@ fn a_reader_is_not_led_to_another_list_by_what_was_unlinked_before() {
         hands[0].detach(timers[0].take());
     });
 }
+
+/// A dead entry is unlinked in the middle of a round that is put aside, and its memory serves
+/// another timer. A reader that stands on it loses what comes behind, and looks again.
+#[test]
+fn a_reader_that_loses_a_part_of_a_round_looks_again() {
+    check(1, || {
+        let world = World::with(wheel(4, 1), Bell::None, 1);
+        world.make_levels();
+        // On one lane, each by a hand that begins.
+        let mut hands = [(); 3].map(|()| Hand::new(&world));
+        let mut timers = [0, 1, 2].map(|i: usize| hands[i].schedule(5, 4));
+        // Seats that fill the depot, and open too late for others.
+        let mut other = Hand::new(&world);
+        let seats = [(); 4].map(|()| other.schedule(7, 4));
+        seats.into_iter().for_each(|timer| _ = other.cancel(timer));
+        other.schedule_detached(1, 0);
+        other.clear();
+        // It fires, and those of the next round are put aside.
+        world.turn(1);
+        let unlinked = timers[1].as_ref().map(|timer| NonNull::from(timer.entry()));
+        hands[1].cancel(timers[1].take());
+        hands[1].clear();
+        // The memory in the depot. The notice and the dead entry fill the owner's magazine.
+        (0..6).for_each(|_| _ = other.schedule_detached(7, 4));
+        other.schedule_detached(6, 4);
+        world.shard.ask_for_sweep();
+        let read = world.clone();
+        let reader = thread::spawn(move || read.scan_in(read.shard.looks(), 32));
+        world.turn_until_idle(1);
+        let mut last = Hand::new(&world);
+        let again = [(); 4].map(|()| last.schedule(7, 4));
+        let is_again = |timer: &Timer| Some(NonNull::from(timer.entry())) == unlinked;
+        // (On threads of the system there is more memory, and room for more seats.)
+        assert!(!IS_CHECKED || again.iter().flatten().any(is_again), "it was swept");
+        let found = reader.join().unwrap();
+        assert_eq!(due_at(&found, 5), 2, "{found:?}");
+        again.into_iter().for_each(|timer| last.detach(timer));
+        for (hand, timer) in hands.iter_mut().zip(timers) {
+            hand.detach(timer);
+        }
+    });
+}

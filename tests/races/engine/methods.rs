@@ -32,7 +32,9 @@ type Call = fn(&Engine);
 const METHODS: &[(&str, Call)] = &[
     ("Engine::new", |_| drop(Engine::new().unwrap())),
     ("Engine::builder", |_| drop(Engine::builder())),
-    ("Engine::typed", |_| drop(Engine::typed(|batch: Batch<'_, u32>| drop(batch)).unwrap())),
+    ("Engine::typed", |_| {
+        drop(Engine::typed(|batch: Batch<'_, u32>| batch.for_each(drop)).unwrap());
+    }),
     ("Engine::each", |_| drop(Engine::each(|_: u32| ()).unwrap())),
     ("Engine::with_handler", |_| drop(Engine::with_handler(Inline).unwrap())),
     ("Engine::global", |_| _ = Engine::global().len()),
