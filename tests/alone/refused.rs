@@ -1,6 +1,6 @@
 //! A system that refuses threads or fences after the engine was built: a task that is stuck is told
-//! of, and its shard is taken over once the system gives what that takes. And one that lets a thread
-//! wait that makes another: it holds up no other group.
+//! of, and its shard is taken over once the system gives what that takes. A thread that waits long
+//! for the system to make another holds up no other group.
 
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 
