@@ -522,6 +522,16 @@ MUTANTS = {
                                  "        if false {\n            self.is_lost")])]),
     "nobody notes what was taken over": (
         "takeover", [(IN_HAND, [("        *taken_from = Some(seen.0 & CLAIMED);\n", "")])]),
+    "a takeover leaves what is seen of the holder before": (
+        "takeover", [(ROLE, [("        let before = self.look.swap(look, Ordering::Release);\n",
+                             "        let before = look;\n"),
+                             ("        unsafe { after_readers(move || drop(Box::from_raw(before))) };\n",
+                             "        unsafe { after_readers(move || std::mem::forget(Box::from_raw(before))) };\n")])]),
+    "who is back does not fence": (
+        "takeover", [(WATCH, [("        // see that the thread is back is called.\n        fence(Ordering::SeqCst);\n",
+                              "        // see that the thread is back is called.\n")])]),
+    "who is back calls nobody": (
+        "takeover", [(SERVER, [("            engine.watch().iter().for_each(|watch| watch.came_back());\n", "")])]),
     "nobody counts who is left over": ("takeover", [(ENDING, [("        end.roles += 1;\n", "        end.roles += 0;\n")])]),
     "who is left over is counted late": (
         "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = word.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",

@@ -6,17 +6,19 @@
 //! (`--cfg shuttle`). `README.md` tells how to run them, and what each of them has been seen to
 //! catch.
 
+mod event;
 mod hand;
 mod ledger;
 mod model;
 mod server;
 mod world;
 
+pub use event::Event;
 pub use hand::{Hand, Timer};
 pub use ledger::{Fate, Payload, drops_are_returns, fate, has_run};
 pub use model::{TOO_BIG, check, on_thread, refuse_fences, resume, suspendable};
 pub use server::{Server, Wanted};
-pub use world::{TICK, World, wheel};
+pub use world::{Handler, TICK, World, wheel};
 
 use tickless_core::entry;
 

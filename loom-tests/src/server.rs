@@ -7,6 +7,7 @@ use tickless_core::sync::{AtomicBool, Counter, Ordering};
 use tickless_core::time::Clock;
 use tickless_core::time::Scale;
 
+use crate::event::Event;
 use crate::ledger::Payload;
 use crate::world::{Handler, World};
 
@@ -26,6 +27,8 @@ pub struct Server<'a> {
     worlds: &'a [&'a World],
     number: usize,
     wanted: &'a Wanted,
+    /// Who watches its tasks, and what each of these waits for.
+    watch: Option<(&'a Watch, &'a Event)>,
 }
 
 // === impl Wanted ===
@@ -52,7 +55,12 @@ impl Wanted {
 impl<'a> Server<'a> {
     /// Thread number `number` of those that the doorbell of these worlds' group may wake.
     pub fn new(worlds: &'a [&'a World], number: usize, wanted: &'a Wanted) -> Server<'a> {
-        Server { worlds, number, wanted }
+        Server { worlds, number, wanted, watch: None }
+    }
+
+    /// The same, watched; each of its tasks waits for `event`.
+    pub fn watched(self, watch: &'a Watch, event: &'a Event) -> Server<'a> {
+        Server { watch: Some((watch, event)), ..self }
     }
 
     /// Takes the lead that nobody has, and serves.
@@ -76,6 +84,7 @@ impl<'a> Server<'a> {
         for payload in batch {
             let deadline = payload.deadline();
             world.fire(payload);
+            self.watch.iter().for_each(|(_, event)| event.wait());
             if self.wanted.has_run(deadline) {
                 // ORDER: Relaxed - it only ends the model; others are woken below.
                 self.wanted.done.store(true, Ordering::Relaxed);
@@ -103,7 +112,7 @@ impl Serve for Server<'_> {
     }
 
     fn watch(&self) -> Option<&Watch> {
-        None
+        self.watch.map(|(watch, _)| watch)
     }
 
     fn is_stopping(&self) -> bool {
@@ -124,7 +133,8 @@ impl Serve for Server<'_> {
     ) -> R {
         let world = self.worlds[shard];
         let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
-        f(&world.turn_context(&handler), world.in_hand(role))
+        let context = TurnContext { watch: self.watch(), ..world.turn_context(&handler) };
+        f(&context, world.in_hand(role))
     }
 
     fn find_leader(&self, _: usize) -> bool {

@@ -12,9 +12,9 @@
 use std::sync::Arc;
 use std::vec;
 
-use loom_tests::check;
+use loom_tests::{Event, check};
 use tickless_core::dispatch::queue::{Done, Patience, Pushed, Queue, Source};
-use tickless_core::sync::{Condvar, Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread, wait};
+use tickless_core::sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A payload that is not atomic: the checker reports who looks at it unordered.
 struct Payload(UnsafeCell<u32>);
@@ -31,12 +31,6 @@ struct Rig {
     queue: Queue<Payload>,
     taken: Counter,
     kept: Counter,
-}
-
-/// Something that threads wait for.
-struct Event {
-    has_come: Mutex<bool>,
-    bell: Condvar,
 }
 
 // SAFETY: it has one owner at a time; the checker reports if it has not.
@@ -127,24 +121,6 @@ impl Rig {
         assert_eq!(stats.ran, self.taken.load(Relaxed));
         assert_eq!(stats.ran_inline, self.kept.load(Relaxed));
         (stats.ran, stats.ran_inline, stats.dropped)
-    }
-}
-
-impl Event {
-    fn new() -> Arc<Event> {
-        Arc::new(Event { has_come: Mutex::new(false), bell: Condvar::new() })
-    }
-
-    fn comes(&self) {
-        *self.has_come.lock().unwrap() = true;
-        self.bell.notify_all();
-    }
-
-    fn wait(&self) {
-        let mut has_come = self.has_come.lock().unwrap();
-        while !*has_come {
-            has_come = wait(&self.bell, &self.has_come, has_come);
-        }
     }
 }
 

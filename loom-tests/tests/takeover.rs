@@ -6,12 +6,16 @@
 //! counters have one writer at a time; every stopper gets to the end; a thread that took a shard
 //! over is woken; and no hand-over goes unwatched.
 
+use std::iter;
 use std::time::Duration;
 
-use loom_tests::{Hand, Payload, World, check, has_run, on_thread, refuse_fences, wheel};
+use loom_tests::{
+    Event, Hand, Handler, Payload, Server, Wanted, World, check, has_run, on_thread, refuse_fences,
+    wheel,
+};
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
-use tickless_core::reaper::{Ending, NEVER_NS, Role, Waited, Watch};
+use tickless_core::reaper::{Ending, NEVER_NS, Role, Spin, Waited, Watch};
 use tickless_core::sync::{Arc, AtomicBool, Counter, Ordering, UnsafeCell, thread};
 
 #[test]
@@ -195,6 +199,105 @@ fn watcher(
             this.sleep(None);
         }
     })
+}
+
+/// Takes the shard over from a hand-over that comes no further.
+fn taken(world: &World) -> Role<'_, Payload, Handler> {
+    let seen = world.ending.progress(0).expect("the line of the last holder is open");
+    world.ending.take_over(0, seen, || ()).expect("it has come no further")
+}
+
+/// The task of the thread that took the shard over is stuck as well.
+#[test]
+fn who_took_a_shard_over_may_lose_it_in_turn() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let mut first = world.ending.take(0).unwrap();
+        first.parts().1.open(1, 0);
+        let taker = on_thread(&world, |world| {
+            let mut second = taken(world);
+            second.parts().1.open(1, 0);
+            drop(taken(world));
+            assert!(second.parts().1.close().is_err());
+        });
+        taker.join().unwrap();
+        assert!(first.parts().1.close().is_err());
+        drop(first);
+        assert!(world.ending.try_take(0).is_some(), "the last one has given it back");
+    });
+}
+
+/// The watcher can take over no more until a thread is back: it sleeps, or sees that.
+#[test]
+fn a_watcher_hears_that_a_thread_is_back() {
+    check(3, || {
+        let watch = watch_of_one();
+        let is_back = Arc::new(AtomicBool::new(false));
+        let watcher = {
+            let (watch, is_back) = (watch.clone(), is_back.clone());
+            thread::spawn(move || {
+                watch.begin(0);
+                loop {
+                    watch.publish(NEVER_NS);
+                    // ORDER: Relaxed - the fences of the watch order it, which is what is shown.
+                    if is_back.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    watch.sleep(None);
+                }
+            })
+        };
+        // ORDER: Relaxed - as above.
+        is_back.store(true, Ordering::Relaxed);
+        watch.came_back();
+        watcher.join().unwrap();
+    });
+}
+
+/// The watcher has taken the shard over, and sleeps until the stuck thread is back, which counts as
+/// a role until then.
+#[test]
+fn who_is_back_from_a_stuck_task_calls_the_watcher() {
+    check(2, || {
+        let threads = Threads::from([(); 2].map(|()| Parker::new()));
+        let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
+        world.make_levels();
+        Hand::new(&world).schedule_detached(0, 0).unwrap();
+        let watch = Arc::new(Watch::new(Duration::from_nanos(1), threads.clone()));
+        let taken = Event::new();
+        let reaper = {
+            let (world, watch, taken) = (world.clone(), watch.clone(), taken.clone());
+            thread::spawn(move || {
+                let worlds = [&*world];
+                let wanted = Wanted::new(&[]);
+                Server::new(&worlds, 0, &wanted).watched(&watch, &taken).lead(Spin::NEVER);
+            })
+        };
+        let watcher = {
+            let (world, watch) = (world.clone(), watch.clone());
+            thread::spawn(move || {
+                watch.begin(1);
+                let until = |is_so: &dyn Fn() -> bool| loop {
+                    watch.publish(NEVER_NS);
+                    if is_so() {
+                        return;
+                    }
+                    watch.sleep(None);
+                };
+                let takes_over = || {
+                    let seen = iter::from_fn(|| world.ending.progress(0));
+                    let mut roles = seen.filter_map(|seen| world.ending.take_over(0, seen, || ()));
+                    roles.next().is_some()
+                };
+                until(&takes_over);
+                taken.comes();
+                until(&|| world.ending.roles_left() == 1);
+            })
+        };
+        watcher.join().unwrap();
+        world.stop_at_once();
+        reaper.join().unwrap();
+    });
 }
 
 #[test]

@@ -137,17 +137,16 @@ impl Builder {
     /// if it is not the first of its batch.
     ///
     /// One thread, which [`build`](Builder::build) makes, looks for such tasks. It wakes up once
-    /// per this time, at most, while timers fire, and at most once more when none do any more. On
-    /// Linux it takes three file descriptors, if the engine has one [group](Builder::reapers) and
-    /// descriptors are free: then timers that are few and quick do not wake it. It makes other
-    /// threads when they are first needed; they end with the engine. If all
-    /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
-    /// If the system refuses a thread, the shard is taken over once it does not. The engine tries
-    /// again, and looks for the next task of the same batch, when the task has been stuck for twice
-    /// as long, or after a second if that is less (after this time, if that is longer than a
-    /// second). If the system begins to refuse `membarrier` after the engine was built, a task that
-    /// began before the first refusal keeps its shard until it returns. From then on each payload
-    /// costs a memory fence, and shards are taken over as before.
+    /// per this time, at most, while timers fire or a task is stuck, and at most once more when
+    /// none do any more. On Linux it takes three file descriptors, if the engine has one
+    /// [group](Builder::reapers) and descriptors are free: then timers that are few and quick do
+    /// not wake it. It makes other threads when they are first needed; they end with the engine. If
+    /// all [`spares`](Builder::spares) are busy, further shards are not taken over until one
+    /// returns. If the system refuses a thread, the shard is taken over once it does not: the
+    /// engine tries again each time this has passed. If the system begins to refuse `membarrier`
+    /// after the engine was built, a task that began before the first refusal keeps its shard until
+    /// it returns. From then on each payload costs a memory fence, and shards are taken over as
+    /// before.
     ///
     /// An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).

@@ -1,8 +1,9 @@
 //! The watcher: a thread of the crew that sleeps until a reaper might be stuck, and then takes its
 //! place. The next watcher reports the task, unless it was reported before. If the shard is not
 //! taken over, the watcher reports it itself: takeovers were ruled out, no thread is to spare, or
-//! the system makes no thread or refuses to fence. Then it looks again when the task has been stuck
-//! for twice as long, but a second later at most, and when another thread has come back.
+//! the system makes no thread or refuses to fence. Then it looks again after the time that a task
+//! may take, for the next task of the same batch may be stuck as well, and when another thread has
+//! come back.
 //!
 //! *Owner*: one thread at a time; any thread calls it (`reaper/watch.rs`).
 //!
@@ -14,7 +15,7 @@ use std::mem;
 use std::time::Duration;
 
 use crate::dispatch::Progress;
-use crate::reaper::{Found, Group, NEVER_NS, again_after_ns};
+use crate::reaper::{Found, Group, NEVER_NS};
 use crate::time::Tick;
 
 use super::core::{Core, Role};
@@ -100,9 +101,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
                         if let Some(taken) = self.succeed(group, index, seen, since_ns) {
                             return Err(taken);
                         }
-                        let now_ns = core.clock.now_ns();
-                        let stuck_ns = now_ns.saturating_sub(since_ns);
-                        now_ns.saturating_add(again_after_ns(stuck_ns, after_ns))
+                        core.clock.now_ns().saturating_add(after_ns)
                     }
                 };
                 until_ns = until_ns.min(again_ns);

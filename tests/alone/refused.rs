@@ -1,5 +1,6 @@
 //! A system that refuses threads or fences after the engine was built: a task that is stuck is told
-//! of, and its shard is taken over once the system gives what that takes.
+//! of, and its shard is taken over once the system gives what that takes. A thread that waits long
+//! for the system to make another holds up no other group.
 
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 
@@ -7,10 +8,13 @@ use std::ffi::{c_int, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use support::child::in_a_child;
+use support::on_shard::schedule_on;
 use support::refuse::refuse;
+use support::until::wait_until;
 use tickless::{Batch, Builder, Engine, StuckTask};
 
 const MS: Duration = Duration::from_millis(1);
@@ -19,6 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Whether threads are refused: in a child process, so that nobody else meets that.
 static REFUSES: AtomicBool = AtomicBool::new(false);
+
+/// Whether who makes a thread stands still; and whether one does.
+static HOLDS: AtomicBool = AtomicBool::new(false);
+static IS_HELD: AtomicBool = AtomicBool::new(false);
 
 type Create = unsafe extern "C" fn(
     *mut libc::pthread_t,
@@ -40,6 +48,10 @@ unsafe extern "C" fn pthread_create(
 ) -> c_int {
     if REFUSES.load(Ordering::SeqCst) {
         return libc::EAGAIN;
+    }
+    while HOLDS.load(Ordering::SeqCst) {
+        IS_HELD.store(true, Ordering::SeqCst);
+        thread::sleep(MS / 10);
     }
     // SAFETY: the name ends with a zero.
     let create = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
@@ -160,5 +172,40 @@ fn without_fences_a_stop_returns_what_is_behind_a_task() {
         // The first stop is the first to be refused.
         assert_eq!(stop_beside_a_task(), (0, 7));
         assert_eq!(stop_beside_a_task(), (7, 0));
+    });
+}
+
+/// Schedules tasks on two shards of a group that take so long that its leader wants another thread
+/// to lead. Returns how many there are, and the receiver of their ends.
+fn keep_busy(engine: &Engine, first: usize) -> (usize, mpsc::Receiver<()>) {
+    let (end, ended) = mpsc::channel();
+    let rounds = 40;
+    for round in 0..rounds {
+        for shard in [first, first + 1] {
+            let end = end.clone();
+            let task = move || {
+                thread::sleep(MS * 3);
+                let _ = end.send(());
+            };
+            schedule_on(engine, shard, MS * round, task);
+        }
+    }
+    (2 * rounds as usize, ended)
+}
+
+#[test]
+fn a_group_goes_on_while_a_thread_of_another_one_makes_a_thread() {
+    in_a_child("a thread is not made for long", || {
+        let builder = Engine::builder().shards(4).reapers(2, 4).takeover(None);
+        let engine = builder.build().unwrap();
+        HOLDS.store(true, Ordering::SeqCst);
+        let _busy = keep_busy(&engine, 0);
+        wait_until("the first group wants a thread", || IS_HELD.load(Ordering::SeqCst));
+        let (tasks, ended) = keep_busy(&engine, 2);
+        for n in 0..tasks {
+            assert!(ended.recv_timeout(PATIENCE / 2).is_ok(), "{n} of {tasks} have ended");
+        }
+        HOLDS.store(false, Ordering::SeqCst);
+        engine.stop().unwrap();
     });
 }

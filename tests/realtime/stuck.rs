@@ -1,41 +1,67 @@
-//! Threads that look at once for tasks that are stuck: the system decides how often one of them is
-//! suspended while it looks. `tests/races/engine/stuck.rs` has the other tests of stuck tasks.
+//! Tasks that are stuck behind another one that was: the watcher looks for them as soon as for the
+//! first. `tests/races/engine/stuck.rs` has the other tests of stuck tasks.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tickless::{Engine, StuckTask};
+use tickless::dispatch::{Full, Pool};
+use tickless::{Builder, Engine, StuckTask};
 
 use crate::attempts::succeeds_at_last;
-use support::patience::PATIENCE;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Threads that look at the same time see the task all the same.
-#[test]
-fn several_threads_that_look_at_once_all_see_a_stuck_task() {
+/// An engine without takeovers, that tells of the tasks that are stuck.
+fn telling(build: impl FnOnce(Builder) -> Engine) -> (Engine, mpsc::Receiver<usize>) {
     let (tell, told) = mpsc::channel();
-    let builder = Engine::builder().shards(2).takeover(None);
-    let builder = builder.on_stuck(move |task: &StuckTask| _ = tell.send(task.shard));
-    let engine = builder.build().unwrap();
-    let (release, released) = mpsc::channel::<()>();
-    engine.bind_thread(0).unwrap();
-    engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
-    engine.schedule_detached(MS, || ()).unwrap();
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(0));
-    let look = || {
-        // The system may suspend a thread just while it looks, and the other one then misses the
-        // task until that thread goes on: many times in succession, but seldom.
-        let seen: Vec<bool> = (0..20_000).map(|_| engine.overdue().stuck.len() == 1).collect();
-        seen.windows(2).filter(|two| two[0] && !two[1]).count()
-    };
-    succeeds_at_last("the task is out of sight at most 20 times in 20,000 looks", || {
-        thread::scope(|scope| {
-            let lookers = [scope.spawn(look), scope.spawn(look)];
-            lookers.into_iter().all(|looker| looker.join().unwrap() <= 20)
-        })
+    let builder = Engine::builder().shards(1).takeover(None);
+    let tells = move |task: &StuckTask| _ = tell.send(task.shard);
+    (build(builder.on_stuck(tells)), told)
+}
+
+/// The first task lasts for 0.7 s, and the second one, of the same batch, not as long.
+#[test]
+fn a_task_behind_one_that_was_stuck_for_long_is_told_of_as_well() {
+    succeeds_at_last("two tasks are told of", || {
+        let (engine, told) = telling(|builder| builder.build().unwrap());
+        let (end, ended) = mpsc::channel();
+        // So late that both are scheduled by then.
+        let at = engine.now() + MS * 50;
+        for lasts in [MS * 700, MS * 100] {
+            let end = end.clone();
+            let task = move || {
+                thread::sleep(lasts);
+                end.send(()).unwrap();
+            };
+            engine.schedule_detached(at, task).unwrap();
+        }
+        (0..2).for_each(|_| ended.recv().unwrap());
+        engine.stop().unwrap();
+        told.try_iter().count() == 2
     });
-    drop(release);
-    engine.stop().unwrap();
+}
+
+/// The reaper waits for room in a pool for two seconds. Then a callback of the user takes a tenth
+/// of one, on the reaper.
+#[test]
+fn a_callback_after_a_long_wait_for_room_is_told_of() {
+    succeeds_at_last("a callback is told of", || {
+        let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build().unwrap();
+        let (called, call) = mpsc::channel();
+        let (engine, told) = telling(|builder| {
+            let on_slow = move |_: &_| {
+                thread::sleep(MS * 100);
+                _ = called.send(());
+            };
+            let builder = builder.on_slow_task(MS * 500, on_slow);
+            builder.build_with_handler(pool.clone()).unwrap()
+        });
+        let at = engine.now() + MS * 50;
+        (0..4).for_each(|_| engine.schedule_detached(at, || thread::sleep(MS * 1_000)).unwrap());
+        call.recv().unwrap();
+        let is_told = told.try_iter().count() > 0;
+        engine.stop().unwrap();
+        is_told
+    });
 }

@@ -31,6 +31,6 @@ pub use lead::Lead;
 pub use observer::{Observation, Observer, OnPanic, TaskPanic};
 pub use server::{Serve, Server};
 pub use spin::Spin;
-pub use stuck::{Found, OnStuck, StuckTask, StuckThreads, again_after_ns};
+pub use stuck::{Found, OnStuck, StuckTask, StuckThreads};
 pub use turn::{Report, TurnContext};
 pub use watch::{NEVER_NS, Watch};

@@ -70,12 +70,7 @@ pub(super) struct Look<T> {
     seen: AtomicU64,
     /// Not before that look.
     since_ns: AtomicU64,
-    /// Since when the holder waits for others; [`NOT_PATIENT`]: it did not when it was looked at.
-    patient_ns: Counter,
 }
-
-/// In place of a time.
-const NOT_PATIENT: u64 = u64::MAX;
 
 /// What a look at a shard says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +82,6 @@ pub enum Found {
     /// It has been in the same place for too long, since this time by the engine's clock.
     Stuck(Progress, u64),
 }
-
-/// The most between two looks at a holder that does not go on, unless a task may take longer.
-const MOST_NS: u64 = 1_000_000_000;
 
 /// The threads of an engine that are stuck: they have lost their shard, and have not come back.
 pub struct StuckThreads {
@@ -120,33 +112,23 @@ impl StuckTask {
 impl<T> Look<T> {
     /// A new holder, which has this in hand.
     pub(super) fn of(in_hand: &InHand<T>) -> Look<T> {
-        Look {
-            line: in_hand.line().clone(),
-            seen: AtomicU64::new(0),
-            since_ns: AtomicU64::new(0),
-            patient_ns: Counter::new(NOT_PATIENT),
-        }
+        Look { line: in_hand.line().clone(), seen: AtomicU64::new(0), since_ns: AtomicU64::new(0) }
     }
 
-    /// Looks at the holder. A task may take as long as `after_ns`, by `clock`. One that waits for
-    /// others, as it was told to, is looked at again when it has done so for twice as long, but not
-    /// after more than a second.
+    /// Looks at the holder. A task may take as long as `after_ns`, by `clock`. A holder that waits
+    /// for others, as it was told to, is looked at again after that time: what it calls when it
+    /// goes on may be stuck.
     pub(super) fn at(&self, clock: &Clock, after_ns: u64) -> Found {
         // ORDER(TAKEOVER): Acquire - pairs with the CAS in `first_seen_ns`: the time, and a word of
         // the line that is no older.
         let noted = self.seen.load(Ordering::Acquire);
-        let Some(seen) = self.line.progress() else {
-            self.note_patience(None);
-            return Found::Idle;
-        };
+        let Some(seen) = self.line.progress() else { return Found::Idle };
         let begun_ns = self.line.since_ns();
         // The clock comes after the progress: what is seen there has begun by then.
         let now_ns = clock.now_ns();
         let Some(begun_ns) = begun_ns else {
-            let patient_ns = now_ns.saturating_sub(self.note_patience(Some(now_ns)));
-            return Found::Busy(now_ns.saturating_add(again_after_ns(patient_ns, after_ns)));
+            return Found::Busy(now_ns.saturating_add(after_ns));
         };
-        self.note_patience(None);
         let since_ns = if seen.is_at_first() {
             begun_ns
         } else {
@@ -177,23 +159,6 @@ impl<T> Look<T> {
         // ORDER(TAKEOVER): Relaxed - what is read comes with the word, or is later.
         self.since_ns.load(Ordering::Relaxed)
     }
-
-    /// Notes that the holder waits for others, or that it does not. Returns since when it does.
-    fn note_patience(&self, now_ns: Option<u64>) -> u64 {
-        // ORDER: Relaxed, both - how soon to look again, for which any time will do.
-        let before_ns = self.patient_ns.load(Ordering::Relaxed);
-        let since_ns = now_ns.map_or(NOT_PATIENT, |now_ns| before_ns.min(now_ns));
-        if since_ns != before_ns {
-            self.patient_ns.store(since_ns, Ordering::Relaxed);
-        }
-        since_ns
-    }
-}
-
-/// After what time a holder is looked at again that has not gone on for `stuck_ns`, and that is
-/// left alone. A task may take as long as `after_ns`.
-pub fn again_after_ns(stuck_ns: u64, after_ns: u64) -> u64 {
-    stuck_ns.clamp(after_ns, after_ns.max(MOST_NS))
 }
 
 // === impl StuckThreads ===
@@ -313,9 +278,8 @@ mod tests {
         let line = case.open(1, 200);
         line.set_patient(None);
         assert_eq!(case.at(300), Found::Busy(310));
-        assert_eq!(case.at(320), Found::Busy(340), "for twice as long");
-        let late_ns = 300 + 9 * MOST_NS;
-        assert_eq!(case.at(late_ns), Found::Busy(late_ns + MOST_NS));
+        let late_ns = 9_000_000_000;
+        assert_eq!(case.at(late_ns), Found::Busy(late_ns + 10), "however long it has waited");
         line.set_patient(Some(late_ns + 5));
         assert_eq!(case.at(late_ns + 10), Found::Busy(late_ns + 15));
         let found = case.at(late_ns + 15);

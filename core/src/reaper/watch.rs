@@ -157,7 +157,7 @@ impl Watch {
     }
 
     /// A thread that has lost its shard is back from its task: the watcher may take over again.
-    pub(super) fn came_back(&self) {
+    pub fn came_back(&self) {
         // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`: a watcher that does not
         // see that the thread is back is called.
         fence(Ordering::SeqCst);

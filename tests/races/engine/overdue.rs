@@ -93,12 +93,25 @@ fn a_task_that_keeps_its_shard_is_stuck_until_it_returns() {
         assert_eq!((task.shard, &*task.thread), (shard, &*format!("sticky-{shard}")));
         assert!(task.since >= before && task.since <= Instant::now());
     }
-    // (One may be missing while somebody looks at it, and is suspended.)
-    while engine.stats().stuck != 2 {
-        assert!(before.elapsed() < PATIENCE, "{}", engine.stats());
-    }
+    assert_eq!(engine.stats().stuck, 2);
     slow.into_iter().for_each(Slow::release);
     wait_for(&engine, |overdue| overdue.stuck.is_empty());
+    engine.stop().unwrap();
+}
+
+#[test]
+fn threads_that_look_at_once_all_see_a_stuck_task() {
+    let engine = without_takeovers().build().unwrap();
+    let slow = get_stuck(&engine, 0, 1);
+    wait_for(&engine, |overdue| overdue.stuck.len() == 1);
+    let lookers = [(); 2].map(|()| {
+        let engine = engine.clone();
+        thread::spawn(move || {
+            (0..support::scaled(5_000)).all(|_| engine.overdue().stuck.len() == 1)
+        })
+    });
+    lookers.into_iter().for_each(|looker| assert!(looker.join().unwrap()));
+    slow.release();
     engine.stop().unwrap();
 }
 
