@@ -475,6 +475,8 @@ MUTANTS = {
     "what is re-filed ahead of time is passed before it moves": (
         "scan", [(EAGER, [("        unsafe { tray.set_moving(entry) };\n        // SAFETY: the tray showed it.\n        unsafe { tray.pass(&mut open.at, entry) };\n",
                            "        unsafe { tray.pass(&mut open.at, entry) };\n        // SAFETY: a mutant.\n        unsafe { tray.set_moving(entry) };\n")])]),
+    "the first shard's asking is not heard": (
+        "lead", [(GROUP, [("self.doorbell.asked().any(|index| self.next(index).is_some())", "self.doorbell.asked().any(|index| index > 0 && self.next(index).is_some())")])]),
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
         "let value = place.swap(ptr::null_mut(), Ordering::Acquire);",
