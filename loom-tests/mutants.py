@@ -482,6 +482,16 @@ MUTANTS = {
     "a cancel that finds the engine gone frees at once": (
         "release", [("core/src/producer/cancel.rs", [("            if unsafe { Entry::let_go(entry) } {\n", "            if unsafe { Entry::let_go(entry) } || true {\n")])]),
     # DEPOT
+    "a block that stays although it is whole is not listed": (
+        "block", [("core/src/memory/blocks.rs", [("                    block.list();\n", "")])]),
+    "a vacancy moves until it is unlinked": (
+        "freed", [(FLUSH, [("                moved();\n                // SAFETY: the owner holds it; `word` is vacant.\n                match unsafe { Entry::unlink(entry, word) } {",
+                           "                // SAFETY: the owner holds it; `word` is vacant.\n                let unlinked = unsafe { Entry::unlink(entry, word) };\n                moved();\n                match unlinked {")])]),
+    "what is re-filed ahead of time is passed before it moves": (
+        "scan", [(EAGER, [("        unsafe { tray.set_moving(entry) };\n        // SAFETY: the tray showed it.\n        unsafe { tray.pass(&mut open.at, entry) };\n",
+                           "        unsafe { tray.pass(&mut open.at, entry) };\n        // SAFETY: a mutant.\n        unsafe { tray.set_moving(entry) };\n")])]),
+    "the first shard's asking is not heard": (
+        "lead", [(GROUP, [("self.doorbell.asked().any(|index| self.next(index).is_some())", "self.doorbell.asked().any(|index| index > 0 && self.next(index).is_some())")])]),
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
         "let value = place.swap(ptr::null_mut(), Ordering::Acquire);",

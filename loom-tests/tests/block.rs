@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, collect, has_run, wheel};
-use tickless_core::entry::{Block, BlockList, Entry, Given};
+use tickless_core::entry::{Block, BlockList, Entry, Given, after_readers, read, waiting};
 use tickless_core::memory::{Blocks, Memory};
 use tickless_core::sync::thread;
 
@@ -197,5 +197,29 @@ fn the_block_of_two_timers_is_freed_when_nobody_has_either() {
         collect();
         drop(handle.join().unwrap());
         assert!(has_run(0) && has_run(1));
+    });
+}
+
+/// While a reader stands still, a block that comes back whole is listed in place of being freed.
+#[test]
+fn a_whole_block_that_stays_is_listed_and_serves_others_or_is_freed() {
+    check(1, || {
+        let (blocks, [one, two]) = blocks();
+        let reader = read();
+        while waiting() < 2 {
+            // SAFETY: it frees nothing.
+            unsafe { after_readers(|| ()) };
+        }
+        [&one, &two].into_iter().for_each(touch);
+        // SAFETY: they are of one of its blocks.
+        unsafe { blocks.give(&mut vec![one, two]) };
+        assert_eq!(blocks.listed(), 1, "it stays");
+        drop(reader);
+        // Who ends the engine finds it whole, while another takes memory.
+        let taker = blocks.clone();
+        let taker = thread::spawn(move || take_and_give(&taker));
+        blocks.close();
+        assert!(taker.join().unwrap() > 0);
+        drop(blocks);
     });
 }

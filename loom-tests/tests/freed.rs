@@ -209,3 +209,26 @@ fn a_reader_of_a_list_sees_nothing_of_the_depots_that_was_freed() {
         ender.join().unwrap();
     });
 }
+
+/// A vacancy is shown as moving until its list is about to let go of it: then the thread that keeps
+/// the seat may free it, and a reader that comes later finds it nowhere.
+#[test]
+fn a_seat_that_is_freed_when_its_list_has_let_go_is_not_shown_any_more() {
+    check(1, || {
+        let world = World::with(wheel(2, 2), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        // On level 2, so that it is not due when its bucket opens.
+        let timer = hand.schedule(3, 0).unwrap();
+        assert!(hand.cancel(timer));
+        let keeper = {
+            let world = world.clone();
+            thread::spawn(move || {
+                hand.clear();
+                collect();
+                assert!(world.scan(9).is_empty());
+            })
+        };
+        world.turn(2);
+        keeper.join().unwrap();
+    });
+}

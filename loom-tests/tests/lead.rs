@@ -121,6 +121,22 @@ fn serve_beside(worlds: &[Arc<World>; 2], server: &Server<'_>) {
     }
 }
 
+/// Alone: it is awake, and not rung for, or it is about to sleep, and looks who asks.
+#[test]
+fn a_leader_that_falls_asleep_finds_a_timer_of_whichever_shard() {
+    for shard in [0, 1] {
+        check(2, move || {
+            let (worlds, threads) = two_shards();
+            let wanted = Arc::new(Wanted::new(&[0]));
+            let mut hand = Hand::new(&worlds[shard]);
+            let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+            let is_filed = hand.schedule_detached(0, 0).is_some();
+            leader.join().unwrap();
+            assert!(is_filed && has_run(0));
+        });
+    }
+}
+
 #[test]
 fn a_timer_is_found_by_the_thread_beside_the_leader_or_wakes_the_leader() {
     check(1, || {

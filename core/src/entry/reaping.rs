@@ -182,10 +182,8 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { Entry::unlink(this, entry.word()) }, Some(false));
             // SAFETY: as above.
-            assert!(
-                !unsafe { Entry::take_seat(this, Tick::new(9), true) },
-                "it is plain memory now"
-            );
+            let is_taken = unsafe { Entry::take_seat(this, Tick::new(9), true) };
+            assert!(!is_taken, "it is plain memory now");
             // SAFETY: as above.
             assert!(unsafe { Entry::let_go(this) });
         });

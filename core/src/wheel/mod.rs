@@ -250,7 +250,8 @@ impl<B> Made<B> {
         let table = unsafe { Box::from_raw(self.table) };
         for (at, segment) in (0..).zip(&table) {
             // ORDER(DISMANTLE): Acquire - pairs with the CAS in `make_segment`: the buckets are
-            // made.
+            // made. (Relaxed would do, which no model can tell: `close` has acquired each segment,
+            // and who drops a wheel that was not closed comes after all that used it.)
             let first = segment.load(Ordering::Acquire);
             let made = ptr::slice_from_raw_parts_mut(first, len_of(self.slots, at));
             if is_made(first) {
