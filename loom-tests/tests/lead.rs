@@ -126,10 +126,10 @@ fn serve_beside(worlds: &[Arc<World>; 2], server: &Server<'_>) {
 fn a_leader_that_falls_asleep_finds_a_timer_of_whichever_shard() {
     for shard in [0, 1] {
         check(2, move || {
-            let (worlds, threads) = two_shards();
+            let worlds = two_shards();
             let wanted = Arc::new(Wanted::new(&[0]));
             let mut hand = Hand::new(&worlds[shard]);
-            let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+            let leader = server(&worlds, 0, &wanted, |_, it| it.lead(Spin::NEVER));
             let is_filed = hand.schedule_detached(0, 0).is_some();
             leader.join().unwrap();
             assert!(is_filed && has_run(0));
