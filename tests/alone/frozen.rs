@@ -24,8 +24,11 @@ use tickless::{Driver, Engine, ManualClock, Task};
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A call that looks at an engine.
+type Look = fn(&Engine<u32>);
+
 /// The calls in which a thread stands still, and at how many points.
-const LOOKS: [(fn(&Engine<u32>), u64); 2] = [
+const LOOKS: [(Look, u64); 2] = [
     (|engine| _ = black_box(engine.overdue()), 60),
     // That one makes the same looks, and has five times as many instructions.
     (|engine| _ = black_box(engine.stats()), 10),
@@ -143,7 +146,7 @@ fn stand_still(stop_at: u64, look: impl FnOnce() + Send + 'static) -> thread::Jo
 /// A thread runs a task that is stuck, with another payload in hand behind it. A second one looks,
 /// and stands still after so many instructions. A third takes the shard over, runs a turn, and
 /// stops the engine. Returns how many instructions the look took.
-fn look(look: fn(&Engine<u32>), stop_at: u64) -> u64 {
+fn look(look: Look, stop_at: u64) -> u64 {
     let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
     let released = Mutex::new(released);
     let each = move |n: u32| {
