@@ -61,7 +61,7 @@ PARKER = "core/src/doorbell/parker.rs"
 LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
-IN_HAND = "core/src/dispatch/in_hand.rs"
+IN_HAND, STUCK = "core/src/dispatch/in_hand.rs", "core/src/reaper/stuck.rs"
 ASYMMETRIC = "core/src/protocol/asymmetric.rs"
 
 LEAD, GROUP = "core/src/reaper/lead.rs", "core/src/reaper/group.rs"
@@ -532,6 +532,15 @@ MUTANTS = {
                                  "        if false {\n            self.is_lost")])]),
     "nobody notes what was taken over": (
         "takeover", [(IN_HAND, [("        *taken_from = Some(seen.0 & CLAIMED);\n", "")])]),
+    "a slow look notes its time over a later one": (
+        "takeover", [(STUCK, [("self.since_ns.fetch_max(now_ns, Ordering::Relaxed);", "self.since_ns.store(now_ns, Ordering::Relaxed);")])]),
+    "a look notes the word without Release": (
+        "takeover", [(STUCK, [("compare_exchange(noted, seen, Ordering::Release, Ordering::Acquire)", "compare_exchange(noted, seen, Ordering::Relaxed, Ordering::Acquire)")])]),
+    "a look reads the note without Acquire": (
+        "takeover", [(STUCK, [("let noted = self.seen.load(Ordering::Acquire);", "let noted = self.seen.load(Ordering::Relaxed);")])]),
+    "a look notes the word before the time": (
+        "takeover", [(STUCK, [("            self.since_ns.fetch_max(now_ns, Ordering::Relaxed);\n", ""),
+                              ("            if changed.is_err_and(", "            self.since_ns.fetch_max(now_ns, Ordering::Relaxed);\n            if changed.is_err_and(")])]),
     "a takeover leaves what is seen of the holder before": (
         "takeover", [(ROLE, [("        let before = self.look.swap(look, Ordering::Release);\n",
                              "        let before = look;\n"),

@@ -237,8 +237,12 @@ impl World {
 
     /// Looks whether a task is stuck that may take no time, as anyone may at any time.
     pub fn look(&self) {
-        let (found, _) = self.ending.look(0, &self.around.clock, 0);
-        assert!(!matches!(found, Found::Busy(_)), "it may take no time");
+        assert!(!matches!(self.look_at(), Found::Busy(_)), "it may take no time");
+    }
+
+    /// The same, and returns what it found.
+    pub fn look_at(&self) -> Found {
+        self.ending.look(0, &self.around.clock, 0).0
     }
 
     /// Runs one turn at each of these times.

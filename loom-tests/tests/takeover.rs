@@ -10,12 +10,12 @@ use std::iter;
 use std::time::Duration;
 
 use loom_tests::{
-    Event, Hand, Handler, Payload, Server, Wanted, World, check, has_run, on_thread, refuse_fences,
-    wheel,
+    Event, Hand, Handler, Payload, Server, TICK, Wanted, World, check, has_run, on_thread,
+    refuse_fences, wheel,
 };
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
-use tickless_core::reaper::{Ending, NEVER_NS, Role, Spin, Waited, Watch};
+use tickless_core::reaper::{Ending, Found, NEVER_NS, Role, Spin, Waited, Watch};
 use tickless_core::sync::{Arc, AtomicBool, Counter, Ordering, UnsafeCell, thread};
 
 #[test]
@@ -199,6 +199,42 @@ fn watcher(
             this.sleep(None);
         }
     })
+}
+
+/// Looks at the hand-over under way. By the clock, a tick passes in each task. Returns whether the
+/// task that is seen had begun at the time since which it is said to run.
+fn looks_true(world: &World) -> bool {
+    let Found::Stuck(seen, since_ns) = world.look_at() else { return true };
+    let claimed = seen.word() & 0xFFFF;
+    since_ns >= TICK.as_nanos() as u64 * claimed.saturating_sub(1)
+}
+
+/// Two threads look, of which one is slow.
+#[test]
+fn a_task_is_not_said_to_run_since_before_it_began() {
+    check(2, || {
+        let world = World::with_due(3);
+        let looker = on_thread(&world, looks_true);
+        let (tasks, untrue) = (Counter::new(0), Counter::new(0));
+        // (A panic would be the task's.)
+        let look = || _ = untrue.fetch_add(u64::from(!looks_true(&world)), Ordering::Relaxed);
+        world.turn_with(1, || {
+            // ORDER: Relaxed, all - one thread counts.
+            let is_last = tasks.fetch_add(1, Ordering::Relaxed) == 2;
+            if is_last {
+                look();
+            }
+            // The other one may look at this task as well, and go on with that later.
+            thread::yield_now();
+            if is_last {
+                look();
+            }
+            world.advance(1);
+        });
+        assert!(looker.join().unwrap());
+        assert_eq!(untrue.load(Ordering::Relaxed), 0);
+        assert!((0..3).all(has_run));
+    });
 }
 
 /// Takes the shard over from a hand-over that comes no further.

@@ -19,12 +19,16 @@ use std::time::Duration;
 
 use support::patience::PATIENCE;
 use support::scaled;
-use tickless::{Driver, Engine, ManualClock};
+use tickless::dispatch::{Full, Pool};
+use tickless::{Driver, Engine, ManualClock, Task};
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A call that looks at an engine.
+type Look = fn(&Engine<u32>);
+
 /// The calls in which a thread stands still, and at how many points.
-const LOOKS: [(fn(&Engine<u32>), u64); 2] = [
+const LOOKS: [(Look, u64); 2] = [
     (|engine| _ = black_box(engine.overdue()), 60),
     // That one makes the same looks, and has five times as many instructions.
     (|engine| _ = black_box(engine.stats()), 10),
@@ -124,10 +128,25 @@ fn step_by_step(f: impl FnOnce()) {
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
+/// Has a thread look, until it stands still after so many instructions, or is over.
+fn stand_still(stop_at: u64, look: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    STEPS.store(0, SeqCst);
+    STOP_AT.store(stop_at, SeqCst);
+    STAND.store(LOOKING, SeqCst);
+    let looker = thread::spawn(|| {
+        step_by_step(look);
+        STAND.store(OVER, SeqCst);
+    });
+    while STAND.load(SeqCst) == LOOKING {
+        thread::yield_now();
+    }
+    looker
+}
+
 /// A thread runs a task that is stuck, with another payload in hand behind it. A second one looks,
 /// and stands still after so many instructions. A third takes the shard over, runs a turn, and
 /// stops the engine. Returns how many instructions the look took.
-fn look(look: fn(&Engine<u32>), stop_at: u64) -> u64 {
+fn look(look: Look, stop_at: u64) -> u64 {
     let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
     let released = Mutex::new(released);
     let each = move |n: u32| {
@@ -149,16 +168,8 @@ fn look(look: fn(&Engine<u32>), stop_at: u64) -> u64 {
     begun.recv_timeout(PATIENCE).unwrap();
     clock.advance(MS * 20);
 
-    STEPS.store(0, SeqCst);
-    STOP_AT.store(stop_at, SeqCst);
-    STAND.store(LOOKING, SeqCst);
-    let looker = on_thread(Box::new(move |engine| {
-        step_by_step(|| look(&engine));
-        STAND.store(OVER, SeqCst);
-    }));
-    while STAND.load(SeqCst) == LOOKING {
-        thread::yield_now();
-    }
+    let looking = engine.clone();
+    let looker = stand_still(stop_at, move || look(&looking));
     let (tell, told) = mpsc::channel();
     let acting = on_thread(Box::new(move |engine| {
         tell.send(engine.take_over(0).unwrap().is_some_and(|turn| turn.fired == 1)).unwrap();
@@ -176,9 +187,31 @@ fn look(look: fn(&Engine<u32>), stop_at: u64) -> u64 {
     STEPS.load(SeqCst)
 }
 
+/// The same for who looks at a pool: a payload is handed to it, and runs. Returns how many
+/// instructions the look took.
+fn look_at_a_pool(stop_at: u64) -> u64 {
+    let pool = Pool::builder(Full::Block).threads(1).queue_bound(4).build().unwrap();
+    let looking = pool.clone();
+    let looker = stand_still(stop_at, move || _ = black_box(looking.stats()));
+    let (tell, told) = mpsc::channel();
+    let handing = pool.clone();
+    let acting = thread::spawn(move || {
+        handing.submit(Task::new(move || tell.send(()).unwrap())).unwrap();
+    });
+    let told = told.recv_timeout(PATIENCE);
+    assert_eq!(told, Ok(()), "a payload beside a thread that looks, at step {stop_at}");
+    STAND.store(OVER, SeqCst);
+    [acting, looker].into_iter().for_each(|thread| thread.join().unwrap());
+    pool.shutdown().unwrap();
+    STEPS.load(SeqCst)
+}
+
 #[test]
 fn who_looks_and_stands_still_holds_nobody_up() {
     watch_steps();
+    let all = look_at_a_pool(u64::MAX);
+    let points = scaled(100);
+    (0..points).for_each(|n| _ = look_at_a_pool(all * n / points));
     for (call, points) in LOOKS {
         let all = look(call, u64::MAX);
         assert!(all > 1_000, "it was stepped through");

@@ -447,7 +447,7 @@ impl Progress {
     }
 
     /// The word itself, which no other moment of the line has. It is never zero.
-    pub(crate) fn word(self) -> u64 {
+    pub fn word(self) -> u64 {
         self.0
     }
 
