@@ -164,7 +164,8 @@ impl<T: Send + 'static> Handle<T> {
     /// [`Instant`], or a [`When`]), and at no other time.
     ///
     /// One compare-and-swap if the new time is not much earlier than the old one (not before its
-    /// bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
+    /// bucket opens, which is not due yet), else the cost of a cancel and a schedule. Never waits.
+    /// O(1).
     ///
     /// For a timer that repeats, take [`Schedule::spread`](crate::periodic::Schedule::spread): many
     /// timers that are moved from the present when they are due slide into one tick and stay there.
