@@ -429,24 +429,27 @@ fn a_reader_that_loses_a_part_of_a_round_looks_again() {
         other.clear();
         // It fires, and those of the next round are put aside.
         world.turn(1);
-        let unlinked = timers[1].as_ref().map(|timer| NonNull::from(timer.entry()));
+        let address = |timer: &Timer| ptr::from_ref(timer.entry()).addr();
+        let unlinked = timers[1].as_ref().map(address);
         hands[1].cancel(timers[1].take());
         hands[1].clear();
         // The memory in the depot. The notice and the dead entry fill the owner's magazine.
         (0..6).for_each(|_| _ = other.schedule_detached(7, 4));
         other.schedule_detached(6, 4);
         world.shard.ask_for_sweep();
-        let read = world.clone();
-        let reader = thread::spawn(move || read.scan_in(read.shard.looks(), 32));
-        world.turn_until_idle(1);
-        let mut last = Hand::new(&world);
-        let again = [(); 4].map(|()| last.schedule(7, 4));
-        let is_again = |timer: &Timer| Some(NonNull::from(timer.entry())) == unlinked;
-        // (On threads of the system there is more memory, and room for more seats.)
-        assert!(!IS_CHECKED || again.iter().flatten().any(is_again), "it was swept");
-        let found = reader.join().unwrap();
+        let swept = world.clone();
+        let owner = thread::spawn(move || {
+            swept.turn_until_idle(1);
+            let mut last = Hand::new(&swept);
+            let again = [(); 4].map(|()| last.schedule(7, 4));
+            let is_again = |timer: &Timer| Some(address(timer)) == unlinked;
+            // (On threads of the system there is more memory, and room for more seats.)
+            assert!(!IS_CHECKED || again.iter().flatten().any(is_again), "it was swept");
+            again.into_iter().for_each(|timer| last.detach(timer));
+        });
+        let found = world.scan_in(world.shard.looks(), 32);
+        owner.join().unwrap();
         assert_eq!(due_at(&found, 5), 2, "{found:?}");
-        again.into_iter().for_each(|timer| last.detach(timer));
         for (hand, timer) in hands.iter_mut().zip(timers) {
             hand.detach(timer);
         }

@@ -145,6 +145,8 @@ impl<T> Shard<T> {
         self.sweep_some(owner, shared, CHUNK.max(left as usize));
     }
 
+    // Out of line, so that a turn with nothing to sweep does not pay for it.
+    #[inline(never)]
     fn sweep_on(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
         if !owner.sweep.is_under_way() {
             if !self.begin_sweep(shared) {

@@ -123,6 +123,7 @@ pub(super) fn a_bucket_fills_under_a_sweep() {
         let owned = |n| engine.schedule(at, n).expect("there is no limit");
         let handles: Vec<_> = (0..9_000 + more).map(owned).collect();
         handles.into_iter().for_each(|handle| assert!(handle.cancel()));
+        engine.turn(0).expect("it is driven here");
         // More than there are seats.
         schedule(&engine, 6_000, 15_000 * MS);
         while engine.turn(0).expect("it is driven here").more {}
