@@ -153,22 +153,28 @@ fn what_was_cancelled_wakes_nobody_before_its_bucket_opens() {
     assert_nothing_stirs(&engine, "rpr-cancel");
 }
 
-/// How often the threads of an engine wake up in two seconds while one of them stands still.
+/// Asserts that the threads of an engine wake up no more often than once in the time that a task may
+/// take, while one of them stands still.
 #[cfg(target_os = "linux")]
-fn wake_ups_beside_a_thread_that_stands_still(name: &str) -> u64 {
+#[track_caller]
+fn assert_it_is_looked_at_once_per_limit(name: &str) {
+    const LIMIT: Duration = Duration::from_millis(5);
     let asleep = || loop {
         if let Some(sleeps) = sleeps_of(name) {
             return sleeps;
         }
     };
-    let before = asleep();
+    let (before, begin) = (asleep(), Instant::now());
     thread::sleep(Duration::from_secs(2));
-    asleep() - before
+    let wake_ups = asleep() - before;
+    // The first look may have begun before, and threads go to sleep once.
+    let most = begin.elapsed().as_nanos() / LIMIT.as_nanos() + 10;
+    assert!(u128::from(wake_ups) <= most, "{wake_ups} wake-ups, of at most {most}");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_task_that_is_stuck_and_was_told_of_is_looked_at_ever_more_seldom() {
+fn a_task_that_is_stuck_and_was_told_of_is_looked_at_once_per_limit() {
     let (tell, told) = mpsc::channel();
     let builder = Engine::builder().shards(1).takeover(None).thread_name("rpr-stuck");
     let engine = builder.on_stuck(move |_| tell.send(()).unwrap()).build().unwrap();
@@ -176,14 +182,13 @@ fn a_task_that_is_stuck_and_was_told_of_is_looked_at_ever_more_seldom() {
     engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
     engine.schedule_detached(MS, || ()).unwrap();
     told.recv_timeout(PATIENCE).unwrap();
-    let wake_ups = wake_ups_beside_a_thread_that_stands_still("rpr-stuck");
-    assert!(wake_ups <= 20, "{wake_ups} wake-ups");
+    assert_it_is_looked_at_once_per_limit("rpr-stuck");
     drop(release);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_reaper_that_waits_for_room_is_looked_at_ever_more_seldom() {
+fn a_reaper_that_waits_for_room_is_looked_at_once_per_limit() {
     let (sender, receiver) = crossbeam_channel::bounded::<u32>(1);
     let builder = Engine::builder().shards(1).thread_name("rpr-full");
     let handler = tickless::dispatch::Channel::blocking(sender);
@@ -192,7 +197,6 @@ fn a_reaper_that_waits_for_room_is_looked_at_ever_more_seldom() {
     while receiver.is_empty() {
         thread::yield_now();
     }
-    let wake_ups = wake_ups_beside_a_thread_that_stands_still("rpr-full");
-    assert!(wake_ups <= 30, "{wake_ups} wake-ups");
+    assert_it_is_looked_at_once_per_limit("rpr-full");
     drop(receiver);
 }
