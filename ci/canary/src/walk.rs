@@ -14,7 +14,8 @@ pub(crate) fn walk<T>(
 ) -> impl Iterator<Item = NonNull<Entry<T>>> + use<T> {
     let tray: Arc<Tray<Entry<T>>> = Arc::new(Tray::wide());
     tray.begin(0);
-    let mut at = tray.take(lanes, own);
+    // SAFETY: the tray is this walk's. (That it is alone with the lists is what two owners break.)
+    let mut at = unsafe { tray.take(lanes, own) };
     iter::from_fn(move || {
         let entry = tray.peek(&at)?;
         // SAFETY: the tray is this walk's, and showed the entry.
