@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # No warning of the compiler or of clippy in the published crates, the C library, the demo and the programs
-# of tests, compiled together as `cargo test` does, nor in a library with no feature or with one alone.
+# of tests, compiled together as the tests are, nor in the engine with no feature or with one alone.
 # (ci/clippy_all.sh looks at all other code.) And the compiler says in our words that a payload has the
 # wrong type.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -10,15 +10,10 @@ lint() {
 }
 
 # (With the programs that a plain `cargo test` leaves out.)
-lint --package tickless --package tickless-core --package tickless-wheel --package tickless-netty \
-    --package tickless-inspect --package tickless-durable --package tickless-c --package tickless-demo \
-    --package race-tests --package test-support --package loom-tests \
-    --all-targets --test realtime --test wakes
+lint "${TOGETHER[@]}" --package loom-tests --lib --bins --examples --tests --test realtime --test wakes
 
-# (ci/servers.sh has the stores on servers, whose clients are large.)
-for crate in tickless:. tickless-core:core tickless-durable:durable; do
-    features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "${crate#*:}/Cargo.toml" |
-        grep -vxE 'postgres|nats')
+for crate in tickless:. tickless-core:core; do
+    features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "${crate#*:}/Cargo.toml")
     [ -n "$features" ] || fail "no feature of $crate was found"
     for feature in "" $features; do
         lint --no-deps --package "${crate%:*}" --lib --features "$feature"

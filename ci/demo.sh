@@ -13,9 +13,11 @@ timeout "$LIMIT" cargo run --release -p tickless-demo -- \
     --seconds 3 --timers 100000 --compare --report "$page" || fail "the demo ended with $?"
 grep -q '</html>' "$page" || fail "the demo wrote no page"
 
-cargo build --locked --examples
+cargo build --locked "${TOGETHER[@]}" --examples
 for source in {,netty/,inspect/}examples/*.rs; do
     name=$(basename "$source" .rs)
     echo "== $name"
     timeout "$LIMIT" "target/debug/examples/$name" </dev/null || fail "$name ended with $?"
 done
+# It kills itself, and fails if a reminder is lost or early.
+timeout "$LIMIT" target/debug/examples/reminders --reminders 10000 || fail "reminders ended with $?"

@@ -59,7 +59,7 @@ FAULTS = {
         "instructions", "an operation costs too much", "core/src/time/scale.rs", "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n",
         "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n        (0..9).for_each(|n| _ = std::hint::black_box(n));\n"),
     "due timers of a store begin in the wrong order": (
-        "durable", "panicked at durable/tests", "durable/src/service/window.rs", "self.ready.push_back(position);", "self.ready.push_front(position);"),
+        "test", "panicked at durable/tests", "durable/src/service/window.rs", "self.ready.push_back(position);", "self.ready.push_front(position);"),
     "a slot is one too far": (
         "test", "FAILED", "wheel/src/geometry.rs", "bucket as u32 & self.slot_mask", "(bucket as u32 + 1) & self.slot_mask"),
 }

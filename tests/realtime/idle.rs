@@ -153,8 +153,8 @@ fn what_was_cancelled_wakes_nobody_before_its_bucket_opens() {
     assert_nothing_stirs(&engine, "rpr-cancel");
 }
 
-/// Asserts that the threads of an engine wake up no more often than once in the time that a task may
-/// take, while one of them stands still.
+/// Asserts that the threads of an engine wake up no more often than once in the time that a task
+/// may take, while one of them stands still.
 #[cfg(target_os = "linux")]
 #[track_caller]
 fn assert_it_is_looked_at_once_per_limit(name: &str) {

@@ -1,7 +1,7 @@
 //! Servers of NATS for this program of tests: they live in directories of their own and end with
 //! the program, however that ends.
 //!
-//! `TICKLESS_NATS_SERVER` names their program, if it is neither where `ci/durable.sh` puts it nor
+//! `TICKLESS_NATS_SERVER` names their program, if it is neither where `ci/servers.sh` puts it nor
 //! on the path. If there is none, the tests say so and pass, unless `TICKLESS_NATS` is `required`.
 
 use std::io::{BufRead, BufReader};
