@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, collect, has_run, wheel};
 use tickless_core::entry::{Block, BlockList, Entry, Given, after_readers, read, waiting};
-use tickless_core::memory::{Blocks, Memory};
+use tickless_core::memory::{Blocks, MOST_WAITING, Memory};
 use tickless_core::sync::thread;
 
 /// An engine's blocks, of two entries each, and the entries of one of them.
@@ -206,7 +206,7 @@ fn a_whole_block_that_stays_is_listed_and_serves_others_or_is_freed() {
     check(1, || {
         let (blocks, [one, two]) = blocks();
         let reader = read();
-        while waiting() < 2 {
+        while waiting() < MOST_WAITING {
             // SAFETY: it frees nothing.
             unsafe { after_readers(|| ()) };
         }

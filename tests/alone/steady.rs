@@ -166,7 +166,8 @@ struct Crowds {
 }
 
 impl Crowds {
-    /// Calls of the allocator by schedules in a minute, after as long a time.
+    /// Calls of the allocator by schedules in eleven seconds, which is longer than memory is kept
+    /// that nobody needs, after as long a time.
     fn calls_of_schedules(self) -> u64 {
         // What another engine leaves to the epoch may be freed by this thread, and the other way
         // round.
@@ -187,7 +188,7 @@ impl Crowds {
             }
             calls
         };
-        let steps = (Duration::from_secs(15).as_nanos() / step.as_nanos()) as u32;
+        let steps = (Duration::from_secs(11).as_nanos() / step.as_nanos()) as u32;
         run(steps);
         run(steps)
     }

@@ -25,7 +25,7 @@ use super::shared::Memory;
 const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 
 /// While so many batches wait for readers, no block is freed.
-const MOST_WAITING: u64 = if IS_CHECKED { 2 } else { 16 };
+pub const MOST_WAITING: u64 = if IS_CHECKED { 2 } else { 16 };
 
 /// The blocks of an engine.
 pub struct Blocks<T> {

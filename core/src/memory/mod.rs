@@ -21,7 +21,7 @@ mod stock;
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use all_counters::visits;
 pub use all_counters::{AllCounters, Sums};
-pub use blocks::Blocks;
+pub use blocks::{Blocks, MOST_WAITING};
 pub use counters::{Count, Counters};
 pub(crate) use free_list::Outbox;
 #[cfg(all(test, not(any(loom, shuttle))))]
