@@ -20,7 +20,7 @@ use tickless::{Engine, Handle, ManualClock};
 const STORMS: usize = 2;
 
 /// Timers that each of them schedules and cancels at a time.
-const TIMERS: usize = 20_000;
+const TIMERS: usize = 5_000;
 
 /// Counts itself out when it ends, however that is.
 struct Storm(Arc<AtomicUsize>);
