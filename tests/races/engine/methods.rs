@@ -189,7 +189,7 @@ fn storm(engine: &Engine) {
 }
 
 fn call_all_beside_storms(build: impl Fn() -> Builder) {
-    for _ in 0..scaled(3) {
+    for _ in 0..scaled(9) {
         let engine = build().build().unwrap();
         let is_over = AtomicBool::new(false);
         let call = |calls: &[(&str, Call)]| calls.iter().for_each(|(_, call)| call(&engine));
@@ -202,7 +202,7 @@ fn call_all_beside_storms(build: impl Fn() -> Builder) {
                 }
                 call(METHODS);
             });
-            (0..3).for_each(|_| call(METHODS));
+            call(METHODS);
             call(ENDS);
             is_over.store(true, Ordering::Relaxed);
             // ThreadSanitizer does not see that a scope waits for its threads.
