@@ -60,12 +60,12 @@ impl Hand {
 
     /// Schedules a new payload for `deadline`, by a clock that shows `now`. `None`: refused.
     pub fn schedule(&mut self, deadline: u64, now: u64) -> Option<Timer> {
-        self.file::<false>(deadline, now, true)
+        self.file::<false>(deadline, now, true, || ())
     }
 
     /// The same without a handle. `None`: refused; else the payload's number.
     pub fn schedule_detached(&mut self, deadline: u64, now: u64) -> Option<usize> {
-        self.file::<false>(deadline, now, false).map(|timer| timer.id)
+        self.file::<false>(deadline, now, false, || ()).map(|timer| timer.id)
     }
 
     /// Cancels, if there is a timer. `true`: the payload came back.
@@ -149,27 +149,7 @@ impl Hand {
 
     /// As `schedule`; `keep` is called before the timer can fire.
     pub fn schedule_keeping(&mut self, deadline: u64, now: u64, keep: impl FnOnce()) -> Timer {
-        let (World { shared, shard, .. }, due) = (&*self.world, Tick::new(deadline));
-        let payload = Payload::new(&self.world.book, due);
-        let id = payload.id();
-        let (now, keep) = (Tick::new(now), |_: NonNull<_>| keep());
-        let producer = &mut self.producer;
-        // SAFETY: nothing is done with the entry.
-        let filed = unsafe {
-            producer.schedule::<false, false>(
-                shared,
-                shard,
-                due,
-                || now,
-                || now,
-                payload,
-                true,
-                keep,
-            )
-        };
-        let (entry, deferred) = filed.expect("nobody stops it");
-        self.finish(deferred);
-        Timer { entry, id }
+        self.file::<false>(deadline, now, true, keep).expect("nobody stops it")
     }
 
     /// As `reset`, to a time before the bucket opens; `keep` is called before the timer can fire
@@ -196,7 +176,7 @@ impl Hand {
 
     /// As `schedule`, for who does not hold the engine.
     pub fn schedule_by_number(&mut self, deadline: u64, now: u64) -> Option<Timer> {
-        self.file::<true>(deadline, now, true)
+        self.file::<true>(deadline, now, true, || ())
     }
 
     /// Does what the producer has left to be done.
@@ -210,13 +190,19 @@ impl Hand {
         (&mut self.producer, &self.world.shared, slice::from_ref(&self.world.shard))
     }
 
-    fn file<const PINS: bool>(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
+    fn file<const PINS: bool>(
+        &mut self,
+        deadline: u64,
+        now: u64,
+        owned: bool,
+        keep: impl FnOnce(),
+    ) -> Option<Timer> {
         let (World { shared, shard, .. }, due) = (&*self.world, Tick::new(deadline));
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
         let now = Tick::new(now);
         let producer = &mut self.producer;
-        // SAFETY: nothing is kept.
+        // SAFETY: nothing is done with the entry.
         let filed = unsafe {
             producer.schedule::<PINS, false>(
                 shared,
@@ -226,7 +212,7 @@ impl Hand {
                 || now,
                 payload,
                 owned,
-                |_| (),
+                |_| keep(),
             )
         };
         match filed {
