@@ -7,7 +7,7 @@
 //!
 //! *Owner*: one task at a time listens; any thread rings, from a hook.
 //!
-//! *Invariants*: the place of the waker owns what it points to, and whoever takes it out owns that.
+//! *Invariants*: the place of the waker owns what it points to, and who takes it out owns that.
 //!
 //! *Orderings*: DOORBELL. A thread that rings has posted its work and passed the fence of
 //! `ring_before`. The waker's place is changed by RMWs alone, which order the notes: a ring that
@@ -83,7 +83,7 @@ impl Listener {
         // ORDER(DOORBELL): AcqRel - each comes after all before it: the one who takes a waker sees
         // it, and a task that leaves one sees the notes of those who found none.
         let before = self.waker.swap(waker.cast_mut(), Ordering::AcqRel);
-        // SAFETY: it came from `into_raw`, and whoever takes it out of its place owns it.
+        // SAFETY: it came from `into_raw`, and who takes it out of its place owns it.
         (!before.is_null()).then(|| unsafe { Arc::from_raw(before) })
     }
 }

@@ -3,7 +3,7 @@
 //! The standard library's `unpark` notes that the thread was unparked, and then wakes it. A thread
 //! that is preempted between the two leaves the sleeper asleep, and all who unpark it meanwhile
 //! find that it was unparked already and do nothing. Here the sleeper alone takes back that it
-//! sleeps, when it is awake. Until then each ring wakes it, whoever rang before.
+//! sleeps, when it is awake. Until then each ring wakes it, also if others rang before.
 //!
 //! ```text
 //!  0        -- sleep --> ASLEEP          -- wakes up --> 0

@@ -239,7 +239,7 @@ impl<T> Drop for RoleWord<T> {
     fn drop(&mut self) {
         // ORDER(TAKEOVER): Relaxed - nobody else has the role's word any more.
         let look = self.look.load(Ordering::Relaxed);
-        // SAFETY: it came from a box, and whoever replaced one has freed that.
+        // SAFETY: it came from a box, and a thread that replaced one has freed that.
         drop(unsafe { Box::from_raw(look) });
     }
 }

@@ -11,7 +11,7 @@
 //! last, and a time. Each word of a line is another one, and the time only grows. A look reads the
 //! note, then the line, then the clock; if the line has changed since it was noted, the look raises
 //! the time to that of the clock, and then notes the line's word, by a CAS from what it has read.
-//! So a note is replaced only by a later one, and whoever finds the line's word noted reads a time
+//! So a note is replaced only by a later one, and who finds the line's word noted reads a time
 //! at which it was there already. (The time may be that of a look that noted nothing, because
 //! another one was faster.)
 //!

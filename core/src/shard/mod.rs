@@ -146,7 +146,7 @@ impl<T> Shard<T> {
         let (lock, owner) = (ptr::from_ref(&*self.owner).addr(), ptr::from_ref(owner).addr());
         let is_in_lock = owner >= lock && owner < lock + size_of::<Mutex<Owner<T>>>();
         assert!(is_in_lock, "it is the owner of another shard");
-        // SAFETY: the owner is in the lock of this shard, so whoever borrows it holds that.
+        // SAFETY: the owner is in the lock of this shard, so a thread that borrows it holds that.
         unsafe { Guard::assume() }
     }
 
