@@ -1,22 +1,15 @@
 #!/usr/bin/env bash
-# No warning of the compiler or of clippy in the published crates, the C library, the demo and the programs
-# of tests, compiled together as the tests are, nor in the engine with no feature or with one alone.
-# (ci/clippy_all.sh looks at all other code.) And the compiler says in our words that a payload has the
-# wrong type.
+# No warning of the compiler in the engine with no feature or with one alone. (What the tests are built from is
+# linted as it is built: `with_lints` in lib.sh. ci/clippy_all.sh looks at all other code.) And the compiler
+# says in our words that a payload has the wrong type.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-
-lint() {
-    cargo clippy --locked "$@" -- -D warnings || fail "warnings: $*"
-}
-
-# (With the programs that a plain `cargo test` leaves out.)
-lint "${TOGETHER[@]}" --package loom-tests --lib --bins --examples --tests --test realtime --test wakes
 
 for crate in tickless:. tickless-core:core; do
     features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "${crate#*:}/Cargo.toml")
     [ -n "$features" ] || fail "no feature of $crate was found"
     for feature in "" $features; do
-        lint --no-deps --package "${crate%:*}" --lib --features "$feature"
+        cargo rustc --locked --profile check --package "${crate%:*}" --lib --features "$feature" -- -D warnings ||
+            fail "warnings: ${crate%:*} with ${feature:-no feature}"
     done
 done
 # So that pairs of features have nothing to show.

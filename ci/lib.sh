@@ -23,6 +23,13 @@ fail() {
     exit 1
 }
 
+# with_lints: what cargo compiles of the workspace from here on is linted as it is compiled, since the compiler is
+# clippy's (which leaves out MIR's optimizations), and a warning is an error. To check it by itself would
+# take all that it needs once more.
+with_lints() {
+    export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+}
+
 # leave_out WHAT: for lack of a tool. The runners repeat these lines in their summaries.
 leave_out() {
     echo "left out: $*"

@@ -44,7 +44,7 @@ FAULTS = {
         "tsan", "ThreadSanitizer: data race", "core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),
     "a test needs a feature that its crate does not ask for": (
-        "clippy", "durable/src/service/firing.rs", "durable/src/service/firing.rs",
+        "test", "durable/src/service/firing.rs", "durable/src/service/firing.rs",
         '#[cfg(all(test, any(feature = "postgres", feature = "nats")))]', "#[cfg(test)]"),
     "a link leads nowhere": (
         "docs", "crate::nowhere", "src/lib.rs", "//! ", "//! [nowhere](crate::nowhere) "),

@@ -4,6 +4,7 @@
 # is named as flaky, and what was flaky in the last runs is kept in `.flaky`. Nothing else is ever repeated.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+with_lints
 need_nextest
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -4,6 +4,7 @@
 # DURABLE_KILLS: how often the tests kill a process with durable timers.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+with_lints
 # SQLite comes as C.
 need_command cc gcc
 some_tests cargo test --locked "${TOGETHER[@]}"

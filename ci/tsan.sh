@@ -4,6 +4,7 @@
 # it cannot see into, and why, is in tsan.supp. Arguments choose other tests, as for `cargo test`.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+with_lints
 sanitize tsan 0.1
 # The standard library is not instrumented, which the second flag permits; `tsan` puts a lock that
 # can be seen through in the place of the standard one.
