@@ -12,7 +12,7 @@ page=$(mktemp)
 trap 'rm -f "$page"' EXIT
 cargo build --locked "${TOGETHER[@]}" --bins --examples
 demo=(target/debug/tickless-demo --seconds 3 --timers 20000)
-[ -z "${LONG:-}" ] || demo=(cargo run --locked --release -p tickless-demo --)
+[ -z "${LONG:-}" ] || demo=(cargo run --release -p tickless-demo --)
 timeout "$LIMIT" "${demo[@]}" --compare --report "$page" || fail "the demo ended with $?"
 grep -q '</html>' "$page" || fail "the demo wrote no page"
 
