@@ -319,7 +319,7 @@ done
 # What is measured runs to its end, with each contender.
 pkg-config --exists libuv libevent && [ -e /usr/include/ev.h ] ||
     need_command uv.h libuv1-dev libevent-dev libev-dev
-for study in run loop; do
+for study in run loop stall; do
     env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH timeout "$LIMIT" "capi/bench/$study.sh" --quick ||
         fail "capi/bench/$study.sh does not run"
 done

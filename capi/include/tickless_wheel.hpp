@@ -60,8 +60,9 @@ public:
         }
     }
 
-    /// Runs what is due at that time, in order of the deadlines, but at most `limit` timers. Returns
-    /// how many it has run.
+    /// Runs what is due at that time, in order of the deadlines, within a limit as that of
+    /// tickless_wheel_advance. Returns how many timers it has run. If the limit has left something to
+    /// do, next() is not after the time.
     std::uint64_t advance(clock::time_point now = clock::now(),
                           std::uint64_t limit = std::numeric_limits<std::uint64_t>::max()) {
         return tickless_wheel_advance(&wheel_, floor(now), limit, run, nullptr);
