@@ -41,8 +41,8 @@ pub(crate) enum Op {
     AdvanceShort,
     /// Popping so many of those that are due then, one by one.
     Pop(When, u8),
-    /// With a sink that panics at the call of this number; from [`LIMITED`] on, within a limit. (One
-    /// variant for both: with another, the corpus would mean something else.)
+    /// With a sink that panics at the call of this number; from [`LIMITED`] on, within a limit.
+    /// (One variant for both: with another, the corpus would mean something else.)
     AdvanceInterrupted(When, u8),
     /// Taking out so many, and dropping the rest.
     Drain(u8),
@@ -148,7 +148,9 @@ subject!(
     Wheel,
     exact: false,
     with_start: Wheel::with_start,
-    advance_within: |wheel: &mut Wheel<Token>, now, most, sink| wheel.advance_within(now, most, sink)
+    advance_within: |wheel: &mut Wheel<Token>, now, most, sink: Sink<'_>| {
+        wheel.advance_within(now, most, sink)
+    }
 );
 subject!(
     HashedWheel,

@@ -444,8 +444,8 @@ fn the_wheel_of_c_agrees_with_that_of_rust_on_crowded_histories() {
     }
 }
 
-/// What limits leave half done, beside what a sorted set says: buckets on four levels, of which each
-/// call looks at a few timers, and others come, go and move meanwhile.
+/// What limits leave half done, beside what a sorted set says: each call looks at a few timers of
+/// buckets on four levels, and others come, go and move meanwhile.
 #[test]
 fn a_wheel_of_c_that_stops_half_way_keeps_its_promises() {
     let mut random = Random(0x1234_5678_9abc_def1);

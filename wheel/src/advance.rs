@@ -69,8 +69,8 @@ impl<T> Wheel<T> {
     }
 
     /// As [`advance`](Wheel::advance), but looks at no more than `most` timers: those that fire, and
-    /// those that come down a level on the way. So this takes a bounded time, however many timers are
-    /// pending.
+    /// those that come down a level on the way. So this takes a bounded time, however many timers
+    /// are pending.
     ///
     /// If something is left to do, [`next_expiration`](Wheel::next_expiration) is not after `now`
     /// afterwards, and another call goes on from there: also if this one has returned less than
@@ -340,8 +340,8 @@ impl<T> Wheel<T> {
         Some(entry)
     }
 
-    /// Files what is in the bucket `number`, of a higher level, anew, further down: as many timers as
-    /// are `left` of a limit.
+    /// Files what is in the bucket `number`, of a higher level, anew, further down: as many timers
+    /// as are `left` of a limit.
     fn cascade(&mut self, number: u32, level: u8, left: &mut usize) {
         self.rings.lists.prefetch(number);
         while *left > 0 && self.rings.lists.has_any(number) {
