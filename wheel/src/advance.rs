@@ -68,9 +68,9 @@ impl<T> Wheel<T> {
         self.advance_on(now, usize::MAX, sink)
     }
 
-    /// As [`advance`](Wheel::advance), but looks at no more than `most` timers: those that fire, and
-    /// those that come down a level on the way. So this takes a bounded time, however many timers
-    /// are pending.
+    /// As [`advance`](Wheel::advance), but looks at no more than `most` timers: those that fire,
+    /// and those that come down a level on the way. So this takes a bounded time, however many
+    /// timers are pending.
     ///
     /// If something is left to do, [`next_expiration`](Wheel::next_expiration) is not after `now`
     /// afterwards, and another call goes on from there: also if this one has returned less than
