@@ -33,6 +33,14 @@
  * was in the middle of a call for a timer when the process was forked, calls for the child's copy
  * may fail with TICKLESS_E_FORKED, or with TICKLESS_E_HANDLE if that call was ending it. A child
  * that was forked inside a callback must end, or replace its program, before the callback returns.
+ * Nobody is told of children by _Fork or a bare clone: there, engines cannot be made, calls that
+ * would wait fail with TICKLESS_E_FORKED, and other calls act on the child's copy, where timers are
+ * scheduled for nobody.
+ *
+ * SIGNALS. The engine's threads block all signals but SIGPROF and those of a fault, so that signals
+ * go to the program's threads. A child that a callback forks has the mask of the thread that made
+ * the engine, and so has the program that it executes. posix_spawn, vfork, system and popen pass
+ * on the mask of the engine's thread: set POSIX_SPAWN_SETSIGMASK, with the mask that is wanted.
  *
  * UNLOADING. The shared library stays loaded: dlclose does not unload it.
  */
@@ -318,7 +326,8 @@ typedef struct tickless_options {
     size_t size;
     /**
      * The tick in nanoseconds: timers that are due within one tick fire together. Default: 1 ms.
-     * A shorter tick costs nothing while no timer fires.
+     * A shorter tick costs nothing while no timer fires. Times reach 2^54 ticks from now: with
+     * ticks of 1 ns, an engine's time ends after 208 days.
      */
     uint64_t tick_ns;
     /**
@@ -600,8 +609,8 @@ typedef struct tickless_scope {
 } tickless_scope;
 
 /**
- * Names a timer in its scope, and no later one: a key of a timer that has fired or was cancelled
- * finds nothing. All zero is the key of no timer.
+ * Names a timer of its scope, and no other: a key of a timer that has fired or was cancelled finds
+ * nothing, and so does one of a scope that was ended, or of another. All zero is no timer's.
  */
 typedef struct tickless_scope_key {
     /**

@@ -1,6 +1,7 @@
 //! Engines: how they are made, stopped and freed, and the version.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use crate::failure::{
     TICKLESS_E_SYSTEM, TICKLESS_E_TIMED_OUT, TICKLESS_OK, discard, enter,
 };
 use crate::options::{Settings, TicklessOptions};
+use crate::process;
 use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Payload, TicklessFn};
 use crate::time::{TICKLESS_NEVER, duration, ns_of};
@@ -66,8 +68,9 @@ pub unsafe extern "C" fn tickless_engine_new(
         }
         // SAFETY: it points to a pointer, as the header asks.
         unsafe { engine.write(std::ptr::null_mut()) };
+        process::remember()?;
         // SAFETY: they are options, as the header asks.
-        let Settings { mut builder, clock, driven_shards, system_clock, on_batch } =
+        let Settings { mut builder, clock, driven_shards, system_clock, on_batch, reach } =
             unsafe { Settings::read(options) }?;
         let bells = driven_shards.map(|shards| bells(shards, system_clock)).transpose()?;
         if let Some(bells) = bells.as_ref().map(Arc::downgrade) {
@@ -84,7 +87,8 @@ pub unsafe extern "C" fn tickless_engine_new(
             Some(hook) => builder.build_typed(move |batch| hook.pass(batch)),
         };
         let built = built.map_err(build_failure)?;
-        let inner = Inner { engine: built, bells, clock, gave_up: AtomicBool::new(false) };
+        let gave_up = AtomicBool::new(false);
+        let inner = Inner { engine: built, bells, clock, gave_up, reach };
         // SAFETY: as above.
         unsafe { engine.write(shell::fill(inner)) };
         Ok(TICKLESS_OK)
@@ -117,6 +121,7 @@ pub unsafe extern "C" fn tickless_engine_stop(
     enter(|| {
         // SAFETY: it is an engine, as the header asks.
         let inner = unsafe { shell::inner(engine) }?;
+        process::check()?;
         let (payloads, running) = match limit_ns {
             TICKLESS_NEVER => (inner.engine.stop().map_err(stop_failure)?, 0),
             ns => {
@@ -156,6 +161,12 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
         }
         // SAFETY: it is an engine, as the header asks.
         let freeing = unsafe { shell::begin_to_free(engine) }?;
+        if process::check().is_err() {
+            // The end of the copy would wait for threads. It is left in memory.
+            // SAFETY: nobody uses the engine any more, as the header asks.
+            mem::forget(unsafe { freeing.empty() });
+            return Ok(TICKLESS_OK);
+        }
         let inner = freeing.inner();
         // ORDER: Relaxed - as above.
         let gave_up = inner.gave_up.load(Ordering::Relaxed);

@@ -1,7 +1,6 @@
 //! The settings of an engine, as C gives them.
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::mem::offset_of;
 use std::ptr;
 use std::time::Duration;
 
@@ -9,9 +8,11 @@ use tickless::{Builder, Clock, Driver, ManualClock, StuckTask};
 
 use crate::batch::{RunBatch, TicklessBatchFn};
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
+use crate::signals::Mask;
 use crate::sized::{self, HasSize};
 use crate::task::{Hook, Run, TicklessFn};
 use crate::time::{TICKLESS_NEVER, ns_of, saturating_ns};
+use crate::when::Reach;
 
 /// For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
 /// for some microseconds. The default.
@@ -38,7 +39,8 @@ pub struct TicklessOptions {
     /// sizeof(tickless_options).
     pub size: usize,
     /// The tick in nanoseconds: timers that are due within one tick fire together. Default: 1 ms.
-    /// A shorter tick costs nothing while no timer fires.
+    /// A shorter tick costs nothing while no timer fires. Times reach 2^54 ticks from now: with
+    /// ticks of 1 ns, an engine's time ends after 208 days.
     pub tick_ns: u64,
     /// How many timers may be pending. Default: no limit.
     pub max_pending: u64,
@@ -114,7 +116,7 @@ pub type TicklessStuckFn =
 // SAFETY: it is `repr(C)`, 12 words and 8 halves of words, and zero is a number, a pointer, and no
 // function.
 unsafe impl HasSize for TicklessOptions {
-    const FIRST_SIZE: usize = offset_of!(TicklessOptions, on_batch_data) + size_of::<usize>();
+    const FIRST_SIZE: usize = 72;
 }
 
 const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4 + 7 * 8);
@@ -129,6 +131,7 @@ pub(crate) struct Settings {
     /// The system's clock that goes as the engine's does; `None` if that is moved by hand.
     pub(crate) system_clock: Option<libc::clockid_t>,
     pub(crate) on_batch: Option<Hook<RunBatch>>,
+    pub(crate) reach: Reach,
 }
 
 // === impl Hook ===
@@ -173,10 +176,15 @@ impl Settings {
             let name = unsafe { CStr::from_ptr(options.thread_name) };
             builder = builder.thread_name(name.to_string_lossy());
         }
-        if let Some(start) = options.on_thread_start {
-            let start = Hook { call: start, data: options.on_thread_start_data };
-            builder = builder.on_thread_start(move || start.run());
-        }
+        let mask = Mask::current();
+        let start = options.on_thread_start;
+        let start = start.map(|call| Hook { call, data: options.on_thread_start_data });
+        builder = builder.on_thread_start(move || {
+            mask.is_of_children();
+            if let Some(start) = &start {
+                start.run();
+            }
+        });
         if let Some(stuck) = options.on_stuck {
             let stuck = Hook { call: stuck, data: options.on_stuck_data };
             builder = builder.on_stuck(move |task| stuck.tell(task));
@@ -230,6 +238,7 @@ impl TicklessOptions {
     fn settings(&self, builder: Builder) -> Result<Settings, Failure> {
         let mut clock = None;
         let on_batch = self.on_batch.map(|call| Hook { call, data: self.on_batch_data });
+        let reach = Reach::of_ticks(self.tick_ns);
         let system_clock = match self.clock {
             TICKLESS_CLOCK_MANUAL => None,
             TICKLESS_CLOCK_BOOTTIME => Some(libc::CLOCK_BOOTTIME),
@@ -263,6 +272,7 @@ impl TicklessOptions {
                         driven_shards: None,
                         system_clock,
                         on_batch,
+                        reach,
                     });
                 }
                 shards => shards,
@@ -270,7 +280,7 @@ impl TicklessOptions {
             builder = builder.driver(Driver::Caller).shards(shards);
             driven_shards = Some(shards);
         }
-        Ok(Settings { builder, clock, driven_shards, system_clock, on_batch })
+        Ok(Settings { builder, clock, driven_shards, system_clock, on_batch, reach })
     }
 }
 

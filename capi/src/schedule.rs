@@ -54,6 +54,9 @@ pub unsafe extern "C" fn tickless_schedule(
             Ok(inner) => inner,
             Err(failure) => return Err(release_after(task, failure)),
         };
+        if let Err(failure) = inner.reach.check(delay_ns, 0) {
+            return Err(release_after(task, failure));
+        }
         if timer.is_null() {
             return detached(inner, after(delay_ns), task);
         }
@@ -140,7 +143,11 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
         // SAFETY: they point to a time and an engine, as the header asks.
         let checked = unsafe {
             let known = TICKLESS_AT | TICKLESS_WAITABLE | TICKLESS_FIXED_DELAY;
-            when_with(first, known).and_then(|first| Ok((shell::inner(engine)?, first)))
+            when_with(first, known).and_then(|first| {
+                let inner = shell::inner(engine)?;
+                inner.reach.check(period_ns, 0)?;
+                Ok((inner, first.within(inner.reach)?))
+            })
         };
         let (inner, Timing { when, has_fixed_delay, .. }) = match checked {
             Ok(checked) => checked,
@@ -342,7 +349,8 @@ unsafe fn checked<'a>(
         return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
     }
     // SAFETY: as the caller promises.
-    Ok((unsafe { shell::inner(engine) }?, timing))
+    let inner = unsafe { shell::inner(engine) }?;
+    Ok((inner, timing.within(inner.reach)?))
 }
 
 /// Makes the task, or releases the user data.

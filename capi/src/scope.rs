@@ -18,6 +18,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::{self, MaybeUninit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tickless::ResetError;
 use tickless::scope::{Key, WaitableScope};
 use tickless::wait::WaitError;
 
@@ -25,8 +26,7 @@ use crate::failure::{Failure, TICKLESS_E_HANDLE, TICKLESS_OK, enter};
 use crate::schedule::{refusal, release_after, task};
 use crate::shell::{self, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn};
-use crate::time::duration;
-use crate::timer::{reset_failure, wait_failure};
+use crate::timer::{reset_failure, wait, wait_failure};
 use crate::users::{KIND, USE_BITS, Use};
 use crate::when::{TicklessWhen, when_of};
 
@@ -47,8 +47,8 @@ pub struct TicklessScope {
     pub private_words: [u64; 8],
 }
 
-/// Names a timer in its scope, and no later one: a key of a timer that has fired or was cancelled
-/// finds nothing. All zero is the key of no timer.
+/// Names a timer of its scope, and no other: a key of a timer that has fired or was cancelled finds
+/// nothing, and so does one of a scope that was ended, or of another. All zero is no timer's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessScopeKey {
@@ -62,12 +62,22 @@ type Timers = WaitableScope<Task, Payload>;
 #[repr(C)]
 struct Armed {
     mark: AtomicU64,
+    /// Of the scope that is there; it is a part of its keys. Written before the mark says so.
+    generation: u64,
     /// If the mark says so. It is used and moved by the thread whose use is in the mark.
     timers: MaybeUninit<Timers>,
 }
 
 const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessScope>());
 const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessScope>());
+const _: () = assert!(size_of::<Key>() == 16);
+
+/// How many scopes there were.
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+
+/// The bits of a generation, which lie in a key above those of the slot: 2^32 scopes later, a key
+/// may be that of another.
+const GENERATION: u64 = u32::MAX as u64;
 
 const LIVE: u64 = 0x7463 << USE_BITS;
 const ENDED: u64 = 0x7422 << USE_BITS;
@@ -93,6 +103,10 @@ pub unsafe extern "C" fn tickless_scope_init(
         let inner = unsafe { shell::inner(engine) }?;
         let timers = WaitableScope::with_engine(&inner.engine);
         let to = armed(scope);
+        // ORDER: Relaxed - the numbers differ, which is all.
+        let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed) & GENERATION;
+        // SAFETY: it points to memory for a scope, as the header asks.
+        unsafe { (&raw mut (*to).generation).write(generation) };
         // SAFETY: it points to memory for a scope, as the header asks.
         unsafe { (&raw mut (*to).timers).write(MaybeUninit::new(timers)) };
         // SAFETY: as above; the mark is aligned.
@@ -155,14 +169,26 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
         store([0; 2]);
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to a time and a scope, as the header asks.
-        let held = unsafe { when_of(when).and_then(|timing| Ok((timing.when, hold(scope)?))) };
-        let (when, mut held) = match held {
+        let held = unsafe { when_of(when).and_then(|timing| Ok((timing, hold(scope)?))) };
+        let (timing, mut held) = match held {
             Ok(held) => held,
             Err(failure) => return Err(release_after(task, failure)),
         };
+        let generation = held.generation();
         let timers = held.timers();
-        store(words_of(timers.next_key()));
-        let Err(error) = timers.insert(when, task) else { return Ok(TICKLESS_OK) };
+        store(words_of(timers.next_key(), generation));
+        let error = match timers.insert(timing.when, task) {
+            Ok(key) => match timing.is_unreached(timers.deadline(key)) {
+                Ok(()) => return Ok(TICKLESS_OK),
+                Err(failure) => {
+                    store([0; 2]);
+                    let task = timers.take(key);
+                    drop(held);
+                    return Err(release_after(task, failure));
+                }
+            },
+            Err(error) => error,
+        };
         store([0; 2]);
         // This releases the user data.
         drop(held);
@@ -185,7 +211,7 @@ pub unsafe extern "C" fn tickless_scope_cancel(
     enter(|| {
         // SAFETY: it points to a scope, as the header asks.
         let mut held = unsafe { hold(scope) }?;
-        let task = held.timers().take(key_of(key));
+        let task = held.key(key).and_then(|key| held.timers().take(key));
         drop(held);
         // The user data is released here, outside of the scope.
         Ok(task.is_some().into())
@@ -228,7 +254,8 @@ pub unsafe extern "C" fn tickless_scope_reset_when(
         let when = unsafe { when_of(when) }?.when;
         // SAFETY: it points to a scope, as the header asks.
         let mut held = unsafe { hold(scope) }?;
-        held.timers().reset(key_of(key), when).map_err(reset_failure)?;
+        let key = held.key(key).ok_or_else(|| reset_failure(ResetError::TooLate))?;
+        held.timers().reset(key, when).map_err(reset_failure)?;
         Ok(TICKLESS_OK)
     })
 }
@@ -279,7 +306,7 @@ pub unsafe extern "C" fn tickless_scope_end(scope: *mut TicklessScope, limit_ns:
         // SAFETY: the mark said that they are there, and this thread alone moves them out.
         let mut timers = unsafe { (&raw const (*armed(scope)).timers).read().assume_init() };
         drop(begun);
-        match timers.cancel_wait_within(duration(limit_ns)) {
+        match wait(limit_ns, |limit| timers.cancel_wait_within(limit)) {
             // If it is inside of one of them, all others have ended.
             Ok(()) | Err(WaitError::InsideTask) => Ok(TICKLESS_OK),
             Err(error) => {
@@ -302,6 +329,19 @@ impl Held {
     fn timers(&mut self) -> &mut Timers {
         // SAFETY: the mark said that they are there, and no other thread uses them in this use.
         unsafe { (*self.armed).timers.assume_init_mut() }
+    }
+
+    fn generation(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (*self.armed).generation }
+    }
+
+    /// The key of a timer of this scope; `None` if it is of another scope, or of none.
+    fn key(&self, key: TicklessScopeKey) -> Option<Key> {
+        let [number, place] = key.private_words.map(|word| !word);
+        let is_ours = place >> 32 == self.generation();
+        // SAFETY: whatever numbers they are, they are a key.
+        is_ours.then(|| unsafe { mem::transmute::<[u64; 2], Key>([number, place & GENERATION]) })
     }
 }
 
@@ -365,13 +405,10 @@ fn armed(scope: *mut TicklessScope) -> *mut Armed {
     scope.cast()
 }
 
-/// A key as C has it: so that zeroes are none, its bits are turned.
-fn words_of(key: Key) -> [u64; 2] {
+/// A key as C has it, with the generation of its scope. Its bits are turned, so that zeroes are none.
+fn words_of(key: Key, generation: u64) -> [u64; 2] {
     // SAFETY: it is two numbers of that size.
-    unsafe { mem::transmute::<Key, [u64; 2]>(key) }.map(|word| !word)
-}
-
-fn key_of(key: TicklessScopeKey) -> Key {
-    // SAFETY: as above, and whatever numbers they are, they are a key.
-    unsafe { mem::transmute::<[u64; 2], Key>(key.private_words.map(|word| !word)) }
+    let [number, slot] = unsafe { mem::transmute::<Key, [u64; 2]>(key) };
+    debug_assert!(slot <= GENERATION, "a scope has fewer than 2^32 timers");
+    [!number, !(slot | generation << 32)]
 }

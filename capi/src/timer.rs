@@ -19,6 +19,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tickless::periodic::Periodic;
 use tickless::wait::{Ended, Stage, WaitError, Waiter};
@@ -29,6 +30,7 @@ use crate::failure::{
     TICKLESS_E_HANDLE, TICKLESS_E_INSIDE_TASK, TICKLESS_E_NOT_WAITABLE, TICKLESS_E_STOPPED,
     TICKLESS_E_TIMED_OUT, TICKLESS_E_TOO_LATE, TICKLESS_OK, enter,
 };
+use crate::process;
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
 use crate::users::{KIND, USE_BITS, Use, wait_for};
@@ -227,7 +229,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
         match lasting {
             Lasting::Repeating(periodic) => {
                 let is_cancelled = periodic.cancel();
-                if let Err(error) = periodic.cancel_wait_within(duration(limit_ns)) {
+                if let Err(error) = wait(limit_ns, |limit| periodic.cancel_wait_within(limit)) {
                     give_back(Lasting::Repeating(periodic));
                     return Err(wait_failure(error));
                 }
@@ -240,7 +242,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
                     drop(task);
                     return Ok(1);
                 }
-                match waiter.cancel_wait_within(duration(limit_ns)) {
+                match wait(limit_ns, |limit| waiter.cancel_wait_within(limit)) {
                     Ok(Ended::Finished) => Ok(0),
                     Ok(_) => Ok(1),
                     Err(error) => {
@@ -718,6 +720,20 @@ pub(crate) fn reset_failure(error: ResetError) -> Failure {
         _ => TICKLESS_E_STOPPED,
     };
     Failure::new(code, format_args!("{error}"))
+}
+
+/// Waits, but looks before whether the process is one of which nobody was told.
+pub(crate) fn wait<R>(
+    limit_ns: u64,
+    mut wait: impl FnMut(Duration) -> Result<R, WaitError>,
+) -> Result<R, WaitError> {
+    match wait(Duration::ZERO) {
+        Err(WaitError::TimedOut) if limit_ns > 0 => {
+            process::check().map_err(|_| WaitError::Forked)?;
+            wait(duration(limit_ns))
+        }
+        ended => ended,
+    }
 }
 
 #[cold]
