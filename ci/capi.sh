@@ -66,7 +66,7 @@ read -ra libs < <(pkg-config --libs tickless)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
 strict=(-Wall -Wextra -Wpedantic -Werror -g -O1)
 c=(-std=c99 -D_POSIX_C_SOURCE=200809L -pthread "${strict[@]}" "${flags[@]}")
-cpp=(-std=c++17 -pthread "${strict[@]}" "${flags[@]}")
+cpp=(-std=c++17 -pthread "${strict[@]}" -Wold-style-cast -Wzero-as-null-pointer-constant "${flags[@]}")
 
 # run NAME COMMAND..
 run() {
@@ -158,6 +158,16 @@ done
 for gone in __LP64__ __linux__; do
     refused "tickless is for 64-bit Linux" gcc "${flags[@]}" "-U$gone" -fsyntax-only -x c - <<<"#include <tickless.h>"
 done
+# A timer that is pending is not added again, unnoticed.
+echo '#include <tickless_wheel.h>
+int main(void) {
+    static struct tickless_wheel wheel;
+    static struct tickless_wheel_timer timer;
+    tickless_wheel_add(&wheel, &timer, 7);
+    tickless_wheel_add(&wheel, &timer, 8);
+}' >"$out/twice.c"
+gcc "${c[@]}" "$out/twice.c" -o "$out/twice"
+refused "timer->place == " "$out/twice"
 # A result that tells whether there is a timer cannot be dropped by accident.
 refused unused-result gcc "${c[@]}" -c -o /dev/null -x c - <<<'#include <tickless.h>
     void f(tickless_engine *engine) { tickless_schedule(engine, 1, 0, 0, 0, 0); }'
@@ -224,6 +234,7 @@ if [ -e /usr/include/asio.hpp ] || has_command asio.hpp libasio-dev; then
     g++ "${cpp[@]}" -std=c++20 "${asan[@]}" -Wno-maybe-uninitialized -I capi/tests/cpp capi/tests/asio.cpp \
         "${archive[@]}" -o "$out/asio.asan"
     run "asio.cpp, AddressSanitizer" "$out/asio.asan"
+    g++ "${cpp[@]}" -std=c++20 -Wshadow -fsyntax-only -x c++ - <<<'#include <tickless_asio.hpp>'
 else
     leave_out "asio.cpp, whose headers could not be installed"
 fi
@@ -275,7 +286,7 @@ refused 'ThreadSanitizer: ' timeout "$LIMIT" "$out/no_wait.tsan" 100000
 echo "finds it as a race, too"
 
 # With a library that is not instrumented, for which the wrapper speaks, and what is installed for checkers.
-g++ "${cpp[@]}" -fsanitize=thread capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
+g++ "${cpp[@]}" -std=c++20 -fsanitize=thread capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
 run "annotated, ThreadSanitizer" env "TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp" \
     "$out/annotated.tsan"
 # A race of the program's own is still seen.

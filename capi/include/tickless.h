@@ -42,6 +42,12 @@
  * the engine, and so has the program that it executes. posix_spawn, vfork, system and popen pass
  * on the mask of the engine's thread: set POSIX_SPAWN_SETSIGMASK, with the mask that is wanted.
  *
+ * MEMORY. tickless_engine_new fails with TICKLESS_E_NOMEM. Other calls have no error for it: if there
+ * is no memory for one more timer, the process is aborted, as by abort(). Only calls that schedule
+ * allocate, and those that start a thread. With TICKLESS_WAITABLE, in a scope and to repeat, a timer
+ * is an allocation; others take a page of the engine's now and then, and no more than were pending
+ * at once: `max_pending` bounds it.
+ *
  * UNLOADING. The shared library stays loaded: dlclose does not unload it.
  */
 
@@ -157,6 +163,11 @@
  * Rust code panicked: a fault of the library, or of a callback that is written in Rust.
  */
 #define TICKLESS_E_PANIC -17
+
+/**
+ * The system has no memory for it. (For a timer, that ends the process: see MEMORY.)
+ */
+#define TICKLESS_E_NOMEM -18
 
 /**
  * For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
@@ -777,7 +788,7 @@ const char *tickless_version(void);
  * it fails.
  *
  * Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
- * a thread or an eventfd could not be made.
+ * a thread or an eventfd could not be made; TICKLESS_E_NOMEM; TICKLESS_E_FORKED, see FORK.
  *
  * Threads: any. In callbacks: yes.
  */

@@ -78,7 +78,7 @@ public:
 private:
     static constexpr std::size_t PARTS = 16;
 
-    struct alignas(64) lock {
+    struct alignas(64) padded {
         std::mutex mutex;
     };
 
@@ -112,7 +112,7 @@ private:
         return reinterpret_cast<std::uintptr_t>(&wait) / 64 % PARTS;
     }
 
-    static inline lock locks_[PARTS];
+    static inline padded locks_[PARTS];
     pending *first_[PARTS] = {};
 };
 

@@ -31,10 +31,11 @@
  * RULES. A wheel and its timers are used by one thread at a time. A timer is zeroed, or initialized
  * by tickless_wheel_timer_init, before its first use. The memory of a pending timer must not be
  * moved or freed, nor that of a wheel that has some. A timer belongs to one wheel while it is
- * pending. None of this is checked. */
+ * pending. None of this is checked, but that an assert finds a pending timer that is added again. */
 #ifndef TICKLESS_WHEEL_H
 #define TICKLESS_WHEEL_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -45,6 +46,10 @@
 
 #ifdef __cplusplus
 extern "C" {
+/* This is C, whose casts and null pointers C++ has others for. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
 #endif
 
 /* A deadline that never comes; and what tickless_wheel_next returns if nothing will ever fire. */
@@ -58,8 +63,13 @@ extern "C" {
 #define TICKLESS_WHEEL_COMES_DOWN_ 8U
 
 /* The struct that a timer is a member of: TICKLESS_WHEEL_OWNER(timer, struct connection, idle). */
+#ifdef __cplusplus
+#define TICKLESS_WHEEL_OWNER(timer, type, member)                                              \
+    reinterpret_cast<type *>(reinterpret_cast<char *>(timer) - offsetof(type, member))
+#else
 #define TICKLESS_WHEEL_OWNER(timer, type, member)                                              \
     ((type *)(void *)((char *)(timer)-offsetof(type, member)))
+#endif
 
 /* A timer. All zero, it is not pending. The fields are the wheel's. */
 struct tickless_wheel_timer {
@@ -186,11 +196,12 @@ static inline uint64_t tickless_wheel_file_(struct tickless_wheel *wheel,
     return deadline >> shift << shift;
 }
 
-/* Starts a timer that is not pending: it fires at the first advance to `deadline` or later. If the
+/* Starts a timer that is not pending (which is asserted, unless NDEBUG is defined): it fires at the first advance to `deadline` or later. If the
  * deadline has passed, that is the next advance, also one to the same time. */
 static inline void tickless_wheel_add(struct tickless_wheel *wheel,
                                       struct tickless_wheel_timer *timer, uint64_t deadline) {
     uint64_t opens;
+    assert(timer->place == NULL);
     timer->deadline = deadline;
     wheel->pending++;
     opens = tickless_wheel_file_(wheel, timer);
@@ -465,6 +476,7 @@ tickless_wheel_remove_any(struct tickless_wheel *wheel) {
 }
 
 #ifdef __cplusplus
+#pragma GCC diagnostic pop
 } /* extern "C" */
 #endif
 

@@ -53,7 +53,7 @@ pub extern "C" fn tickless_version() -> *const c_char {
 /// it fails.
 ///
 /// Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
-/// a thread or an eventfd could not be made.
+/// a thread or an eventfd could not be made; TICKLESS_E_NOMEM; TICKLESS_E_FORKED, see FORK.
 ///
 /// Threads: any. In callbacks: yes.
 #[must_use]

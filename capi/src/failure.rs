@@ -45,6 +45,8 @@ pub const TICKLESS_E_THREAD_ENDS: c_int = -15;
 pub const TICKLESS_E_SYSTEM: c_int = -16;
 /// Rust code panicked: a fault of the library, or of a callback that is written in Rust.
 pub const TICKLESS_E_PANIC: c_int = -17;
+/// The system has no memory for it. (For a timer, that ends the process: see MEMORY.)
+pub const TICKLESS_E_NOMEM: c_int = -18;
 
 /// A call failed: the code. The message was left for the calling thread.
 #[derive(Debug)]
@@ -98,6 +100,7 @@ pub extern "C" fn tickless_strerror(code: c_int) -> *const c_char {
         TICKLESS_E_THREAD_ENDS => c"the thread is ending",
         TICKLESS_E_SYSTEM => c"the system refused a thread or a file descriptor",
         TICKLESS_E_PANIC => c"Rust code panicked",
+        TICKLESS_E_NOMEM => c"there is not enough memory",
         0.. => c"success",
         _ => c"unknown code",
     };

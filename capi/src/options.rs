@@ -7,7 +7,7 @@ use std::time::Duration;
 use tickless::{Builder, Clock, Driver, ManualClock, StuckTask};
 
 use crate::batch::{RunBatch, TicklessBatchFn};
-use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
+use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_NOMEM, TICKLESS_E_SYSTEM};
 use crate::signals::Mask;
 use crate::sized::{self, HasSize};
 use crate::task::{Hook, Run, TicklessFn};
@@ -134,6 +134,10 @@ pub(crate) struct Settings {
     pub(crate) reach: Reach,
 }
 
+/// What a shard takes, about, and what each of its slots does.
+const SHARD_BYTES: usize = 1 << 16;
+const SLOT_BYTES: usize = 1 << 7;
+
 // === impl Hook ===
 
 impl Hook<Run> {
@@ -170,6 +174,7 @@ impl Settings {
             // SAFETY: as the caller promises.
             unsafe { sized::read(options) }?
         };
+        options.check_memory()?;
         let mut builder = options.builder();
         if !options.thread_name.is_null() {
             // SAFETY: as the caller promises.
@@ -232,6 +237,20 @@ impl TicklessOptions {
             (min, max) => builder = builder.reapers(min.max(1), max),
         }
         builder
+    }
+
+    /// Whether there is about as much memory as the engine takes. Without it, making one would end
+    /// the process.
+    fn check_memory(&self) -> Result<(), Failure> {
+        let shards = match self.shards as usize {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            shards => shards.min(Builder::MAX_SHARDS),
+        };
+        let slots = self.slots.min(1 << 16) as usize;
+        let bytes = (shards + 1) * (SHARD_BYTES + slots * SLOT_BYTES);
+        Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
+            Failure::new(TICKLESS_E_NOMEM, format_args!("there are no {bytes} bytes for an engine"))
+        })
     }
 
     /// Clock and driver.

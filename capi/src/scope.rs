@@ -405,7 +405,7 @@ fn armed(scope: *mut TicklessScope) -> *mut Armed {
     scope.cast()
 }
 
-/// A key as C has it, with the generation of its scope. Its bits are turned, so that zeroes are none.
+/// A key as C has it, with its scope's generation: so that zeroes are none, its bits are turned.
 fn words_of(key: Key, generation: u64) -> [u64; 2] {
     // SAFETY: it is two numbers of that size.
     let [number, slot] = unsafe { mem::transmute::<Key, [u64; 2]>(key) };

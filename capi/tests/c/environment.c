@@ -1,6 +1,7 @@
 /* What an engine's threads take from the program, and what not: signals, stacks, a hook. */
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +118,40 @@ static void a_child_of_a_callback_blocks_what_the_maker_of_the_engine_did(void) 
     OK(tickless_engine_free(engine));
 }
 
+/* No page is left to the process. */
+static void exhaust(void) {
+    struct rlimit none = {0, 0};
+    size_t size;
+    void **last = NULL, **more;
+    CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+    for (size = 1 << 16; size >= sizeof last; size /= 2) {
+        while ((more = malloc(size)) != NULL) {
+            *more = last;
+            last = more;
+        }
+    }
+}
+
+static void an_engine_for_which_there_is_no_memory_is_refused(void) {
+    pid_t child = fork();
+    int status;
+    CHECK(child >= 0);
+    if (child == 0) {
+        tickless_options options;
+        tickless_engine *engine;
+        memset(&options, 0, sizeof options);
+        options.size = sizeof options;
+        options.clock = TICKLESS_CLOCK_MANUAL;
+        options.shards = 4;
+        exhaust();
+        RETURNS(TICKLESS_E_NOMEM, tickless_engine_new(&options, &engine));
+        CHECK(engine == NULL && strlen(tickless_last_error()) > 0);
+        _exit(7);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 static void needs_a_stack(void *user_data) {
     volatile char frames[8 << 20];
     size_t i;
@@ -207,6 +242,7 @@ int main(void) {
     RUN(a_thread_that_makes_an_engine_takes_signals_as_before);
     RUN(a_program_that_a_callback_starts_takes_signals);
     RUN(a_child_of_a_callback_blocks_what_the_maker_of_the_engine_did);
+    RUN(an_engine_for_which_there_is_no_memory_is_refused);
     RUN(threads_have_the_stack_and_call_the_hook_that_were_asked_for);
     RUN(a_callback_that_is_stuck_is_told_of);
     RUN(a_precise_engine_fires_its_timers_and_none_is_early);

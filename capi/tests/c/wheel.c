@@ -152,6 +152,26 @@ static void a_callback_adds_its_timer_again(void) {
 }
 
 /* A loop inside a callback, as of a dialogue or a wait: time goes on there. */
+static void reads_the_time(struct tickless_wheel_timer *timer, void *latest) {
+    struct object *object = owner(timer);
+    CHECK(tickless_wheel_now(object->wheel) == tickless_wheel_deadline(timer));
+    *(uint64_t *)latest = tickless_wheel_latest(object->wheel);
+}
+
+static void a_callback_knows_the_time_of_the_advance_beside_that_of_its_timer(void) {
+    struct object object = object_of(&wheel);
+    uint64_t latest = 0;
+    tickless_wheel_init(&wheel, 100);
+    CHECK(tickless_wheel_latest(&wheel) == 100);
+    tickless_wheel_add(&wheel, &object.timer, 110);
+    CHECK(tickless_wheel_advance(&wheel, 1000, ALL, reads_the_time, &latest) == 1);
+    CHECK(latest == 1000 && tickless_wheel_now(&wheel) == 1000);
+    /* Also if there is nothing to do, and time does not go back. */
+    tickless_wheel_advance(&wheel, 2000, ALL, count, NULL);
+    tickless_wheel_advance(&wheel, 1500, ALL, count, NULL);
+    CHECK(tickless_wheel_latest(&wheel) == 2000);
+}
+
 static void turn_inside(struct tickless_wheel_timer *timer, void *context) {
     struct object *object = owner(timer);
     count(timer, context);
@@ -388,6 +408,7 @@ int main(void) {
     RUN(what_is_due_already_fires_at_the_next_advance_also_to_the_same_time);
     RUN(a_timer_for_never_stays);
     RUN(a_callback_adds_its_timer_again);
+    RUN(a_callback_knows_the_time_of_the_advance_beside_that_of_its_timer);
     RUN(a_loop_in_a_callback_moves_time_which_does_not_go_back);
     RUN(a_callback_frees_its_timer_and_another_that_is_due_with_it);
     RUN(an_advance_with_a_limit_goes_on_where_it_was);
