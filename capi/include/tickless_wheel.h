@@ -168,46 +168,60 @@ static inline void tickless_wheel_unlink_(struct tickless_wheel_timer *timer) {
     timer->place = NULL;
 }
 
-/* Files a timer: on the lowest level on which its bucket is fewer than 256 ahead of now's. Returns
- * when the bucket opens. */
-static inline uint64_t tickless_wheel_file_(struct tickless_wheel *wheel,
-                                            struct tickless_wheel_timer *timer) {
-    const uint64_t deadline = timer->deadline, now = wheel->now;
-    unsigned level, slot, shift;
-    if (__builtin_expect(deadline <= now || deadline == TICKLESS_WHEEL_NEVER, 0)) {
-        if (deadline <= now) {
-            tickless_wheel_push_(&wheel->due, timer);
-            return now;
-        }
-        tickless_wheel_push_(&wheel->parked, timer);
-        return TICKLESS_WHEEL_NEVER;
-    }
-    level = (63U - (unsigned)__builtin_clzll((deadline - now) | 1)) / TICKLESS_WHEEL_BITS_;
-    shift = level * TICKLESS_WHEEL_BITS_;
-    /* The distance in buckets may be one more than that in time. */
-    if ((deadline >> shift) - (now >> shift) >= TICKLESS_WHEEL_SLOTS_) {
-        level++;
-        shift += TICKLESS_WHEEL_BITS_;
-    }
-    slot = (unsigned)(deadline >> shift) % TICKLESS_WHEEL_SLOTS_;
+/* A timer was filed in a bucket that was empty, and which opens then. */
+static inline void tickless_wheel_note_(struct tickless_wheel *wheel, unsigned level, unsigned slot,
+                                        uint64_t opens) {
     wheel->levels |= 1U << level;
     wheel->occupied[level][slot / 64] |= UINT64_C(1) << (slot % 64);
-    tickless_wheel_push_(&wheel->buckets[level][slot], timer);
-    return deadline >> shift << shift;
-}
-
-/* Starts a timer that is not pending (which is asserted, unless NDEBUG is defined): it fires at the first advance to `deadline` or later. If the
- * deadline has passed, that is the next advance, also one to the same time. */
-static inline void tickless_wheel_add(struct tickless_wheel *wheel,
-                                      struct tickless_wheel_timer *timer, uint64_t deadline) {
-    uint64_t opens;
-    assert(timer->place == NULL);
-    timer->deadline = deadline;
-    wheel->pending++;
-    opens = tickless_wheel_file_(wheel, timer);
     if (opens < wheel->hint) {
         wheel->hint = opens;
     }
+}
+
+/* Files a timer: on the lowest level on which its bucket is fewer than 256 ahead of now's. */
+static inline void tickless_wheel_file_(struct tickless_wheel *wheel,
+                                        struct tickless_wheel_timer *timer, uint64_t deadline) {
+    const uint64_t now = wheel->now;
+    struct tickless_wheel_timer *first, **bucket;
+    unsigned shift, slot;
+    timer->deadline = deadline;
+    if (__builtin_expect(deadline <= now || deadline == TICKLESS_WHEEL_NEVER, 0)) {
+        if (deadline <= now) {
+            tickless_wheel_push_(&wheel->due, timer);
+            wheel->hint = now < wheel->hint ? now : wheel->hint;
+        } else {
+            tickless_wheel_push_(&wheel->parked, timer);
+        }
+        return;
+    }
+    /* The level times 8, which is the width of a bucket of it as a shift. */
+    shift = (63U - (unsigned)__builtin_clzll((deadline - now) | 1)) & ~7U;
+    /* The distance in buckets may be one more than that in time. */
+    if ((deadline >> shift) - (now >> shift) >= TICKLESS_WHEEL_SLOTS_) {
+        shift += TICKLESS_WHEEL_BITS_;
+    }
+    slot = (unsigned)(deadline >> shift) % TICKLESS_WHEEL_SLOTS_;
+    bucket = &wheel->buckets[shift / TICKLESS_WHEEL_BITS_][slot];
+    first = *bucket;
+    timer->next = first;
+    timer->place = bucket;
+    *bucket = timer;
+    if (first != NULL) {
+        /* Of a bucket that is not empty, all is noted. */
+        first->place = &timer->next;
+    } else {
+        tickless_wheel_note_(wheel, shift / TICKLESS_WHEEL_BITS_, slot, deadline >> shift << shift);
+    }
+}
+
+/* Starts a timer that is not pending (which is asserted, unless NDEBUG is defined): it fires at the
+ * first advance to `deadline` or later. If the deadline has passed, that is the next advance, also one
+ * to the same time. */
+static inline void tickless_wheel_add(struct tickless_wheel *wheel,
+                                      struct tickless_wheel_timer *timer, uint64_t deadline) {
+    assert(timer->place == NULL);
+    wheel->pending++;
+    tickless_wheel_file_(wheel, timer, deadline);
 }
 
 /* Stops a timer. Returns 1 if it was pending, else 0. */
@@ -224,8 +238,16 @@ static inline int tickless_wheel_cancel(struct tickless_wheel *wheel,
 /* Moves a timer to another deadline, or starts it if it is not pending. */
 static inline void tickless_wheel_reset(struct tickless_wheel *wheel,
                                         struct tickless_wheel_timer *timer, uint64_t deadline) {
-    tickless_wheel_cancel(wheel, timer);
-    tickless_wheel_add(wheel, timer, deadline);
+    if (timer->place == NULL) {
+        wheel->pending++;
+    } else {
+        struct tickless_wheel_timer *next = timer->next;
+        *timer->place = next;
+        if (next != NULL) {
+            next->place = timer->place;
+        }
+    }
+    tickless_wheel_file_(wheel, timer, deadline);
 }
 
 /* The first slot of a level from `from` on, round its ring, whose bucket is not empty: how many
@@ -319,7 +341,7 @@ static inline uint64_t tickless_wheel_come_down_(struct tickless_wheel *wheel, u
         if (timer->deadline == wheel->now) {
             tickless_wheel_push_(&wheel->firing, timer);
         } else {
-            tickless_wheel_file_(wheel, timer);
+            tickless_wheel_file_(wheel, timer, timer->deadline);
         }
         timer = next;
         limit -= limit < TICKLESS_WHEEL_COMES_DOWN_ ? limit : TICKLESS_WHEEL_COMES_DOWN_;
