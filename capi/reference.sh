@@ -24,10 +24,10 @@ trap 'rm -rf "$out"' EXIT
 sed -E '
     1 s|^/\* |/** @file\n * @brief |
     1,/\*\// s/^ \* ([A-Z]+( [A-Z]+)*)\. / * @par \1\n * /
-    /^( \*|     \*)/ {
-        s/^ \* (Errors|Threads): / * @par \1\n * /
-        s/^ \* Errors, / * @par Errors\n * /
-        s/In callbacks: /\n * @par In callbacks\n * /
+    1,/\*\// s/^ \*   (tickless_[a-z_]+, _.*|tickless_[a-z_]+)  +(.*)$/ * - \1: \2/
+    /^( \*| *\/\/\/)/ {
+        s/^\/\/\/ Errors: /\/\/\/ @par Errors\n\/\/\/ /
+        s/^\/\/\/ Errors, /\/\/\/ @par Errors\n\/\/\/ /
         s/\b(TICKLESS_([A-Z]+_)*[A-Z]+)([^A-Z_*]|$)/#\1\3/g
         s/\b(tickless_([a-z]+_)*[a-z]+)([^a-z_(.`)]|\.$|\. |$)/\1()\3/g
         s/\b(tickless_(engine|timer|options|when|[a-z]+_info|([a-z]+_)?fn))\(\)/\1/g

@@ -24,7 +24,7 @@ use crate::failure::{Failure, TICKLESS_E_HANDLE};
 use crate::task::Payload;
 use crate::when::Reach;
 
-/// An engine. It is made by tickless_engine_new and freed by tickless_engine_free.
+/// An engine.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the header only names it")]
 pub struct TicklessEngine(u8);

@@ -7,27 +7,23 @@ use tickless::When;
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT};
 use crate::time::{TICKLESS_NEVER, duration, instant_at, ns_of};
 
-/// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
-/// is due at once.
+/// `time_ns` is a time, not a delay. One that has passed is due at once.
 pub const TICKLESS_AT: u64 = 1;
-/// For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
-/// allocation.
+/// The timer can be waited for: tickless_timer_cancel_wait.
 pub const TICKLESS_WAITABLE: u64 = 2;
 
-/// For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
-/// Timers of one period that once ran in the same tick stay together from then on. (At a fixed rate
-/// they keep the distances of their first runs.)
+/// The period of a timer that repeats is a pause between its runs.
 pub const TICKLESS_FIXED_DELAY: u64 = 4;
 
-/// When a timer is due. It does not grow: `flags` may have more bits in later versions.
+/// When a timer is due. It does not grow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessWhen {
-    /// A delay in nanoseconds or, with TICKLESS_AT, a time. TICKLESS_NEVER: never.
+    /// A delay or, with TICKLESS_AT, a time.
     pub time_ns: u64,
-    /// How much later it may fire, so that it can share a wake-up with others. 0: within a tick.
+    /// How much later it may fire, to share a wake-up with others.
     pub slack_ns: u64,
-    /// TICKLESS_AT, TICKLESS_WAITABLE and TICKLESS_FIXED_DELAY, or 0.
+    /// TICKLESS_AT, TICKLESS_WAITABLE, TICKLESS_FIXED_DELAY.
     pub flags: u64,
 }
 
