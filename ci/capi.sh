@@ -150,6 +150,8 @@ for compile in "cc -std=c99 -D_POSIX_C_SOURCE=200809L wheel.c" "c++ -std=c++17 w
     run "the README's wheel: $compile" env --chdir "$out/readme" "${bare[@]}" \
         sh -euc "$compile -Wall -Wextra -Wpedantic -Werror -I '$out/alone' -o wheel; ./wheel"
 done
+read -ra wheel < <(pkg-config --cflags --libs tickless-wheel)
+[ "${wheel[*]}" = "-I$out/prefix/lib/pkgconfig/../../include" ] || fail "pkg-config says of the wheel: ${wheel[*]}"
 # What cannot work says so in words.
 for header in tickless_wheel.hpp tickless.hpp; do
     refused "needs C++17" g++ -std=c++14 "${flags[@]}" -fsyntax-only -x c++ - <<<"#include <$header>"
@@ -183,6 +185,15 @@ for target in tickless static; do
         cmake --build build
         build/example"
 done
+project=$out/cmake.wheel
+mkdir "$project"
+cp "$out/readme/wheel.c" "$project/example.c"
+readme cmake | sed "s/tickless::tickless/tickless::wheel/" >"$project/CMakeLists.txt"
+run "the README's wheel, tickless::wheel" env --chdir "$project" -i "PATH=$out/bin" sh -euc "
+    cmake -S . -B build -DCMAKE_PREFIX_PATH='$out/prefix'
+    cmake --build build
+    ! readelf -d build/example | grep tickless
+    build/example"
 
 [ -n "${LONG:-}" ] || exit 0
 
@@ -330,6 +341,16 @@ done
 # What is measured runs to its end, with each contender.
 pkg-config --exists libuv libevent && [ -e /usr/include/ev.h ] ||
     need_command uv.h libuv1-dev libevent-dev libev-dev
+# The loops of other libraries.
+for loop in edge uv ev; do
+    library=()
+    [ $loop = edge ] || library=("-l$loop")
+    # (libev's macros break the rules of aliasing.)
+    gcc "${c[@]}" -Wno-strict-aliasing "capi/examples/loop_$loop.c" "${libs[@]}" "${library[@]}" \
+        -o "$out/loop_$loop"
+    run "the loop of $loop" "$out/loop_$loop"
+done
+
 for study in run loop stall; do
     env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH timeout "$LIMIT" "capi/bench/$study.sh" --quick ||
         fail "capi/bench/$study.sh does not run"
