@@ -44,7 +44,8 @@
  * TICKLESS_E_STOPPED, to wait, stop, turn or bind TICKLESS_E_FORKED; others use the child's copy. It
  * can end its copies and make engines. If a thread was in a call for a timer or scope, those for the
  * copy may return TICKLESS_E_FORKED or _HANDLE. A child of a callback must end or execute a program.
- * After _Fork or a bare clone, no engine can be made, and what is scheduled never fires.
+ * After _Fork or a bare clone, waits and tickless_engine_new are TICKLESS_E_FORKED, and what is
+ * scheduled never fires.
  *
  * SIGNALS. The engine's threads block all but SIGPROF and those of a fault. A child that a callback
  * forks has the mask of the engine's maker. posix_spawn, vfork, system and popen pass on that of the
@@ -220,7 +221,8 @@ typedef struct tickless_options {
     /// sizeof(tickless_options).
     size_t size;
     /// Timers of one tick fire together. Default: 1 ms. Times reach 2^54 ticks: at 1 ns, the
-    /// engine's time ends after 208 days.
+    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT; a reset makes it
+    /// never.
     uint64_t tick_ns;
     /// How many timers may be pending. Default: no limit.
     uint64_t max_pending;
@@ -361,7 +363,8 @@ typedef struct tickless_scope_key {
 extern "C" {
 #endif // __cplusplus
 
-/// Runs the next timer of a batch, and returns 1; 0 if none is left to it.
+/// Runs the next timer of a batch, and returns 1; 0 if none is left to it, or after a panic of a
+/// callback in Rust.
 int tickless_batch_run(struct tickless_batch *batch);
 
 /// Calls back what is due of a shard that the caller drives, but at most `fired_max` timers (0:
@@ -505,8 +508,9 @@ int tickless_schedule_repeating(const struct tickless_engine *engine,
                                 struct tickless_timer *timer);
 
 /// Starts a timer, whatever it is: zero, ended, pending (it is cancelled first) or fired. Also
-/// where other threads may end it, and in its callback. If user data serves several runs, its
-/// `drop_fn` is NULL. A callback that runs can no longer be waited for.
+/// where other threads may end it, and in its callback: a cancel that comes while that runs does
+/// not keep it from this. If user data serves several runs, its `drop_fn` is NULL. A callback that
+/// runs can no longer be waited for.
 ///
 /// Errors: TICKLESS_E_FULL, TICKLESS_E_STOPPED; the timer is ended then.
 TICKLESS_MUST_USE

@@ -67,7 +67,8 @@ impl Passed<'_> {
     }
 }
 
-/// Runs the next timer of a batch, and returns 1; 0 if none is left to it.
+/// Runs the next timer of a batch, and returns 1; 0 if none is left to it, or after a panic of a
+/// callback in Rust.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_batch_run(batch: *mut TicklessBatch) -> c_int {
     enter(|| {

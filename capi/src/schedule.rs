@@ -155,8 +155,9 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
 }
 
 /// Starts a timer, whatever it is: zero, ended, pending (it is cancelled first) or fired. Also
-/// where other threads may end it, and in its callback. If user data serves several runs, its
-/// `drop_fn` is NULL. A callback that runs can no longer be waited for.
+/// where other threads may end it, and in its callback: a cancel that comes while that runs does
+/// not keep it from this. If user data serves several runs, its `drop_fn` is NULL. A callback that
+/// runs can no longer be waited for.
 ///
 /// Errors: TICKLESS_E_FULL, TICKLESS_E_STOPPED; the timer is ended then.
 #[must_use]
