@@ -33,7 +33,7 @@ libdir=$to/$lib
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "$mode" = --uninstall ]; then
-    rm -f "$to/include/tickless"{,_wheel,_asio}.{h,hpp} "$libdir/pkgconfig/tickless.pc" \
+    rm -f "$to/include/tickless"{,_wheel,_asio}.{h,hpp} "$libdir/pkgconfig/tickless"{,-wheel}.pc \
         "$libdir/libtickless.a" "$libdir/libtickless.so" "$libdir/libtickless.so."[0-9]* \
         "$to/share/man/man3/"{tickless,TICKLESS}[._]*.3
     rm -rf "$to/share/tickless" "$to/share/doc/tickless" "$libdir/cmake/tickless"
@@ -102,6 +102,7 @@ fill() {
     chmod 644 "$2"
 }
 fill capi/tickless.pc.in "$libdir/pkgconfig/tickless.pc"
+fill capi/tickless-wheel.pc.in "$libdir/pkgconfig/tickless-wheel.pc"
 cmake=$libdir/cmake/tickless
 fill capi/tickless-config.cmake.in "$cmake/tickless-config.cmake"
 fill capi/tickless-config-version.cmake.in "$cmake/tickless-config-version.cmake"

@@ -24,10 +24,10 @@ trap 'rm -rf "$out"' EXIT
 sed -E '
     1 s|^/\* |/** @file\n * @brief |
     1,/\*\// s/^ \* ([A-Z]+( [A-Z]+)*)\. / * @par \1\n * /
-    /^( \*|     \*)/ {
-        s/^ \* (Errors|Threads): / * @par \1\n * /
-        s/^ \* Errors, / * @par Errors\n * /
-        s/In callbacks: /\n * @par In callbacks\n * /
+    1,/\*\// s/^ \*   (tickless_[a-z_]+, _.*|tickless_[a-z_]+)  +(.*)$/ * - \1: \2/
+    /^( \*| *\/\/\/)/ {
+        s/^\/\/\/ Errors: /\/\/\/ @par Errors\n\/\/\/ /
+        s/^\/\/\/ Errors, /\/\/\/ @par Errors\n\/\/\/ /
         s/\b(TICKLESS_([A-Z]+_)*[A-Z]+)([^A-Z_*]|$)/#\1\3/g
         s/\b(tickless_([a-z]+_)*[a-z]+)([^a-z_(.`)]|\.$|\. |$)/\1()\3/g
         s/\b(tickless_(engine|timer|options|when|[a-z]+_info|([a-z]+_)?fn))\(\)/\1/g
@@ -58,7 +58,21 @@ EXPAND_ONLY_PREDEF = YES
 END
 (cd "$out" && doxygen Doxyfile)
 
+# The wheel, whose comments are plain ones.
+mkdir "$out/wheel"
+sed -E '
+    1 s|^/\* |/** @file\n * @brief |
+    1,/\*\// s/^ \* ([A-Z]+)\. / * @par \1\n * /
+    2,$ s|^( *)/\* |\1/** |
+    s/^static inline/static/
+' include/tickless_wheel.h >"$out/wheel/tickless_wheel.h"
+sed 's/tickless\.h/tickless_wheel.h/; s/^PROJECT_NAME.*/PROJECT_NAME = tickless_wheel/
+    $ a EXTRACT_STATIC = YES\nWARN_IF_UNDOCUMENTED = NO\nEXCLUDE_SYMBOLS = *_' "$out/Doxyfile" >"$out/wheel/Doxyfile"
+(cd "$out/wheel" && doxygen Doxyfile)
+
 # Links for fields would take names that are not ours.
+mv "$out"/wheel/man/man3/tickless_wheel* "$out/man/man3"
+mv "$out/wheel/html" "$out/html/wheel"
 find "$out/man/man3" -type f ! -name 'tickless*' ! -name 'TICKLESS*' -delete
 install -d -m 755 "$to/share/man/man3" "$to/share/doc/tickless/html"
 install -m 644 "$out"/man/man3/* "$to/share/man/man3"

@@ -66,7 +66,7 @@ read -ra libs < <(pkg-config --libs tickless)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
 strict=(-Wall -Wextra -Wpedantic -Werror -g -O1)
 c=(-std=c99 -D_POSIX_C_SOURCE=200809L -pthread "${strict[@]}" "${flags[@]}")
-cpp=(-std=c++17 -pthread "${strict[@]}" "${flags[@]}")
+cpp=(-std=c++17 -pthread "${strict[@]}" -Wold-style-cast -Wzero-as-null-pointer-constant "${flags[@]}")
 
 # run NAME COMMAND..
 run() {
@@ -96,7 +96,7 @@ done
 for compiler in "${cpp_compilers[@]}"; do
     for source in capi/tests/cpp/*.cpp; do
         name=$(basename "$source" .cpp)
-        [ "$name" = coroutine ] && standard=(-std=c++20) || standard=()
+        [ "$name" = coroutine ] && standard=(-std=c++20 -Wno-zero-as-null-pointer-constant) || standard=()
         "$compiler" "${cpp[@]}" "${standard[@]}" "$source" "${libs[@]}" -o "$out/$name.$compiler"
         run "$name, $compiler" "$out/$name.$compiler"
     done
@@ -150,6 +150,8 @@ for compile in "cc -std=c99 -D_POSIX_C_SOURCE=200809L wheel.c" "c++ -std=c++17 w
     run "the README's wheel: $compile" env --chdir "$out/readme" "${bare[@]}" \
         sh -euc "$compile -Wall -Wextra -Wpedantic -Werror -I '$out/alone' -o wheel; ./wheel"
 done
+read -ra wheel < <(pkg-config --cflags --libs tickless-wheel)
+[ "${wheel[*]}" = "-I$out/prefix/lib/pkgconfig/../../include" ] || fail "pkg-config says of the wheel: ${wheel[*]}"
 # What cannot work says so in words.
 for header in tickless_wheel.hpp tickless.hpp; do
     refused "needs C++17" g++ -std=c++14 "${flags[@]}" -fsyntax-only -x c++ - <<<"#include <$header>"
@@ -158,6 +160,16 @@ done
 for gone in __LP64__ __linux__; do
     refused "tickless is for 64-bit Linux" gcc "${flags[@]}" "-U$gone" -fsyntax-only -x c - <<<"#include <tickless.h>"
 done
+# A timer that is pending is not added again, unnoticed.
+echo '#include <tickless_wheel.h>
+int main(void) {
+    static struct tickless_wheel wheel;
+    static struct tickless_wheel_timer timer;
+    tickless_wheel_add(&wheel, &timer, 7);
+    tickless_wheel_add(&wheel, &timer, 8);
+}' >"$out/twice.c"
+gcc "${c[@]}" "$out/twice.c" -o "$out/twice"
+refused "timer->place == " "$out/twice"
 # A result that tells whether there is a timer cannot be dropped by accident.
 refused unused-result gcc "${c[@]}" -c -o /dev/null -x c - <<<'#include <tickless.h>
     void f(tickless_engine *engine) { tickless_schedule(engine, 1, 0, 0, 0, 0); }'
@@ -173,6 +185,15 @@ for target in tickless static; do
         cmake --build build
         build/example"
 done
+project=$out/cmake.wheel
+mkdir "$project"
+cp "$out/readme/wheel.c" "$project/example.c"
+readme cmake | sed "s/tickless::tickless/tickless::wheel/" >"$project/CMakeLists.txt"
+run "the README's wheel, tickless::wheel" env --chdir "$project" -i "PATH=$out/bin" sh -euc "
+    cmake -S . -B build -DCMAKE_PREFIX_PATH='$out/prefix'
+    cmake --build build
+    ! readelf -d build/example | grep tickless
+    build/example"
 
 [ -n "${LONG:-}" ] || exit 0
 
@@ -224,6 +245,7 @@ if [ -e /usr/include/asio.hpp ] || has_command asio.hpp libasio-dev; then
     g++ "${cpp[@]}" -std=c++20 "${asan[@]}" -Wno-maybe-uninitialized -I capi/tests/cpp capi/tests/asio.cpp \
         "${archive[@]}" -o "$out/asio.asan"
     run "asio.cpp, AddressSanitizer" "$out/asio.asan"
+    g++ "${cpp[@]}" -std=c++20 -Wshadow -fsyntax-only -x c++ - <<<'#include <tickless_asio.hpp>'
 else
     leave_out "asio.cpp, whose headers could not be installed"
 fi
@@ -275,7 +297,7 @@ refused 'ThreadSanitizer: ' timeout "$LIMIT" "$out/no_wait.tsan" 100000
 echo "finds it as a race, too"
 
 # With a library that is not instrumented, for which the wrapper speaks, and what is installed for checkers.
-g++ "${cpp[@]}" -fsanitize=thread capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
+g++ "${cpp[@]}" -std=c++20 -Wno-zero-as-null-pointer-constant -fsanitize=thread capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
 run "annotated, ThreadSanitizer" env "TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp" \
     "$out/annotated.tsan"
 # A race of the program's own is still seen.
@@ -319,7 +341,17 @@ done
 # What is measured runs to its end, with each contender.
 pkg-config --exists libuv libevent && [ -e /usr/include/ev.h ] ||
     need_command uv.h libuv1-dev libevent-dev libev-dev
-for study in run loop; do
+# The loops of other libraries.
+for loop in edge uv ev; do
+    library=()
+    [ $loop = edge ] || library=("-l$loop")
+    # (libev's macros break the rules of aliasing.)
+    gcc "${c[@]}" -Wno-strict-aliasing "capi/examples/loop_$loop.c" "${libs[@]}" "${library[@]}" \
+        -o "$out/loop_$loop"
+    run "the loop of $loop" "$out/loop_$loop"
+done
+
+for study in run loop stall; do
     env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH timeout "$LIMIT" "capi/bench/$study.sh" --quick ||
         fail "capi/bench/$study.sh does not run"
 done

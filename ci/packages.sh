@@ -9,6 +9,7 @@ need_command meson meson ninja-build
 need_command pkg-config pkg-config
 need_command dpkg-buildpackage dpkg-dev
 need_command dh debhelper
+need_command doxygen doxygen
 
 out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT
@@ -50,8 +51,14 @@ cp "$program/subprojects/packagefiles/tickless/meson.build" "$tree"
 echo "passed: Meson with the subproject"
 
 # Debian's packages, taken apart, are a prefix; lintian finds no error.
-DEB_BUILD_OPTIONS=noopt CARGO_TARGET_DIR=$PWD/target capi/packaging/deb.sh "$out/deb" >"$out/log" 2>&1 ||
-    { cat "$out/log" && fail "the Debian packages are not built"; }
+# From a release that is unpacked where there is no git.
+mkdir "$out/release"
+git ls-files -z | xargs -0 cp --parents -P -t "$out/release"
+(
+    target=$PWD/target
+    cd "$out/release"
+    DEB_BUILD_OPTIONS=noopt CARGO_TARGET_DIR=$target capi/packaging/deb.sh "$out/deb"
+) >"$out/log" 2>&1 || { cat "$out/log" && fail "the Debian packages are not built"; }
 for package in "$out"/deb/*.deb; do
     dpkg-deb --extract "$package" "$out/debian"
 done

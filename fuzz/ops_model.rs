@@ -41,13 +41,17 @@ pub(crate) enum Op {
     AdvanceShort,
     /// Popping so many of those that are due then, one by one.
     Pop(When, u8),
-    /// With a sink that panics at the call of this number.
-    AdvancePanicking(When, u8),
+    /// With a sink that panics at the call of this number; from [`LIMITED`] on, within a limit.
+    /// (One variant for both: with another, the corpus would mean something else.)
+    AdvanceInterrupted(When, u8),
     /// Taking out so many, and dropping the rest.
     Drain(u8),
     Clear,
     Shrink,
 }
+
+/// An advance that is interrupted looks at no more than so many timers less than its number.
+pub(crate) const LIMITED: u8 = 128;
 
 /// Runs a history on each wheel.
 pub(crate) fn run(case: &Case) {
@@ -73,10 +77,13 @@ trait Subject: TimingWheel<Token> {
     const EXACT: bool;
 
     fn with_start(geometry: Geometry, now: Tick) -> Self;
+    fn advance_within(&mut self, now: Tick, most: usize, sink: Sink<'_>) -> usize;
     fn clear(&mut self);
     fn shrink_to_fit(&mut self);
     fn check(&self);
 }
+
+type Sink<'a> = &'a mut dyn FnMut(Key, Tick, Token);
 
 struct Pair<W> {
     wheel: W,
@@ -110,12 +117,16 @@ struct Injected;
 // === impl Subject ===
 
 macro_rules! subject {
-    ($wheel:ident, exact: $exact:expr, with_start: $with_start:expr) => {
+    ($wheel:ident, exact: $exact:expr, with_start: $start:expr, advance_within: $within:expr) => {
         impl Subject for $wheel<Token> {
             const EXACT: bool = $exact;
 
             fn with_start(geometry: Geometry, now: Tick) -> Self {
-                $with_start(geometry, now)
+                $start(geometry, now)
+            }
+
+            fn advance_within(&mut self, now: Tick, most: usize, sink: Sink<'_>) -> usize {
+                $within(self, now, most, sink)
             }
 
             fn clear(&mut self) {
@@ -133,10 +144,26 @@ macro_rules! subject {
     };
 }
 
-subject!(Wheel, exact: false, with_start: Wheel::with_start);
-subject!(HashedWheel, exact: true, with_start: |geometry: Geometry, now| {
-    HashedWheel::with_start(geometry.slots(), now).expect("the shapes are valid")
-});
+subject!(
+    Wheel,
+    exact: false,
+    with_start: Wheel::with_start,
+    advance_within: |wheel: &mut Wheel<Token>, now, most, sink: Sink<'_>| {
+        wheel.advance_within(now, most, sink)
+    }
+);
+subject!(
+    HashedWheel,
+    exact: true,
+    with_start: |geometry: Geometry, now| {
+        HashedWheel::with_start(geometry.slots(), now).expect("the shapes are valid")
+    },
+    // It has none, and nothing in it comes down.
+    advance_within: |wheel: &mut HashedWheel<Token>, now, most: usize, sink: Sink<'_>| {
+        let due = std::iter::from_fn(|| wheel.pop_due(now));
+        due.take(most).map(|(key, deadline, token)| sink(key, deadline, token)).count()
+    }
+);
 
 // === impl Token ===
 
@@ -178,7 +205,10 @@ impl<W: Subject> Pair<W> {
             }
             Op::AdvanceShort => self.advance_short(),
             Op::Pop(when, count) => self.pop(self.at(when), count),
-            Op::AdvancePanicking(when, call) => self.advance_panicking(self.at(when), call),
+            Op::AdvanceInterrupted(when, number) => match number.checked_sub(LIMITED) {
+                None => self.advance_panicking(self.at(when), number),
+                Some(most) => self.advance_within(self.at(when), most.into()),
+            },
             Op::Drain(count) => self.drain(usize::from(count)),
             Op::Clear => {
                 self.wheel.clear();
@@ -275,6 +305,21 @@ impl<W: Subject> Pair<W> {
         assert_eq!(result.is_err(), fired.len() > usize::from(call));
         let reached = if result.is_err() { self.wheel.now() } else { now };
         self.settle(reached, &fired);
+    }
+
+    /// An advance with a limit may stop anywhere, and leave a bucket half-way down.
+    fn advance_within(&mut self, now: Tick, most: usize) {
+        let mut fired = Vec::new();
+        let mut sink = |key, deadline, token: Token| fired.push((key, deadline, token.timer));
+        let count = self.wheel.advance_within(now, most, &mut sink);
+        assert_eq!(count, fired.len());
+        assert!(count <= most);
+        let reached = self.wheel.now();
+        assert!(reached <= self.now.max(now), "time has gone too far");
+        self.settle(reached, &fired);
+        // What is left to do can be seen.
+        let due = self.pending.first().map(|(due, _)| *due).filter(|due| *due <= now);
+        assert!(now < self.now || due.is_none_or(|_| self.wheel.next_expiration() <= Some(now)));
     }
 
     fn drain(&mut self, count: usize) {

@@ -61,6 +61,20 @@ pub unsafe extern "C" fn rust_wheel_advance(wheel: *mut Wheel<u64>, now: u64) ->
 /// # Safety
 /// It is a wheel.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn rust_wheel_advance_within(
+    wheel: *mut Wheel<u64>,
+    now: u64,
+    most: u64,
+) -> u64 {
+    // SAFETY: as the caller promises.
+    unsafe { &mut *wheel }.advance_within(Tick::new(now), most as usize, |_, _, payload| {
+        std::hint::black_box(payload);
+    }) as u64
+}
+
+/// # Safety
+/// It is a wheel.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn rust_wheel_next(wheel: *mut Wheel<u64>) -> u64 {
     // SAFETY: as the caller promises.
     unsafe { &mut *wheel }.next_expiration().map_or(u64::MAX, Tick::get)

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +134,7 @@ static void serve(struct connection *connection) {
             end_request_timer(connection);
             connection->received = 0;
             server->requests++;
-            if (write(connection->fd, connection->request, REQUEST) != REQUEST) {
+            if (send(connection->fd, connection->request, REQUEST, MSG_NOSIGNAL) != REQUEST) {
                 server->hung_up++;
                 close_connection(connection);
                 return;
@@ -195,7 +194,7 @@ struct clients {
 static void send_bytes(struct client *client, int n) {
     char request[REQUEST];
     snprintf(request, sizeof request, "%07d", client->rounds);
-    if (write(client->fd, request + client->sent, (size_t)n) == n) {
+    if (send(client->fd, request + client->sent, (size_t)n, MSG_NOSIGNAL) == n) {
         client->sent += n;
     }
 }
@@ -289,7 +288,6 @@ int main(int argc, char **argv) {
     long files, silent, stopped;
 
     /* Two descriptors per connection, and some more. */
-    signal(SIGPIPE, SIG_IGN);
     MUST(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = limit.rlim_max;
     MUST(setrlimit(RLIMIT_NOFILE, &limit) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);

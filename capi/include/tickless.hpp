@@ -449,10 +449,14 @@ public:
     bool await_suspend(std::coroutine_handle<> waiting) {
         when_.flags |= TICKLESS_WAITABLE;
         auto *owned = new wake{waiting, this};
-        tsan::release(owned);
+        // The coroutine may go on on another thread before the call returns: what the call needs is
+        // read before the release.
+        tickless_engine *const engine = engine_;
+        const tickless_when when = when_;
+        tickless_timer *const timer = &timer_.timer_;
         const void *outer = std::exchange(wake::begun, owned);
-        int code = tickless_schedule_when(engine_, &when_, &wake::run, owned, &wake::drop,
-                                          &timer_.timer_);
+        tsan::release(owned);
+        int code = tickless_schedule_when(engine, &when, &wake::run, owned, &wake::drop, timer);
         wake::begun = outer;
         // From here on, the coroutine may be gone, unless the timer was refused.
         if (code < 0) {

@@ -3,16 +3,24 @@
 ///
 ///     co_await tickless::async_sleep(executor, engine, 5s, asio::use_awaitable);
 ///
+///     tickless::asio_timer idle(executor, engine); // As asio::steady_timer.
+///     idle.expires_after(30s);
+///     idle.async_wait([&](asio::error_code code) { if (!code) { connection.close(); } });
+///
 /// An io_context has timers of its own, in one heap under one lock. This is for programs whose threads
 /// start and cancel many: a wait takes a lock twice, one of sixteen, for a few instructions. (It has a
 /// lock of its own as well, which only the end of its context takes besides.)
 #ifndef TICKLESS_ASIO_HPP
 #define TICKLESS_ASIO_HPP
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_cancellation_slot.hpp>
@@ -38,6 +46,9 @@ public:
 
     /// The context ends. Returns when nobody passes anything to it any more.
     virtual void abandon() noexcept = 0;
+
+    /// Ends the wait, whose handler gets asio::error::operation_aborted. Returns whether it was in time.
+    virtual bool cancel() noexcept = 0;
 
 private:
     friend class waits;
@@ -78,7 +89,7 @@ public:
 private:
     static constexpr std::size_t PARTS = 16;
 
-    struct alignas(64) lock {
+    struct alignas(64) padded {
         std::mutex mutex;
     };
 
@@ -112,7 +123,7 @@ private:
         return reinterpret_cast<std::uintptr_t>(&wait) / 64 % PARTS;
     }
 
-    static inline lock locks_[PARTS];
+    static inline padded locks_[PARTS];
     pending *first_[PARTS] = {};
 };
 
@@ -201,6 +212,8 @@ private:
         timer_.cancel();
     }
 
+    bool cancel() noexcept override { return timer_.cancel(); }
+
     using executor_type = std::decay_t<decltype(asio::prefer(
         asio::get_associated_executor(std::declval<Handler &>(),
                                       std::declval<const asio::any_io_executor &>()),
@@ -244,6 +257,85 @@ auto async_sleep(const asio::any_io_executor &executor, engine &engine, const wh
         },
         token);
 }
+
+/// A timer as asio::steady_timer is one, on an engine. It has one expiry, for which any number of
+/// waits wait. An expiry that is set, a cancel and the destructor end them: their handlers get
+/// asio::error::operation_aborted. One thread may use it at a time, its handlers' thread or strand. The
+/// engine must be there until the last async_wait has returned.
+class asio_timer {
+public:
+    using executor_type = asio::any_io_executor;
+    using clock_type = std::chrono::steady_clock;
+    using time_point = clock_type::time_point;
+    using duration = clock_type::duration;
+
+    asio_timer(executor_type executor, engine &engine) noexcept
+        : executor_(std::move(executor)), engine_(&engine) {}
+    asio_timer(asio_timer &&) noexcept = default;
+    asio_timer &operator=(asio_timer &&other) noexcept {
+        if (this != &other) {
+            cancel();
+            executor_ = std::move(other.executor_);
+            engine_ = other.engine_;
+            expiry_ = other.expiry_;
+            waits_ = std::move(other.waits_);
+        }
+        return *this;
+    }
+    ~asio_timer() { cancel(); }
+
+    executor_type get_executor() const noexcept { return executor_; }
+
+    time_point expiry() const noexcept { return expiry_; }
+
+    /// Sets the expiry, and returns how many waits that has ended.
+    std::size_t expires_at(time_point time) noexcept {
+        const std::size_t ended = cancel();
+        expiry_ = time;
+        return ended;
+    }
+
+    /// As expires_at, that long after now.
+    template <class Rep, class Period>
+    std::size_t expires_after(std::chrono::duration<Rep, Period> delay) noexcept {
+        const time_point now = clock_type::now();
+        const std::uint64_t ns = to_ns(delay);
+        if (ns >= to_ns(time_point::max() - now)) {
+            return expires_at(time_point::max());
+        }
+        return expires_at(now + std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
+    }
+
+    /// Ends the waits, and returns how many.
+    std::size_t cancel() noexcept {
+        std::size_t ended = 0;
+        for (auto &waiting : std::exchange(waits_, {})) {
+            const auto wait = waiting.lock();
+            ended += wait != nullptr && wait->cancel();
+        }
+        return ended;
+    }
+
+    /// Completes `token` at the expiry, as async_sleep does.
+    template <class Token> auto async_wait(Token &&token) {
+        return asio::async_initiate<Token, void(asio::error_code)>(
+            [this](auto handler) {
+                auto wait = std::make_shared<asio_detail::wait<decltype(handler)>>(executor_,
+                                                                                   std::move(handler));
+                const auto is_over = [](const auto &other) { return other.expired(); };
+                waits_.erase(std::remove_if(waits_.begin(), waits_.end(), is_over), waits_.end());
+                waits_.push_back(wait);
+                wait->start(*engine_, expiry_);
+            },
+            token);
+    }
+
+private:
+    executor_type executor_;
+    engine *engine_;
+    time_point expiry_{};
+    std::vector<std::weak_ptr<asio_detail::pending>> waits_;
+};
 
 } // namespace tickless
 

@@ -60,8 +60,9 @@ public:
         }
     }
 
-    /// Runs what is due at that time, in order of the deadlines, but at most `limit` timers. Returns
-    /// how many it has run.
+    /// Runs what is due at that time, in order of the deadlines, within a limit as that of
+    /// tickless_wheel_advance. Returns how many timers it has run. If the limit has left something to
+    /// do, next() is not after the time.
     std::uint64_t advance(clock::time_point now = clock::now(),
                           std::uint64_t limit = std::numeric_limits<std::uint64_t>::max()) {
         return tickless_wheel_advance(&wheel_, floor(now), limit, run, nullptr);
@@ -76,9 +77,14 @@ public:
         return clock::time_point(Tick(static_cast<std::int64_t>(tick)));
     }
 
-    /// The latest time that it was told, in whole ticks.
+    /// The time that it has reached, in whole ticks. In a callback: that of its timer.
     clock::time_point now() const noexcept {
         return clock::time_point(Tick(static_cast<std::int64_t>(tickless_wheel_now(&wheel_))));
+    }
+
+    /// The latest time that an advance was given, also in its callbacks, in whole ticks.
+    clock::time_point latest() const noexcept {
+        return clock::time_point(Tick(static_cast<std::int64_t>(tickless_wheel_latest(&wheel_))));
     }
 
     /// How many timers are pending.
@@ -134,11 +140,11 @@ public:
         start_at(after(clock::now(), delay));
     }
 
-    /// As start, from the wheel's time on, which is that of its last advance: costs no look at the
-    /// clock.
+    /// As start, from the time of the last advance on, or of the one that is under way: costs no look
+    /// at the clock.
     template <class Rep, class Period>
     void start_from_last(std::chrono::duration<Rep, Period> delay) noexcept {
-        const auto now = Tick(static_cast<std::int64_t>(tickless_wheel_now(wheel_)));
+        const auto now = Tick(static_cast<std::int64_t>(tickless_wheel_latest(wheel_)));
         start_at(after(clock::time_point(now), delay));
     }
 
@@ -157,6 +163,9 @@ private:
     static clock::time_point after(clock::time_point now,
                                    std::chrono::duration<Rep, Period> delay) noexcept {
         using seconds = std::chrono::duration<long double>;
+        if (!(delay > delay.zero())) {
+            return now;
+        }
         if (seconds(delay) >= seconds(clock::time_point::max() - now)) {
             return clock::time_point::max();
         }

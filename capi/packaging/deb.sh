@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes Debian packages of the C library, in a copy of the tracked files: capi/packaging/deb.sh OUT.
-# Needs debhelper, and a cargo in the path: Debian's own may be too old, so that it is no build
+# Makes Debian packages of the C library, in a copy of the tracked files or of an unpacked release: capi/packaging/deb.sh OUT.
+# Needs debhelper, doxygen, and a cargo in the path: Debian's own may be too old, so that it is no build
 # dependency. With DEB_BUILD_OPTIONS=noopt, the library is not optimized: for tests.
 set -euo pipefail
 
@@ -17,9 +17,15 @@ trap 'rm -rf "$work"' EXIT
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 tree=$work/tickless-$version
 mkdir "$tree"
-git ls-files -z | xargs -0 cp --parents -P -t "$tree"
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1 && [ -n "$(git ls-files capi/install.sh)" ]; then
+    git ls-files -z | xargs -0 cp --parents -P -t "$tree"
+    date=$(git log -1 --format=%cD)
+else
+    # What was unpacked from a release, without what was built since.
+    tar -c --exclude=./target --exclude=./.git . | tar -x -C "$tree"
+    date=$(date -R -r Cargo.toml)
+fi
 cp -r capi/packaging/debian "$tree"
-date=$(git log -1 --format=%cD)
 printf 'tickless (%s) unstable; urgency=medium\n\n  * Built from the repository.\n\n -- %s  %s\n' "$version" \
     "$(sed -n 's/^Maintainer: //p' capi/packaging/debian/control)" "$date" >"$tree/debian/changelog"
 (cd "$tree" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps)

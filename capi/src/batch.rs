@@ -17,14 +17,12 @@ use tickless::Batch;
 use crate::failure::{Failure, discard, enter};
 use crate::task::{Hook, Payload};
 
-/// Timers of a shard that are due together, in the order of their deadlines' ticks. It is there
-/// while the function runs that is called with it.
+/// Timers that are due together, while the function runs that is called with them.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the header only names it")]
 pub struct TicklessBatch(u8);
 
-/// Is called with the context that was given, and timers that are due together. Those that it does
-/// not run are run when it has returned.
+/// What it leaves of the batch is run after it.
 pub type TicklessBatchFn =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, batch: *mut TicklessBatch)>;
 
@@ -69,15 +67,8 @@ impl Passed<'_> {
     }
 }
 
-/// Runs the next timer of a batch: calls its callback, and releases its user data. Returns 1, also
-/// if the timer was cancelled at the last moment. Returns 0 if none is left: all have run, the
-/// engine stops, or the function has taken so long that another thread runs the rest. Returns 0 as
-/// well after a callback that is written in Rust has panicked: the function is called again with
-/// what is left.
-///
-/// Errors: TICKLESS_E_NULL.
-///
-/// Threads: the one that is called with the batch. In callbacks: those of the batch.
+/// Runs the next timer of a batch, and returns 1; 0 if none is left to it, or after a panic of a
+/// callback in Rust.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_batch_run(batch: *mut TicklessBatch) -> c_int {
     enter(|| {

@@ -231,7 +231,9 @@ impl Pollable {
     /// the distance is known: an interruption of the thread before this makes the timer late.
     fn set(&self, next_ns: u64, sleep_ns: u64) {
         let mut set_ns = self.set_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        if *set_ns == next_ns {
+        // A loop that is edge-triggered hears nothing of a time that stays as it is: what is to be
+        // done at once is set again.
+        if *set_ns == next_ns && next_ns > 0 && sleep_ns > 0 {
             return;
         }
         *set_ns = next_ns;

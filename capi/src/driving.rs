@@ -2,7 +2,6 @@
 //! hand.
 
 use std::ffi::c_int;
-use std::mem::offset_of;
 use std::ptr;
 
 use tickless::TurnError;
@@ -16,7 +15,7 @@ use crate::shell::{self, Inner, TicklessEngine};
 use crate::sized::{self, HasSize};
 use crate::time::{TICKLESS_NEVER, duration, ns_of, saturating_ns};
 
-/// What a turn did, and when the next one is needed. Set `size` to sizeof(tickless_turn_info).
+/// What a turn did, and when the next is needed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessTurn {
@@ -24,32 +23,22 @@ pub struct TicklessTurn {
     pub size: usize,
     /// How many timers were handed over.
     pub fired: u64,
-    /// When the shard needs its next turn, as tickless_now_ns counts. TICKLESS_NEVER: not before a
-    /// timer is scheduled on it.
+    /// When the next turn is needed.
     pub next_ns: u64,
-    /// How long the caller may sleep before that: 0 if there is more to do at once, TICKLESS_NEVER
-    /// if nothing is scheduled.
+    /// How long to sleep: 0 if there is more to do.
     pub sleep_ns: u64,
 }
 
 // SAFETY: it is `repr(C)`, four numbers of eight bytes.
 unsafe impl HasSize for TicklessTurn {
-    const FIRST_SIZE: usize = offset_of!(TicklessTurn, sleep_ns) + 8;
+    const FIRST_SIZE: usize = 32;
 }
 
-/// Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
-/// due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd
-/// unreadable; if the turn then fails, that is undone.
+/// Calls back what is due of a shard that the caller drives, but at most `fired_max` timers (0:
+/// all), and fills `*turn`, unless that is NULL. If it succeeds, the descriptors become unreadable.
+/// Run one before the first sleep.
 ///
-/// This is for engines with TICKLESS_DRIVER_CALLER or a manual clock. Turns of different shards may
-/// run at the same time; a second turn of one shard waits for the first. Run a turn before the
-/// first sleep.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its
-/// own; TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
-///
-/// Threads: any; those of one shard wait for each other. In callbacks: of other engines only (else
-/// TICKLESS_E_INSIDE_TASK).
+/// Errors: TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_turn(
     engine: *mut TicklessEngine,
@@ -91,56 +80,33 @@ pub unsafe extern "C" fn tickless_turn(
     })
 }
 
-/// Returns the eventfd of a shard of an engine that its caller drives. It becomes readable when a
-/// timer was scheduled, by whichever thread, that is due before the time that the shard's last turn
-/// returned, and when the engine stops: run a turn then. An epoll loop waits for it beside its
-/// other descriptors. It belongs to the engine: do not read or close it. It is closed when the
-/// engine is freed.
+/// Returns the eventfd of a shard. It is readable when a timer was scheduled that is due before
+/// `next_ns` of the last turn, and when the engine stops. It is the engine's: do not read or close
+/// it.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: as tickless_turn.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: u32) -> c_int {
     // SAFETY: it is an engine, as the header asks.
     enter(|| Ok(bell(unsafe { shell::inner(engine) }?, shard)?.fd()))
 }
 
-/// Returns one descriptor for all that a loop has to wait for, of a shard of an engine that its
-/// caller drives. It is readable when the shard needs a turn: when a timer is due, when the eventfd
-/// is readable, and before the first turn. So a loop of any kind adds this one descriptor, needs no
-/// timeout, and calls tickless_turn when it is readable, and only then. It sleeps to the
-/// nanosecond. The next turn makes it unreadable, unless that fails. A clock that is moved by hand
-/// makes it readable only with the turn that finds more to do: run a turn after
-/// tickless_clock_advance.
+/// Returns a descriptor that is readable when a shard needs a turn, so that the loop needs no
+/// timeout, also if it is edge-triggered. It is an epoll with the eventfd and a timerfd, which a
+/// turn sets if the time has changed: a system call. A manual clock does not make it readable. It
+/// is the engine's, as the eventfd.
 ///
-/// It is an epoll of the eventfd and a timerfd, made when it is first asked for. From then on a
-/// turn sets the timer, which is a system call if the time is another than before. A loop that has
-/// a timeout anyway needs less with tickless_eventfd.
-///
-/// It belongs to the engine: do not read, change or close it. It is closed when the engine is
-/// freed.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD;
-/// TICKLESS_E_SYSTEM, the system refused a descriptor; TICKLESS_E_FORKED.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: as tickless_turn, and TICKLESS_E_SYSTEM.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_pollable_fd(engine: *const TicklessEngine, shard: u32) -> c_int {
     // SAFETY: it is an engine, as the header asks.
     enter(|| bell(unsafe { shell::inner(engine) }?, shard)?.pollable_fd())
 }
 
-/// Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
-/// tickless_now_ns counts: what its last turn has returned, or 0 if that is now. It is now if a
-/// timer was scheduled that is due earlier, if there was no turn yet or the last one left more to
-/// do, while a turn is under way (also in its callbacks), and after turns of several threads
-/// overlapped. So this is never later than the next timer, but it may be earlier: a timer that was
-/// cancelled still counts until a turn. TICKLESS_NEVER: nothing is scheduled.
+/// Stores when a shard needs a turn, 0 for now: also while one is under way, has left something, or
+/// several overlapped. Never later than the next timer.
 ///
-/// Errors: as tickless_eventfd.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: as tickless_turn.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_next_deadline_ns(
     engine: *const TicklessEngine,
@@ -159,10 +125,7 @@ pub unsafe extern "C" fn tickless_next_deadline_ns(
     })
 }
 
-/// Returns a time as poll and epoll_wait want it: in milliseconds, rounded up, -1 for
-/// TICKLESS_NEVER.
-///
-/// Threads: any. In callbacks: yes.
+/// A time to sleep for poll and epoll_wait: in ms, rounded up, -1 for TICKLESS_NEVER.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_timeout_ms(sleep_ns: u64) -> c_int {
     if sleep_ns == TICKLESS_NEVER {
@@ -171,11 +134,7 @@ pub extern "C" fn tickless_timeout_ms(sleep_ns: u64) -> c_int {
     c_int::try_from(sleep_ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
 }
 
-/// Returns a time as epoll_pwait2, ppoll and pselect want it: fills `*room` and returns it, or
-/// returns NULL for TICKLESS_NEVER. So a loop sleeps to the nanosecond, where tickless_timeout_ms
-/// rounds up to a millisecond. `room` must not be NULL.
-///
-/// Threads: any. In callbacks: yes.
+/// The same for epoll_pwait2 and ppoll: fills `*room` and returns it, or NULL for TICKLESS_NEVER.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timespec(
     sleep_ns: u64,
@@ -192,13 +151,9 @@ pub unsafe extern "C" fn tickless_timespec(
     room
 }
 
-/// Binds the calling thread to a shard: from now on its timers go there. For threads that each
-/// drive one shard.
+/// From now on, timers of the calling thread go to that shard: for threads that each drive one.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NO_SHARD, TICKLESS_E_FORKED;
-/// TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread.
-///
-/// Threads: any: the one that calls is bound. In callbacks: yes.
+/// Errors: TICKLESS_E_NO_SHARD, TICKLESS_E_THREAD_ENDS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_bind_thread(engine: *mut TicklessEngine, shard: u32) -> c_int {
     use tickless::BindError;
@@ -217,14 +172,10 @@ pub unsafe extern "C" fn tickless_bind_thread(engine: *mut TicklessEngine, shard
     })
 }
 
-/// Moves a manual clock forward, and calls back all timers that become due on the way, in order;
-/// each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A
-/// callback that schedules itself with no delay at all keeps this from returning.)
+/// Moves a manual clock, and calls back what becomes due on the way, in order; each sees the time
+/// of its deadline. Stores how many, unless `fired` is NULL.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_STOPPED;
-/// TICKLESS_E_FORKED.
-///
-/// Threads: any, one at a time. In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
+/// Errors: TICKLESS_E_NOT_MANUAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_advance(
     engine: *mut TicklessEngine,
@@ -243,11 +194,9 @@ pub unsafe extern "C" fn tickless_advance(
     })
 }
 
-/// Moves a manual clock forward and calls nothing back: that is left to tickless_turn.
+/// Moves a manual clock, and leaves the rest to tickless_turn.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_MANUAL.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_NOT_MANUAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_clock_advance(engine: *mut TicklessEngine, by_ns: u64) -> c_int {
     enter(|| {

@@ -1,6 +1,7 @@
 //! Engines: how they are made, stopped and freed, and the version.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,47 +14,36 @@ use crate::failure::{
     TICKLESS_E_SYSTEM, TICKLESS_E_TIMED_OUT, TICKLESS_OK, discard, enter,
 };
 use crate::options::{Settings, TicklessOptions};
+use crate::process;
 use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Payload, TicklessFn};
 use crate::time::{TICKLESS_NEVER, duration, ns_of};
 
-/// Is called with a timer that will not run: with the context that was given, and the callback and
-/// user data of the timer. It may call run(user_data), and must not release the user data: that is
-/// done right after it, if the timer has a `drop_fn`.
+/// Is called with a timer that will not run. It may call run(user_data), and releases nothing.
 pub type TicklessReturned = Option<
     unsafe extern "C-unwind" fn(context: *mut c_void, run: TicklessFn, user_data: *mut c_void),
 >;
 
-/// The version of the interface that the header describes. A program that was built with another
-/// one than tickless_abi_version() returns must be rebuilt.
+/// The version of this interface. If tickless_abi_version() differs, rebuild the program.
 pub const TICKLESS_ABI_VERSION: u32 = 1;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
-/// The version of the interface of the library that was loaded: compare it with
-/// TICKLESS_ABI_VERSION.
-///
-/// Threads: any. In callbacks: yes.
+/// TICKLESS_ABI_VERSION of the library that was loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_abi_version() -> u32 {
     TICKLESS_ABI_VERSION
 }
 
-/// The version of the library that was loaded: "0.1.0".
-///
-/// Threads: any. In callbacks: yes.
+/// Its version: "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_version() -> *const c_char {
     VERSION.as_ptr().cast()
 }
 
-/// Makes an engine. `options` is NULL for the defaults. Stores the engine in `*engine`, or NULL if
-/// it fails.
+/// Makes an engine; `options` is NULL for the defaults. Stores NULL if it fails.
 ///
-/// Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
-/// a thread or an eventfd could not be made.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_SYSTEM, TICKLESS_E_NOMEM.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_new(
@@ -66,8 +56,9 @@ pub unsafe extern "C" fn tickless_engine_new(
         }
         // SAFETY: it points to a pointer, as the header asks.
         unsafe { engine.write(std::ptr::null_mut()) };
+        process::remember()?;
         // SAFETY: they are options, as the header asks.
-        let Settings { mut builder, clock, driven_shards, system_clock, on_batch } =
+        let Settings { mut builder, clock, driven_shards, system_clock, on_batch, reach } =
             unsafe { Settings::read(options) }?;
         let bells = driven_shards.map(|shards| bells(shards, system_clock)).transpose()?;
         if let Some(bells) = bells.as_ref().map(Arc::downgrade) {
@@ -84,29 +75,22 @@ pub unsafe extern "C" fn tickless_engine_new(
             Some(hook) => builder.build_typed(move |batch| hook.pass(batch)),
         };
         let built = built.map_err(build_failure)?;
-        let inner = Inner { engine: built, bells, clock, gave_up: AtomicBool::new(false) };
+        let gave_up = AtomicBool::new(false);
+        let inner = Inner { engine: built, bells, clock, gave_up, reach };
         // SAFETY: as above.
         unsafe { engine.write(shell::fill(inner)) };
         Ok(TICKLESS_OK)
     })
 }
 
-/// Stops an engine: from the call on, no callback begins, and scheduling is refused (while the call
-/// is under way, some may still succeed: those timers do not run either). Waits until the callbacks
-/// that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Each timer
-/// that was pending is passed to `returned`, if that is not NULL, on the calling thread, and then
-/// its user data is released. (Those that repeat are not passed, only released. One that another
-/// thread is moving to an earlier time may be left to whoever ends it: tickless_timer_cancel
-/// returns 1 then.) The engine still has to be freed.
+/// Stops an engine: no callback begins any more. Waits for those that run, but no longer than
+/// `limit_ns`. Passes what was pending to `returned`, unless that is NULL or it repeats, and
+/// releases the user data. (A timer that another thread is moving may be left to
+/// tickless_timer_cancel, which returns 1 then.) A second stop waits again. The engine has to be
+/// freed.
 ///
-/// Stopping an engine again waits again, and passes what has come back since.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TIMED_OUT, the engine is stopped but a
-/// callback still runs, or a thread of the engine has not ended yet; TICKLESS_E_INSIDE_TASK, the
-/// call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same
-/// with callbacks that wait for each other; TICKLESS_E_FORKED.
-///
-/// Threads: any, also several. In callbacks: of other engines only.
+/// Errors: TICKLESS_E_TIMED_OUT, it is stopped but something still runs; TICKLESS_E_INSIDE_TASK,
+/// TICKLESS_E_CIRCULAR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_stop(
     engine: *mut TicklessEngine,
@@ -117,6 +101,7 @@ pub unsafe extern "C" fn tickless_engine_stop(
     enter(|| {
         // SAFETY: it is an engine, as the header asks.
         let inner = unsafe { shell::inner(engine) }?;
+        process::check()?;
         let (payloads, running) = match limit_ns {
             TICKLESS_NEVER => (inner.engine.stop().map_err(stop_failure)?, 0),
             ns => {
@@ -134,20 +119,11 @@ pub unsafe extern "C" fn tickless_engine_stop(
     })
 }
 
-/// Frees an engine, and stops it first. Timers that were pending do not run; their user data is
-/// released. When this returns 0, no callback of the engine runs any more, unless the last
-/// tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
-/// that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
-/// 0. In a child process, this lets go of the copy of its parent's engine, and releases no user
-/// data.
+/// Stops an engine and frees it; NULL is none. If the last stop has returned TICKLESS_E_TIMED_OUT,
+/// this does not wait, and what still runs must not use the engine. In a child, lets go of the
+/// copy.
 ///
-/// No other call may use the engine at the same time, except callbacks of the engine that this
-/// waits for.
-///
-/// Errors: TICKLESS_E_HANDLE, it was freed before or another call frees it; TICKLESS_E_INSIDE_TASK
-/// and TICKLESS_E_CIRCULAR as for tickless_engine_stop, and the engine is as before.
-///
-/// Threads: any, while no other uses the engine. In callbacks: of other engines only.
+/// Errors: TICKLESS_E_INSIDE_TASK, TICKLESS_E_CIRCULAR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_int {
     enter(|| {
@@ -156,6 +132,12 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
         }
         // SAFETY: it is an engine, as the header asks.
         let freeing = unsafe { shell::begin_to_free(engine) }?;
+        if process::check().is_err() {
+            // The end of the copy would wait for threads. It is left in memory.
+            // SAFETY: nobody uses the engine any more, as the header asks.
+            mem::forget(unsafe { freeing.empty() });
+            return Ok(TICKLESS_OK);
+        }
         let inner = freeing.inner();
         // ORDER: Relaxed - as above.
         let gave_up = inner.gave_up.load(Ordering::Relaxed);
@@ -173,12 +155,7 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
     })
 }
 
-/// Stores the engine's time in `*now_ns`: nanoseconds of CLOCK_MONOTONIC, by the engine's clock. A
-/// clock that is moved by hand begins at the time at which its engine was made.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
-///
-/// Threads: any. In callbacks: yes.
+/// Stores the engine's time, of CLOCK_MONOTONIC. A manual clock begins when its engine is made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_now_ns(engine: *const TicklessEngine, now_ns: *mut u64) -> c_int {
     enter(|| {

@@ -9,42 +9,44 @@ use std::ffi::{c_char, c_int};
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The call did what was asked.
+/// Success.
 pub const TICKLESS_OK: c_int = 0;
-/// An argument is NULL that must not be.
+/// An argument is NULL.
 pub const TICKLESS_E_NULL: c_int = -1;
-/// The engine was freed; or the timer or scope was ended before, or never scheduled or made.
+/// The engine was freed; or the timer or scope was ended, or never made.
 pub const TICKLESS_E_HANDLE: c_int = -2;
 /// An argument, an option or the size of a struct is out of its range.
 pub const TICKLESS_E_ARGUMENT: c_int = -3;
-/// As many timers are pending as `max_pending` allows.
+/// `max_pending` timers are pending.
 pub const TICKLESS_E_FULL: c_int = -4;
 /// The engine was stopped.
 pub const TICKLESS_E_STOPPED: c_int = -5;
-/// The timer has fired: its callback has run, runs, or is about to.
+/// The timer has fired.
 pub const TICKLESS_E_TOO_LATE: c_int = -6;
 /// The call would wait for the callback that makes it.
 pub const TICKLESS_E_INSIDE_TASK: c_int = -7;
-/// The call would wait for a callback that waits, maybe through others, for the calling thread.
+/// It would wait for a callback that waits for this thread.
 pub const TICKLESS_E_CIRCULAR: c_int = -8;
-/// The time limit has passed, and a callback still runs.
+/// The limit has passed, and a callback still runs.
 pub const TICKLESS_E_TIMED_OUT: c_int = -9;
-/// The engine belongs to the process that this one was forked from.
+/// It belongs to the parent process: see FORK.
 pub const TICKLESS_E_FORKED: c_int = -10;
-/// The engine has threads of its own, so its caller cannot run its turns.
+/// The engine has threads of its own.
 pub const TICKLESS_E_DRIVEN: c_int = -11;
-/// The engine has no such shard.
+/// There is no such shard.
 pub const TICKLESS_E_NO_SHARD: c_int = -12;
-/// The engine's clock is not moved by hand.
+/// The clock is not moved by hand.
 pub const TICKLESS_E_NOT_MANUAL: c_int = -13;
-/// The timer was not scheduled with `TICKLESS_WAITABLE`.
+/// The timer was scheduled without TICKLESS_WAITABLE.
 pub const TICKLESS_E_NOT_WAITABLE: c_int = -14;
-/// The calling thread is ending and cannot remember anything.
+/// The calling thread is ending.
 pub const TICKLESS_E_THREAD_ENDS: c_int = -15;
-/// The system refused a thread or a file descriptor.
+/// The system refused a thread or a descriptor.
 pub const TICKLESS_E_SYSTEM: c_int = -16;
-/// Rust code panicked: a fault of the library, or of a callback that is written in Rust.
+/// Rust code panicked.
 pub const TICKLESS_E_PANIC: c_int = -17;
+/// There is no memory for an engine.
+pub const TICKLESS_E_NOMEM: c_int = -18;
 
 /// A call failed: the code. The message was left for the calling thread.
 #[derive(Debug)]
@@ -75,9 +77,7 @@ thread_local! {
         const { Message(UnsafeCell::new(Text { bytes: [0; ROOM], len: 0 })) };
 }
 
-/// A short text for a code: what it means, not what happened. Never NULL; it is static.
-///
-/// Threads: any. In callbacks: yes.
+/// What a code means. Never NULL, static.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_strerror(code: c_int) -> *const c_char {
     let text = match code {
@@ -98,16 +98,14 @@ pub extern "C" fn tickless_strerror(code: c_int) -> *const c_char {
         TICKLESS_E_THREAD_ENDS => c"the thread is ending",
         TICKLESS_E_SYSTEM => c"the system refused a thread or a file descriptor",
         TICKLESS_E_PANIC => c"Rust code panicked",
+        TICKLESS_E_NOMEM => c"there is not enough memory",
         0.. => c"success",
         _ => c"unknown code",
     };
     text.as_ptr()
 }
 
-/// What happened when a call last failed on this thread; an empty text if none did. Never NULL. It
-/// is valid until the next failure on this thread, or the thread's end.
-///
-/// Threads: any, and each has a message of its own. In callbacks: yes.
+/// What happened when a call last failed on this thread. Never NULL; valid until the next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_last_error() -> *const c_char {
     MESSAGE.with(|message| message.0.get().cast::<c_char>().cast_const())

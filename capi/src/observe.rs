@@ -1,16 +1,13 @@
 //! What an engine has counted, and what is overdue.
 
 use std::ffi::c_int;
-use std::mem::offset_of;
 
 use crate::failure::{Failure, TICKLESS_OK, enter};
 use crate::shell::{self, TicklessEngine};
 use crate::sized::{self, HasSize};
 use crate::time::saturating_ns;
 
-/// What an engine has counted since it was made. Set `size` to sizeof(tickless_stats_info). While
-/// other threads use the engine, the numbers need not add up; at rest,
-/// scheduled = cancelled + fired + returned + pending.
+/// Counts. At rest, scheduled = cancelled + fired + returned + pending.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessStats {
@@ -18,76 +15,71 @@ pub struct TicklessStats {
     pub size: usize,
     /// Timers scheduled.
     pub scheduled: u64,
-    /// How often a timer took the place of a cancelled one.
+    /// Of these, in the place of a cancelled one.
     pub seated: u64,
-    /// Timers cancelled before they fired.
+    /// Cancelled in time.
     pub cancelled: u64,
-    /// Resets that moved a timer.
+    /// Moved by a reset.
     pub reset: u64,
-    /// Timers handed over.
+    /// Handed over.
     pub fired: u64,
-    /// Timers returned because the engine stopped.
+    /// Returned by a stop.
     pub returned: u64,
-    /// Timers pending.
+    /// Pending now.
     pub pending: u64,
-    /// Times that a timer was filed again, in another bucket.
+    /// Times that one was filed again.
     pub cascaded: u64,
-    /// Cancelled timers whose memory waits to be used again.
+    /// Cancelled, and their memory waits to be used again.
     pub dead: u64,
-    /// Callbacks that panicked, if they are written in Rust.
+    /// Callbacks in Rust that panicked.
     pub panicked: u64,
-    /// Times that a shard became saturated: more than a second behind.
+    /// Times that a shard was a second behind.
     pub saturations: u64,
-    /// Times that a shard was taken over from a callback that kept it for too long.
+    /// Of shards, from a callback.
     pub takeovers: u64,
-    /// Callbacks that keep their shard for too long now.
+    /// Callbacks that run for too long.
     pub stuck: u64,
-    /// The age of the oldest timer that is due and was not handed over.
+    /// How long the oldest has been due.
     pub overdue_ns: u64,
-    /// Times that a thread of the engine woke up.
+    /// Of threads of the engine.
     pub wake_ups: u64,
-    /// Half of the timers were handed over at most this late.
+    /// Half were at most this late.
     pub lateness_p50_ns: u64,
-    /// 99 of 100 timers were at most this late.
+    /// 99 of 100.
     pub lateness_p99_ns: u64,
-    /// 999 of 1000 timers were at most this late.
+    /// 999 of 1000.
     pub lateness_p999_ns: u64,
-    /// No timer was later than this.
+    /// All.
     pub lateness_max_ns: u64,
-    /// Timers that have fired and that nobody has ended or started again: their memory serves no
-    /// other timer. If this grows, the program forgets to end its timers.
+    /// Fired, and not ended: if this grows, the program forgets to.
     pub unended: u64,
 }
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
 unsafe impl HasSize for TicklessStats {
-    const FIRST_SIZE: usize = offset_of!(TicklessStats, unended) + 8;
+    const FIRST_SIZE: usize = 160;
 }
 
-/// What is overdue in an engine. Set `size` to sizeof(tickless_overdue_info).
+/// What is overdue in an engine.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessOverdue {
     /// sizeof(tickless_overdue_info).
     pub size: usize,
-    /// The age of the oldest timer that is due and was not handed over, at least. Zero: none.
+    /// How long the oldest timer has been due, at least.
     pub oldest_ns: u64,
-    /// How many shards have such timers.
+    /// With such timers.
     pub shards: u64,
-    /// How many callbacks keep their shard for too long now.
+    /// Callbacks that run for too long.
     pub stuck: u64,
 }
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
 unsafe impl HasSize for TicklessOverdue {
-    const FIRST_SIZE: usize = offset_of!(TicklessOverdue, stuck) + 8;
+    const FIRST_SIZE: usize = 32;
 }
 
-/// Stores in `*stats` what the engine has counted. Waits for no lock.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size.
-///
-/// Threads: any. In callbacks: yes.
+/// Stores what the engine has counted. Never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_stats(
     engine: *const TicklessEngine,
@@ -130,12 +122,7 @@ pub unsafe extern "C" fn tickless_stats(
     })
 }
 
-/// Stores in `*overdue` for how long timers have been due that were not handed over, and how many
-/// callbacks are stuck. Any thread may call this, whatever state the engine is in.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size.
-///
-/// Threads: any. In callbacks: yes.
+/// Stores what is overdue. Never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_overdue(
     engine: *const TicklessEngine,

@@ -1,120 +1,109 @@
 //! The settings of an engine, as C gives them.
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::mem::offset_of;
 use std::ptr;
 use std::time::Duration;
 
 use tickless::{Builder, Clock, Driver, ManualClock, StuckTask};
 
 use crate::batch::{RunBatch, TicklessBatchFn};
-use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
+use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_NOMEM, TICKLESS_E_SYSTEM};
+use crate::signals::Mask;
 use crate::sized::{self, HasSize};
 use crate::task::{Hook, Run, TicklessFn};
 use crate::time::{TICKLESS_NEVER, ns_of, saturating_ns};
+use crate::when::Reach;
 
-/// For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
-/// for some microseconds. The default.
+/// CLOCK_MONOTONIC, carried on by the processor's counter for microseconds. Default.
 pub const TICKLESS_CLOCK_SYSTEM: u32 = 0;
-/// For `clock`: the system's monotonic clock, read each time.
+/// CLOCK_MONOTONIC, read each time.
 pub const TICKLESS_CLOCK_EXACT: u32 = 1;
-/// For `clock`: the system's clock that goes on while the machine is suspended (CLOCK_BOOTTIME).
+/// CLOCK_BOOTTIME, which goes on while the machine is suspended.
 pub const TICKLESS_CLOCK_BOOTTIME: u32 = 2;
-/// For `clock`: one that stands still until tickless_advance or tickless_clock_advance moves it.
-/// The caller drives the engine. For tests.
+/// Is moved by tickless_advance. The caller drives the engine. For tests.
 pub const TICKLESS_CLOCK_MANUAL: u32 = 3;
 
-/// For `driver`: threads of the engine's own run its timers. The default, unless the clock is
-/// manual.
+/// The engine's threads. The default, unless the clock is manual.
 pub const TICKLESS_DRIVER_THREADS: u32 = 0;
-/// For `driver`: the caller runs the timers, with tickless_turn.
+/// The caller, by tickless_turn.
 pub const TICKLESS_DRIVER_CALLER: u32 = 1;
 
-/// The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
-/// which is the default of each; then set what should be different.
+/// Settings of an engine. Zero is the default of each.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessOptions {
     /// sizeof(tickless_options).
     pub size: usize,
-    /// The tick in nanoseconds: timers that are due within one tick fire together. Default: 1 ms.
-    /// A shorter tick costs nothing while no timer fires.
+    /// Timers of one tick fire together. Default: 1 ms. Times reach 2^54 ticks: at 1 ns, the
+    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT; a reset makes it
+    /// never.
     pub tick_ns: u64,
     /// How many timers may be pending. Default: no limit.
     pub max_pending: u64,
-    /// How long a callback may keep its shard until another thread goes on with the other timers.
-    /// Default: some milliseconds. TICKLESS_NEVER: for ever.
+    /// How long a callback may run until another thread takes over. Default: some ms.
     pub takeover_ns: u64,
-    /// The name of the engine's threads, in UTF-8. Default (NULL): "tickless".
+    /// Of the engine's threads, in UTF-8. Default: "tickless".
     pub thread_name: *const c_char,
-    /// The number of shards: wheels that work independently. Default: one per processor.
+    /// Wheels that work independently. Default: one per processor.
     pub shards: u32,
-    /// The number of buckets in a level of a wheel. Default: 64.
+    /// Buckets in a level of a wheel. Default: 64.
     pub slots: u32,
-    /// How many buckets ahead a timer may be filed, at most `slots`. Default: half of them.
+    /// How many buckets ahead a timer may be filed. Default: half of `slots`.
     pub reach: u32,
-    /// The least number of threads that serve the shards. Default: one; one per shard, if
-    /// `takeover_ns` is TICKLESS_NEVER and `reapers_max` is not set either.
+    /// The least number of threads. Default: one; one per shard, if `takeover_ns` is
+    /// TICKLESS_NEVER.
     pub reapers_min: u32,
-    /// The greatest number of threads that serve the shards. Default: one per shard, if
-    /// `reapers_min` is not set either, else `reapers_min`.
+    /// The greatest number. Default: `reapers_min`; if that is not set, one per shard.
     pub reapers_max: u32,
     /// One of TICKLESS_CLOCK_*.
     pub clock: u32,
     /// One of TICKLESS_DRIVER_*.
     pub driver: u32,
-    /// For timers that fire microseconds after their deadlines, as for pacing: the part of a
-    /// processor, in percent up to 100, that each of the engine's threads may spend waiting in user
-    /// space. It sets the defaults of `tick_ns` to 1 us, of `slots` to 512 and of `reach` to 256.
-    /// If the timers need more, they are as late as a wake-up of the system. Default: none.
+    /// For timers that fire within microseconds: the percentage of a processor that each thread may
+    /// spend waiting in user space. Sets the defaults of `tick_ns` to 1 us, `slots` to 512, `reach`
+    /// to 256.
     pub precise_percent: u32,
-    /// The size of the stacks of the engine's threads, on which callbacks run. Default: 2 MiB.
+    /// Of the engine's threads. Default: 2 MiB.
     pub stack_size: u64,
-    /// Is called by each of the engine's threads, with `on_thread_start_data`, before it runs
-    /// callbacks: to set its priority or its processors. Default (NULL): nothing. It may make calls
-    /// as a callback, but not for this engine, which may not be there yet.
+    /// Is called by each thread of the engine first: to set its priority, processors or signals.
+    /// The engine may not be there yet.
     pub on_thread_start: TicklessFn,
-    /// What `on_thread_start` is called with. It must be there until the engine is freed.
+    /// Its context, as the others below: there until the engine is freed.
     pub on_thread_start_data: *mut c_void,
-    /// Is called with `on_stuck_data` for each callback that keeps its shard for longer than
-    /// `takeover_ns` (than 5 ms, if that is TICKLESS_NEVER), usually while it still runs: to log
-    /// it. It must return soon, since the thread that calls it looks for no others meanwhile, and
-    /// is bound by the rules for callbacks. An engine that its caller drives never calls it.
-    /// Default (NULL): nothing.
+    /// Is called for a callback that runs for longer than `takeover_ns`, or 5 ms, usually
+    /// meanwhile: to log it, soon.
     pub on_stuck: TicklessStuckFn,
-    /// What `on_stuck` is called with. It must be there until the engine is freed.
+    /// Its context.
     pub on_stuck_data: *mut c_void,
-    /// Is called with `on_batch_data` for timers of a shard that are due together, at most 256 of
-    /// them, and runs them, by tickless_batch_run: to take a lock once for all of them, or to send
-    /// what their callbacks have collected. It is bound by the rules for callbacks. Default (NULL):
-    /// they are run one by one.
+    /// Is called for up to 256 timers that are due together, to run them (tickless_batch_run) under
+    /// one lock, for example.
     pub on_batch: TicklessBatchFn,
-    /// What `on_batch` is called with. It must be there until the engine is freed.
+    /// Its context.
     pub on_batch_data: *mut c_void,
 }
 
-/// A callback that keeps its shard for too long. Later versions may have more fields.
+/// A callback that runs for too long. It may grow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessStuck {
     /// The shard of its timer.
     pub shard: u64,
-    /// A time at which it was already running, as tickless_now_ns counts.
+    /// A time at which it was already running.
     pub since_ns: u64,
-    /// How long after that it was still running.
+    /// How long after that it still ran.
     pub age_ns: u64,
-    /// The name of the thread that runs it, until the call returns.
+    /// The name of its thread, until the call returns.
     pub thread: *const c_char,
 }
 
-/// Is called with the context that was given, and a callback that is stuck.
+/// Is called with what is stuck.
 pub type TicklessStuckFn =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, stuck: *const TicklessStuck)>;
 
 // SAFETY: it is `repr(C)`, 12 words and 8 halves of words, and zero is a number, a pointer, and no
 // function.
 unsafe impl HasSize for TicklessOptions {
-    const FIRST_SIZE: usize = offset_of!(TicklessOptions, on_batch_data) + size_of::<usize>();
+    const FIRST_SIZE: usize = 72;
 }
 
 const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4 + 7 * 8);
@@ -129,7 +118,12 @@ pub(crate) struct Settings {
     /// The system's clock that goes as the engine's does; `None` if that is moved by hand.
     pub(crate) system_clock: Option<libc::clockid_t>,
     pub(crate) on_batch: Option<Hook<RunBatch>>,
+    pub(crate) reach: Reach,
 }
+
+/// What a shard takes, about, and what each of its slots does.
+const SHARD_BYTES: usize = 1 << 16;
+const SLOT_BYTES: usize = 1 << 7;
 
 // === impl Hook ===
 
@@ -167,16 +161,22 @@ impl Settings {
             // SAFETY: as the caller promises.
             unsafe { sized::read(options) }?
         };
+        options.check_memory()?;
         let mut builder = options.builder();
         if !options.thread_name.is_null() {
             // SAFETY: as the caller promises.
             let name = unsafe { CStr::from_ptr(options.thread_name) };
             builder = builder.thread_name(name.to_string_lossy());
         }
-        if let Some(start) = options.on_thread_start {
-            let start = Hook { call: start, data: options.on_thread_start_data };
-            builder = builder.on_thread_start(move || start.run());
-        }
+        let mask = Mask::current();
+        let start = options.on_thread_start;
+        let start = start.map(|call| Hook { call, data: options.on_thread_start_data });
+        builder = builder.on_thread_start(move || {
+            mask.is_of_children();
+            if let Some(start) = &start {
+                start.run();
+            }
+        });
         if let Some(stuck) = options.on_stuck {
             let stuck = Hook { call: stuck, data: options.on_stuck_data };
             builder = builder.on_stuck(move |task| stuck.tell(task));
@@ -226,10 +226,25 @@ impl TicklessOptions {
         builder
     }
 
+    /// Whether there is about as much memory as the engine takes. Without it, making one would end
+    /// the process.
+    fn check_memory(&self) -> Result<(), Failure> {
+        let shards = match self.shards as usize {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            shards => shards.min(Builder::MAX_SHARDS),
+        };
+        let slots = self.slots.min(1 << 16) as usize;
+        let bytes = (shards + 1) * (SHARD_BYTES + slots * SLOT_BYTES);
+        Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
+            Failure::new(TICKLESS_E_NOMEM, format_args!("there are no {bytes} bytes for an engine"))
+        })
+    }
+
     /// Clock and driver.
     fn settings(&self, builder: Builder) -> Result<Settings, Failure> {
         let mut clock = None;
         let on_batch = self.on_batch.map(|call| Hook { call, data: self.on_batch_data });
+        let reach = Reach::of_ticks(self.tick_ns);
         let system_clock = match self.clock {
             TICKLESS_CLOCK_MANUAL => None,
             TICKLESS_CLOCK_BOOTTIME => Some(libc::CLOCK_BOOTTIME),
@@ -263,6 +278,7 @@ impl TicklessOptions {
                         driven_shards: None,
                         system_clock,
                         on_batch,
+                        reach,
                     });
                 }
                 shards => shards,
@@ -270,7 +286,7 @@ impl TicklessOptions {
             builder = builder.driver(Driver::Caller).shards(shards);
             driven_shards = Some(shards);
         }
-        Ok(Settings { builder, clock, driven_shards, system_clock, on_batch })
+        Ok(Settings { builder, clock, driven_shards, system_clock, on_batch, reach })
     }
 }
 

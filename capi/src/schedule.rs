@@ -13,7 +13,8 @@ use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn, UserData};
 use crate::time::{delay, duration};
 use crate::timer::{
-    TicklessTimer, claim, put, put_repeating, put_waitable, withdraw, withdraw_repeating,
+    TicklessTimer, claim, put, put_repeating, put_waitable, tickless_timer_reset, withdraw,
+    withdraw_repeating,
 };
 use crate::users::Use;
 use crate::when::{
@@ -21,22 +22,11 @@ use crate::when::{
     when_with,
 };
 
-/// Schedules a timer: when `delay_ns` are over (TICKLESS_NEVER: never), `run(user_data)` is called,
-/// and then `drop_fn(user_data)`. `drop_fn` is NULL if there is nothing to release. Stores the
-/// timer in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it,
-/// which costs less.
+/// Calls run(user_data) after `delay_ns`, then drop_fn(user_data), unless that is NULL. Fills
+/// `*timer`, whatever is there; NULL if nobody will end or move it. Never early; late by less than
+/// a tick, a wake-up, and other callbacks of the shard. Never waits.
 ///
-/// No other call may use `*timer` at the same time, not even one for an earlier timer in that
-/// memory. Where other threads may end the timer at any time, use tickless_timer_restart instead.
-///
-/// The timer is never early. It is late by less than a tick, plus what the system needs to wake the
-/// engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while the
-/// engine has memory of earlier timers.
-///
-/// Errors, after which `user_data` was released: TICKLESS_E_NULL (of engine and run),
-/// TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_FULL.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule(
@@ -54,6 +44,9 @@ pub unsafe extern "C" fn tickless_schedule(
             Ok(inner) => inner,
             Err(failure) => return Err(release_after(task, failure)),
         };
+        if let Err(failure) = inner.reach.check(delay_ns, 0) {
+            return Err(release_after(task, failure));
+        }
         if timer.is_null() {
             return detached(inner, after(delay_ns), task);
         }
@@ -64,13 +57,7 @@ pub unsafe extern "C" fn tickless_schedule(
     })
 }
 
-/// As tickless_schedule, for a time that is a deadline or has a slack, or a timer that can be
-/// waited for (which needs a `timer`).
-///
-/// Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL
-/// for TICKLESS_WAITABLE.
-///
-/// Threads: any. In callbacks: yes.
+/// As tickless_schedule, for a time, a slack, or a timer that can be waited for.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule_when(
@@ -103,25 +90,12 @@ pub unsafe extern "C" fn tickless_schedule_when(
     })
 }
 
-/// Schedules a timer that repeats: `run(user_data)` is called at `first`, and every `period_ns`
-/// after that, until the timer is ended or the engine stops; then `drop_fn(user_data)` is called.
-/// `first` is NULL for a period from now. Stores the timer in `*timer`, over whatever is there, as
-/// tickless_schedule does; `timer` is NULL if only the engine's stop ends it.
+/// Calls run(user_data) at `first` (NULL: after a period) and every `period_ns` from then on, until
+/// the timer is ended, the engine stops, or it is full when a run is to be scheduled. Then calls
+/// drop_fn(user_data). The rate is fixed, unless TICKLESS_FIXED_DELAY is set; times that have
+/// passed when a run ends are left out. Runs do not overlap, nor allocate.
 ///
-/// The rate is fixed: each run is due a period after the one before was due, however late that was,
-/// so that runs do not drift. Times that have passed when a run ends are left out. With a period
-/// below the tick, there is one run per tick. With TICKLESS_FIXED_DELAY in `first->flags`, each run
-/// is due `period_ns` after the one before has returned.
-///
-/// Runs never overlap, and allocate nothing. tickless_timer_cancel ends the timer, at any time,
-/// also in its own callback; tickless_timer_cancel_wait waits for a run that is under way, without
-/// TICKLESS_WAITABLE. If the engine is full when the next run is to be scheduled, the timer has
-/// ended: tickless_timer_state tells. An engine that stops passes it to no tickless_returned_fn.
-///
-/// Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_ARGUMENT, a
-/// flag is not known or the period is 0.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_FULL.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule_repeating(
@@ -140,7 +114,11 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
         // SAFETY: they point to a time and an engine, as the header asks.
         let checked = unsafe {
             let known = TICKLESS_AT | TICKLESS_WAITABLE | TICKLESS_FIXED_DELAY;
-            when_with(first, known).and_then(|first| Ok((shell::inner(engine)?, first)))
+            when_with(first, known).and_then(|first| {
+                let inner = shell::inner(engine)?;
+                inner.reach.check(period_ns, 0)?;
+                Ok((inner, first.within(inner.reach)?))
+            })
         };
         let (inner, Timing { when, has_fixed_delay, .. }) = match checked {
             Ok(checked) => checked,
@@ -176,29 +154,12 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
     })
 }
 
-/// Starts a timer, whatever it is in the middle of: one that was never scheduled (all zero) or was
-/// ended is scheduled; one that is pending is cancelled first, which releases its user data; one
-/// that has fired is ended. So a timer can be started again and again, also by its own callback,
-/// without a call that ends it in between; the last time it has to be ended, as any other.
+/// Starts a timer, whatever it is: zero, ended, pending (it is cancelled first) or fired. Also
+/// where other threads may end it, and in its callback: a cancel that comes while that runs does
+/// not keep it from this. If user data serves several runs, its `drop_fn` is NULL. A callback that
+/// runs can no longer be waited for.
 ///
-/// Each call passes user data, and for each `drop_fn` is called once. User data that serves several
-/// runs has a `drop_fn` of NULL. Of a timer with TICKLESS_WAITABLE, a callback that runs can no
-/// longer be waited for; nor can what this starts, unless tickless_timer_restart_when makes it so.
-///
-/// For a timer whose callback decides each time whether and when it runs again, call this in the
-/// callback: after the work, with a delay, for a pause; with tickless_timer_restart_when,
-/// TICKLESS_AT and the last deadline plus the period, for a rate, which also catches up on what it
-/// missed. With a period that stays, tickless_schedule_repeating does all of that. Timers that are
-/// started again with one delay, and once ran in the same tick, stay together.
-///
-/// Another thread may end the timer meanwhile: before this call, or after it. One that ends it
-/// while the callback runs comes too late, and does not keep the callback from starting it again.
-///
-/// Errors, after which `user_data` was released: as tickless_schedule, and TICKLESS_E_NULL of
-/// `timer`; TICKLESS_E_FORKED, see tickless_timer; TICKLESS_E_HANDLE also means that the memory is
-/// neither zero nor a timer. After TICKLESS_E_FULL and TICKLESS_E_STOPPED, the timer was ended.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_FULL, TICKLESS_E_STOPPED; the timer is ended then.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_restart(
@@ -214,12 +175,7 @@ pub unsafe extern "C" fn tickless_timer_restart(
     unsafe { tickless_timer_restart_when(engine, timer, &raw const when, run, user_data, drop_fn) }
 }
 
-/// As tickless_timer_restart, for a time that is a deadline or has a slack, or a timer that can be
-/// waited for.
-///
-/// Errors: as tickless_timer_restart, and TICKLESS_E_ARGUMENT, a flag is not known.
-///
-/// Threads: any. In callbacks: yes.
+/// As tickless_timer_restart, for a time, a slack, or a timer that can be waited for.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_restart_when(
@@ -251,6 +207,31 @@ pub unsafe extern "C" fn tickless_timer_restart_when(
             }
         }
     })
+}
+
+/// Moves a timer that is pending, and releases the user data of the call; restarts any other. For
+/// idle timeouts.
+///
+/// Errors: as tickless_timer_restart.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_rearm(
+    engine: *const TicklessEngine,
+    timer: *mut TicklessTimer,
+    delay_ns: u64,
+    run: TicklessFn,
+    user_data: *mut c_void,
+    drop_fn: TicklessFn,
+) -> c_int {
+    // SAFETY: passed on to the caller.
+    if run.is_some() && unsafe { tickless_timer_reset(timer, delay_ns) } == TICKLESS_OK {
+        return enter(|| {
+            drop(UserData::new(user_data, drop_fn));
+            Ok(TICKLESS_OK)
+        });
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { tickless_timer_restart(engine, timer, delay_ns, run, user_data, drop_fn) }
 }
 
 /// Schedules a timer, and fills its memory before it can fire; in a use, if the memory was claimed.
@@ -342,7 +323,8 @@ unsafe fn checked<'a>(
         return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
     }
     // SAFETY: as the caller promises.
-    Ok((unsafe { shell::inner(engine) }?, timing))
+    let inner = unsafe { shell::inner(engine) }?;
+    Ok((inner, timing.within(inner.reach)?))
 }
 
 /// Makes the task, or releases the user data.

@@ -18,6 +18,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::{self, MaybeUninit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tickless::ResetError;
 use tickless::scope::{Key, WaitableScope};
 use tickless::wait::WaitError;
 
@@ -25,21 +26,13 @@ use crate::failure::{Failure, TICKLESS_E_HANDLE, TICKLESS_OK, enter};
 use crate::schedule::{refusal, release_after, task};
 use crate::shell::{self, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn};
-use crate::time::duration;
-use crate::timer::{reset_failure, wait_failure};
+use crate::timer::{reset_failure, wait, wait_failure};
 use crate::users::{KIND, USE_BITS, Use};
 use crate::when::{TicklessWhen, when_of};
 
-/// The timers of one connection or request, in memory of the caller's. tickless_scope_init fills
-/// it, and tickless_scope_end ends it, with all its timers.
-///
-/// Several threads may use a scope at the same time; each waits for the call before it, which takes
-/// no longer than that call outside of a scope. The callbacks of its timers may use it, and end it.
-/// The rules for moving it are those of a tickless_timer. If all is zero, it is no scope, and so it
-/// is after it was ended: calls return TICKLESS_E_HANDLE.
-///
-/// A scope without timers has allocated nothing. Each timer costs an allocation, as one with
-/// TICKLESS_WAITABLE does. Timers that have fired need not be ended: they leave the scope.
+/// The timers of one connection, in memory of yours, which end together. It is used by one thread
+/// at a time; others wait. Moved as a timer. Each timer is an allocation, and leaves when it has
+/// fired.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TicklessScope {
@@ -47,8 +40,7 @@ pub struct TicklessScope {
     pub private_words: [u64; 8],
 }
 
-/// Names a timer in its scope, and no later one: a key of a timer that has fired or was cancelled
-/// finds nothing. All zero is the key of no timer.
+/// Names a timer of its scope, and never another, also of a later scope there. Zero is none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessScopeKey {
@@ -62,23 +54,27 @@ type Timers = WaitableScope<Task, Payload>;
 #[repr(C)]
 struct Armed {
     mark: AtomicU64,
+    /// Of the scope that is there; it is a part of its keys. Written before the mark says so.
+    generation: u64,
     /// If the mark says so. It is used and moved by the thread whose use is in the mark.
     timers: MaybeUninit<Timers>,
 }
 
 const _: () = assert!(size_of::<Armed>() <= size_of::<TicklessScope>());
 const _: () = assert!(align_of::<Armed>() <= align_of::<TicklessScope>());
+const _: () = assert!(size_of::<Key>() == 16);
+
+/// How many scopes there were.
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+
+/// The bits of a generation, which lie in a key above those of the slot: 2^32 scopes later, a key
+/// may be that of another.
+const GENERATION: u64 = u32::MAX as u64;
 
 const LIVE: u64 = 0x7463 << USE_BITS;
 const ENDED: u64 = 0x7422 << USE_BITS;
 
-/// Makes a scope without timers in `*scope`, over whatever is there: no other call may use `*scope`
-/// at the same time. The scope has to be ended, by tickless_scope_end. It does not keep the engine:
-/// when that is stopped or freed, its timers end as all others, and scheduling in it fails.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
-///
-/// Threads: any. In callbacks: yes.
+/// Makes a scope, whatever is there. If the engine stops, its timers end as others do.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_init(
@@ -93,6 +89,10 @@ pub unsafe extern "C" fn tickless_scope_init(
         let inner = unsafe { shell::inner(engine) }?;
         let timers = WaitableScope::with_engine(&inner.engine);
         let to = armed(scope);
+        // ORDER: Relaxed - the numbers differ, which is all.
+        let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed) & GENERATION;
+        // SAFETY: it points to memory for a scope, as the header asks.
+        unsafe { (&raw mut (*to).generation).write(generation) };
         // SAFETY: it points to memory for a scope, as the header asks.
         unsafe { (&raw mut (*to).timers).write(MaybeUninit::new(timers)) };
         // SAFETY: as above; the mark is aligned.
@@ -103,16 +103,10 @@ pub unsafe extern "C" fn tickless_scope_init(
     })
 }
 
-/// Schedules a timer in a scope, as tickless_schedule does outside of one. Stores its key in `*key`
-/// before the timer can fire, and zeroes if this fails; `key` is NULL if the timer only ends with
-/// the others.
+/// As tickless_schedule. Stores the key before the timer can fire, zeroes if this fails; NULL if it
+/// ends with the others.
 ///
-/// Errors, after which `user_data` was released: TICKLESS_E_NULL (of scope and run);
-/// TICKLESS_E_HANDLE, also while another thread ends the scope; TICKLESS_E_FULL;
-/// TICKLESS_E_STOPPED, the engine was stopped or freed; TICKLESS_E_FORKED, when the process was
-/// forked, another thread was using the scope.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_FULL.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_schedule(
@@ -128,12 +122,7 @@ pub unsafe extern "C" fn tickless_scope_schedule(
     unsafe { tickless_scope_schedule_when(scope, &raw const when, run, user_data, drop_fn, key) }
 }
 
-/// As tickless_scope_schedule, for a time that is a deadline or has a slack. The flag
-/// TICKLESS_WAITABLE makes no difference.
-///
-/// Errors: as tickless_scope_schedule, and TICKLESS_E_ARGUMENT, a flag is not known.
-///
-/// Threads: any. In callbacks: yes.
+/// As tickless_scope_schedule, for a time or a slack.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_schedule_when(
@@ -155,14 +144,26 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
         store([0; 2]);
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to a time and a scope, as the header asks.
-        let held = unsafe { when_of(when).and_then(|timing| Ok((timing.when, hold(scope)?))) };
-        let (when, mut held) = match held {
+        let held = unsafe { when_of(when).and_then(|timing| Ok((timing, hold(scope)?))) };
+        let (timing, mut held) = match held {
             Ok(held) => held,
             Err(failure) => return Err(release_after(task, failure)),
         };
+        let generation = held.generation();
         let timers = held.timers();
-        store(words_of(timers.next_key()));
-        let Err(error) = timers.insert(when, task) else { return Ok(TICKLESS_OK) };
+        store(words_of(timers.next_key(), generation));
+        let error = match timers.insert(timing.when, task) {
+            Ok(key) => match timing.is_unreached(timers.deadline(key)) {
+                Ok(()) => return Ok(TICKLESS_OK),
+                Err(failure) => {
+                    store([0; 2]);
+                    let task = timers.take(key);
+                    drop(held);
+                    return Err(release_after(task, failure));
+                }
+            },
+            Err(error) => error,
+        };
         store([0; 2]);
         // This releases the user data.
         drop(held);
@@ -170,13 +171,7 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
     })
 }
 
-/// Cancels a timer of a scope. Returns 1 if its callback will never run: its user data was
-/// released, on this thread. Returns 0 if it is too late, or the key is of no timer. A timer can be
-/// cancelled until its callback begins. Never waits for a callback.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED.
-///
-/// Threads: any. In callbacks: yes.
+/// Returns 1 if the callback never runs, 0 if it has begun or the key is of none. Never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_cancel(
     scope: *mut TicklessScope,
@@ -185,21 +180,16 @@ pub unsafe extern "C" fn tickless_scope_cancel(
     enter(|| {
         // SAFETY: it points to a scope, as the header asks.
         let mut held = unsafe { hold(scope) }?;
-        let task = held.timers().take(key_of(key));
+        let task = held.key(key).and_then(|key| held.timers().take(key));
         drop(held);
         // The user data is released here, outside of the scope.
         Ok(task.is_some().into())
     })
 }
 
-/// Moves a timer of a scope that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER:
-/// never), and at no other time. Its key stays the same. Timers that are moved by the same delay in
-/// the same tick fire together.
+/// Moves a timer that is pending. Its key stays.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED; TICKLESS_E_TOO_LATE, it has
-/// fired, was cancelled, or the key is of no timer; TICKLESS_E_STOPPED.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_TOO_LATE, also if the key is of none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_reset(
     scope: *mut TicklessScope,
@@ -211,12 +201,7 @@ pub unsafe extern "C" fn tickless_scope_reset(
     unsafe { tickless_scope_reset_when(scope, key, &raw const when) }
 }
 
-/// As tickless_scope_reset, for a time that is a deadline or has a slack. The flag
-/// TICKLESS_WAITABLE makes no difference.
-///
-/// Errors: as tickless_scope_reset, and TICKLESS_E_ARGUMENT.
-///
-/// Threads: any. In callbacks: yes.
+/// As tickless_scope_reset, for a time or a slack.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_reset_when(
     scope: *mut TicklessScope,
@@ -228,18 +213,13 @@ pub unsafe extern "C" fn tickless_scope_reset_when(
         let when = unsafe { when_of(when) }?.when;
         // SAFETY: it points to a scope, as the header asks.
         let mut held = unsafe { hold(scope) }?;
-        held.timers().reset(key_of(key), when).map_err(reset_failure)?;
+        let key = held.key(key).ok_or_else(|| reset_failure(ResetError::TooLate))?;
+        held.timers().reset(key, when).map_err(reset_failure)?;
         Ok(TICKLESS_OK)
     })
 }
 
-/// Cancels all timers of a scope whose callbacks have not begun, and returns how many: their user
-/// data was released, on this thread. The scope can be used again. Never waits for a callback: one
-/// that runs goes on.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_FORKED.
-///
-/// Threads: any. In callbacks: yes.
+/// Cancels the timers whose callbacks have not begun, and returns how many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_cancel_all(scope: *mut TicklessScope) -> c_int {
     enter(|| {
@@ -251,25 +231,13 @@ pub unsafe extern "C" fn tickless_scope_cancel_all(scope: *mut TicklessScope) ->
     })
 }
 
-/// Ends a scope: cancels its timers, and waits until the callbacks that run have returned and their
-/// user data was released, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Then nothing
-/// of the scope runs any more, and what its callbacks use can be freed.
+/// Cancels the timers, and waits for callbacks that run (but for the one that makes the call), no
+/// longer than `limit_ns`. Then what they use can be freed, and the scope is none; it may lie in
+/// memory that a `drop_fn` of its timers frees. Of two callbacks that end it, the second gets
+/// TICKLESS_E_HANDLE at once.
 ///
-/// In a callback of the scope, this waits for all others but that one. Then nothing but that
-/// callback uses the scope's timers, and its own user data is released when it has returned.
-///
-/// From the call on, the scope is no scope to other calls. It may lie in the memory that a
-/// `drop_fn` of its timers frees, if the call succeeds, which does not touch it then.
-///
-/// Errors, after which the timers are cancelled, and the scope is still there and can be ended
-/// again: TICKLESS_E_TIMED_OUT, a callback still runs; TICKLESS_E_CIRCULAR, a callback waits for
-/// one that makes this call; TICKLESS_E_FORKED, a callback runs in the parent process. And errors
-/// after which nothing was done: TICKLESS_E_NULL; TICKLESS_E_FORKED, when the process was forked,
-/// another thread was using the scope; TICKLESS_E_HANDLE, it was ended before, or another thread is
-/// ending it. In that last case callbacks may still run: of two callbacks that end their scope, the
-/// second gets TICKLESS_E_HANDLE at once, while the first waits for it.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors, after which it can be ended again: TICKLESS_E_TIMED_OUT, TICKLESS_E_CIRCULAR,
+/// TICKLESS_E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_scope_end(scope: *mut TicklessScope, limit_ns: u64) -> c_int {
     enter(|| {
@@ -279,7 +247,7 @@ pub unsafe extern "C" fn tickless_scope_end(scope: *mut TicklessScope, limit_ns:
         // SAFETY: the mark said that they are there, and this thread alone moves them out.
         let mut timers = unsafe { (&raw const (*armed(scope)).timers).read().assume_init() };
         drop(begun);
-        match timers.cancel_wait_within(duration(limit_ns)) {
+        match wait(limit_ns, |limit| timers.cancel_wait_within(limit)) {
             // If it is inside of one of them, all others have ended.
             Ok(()) | Err(WaitError::InsideTask) => Ok(TICKLESS_OK),
             Err(error) => {
@@ -302,6 +270,19 @@ impl Held {
     fn timers(&mut self) -> &mut Timers {
         // SAFETY: the mark said that they are there, and no other thread uses them in this use.
         unsafe { (*self.armed).timers.assume_init_mut() }
+    }
+
+    fn generation(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (*self.armed).generation }
+    }
+
+    /// The key of a timer of this scope; `None` if it is of another scope, or of none.
+    fn key(&self, key: TicklessScopeKey) -> Option<Key> {
+        let [number, place] = key.private_words.map(|word| !word);
+        let is_ours = place >> 32 == self.generation();
+        // SAFETY: whatever numbers they are, they are a key.
+        is_ours.then(|| unsafe { mem::transmute::<[u64; 2], Key>([number, place & GENERATION]) })
     }
 }
 
@@ -365,13 +346,10 @@ fn armed(scope: *mut TicklessScope) -> *mut Armed {
     scope.cast()
 }
 
-/// A key as C has it: so that zeroes are none, its bits are turned.
-fn words_of(key: Key) -> [u64; 2] {
+/// A key as C has it, with its scope's generation: so that zeroes are none, its bits are turned.
+fn words_of(key: Key, generation: u64) -> [u64; 2] {
     // SAFETY: it is two numbers of that size.
-    unsafe { mem::transmute::<Key, [u64; 2]>(key) }.map(|word| !word)
-}
-
-fn key_of(key: TicklessScopeKey) -> Key {
-    // SAFETY: as above, and whatever numbers they are, they are a key.
-    unsafe { mem::transmute::<[u64; 2], Key>(key.private_words.map(|word| !word)) }
+    let [number, slot] = unsafe { mem::transmute::<Key, [u64; 2]>(key) };
+    debug_assert!(slot <= GENERATION, "a scope has fewer than 2^32 timers");
+    [!number, !(slot | generation << 32)]
 }

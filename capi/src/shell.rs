@@ -22,8 +22,9 @@ use tickless::{Engine, ManualClock};
 use crate::bells::SharedBells;
 use crate::failure::{Failure, TICKLESS_E_HANDLE};
 use crate::task::Payload;
+use crate::when::Reach;
 
-/// An engine. It is made by tickless_engine_new and freed by tickless_engine_free.
+/// An engine.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the header only names it")]
 pub struct TicklessEngine(u8);
@@ -38,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Option<ManualClock>,
     /// Whether a stop gave up waiting.
     pub(crate) gave_up: AtomicBool,
+    /// How far its ticks reach.
+    pub(crate) reach: Reach,
 }
 
 #[repr(align(64))]
@@ -286,7 +289,8 @@ mod tests {
             let clock = ManualClock::new();
             let builder = Builder::new().manual_clock(&clock).shards(1);
             let engine = builder.build_each(Payload::fire).expect("the settings are valid");
-            let inner = Inner { engine, bells: None, clock: None, gave_up: AtomicBool::new(false) };
+            let (gave_up, reach) = (AtomicBool::new(false), Reach::of_ticks(0));
+            let inner = Inner { engine, bells: None, clock: None, gave_up, reach };
             let address = fill(inner).expose_provenance();
             // Not a barrier of the system's, which lets one of them go much sooner.
             let ready = AtomicU64::new(0);

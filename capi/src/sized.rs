@@ -14,8 +14,8 @@ use crate::failure::{Failure, TICKLESS_E_ARGUMENT};
 /// # Safety
 /// It is `repr(C)`, its first field is a `usize`, it has no padding, and all zeroes are a value.
 pub(crate) unsafe trait HasSize: Copy {
-    /// The size of the struct in the first version. Of later versions, each has a size that is
-    /// greater.
+    /// The size of the struct in the first version of the interface: a number, which stays as it
+    /// is when the struct grows. Of later versions, each has a size that is greater.
     const FIRST_SIZE: usize;
 }
 
@@ -68,7 +68,7 @@ pub(crate) unsafe fn write<T: HasSize>(to: *mut T, value: &T) -> Result<(), Fail
 unsafe fn size_of_struct<T: HasSize>(of: *const T) -> Result<usize, Failure> {
     // SAFETY: as the caller promises.
     let size = unsafe { of.cast::<usize>().read() };
-    if !(T::FIRST_SIZE..=SIZE_MAX).contains(&size) {
+    if !(T::FIRST_SIZE..=SIZE_MAX).contains(&size) || size % WORD != 0 {
         let why = format_args!("the field size must be the size of the struct, and is {size}");
         return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
     }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_size_below_the_first_versions_is_refused() {
-        for size in [0, 1, 8, 15, SIZE_MAX + 1, usize::MAX] {
+        for size in [0, 1, 8, 15, 23, SIZE_MAX + 1, usize::MAX] {
             let mut wrong = Grown { size, first: 3, second: 7 };
             // SAFETY: only the size is read.
             assert!(unsafe { read(&raw const wrong) }.is_err(), "{size}");

@@ -11,7 +11,7 @@ use std::mem::ManuallyDrop;
 use tickless::periodic::Due;
 use tickless::wait::Guarded;
 
-/// A callback: of a timer that is due, or one that releases user data. It must not unwind.
+/// A callback, or a `drop_fn`.
 pub type TicklessFn = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
 
 /// The callback of a timer.

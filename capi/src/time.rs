@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-/// A time that never comes, or a limit that there is not.
+/// A time that never comes; no limit.
 pub const TICKLESS_NEVER: u64 = u64::MAX;
 
 /// Both readings.

@@ -19,6 +19,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tickless::periodic::Periodic;
 use tickless::wait::{Ended, Stage, WaitError, Waiter};
@@ -29,45 +30,24 @@ use crate::failure::{
     TICKLESS_E_HANDLE, TICKLESS_E_INSIDE_TASK, TICKLESS_E_NOT_WAITABLE, TICKLESS_E_STOPPED,
     TICKLESS_E_TIMED_OUT, TICKLESS_E_TOO_LATE, TICKLESS_OK, enter,
 };
+use crate::process;
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
 use crate::users::{KIND, USE_BITS, Use, wait_for};
 use crate::when::{TicklessWhen, when_of};
 
-/// A state of a timer: it waits for its deadline.
+/// It waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
-/// A state of a timer: it was handed over. Its callback has run, runs, or is about to.
+/// Its callback has run, runs, or is about to.
 pub const TICKLESS_STATE_FIRED: c_int = 2;
-/// A state of a timer: its engine stopped first, so it will not run.
+/// Its engine stopped first: it never runs.
 pub const TICKLESS_STATE_STOPPED: c_int = 3;
-/// A state of a timer that can be waited for: its callback runs, or its user data is being
-/// released.
+/// If it can be waited for: its callback or `drop_fn` runs.
 pub const TICKLESS_STATE_RUNNING: c_int = 4;
-/// A state of a timer that can be waited for: its callback has returned, or a stop of its engine
-/// has passed it to `returned`; and its user data was released.
+/// If it can be waited for: that has ended.
 pub const TICKLESS_STATE_FINISHED: c_int = 5;
 
-/// A timer, in memory of the caller's. The calls that schedule fill it, before the timer can fire.
-/// From then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
-/// tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
-/// tickless_timer_detach; or it is started again, by tickless_timer_restart. After that, and when
-/// no other call for it is under way, the memory may be used again. If it is never ended, the
-/// memory that the engine keeps for it is not used again.
-///
-/// The callback may end the timer, and `drop_fn` may free the memory in which it lies, even before
-/// the call that schedules has returned: no call touches the memory after the timer can fire,
-/// unless it says so.
-///
-/// Several threads may end, move and look at a timer at the same time: one of them ends it, and for
-/// those that come later it is a timer that was ended. A call that ends a timer while another
-/// thread moves or looks at it waits for that, which takes no longer than the other call. A child
-/// process has no such thread: if one was in a call for the timer when the process was forked,
-/// calls for the child's copy may return TICKLESS_E_FORKED, or TICKLESS_E_HANDLE if that call was
-/// ending it.
-///
-/// A timer may be moved by copying its bytes, while no call uses it; only one of the copies may be
-/// used then. It may outlive its engine. If all is zero, it is no timer, and so it is after it was
-/// ended: calls return TICKLESS_E_HANDLE.
+/// A timer, in memory of yours: see TIMERS. All zero, it is none.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TicklessTimer {
@@ -116,19 +96,9 @@ enum Lasting {
     Repeating(Periodic),
 }
 
-/// Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
-/// this call: its callback never runs, and its user data was released, on this thread. Returns 0 if
-/// it was too late: the callback has run, runs or is about to, or the engine was stopped. Never
-/// waits for a callback.
-///
-/// A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until the
-/// engine collects what is due, up to 256 timers at a time, to call them back. Of a timer that
-/// repeats, no further run begins. If one is under way, in the middle of which this may be called,
-/// the user data is released at its end.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
-///
-/// Threads: any. In callbacks: yes.
+/// Ends a timer. Returns 1 if its callback never runs; its user data was released on this thread.
+/// Returns 0 if it is too late: if the callback has begun or, without TICKLESS_WAITABLE, if it is
+/// among the 256 that are about to. If one that repeats is in a run, that is the last. Never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
@@ -144,13 +114,8 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
     })
 }
 
-/// As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
-/// releasing it. Otherwise stores NULL. A timer that repeats is ended, and its user data is
-/// released: returns 0.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
-///
-/// Threads: any. In callbacks: yes.
+/// As tickless_timer_cancel, but stores the user data instead of releasing it, or NULL for 0. For
+/// one that repeats, always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_take(
     timer: *mut TicklessTimer,
@@ -178,32 +143,14 @@ pub unsafe extern "C" fn tickless_timer_take(
     })
 }
 
-/// Ends a timer with TICKLESS_WAITABLE: cancels it if its callback has not begun, else waits until
-/// the callback has returned and the user data was released, but no longer than `limit_ns`
-/// (TICKLESS_NEVER: no limit). Returns 1 if the callback never runs, 0 if it has run, or a stop has
-/// passed it to `returned`. Then nothing of the timer runs any more: what its callback uses can be
-/// freed.
+/// Ends a timer with TICKLESS_WAITABLE or one that repeats: cancels it, or waits for the end of its
+/// callback and `drop_fn`, but no longer than `limit_ns`. Then what they use can be freed. Returns
+/// 1 if it never runs (if it repeats: if this ended it), else 0. It waits for what was started
+/// last: if the callback has restarted the timer, not for the callback. Memory that `drop_fn` frees
+/// may hold the timer, if the limit is TICKLESS_NEVER.
 ///
-/// That is so of what was started last. If the callback or another thread starts the timer again
-/// while this waits, that is another timer: end it as well, or see to it that nobody starts it. If
-/// the callback has started it again before, this ends what it has started, and does not wait for
-/// the rest of the callback: let that use nothing, or take tickless_schedule_repeating.
-///
-/// Ends a timer that repeats as well: no further run begins, also if this returns an error, and if
-/// one is under way, this waits. Returns 1 if this call ended it, 0 if it had ended before: with
-/// its engine, because that was full, or by a call that has returned an error.
-///
-/// A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
-/// another limit, it has to be there when that is over.
-///
-/// Errors, after which the timer is still there and can be waited for again (if it was not started
-/// again meanwhile): TICKLESS_E_TIMED_OUT, the callback still runs; TICKLESS_E_INSIDE_TASK, this is
-/// the callback; TICKLESS_E_CIRCULAR, the callback waits for one that makes this call;
-/// TICKLESS_E_FORKED, the callback runs in the parent process, or see tickless_timer. And
-/// TICKLESS_E_NULL, TICKLESS_E_NOT_WAITABLE, and TICKLESS_E_HANDLE: the timer was ended before, or
-/// another thread is ending it, in which case the callback may still run.
-///
-/// Threads: any. In callbacks: yes, but a callback cannot wait for itself.
+/// Errors, after which it can be ended again: TICKLESS_E_TIMED_OUT, TICKLESS_E_INSIDE_TASK,
+/// TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED. And TICKLESS_E_NOT_WAITABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel_wait(
     timer: *mut TicklessTimer,
@@ -227,7 +174,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
         match lasting {
             Lasting::Repeating(periodic) => {
                 let is_cancelled = periodic.cancel();
-                if let Err(error) = periodic.cancel_wait_within(duration(limit_ns)) {
+                if let Err(error) = wait(limit_ns, |limit| periodic.cancel_wait_within(limit)) {
                     give_back(Lasting::Repeating(periodic));
                     return Err(wait_failure(error));
                 }
@@ -240,7 +187,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
                     drop(task);
                     return Ok(1);
                 }
-                match waiter.cancel_wait_within(duration(limit_ns)) {
+                match wait(limit_ns, |limit| waiter.cancel_wait_within(limit)) {
                     Ok(Ended::Finished) => Ok(0),
                     Ok(_) => Ok(1),
                     Err(error) => {
@@ -253,13 +200,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
     })
 }
 
-/// Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
-/// that has fired needs this as well, or a cancel. One that repeats goes on until its engine stops.
-/// NULL is no timer: returns 0.
-///
-/// Errors: TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
-///
-/// Threads: any. In callbacks: yes.
+/// Lets a timer run without you, or ends one that has fired. NULL is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
@@ -272,25 +213,17 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
     })
 }
 
-/// Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and
-/// at no other time. Timers that are moved by the same delay in the same tick fire together.
+/// Moves a timer that is pending to `delay_ns` from now. Those that are moved so in one tick fire
+/// together.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
-/// TICKLESS_E_STOPPED; TICKLESS_E_ARGUMENT, it repeats; TICKLESS_E_FORKED, see tickless_timer.
-///
-/// Threads: any. In callbacks: yes.
+/// Errors: TICKLESS_E_TOO_LATE; TICKLESS_E_ARGUMENT, it repeats.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_ns: u64) -> c_int {
     // SAFETY: it points to a timer, as the header asks.
     enter(|| unsafe { reset(timer, delay(delay_ns)) })
 }
 
-/// As tickless_timer_reset, for a time that is a deadline or has a slack. The flag
-/// TICKLESS_WAITABLE makes no difference.
-///
-/// Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT.
-///
-/// Threads: any. In callbacks: yes.
+/// As tickless_timer_reset, for a time or a slack.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset_when(
     timer: *mut TicklessTimer,
@@ -304,13 +237,7 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
     })
 }
 
-/// Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after. One that
-/// repeats is pending, also while its callback runs, until it ends with its engine (or because that
-/// was full when the next run was to be scheduled), or is cancelled by a wait that has failed.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
-///
-/// Threads: any. In callbacks: yes.
+/// Returns one of TICKLESS_STATE_*. One that repeats is pending until it ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_int {
     enter(|| {
@@ -332,13 +259,8 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
     })
 }
 
-/// Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
-/// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped. For a repeating
-/// timer: when the next run is due, or the run under way was due, to the nanosecond.
-///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_FORKED, see tickless_timer.
-///
-/// Threads: any. In callbacks: yes.
+/// Stores when a timer is or was due, rounded up to the tick; TICKLESS_NEVER if its engine has
+/// stopped. If it repeats, its next run or the one under way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_deadline_ns(
     timer: *mut TicklessTimer,
@@ -718,6 +640,20 @@ pub(crate) fn reset_failure(error: ResetError) -> Failure {
         _ => TICKLESS_E_STOPPED,
     };
     Failure::new(code, format_args!("{error}"))
+}
+
+/// Waits, but looks before whether the process is one of which nobody was told.
+pub(crate) fn wait<R>(
+    limit_ns: u64,
+    mut wait: impl FnMut(Duration) -> Result<R, WaitError>,
+) -> Result<R, WaitError> {
+    match wait(Duration::ZERO) {
+        Err(WaitError::TimedOut) if limit_ns > 0 => {
+            process::check().map_err(|_| WaitError::Forked)?;
+            wait(duration(limit_ns))
+        }
+        ended => ended,
+    }
 }
 
 #[cold]

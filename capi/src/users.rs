@@ -23,6 +23,7 @@ use std::time::Duration;
 use std::{hint, ptr, thread};
 
 use crate::failure::{Failure, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED, TICKLESS_E_SYSTEM};
+use crate::process;
 
 /// The bits of a mark that belong to this file: the number of a thread's place and a count. Zero is
 /// no use.
@@ -182,8 +183,11 @@ fn wait(user: &'static User, count: u32) -> Result<(), Failure> {
         match rounds {
             0..100 => hint::spin_loop(),
             100..200 => thread::yield_now(),
-            // The thread may have a lower priority, and need the processor.
-            _ => thread::sleep(Duration::from_micros(50)),
+            // The thread may have a lower priority, and need the processor; or not exist here.
+            _ => {
+                process::check()?;
+                thread::sleep(Duration::from_micros(50));
+            }
         }
     }
     Ok(())

@@ -1,33 +1,29 @@
 //! When a timer is due, as C says it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tickless::When;
 
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT};
-use crate::time::{duration, instant_at};
+use crate::time::{TICKLESS_NEVER, duration, instant_at, ns_of};
 
-/// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
-/// is due at once.
+/// `time_ns` is a time, not a delay. One that has passed is due at once.
 pub const TICKLESS_AT: u64 = 1;
-/// For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
-/// allocation.
+/// The timer can be waited for: tickless_timer_cancel_wait.
 pub const TICKLESS_WAITABLE: u64 = 2;
 
-/// For `flags` of a timer that repeats: from the end of a run to the next, the period is a pause.
-/// Timers of one period that once ran in the same tick stay together from then on. (At a fixed rate
-/// they keep the distances of their first runs.)
+/// The period of a timer that repeats is a pause between its runs.
 pub const TICKLESS_FIXED_DELAY: u64 = 4;
 
-/// When a timer is due. It does not grow: `flags` may have more bits in later versions.
+/// When a timer is due. It does not grow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessWhen {
-    /// A delay in nanoseconds or, with TICKLESS_AT, a time. TICKLESS_NEVER: never.
+    /// A delay or, with TICKLESS_AT, a time.
     pub time_ns: u64,
-    /// How much later it may fire, so that it can share a wake-up with others. 0: within a tick.
+    /// How much later it may fire, to share a wake-up with others.
     pub slack_ns: u64,
-    /// TICKLESS_AT, TICKLESS_WAITABLE and TICKLESS_FIXED_DELAY, or 0.
+    /// TICKLESS_AT, TICKLESS_WAITABLE, TICKLESS_FIXED_DELAY.
     pub flags: u64,
 }
 
@@ -36,6 +32,74 @@ pub(crate) struct Timing {
     pub(crate) when: When,
     pub(crate) is_waitable: bool,
     pub(crate) has_fixed_delay: bool,
+    /// As C said it.
+    time_ns: u64,
+    flags: u64,
+}
+
+// === impl Timing ===
+
+impl Timing {
+    /// If ticks reach it.
+    pub(crate) fn within(self, reach: Reach) -> Result<Timing, Failure> {
+        reach.check(self.time_ns, self.flags).map(|()| self)
+    }
+
+    /// If it was to come once, but the engine's ticks do not reach it: so it was made to be never.
+    pub(crate) fn is_unreached(&self, deadline: Option<Instant>) -> Result<(), Failure> {
+        let is_far = self.time_ns >= FAR && self.time_ns != TICKLESS_NEVER;
+        if is_far && deadline.is_none() { Err(unreached(self.time_ns)) } else { Ok(()) }
+    }
+}
+
+/// Where a look at [`Reach`] is due. It is half of what ticks of 1 ns reach: 104 days.
+pub(crate) const FAR: u64 = 1 << 53;
+
+/// How far the ticks of an engine reach, as a delay and as a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    delay_ns: u64,
+    end_ns: u64,
+}
+
+// === impl Reach ===
+
+impl Reach {
+    /// How many ticks an engine's time has.
+    const TICKS: u64 = 1 << 54;
+
+    /// Of an engine that is being made, with ticks of that length; 0 is the default.
+    pub(crate) fn of_ticks(tick_ns: u64) -> Reach {
+        match tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0) {
+            None => Reach { delay_ns: u64::MAX, end_ns: u64::MAX },
+            Some(delay_ns) => {
+                Reach { delay_ns, end_ns: ns_of(Instant::now()).saturating_add(delay_ns) }
+            }
+        }
+    }
+
+    /// Whether a time or a delay is one that ticks reach. What they do not reach would never fire,
+    /// without a word.
+    ///
+    /// # Errors
+    /// It is not, and is not [`TICKLESS_NEVER`].
+    #[inline]
+    pub(crate) fn check(self, time_ns: u64, flags: u64) -> Result<(), Failure> {
+        if time_ns < FAR {
+            return Ok(());
+        }
+        let end_ns = if flags & TICKLESS_AT == 0 { self.delay_ns } else { self.end_ns };
+        if time_ns < end_ns || time_ns == TICKLESS_NEVER {
+            return Ok(());
+        }
+        Err(unreached(time_ns))
+    }
+}
+
+#[cold]
+pub(crate) fn unreached(time_ns: u64) -> Failure {
+    let why = format_args!("ticks do not reach {time_ns} ns; TICKLESS_NEVER is for never");
+    Failure::new(TICKLESS_E_ARGUMENT, why)
 }
 
 /// A delay as the engine's.
@@ -73,5 +137,11 @@ pub(crate) unsafe fn when_with(when: *const TicklessWhen, known: u64) -> Result<
     };
     let is_waitable = flags & TICKLESS_WAITABLE != 0;
     let has_fixed_delay = flags & TICKLESS_FIXED_DELAY != 0;
-    Ok(Timing { when: start.slack(duration(slack_ns)), is_waitable, has_fixed_delay })
+    Ok(Timing {
+        when: start.slack(duration(slack_ns)),
+        is_waitable,
+        has_fixed_delay,
+        time_ns,
+        flags,
+    })
 }

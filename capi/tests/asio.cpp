@@ -214,9 +214,70 @@ static void a_handler_may_start_waits_while_it_is_posted() {
     CHECK(ran == 20);
 }
 
+static void a_timer_object_does_what_asios_does() {
+    asio::io_context loop;
+    auto engine = manual();
+    int aborted = 0, fired = 0;
+    const auto handler = [&](asio::error_code code) {
+        aborted += code == asio::error::operation_aborted;
+        fired += !code;
+    };
+    const auto poll = [&] {
+        loop.restart();
+        loop.poll();
+    };
+    {
+        tickless::asio_timer timer(loop.get_executor(), engine);
+        CHECK(timer.cancel() == 0 && timer.expires_at(engine.now() + 10ms) == 0);
+        timer.async_wait(handler);
+        timer.async_wait(handler);
+        engine.advance(9ms);
+        poll();
+        CHECK(aborted == 0 && fired == 0 && engine.stats().pending == 2);
+        engine.advance(2ms);
+        poll();
+        CHECK(aborted == 0 && fired == 2 && timer.cancel() == 0);
+        // Another expiry ends the waits for the one before.
+        timer.expires_at(engine.now() + 10ms);
+        timer.async_wait(handler);
+        CHECK(timer.expires_at(engine.now() + 1h) == 1);
+        timer.async_wait(handler);
+        poll();
+        CHECK(aborted == 1 && fired == 2 && engine.stats().pending == 1);
+        // It was due, and its handler was posted: too late.
+        engine.advance(2h);
+        CHECK(timer.cancel() == 0);
+        poll();
+        CHECK(aborted == 1 && fired == 3);
+        timer.expires_after(std::chrono::hours::max());
+        CHECK(timer.expiry() == tickless::asio_timer::time_point::max());
+        timer.async_wait(handler);
+        tickless::asio_timer moved(std::move(timer));
+        CHECK(engine.stats().pending == 1);
+    }
+    poll();
+    CHECK(aborted == 2 && fired == 3 && engine.stats().pending == 0 && engine.stats().unended == 0);
+    // The clock is the engine's, and it waits in coroutines.
+    tickless::engine clocked;
+    tickless::asio_timer timer(loop.get_executor(), clocked);
+    bool is_done = false;
+    asio::co_spawn(
+        loop,
+        [&]() -> asio::awaitable<void> {
+            timer.expires_after(1ms);
+            co_await timer.async_wait(asio::use_awaitable);
+            is_done = std::chrono::steady_clock::now() >= timer.expiry();
+        },
+        asio::detached);
+    loop.restart();
+    loop.run();
+    CHECK(is_done);
+}
+
 int main() {
     RUN(a_handler_runs_in_the_loop_and_keeps_it_running);
     RUN(a_cancellation_slot_ends_a_wait);
+    RUN(a_timer_object_does_what_asios_does);
     RUN(a_wait_ends_with_its_engine_and_when_it_is_refused);
     RUN(coroutines_and_futures_wait);
     RUN(a_coroutine_is_cancelled_while_it_sleeps);

@@ -6,7 +6,7 @@
 //!
 //! *Invariant*: after every timer that is taken out, before the sink is called, the wheel is
 //! whole. So a sink that panics loses nothing else, and `pop_due` may leave the rest of a bucket
-//! for later.
+//! for later. The same holds after every timer that comes down, where `advance_within` stops.
 //!
 //! *Tested by*: `wheel/tests/hierarchy.rs` (order, jumps, panics), `wheel/tests/oracle.rs`.
 
@@ -16,6 +16,16 @@ use super::entry::Entry;
 use super::filing::Bucket;
 use super::key::Key;
 use super::wheel::Wheel;
+
+/// What comes next, by a certain time.
+enum Next {
+    /// A bucket of level 1, which expires now.
+    Due(u32),
+    /// Nothing.
+    Later,
+    /// The rest of a bucket that comes down: a limit has been reached.
+    Cut,
+}
 
 // === impl Wheel ===
 
@@ -31,7 +41,8 @@ impl<T> Wheel<T> {
     /// [`Tick::LAST`].
     ///
     /// Takes constant time for each timer that fires and for each level that a timer comes down on
-    /// the way, and no time for empty ticks.
+    /// the way, and no time for empty ticks. Many timers may come down at once:
+    /// [`advance_within`](Wheel::advance_within) has a limit.
     ///
     /// # Panics
     /// If the sink panics. The timer that it was given is gone then. All others are still in the
@@ -54,25 +65,77 @@ impl<T> Wheel<T> {
             self.now = self.now.max(now);
             return 0;
         }
-        self.advance_on(now, sink)
+        self.advance_on(now, usize::MAX, sink)
+    }
+
+    /// As [`advance`](Wheel::advance), but looks at no more than `most` timers: those that fire,
+    /// and those that come down a level on the way. So this takes a bounded time, however many
+    /// timers are pending.
+    ///
+    /// If something is left to do, [`next_expiration`](Wheel::next_expiration) is not after `now`
+    /// afterwards, and another call goes on from there: also if this one has returned less than
+    /// `most`, or zero. Until then [`Wheel::now`] is the time that was reached. All timers that are
+    /// left can be cancelled and reset.
+    ///
+    /// When a bucket of a higher level expires, all of its timers come down. With a million timers
+    /// whose deadlines are near each other, that takes some 50 ms. A loop that has other work to do
+    /// in between calls this.
+    ///
+    /// # Panics
+    /// As [`advance`](Wheel::advance).
+    ///
+    /// ```
+    /// use tickless_wheel::{Tick, Wheel};
+    ///
+    /// let mut wheel = Wheel::default();
+    /// for id in 0..1_000 {
+    ///     wheel.insert(Tick::new(70_000), id);
+    /// }
+    /// let now = Tick::new(80_000);
+    /// let (mut calls, mut fired) = (0, 0);
+    /// while wheel.next_expiration().is_some_and(|next| next <= now) {
+    ///     fired += wheel.advance_within(now, 100, |_, _, _id| {});
+    ///     calls += 1;
+    ///     // Here the loop looks at its sockets.
+    /// }
+    /// assert_eq!(fired, 1_000);
+    /// assert!(calls >= 20, "each has fired, and has come down before");
+    /// ```
+    #[inline]
+    pub fn advance_within(
+        &mut self,
+        now: Tick,
+        most: usize,
+        sink: impl FnMut(Key, Tick, T),
+    ) -> usize {
+        self.advance_on(now, most, sink)
     }
 
     /// An advance on which something may expire.
     #[inline(never)]
-    fn advance_on(&mut self, now: Tick, mut sink: impl FnMut(Key, Tick, T)) -> usize {
+    fn advance_on(&mut self, now: Tick, most: usize, mut sink: impl FnMut(Key, Tick, T)) -> usize {
         let now = now.min(Tick::LAST);
-        if now < self.now {
-            return 0;
-        }
-        let mut fired = 0;
-        while let Some(number) = self.come_to_due(now) {
-            while let Some(Entry { deadline, key, payload }) = self.pop_from(number) {
-                fired += 1;
-                sink(key, deadline, payload);
+        let (mut fired, mut left) = (0, most);
+        while now >= self.now && left > 0 {
+            match self.come_to_due(now, &mut left) {
+                Next::Due(number) => {
+                    while left > 0 {
+                        let Some(entry) = self.pop_from(number) else { break };
+                        let Entry { deadline, key, payload } = entry;
+                        (fired, left) = (fired + 1, left - 1);
+                        sink(key, deadline, payload);
+                    }
+                    if !self.rings.lists.has_any(number) {
+                        self.look_on();
+                    }
+                }
+                Next::Later => {
+                    self.now = now;
+                    break;
+                }
+                Next::Cut => break,
             }
-            self.look_on();
         }
-        self.now = now;
         fired
     }
 
@@ -115,7 +178,8 @@ impl<T> Wheel<T> {
         if now < self.now {
             return None;
         }
-        let Some(number) = self.come_to_due(now) else {
+        let mut all = usize::MAX;
+        let Next::Due(number) = self.come_to_due(now, &mut all) else {
             self.now = now;
             return None;
         };
@@ -127,22 +191,22 @@ impl<T> Wheel<T> {
     }
 
     /// Moves time to the first bucket of level 1 that holds a timer and expires by `now`, and
-    /// returns its number.
+    /// returns its number. On the way, at most `left` timers come down.
     #[inline]
-    fn come_to_due(&mut self, now: Tick) -> Option<u32> {
+    fn come_to_due(&mut self, now: Tick, left: &mut usize) -> Next {
         if now < self.rings.hint {
-            return None;
+            return Next::Later;
         }
         let Bucket { number, expiration } = self.rings.soonest();
         if number == 0 {
-            return self.come_to_next(now);
+            return self.come_to_next(now, left);
         }
         self.rings.hint = expiration;
         if expiration > now {
-            return None;
+            return Next::Later;
         }
         self.now = expiration;
-        Some(number)
+        Next::Due(number)
     }
 
     /// The bucket of the present is empty. It was the last of those that expire together.
@@ -153,35 +217,39 @@ impl<T> Wheel<T> {
     }
 
     /// Lets the buckets of higher levels that are next to expire come down until one of level 1
-    /// is, and names that one, which expires now; or `None` if the next one expires after `now`.
+    /// is, and names that one, which expires now. At most `left` timers come down: time stays where
+    /// a bucket expires that is not empty yet, and so it is found again.
     #[inline(never)]
-    fn come_to_next(&mut self, now: Tick) -> Option<u32> {
+    fn come_to_next(&mut self, now: Tick, left: &mut usize) -> Next {
         loop {
             let Some(place) = self.rings.next(self.now) else {
                 self.rings.hint = Tick::NEVER;
-                return None;
+                return Next::Later;
             };
             self.rings.hint = place.expiration;
             if place.expiration > now {
-                return None;
+                return Next::Later;
             }
             debug_assert!(place.expiration >= self.now, "a bucket was passed over");
             self.now = place.expiration;
             let number = self.rings.number(place);
             if place.level == 1 {
-                return Some(number);
+                return Next::Due(number);
             }
-            self.cascade(number, place.level);
+            self.cascade(number, place.level, left);
+            if self.rings.lists.has_any(number) {
+                return Next::Cut;
+            }
             if place.level == 2 {
                 // The next timer is usually among those that came down.
                 let bucket = self.rings.soonest_below();
                 self.rings.hint = bucket.expiration;
                 if bucket.expiration > now {
-                    return None;
+                    return Next::Later;
                 }
                 if bucket.number > 0 {
                     self.now = bucket.expiration;
-                    return Some(bucket.number);
+                    return Next::Due(bucket.number);
                 }
             }
         }
@@ -272,24 +340,27 @@ impl<T> Wheel<T> {
         Some(entry)
     }
 
-    /// Files everything in the bucket `number`, of a higher level, anew, further down.
-    fn cascade(&mut self, number: u32, level: u8) {
+    /// Files what is in the bucket `number`, of a higher level, anew, further down: as many timers
+    /// as are `left` of a limit.
+    fn cascade(&mut self, number: u32, level: u8, left: &mut usize) {
         self.rings.lists.prefetch(number);
-        while self.rings.lists.has_any(number) {
+        while *left > 0 && self.rings.lists.has_any(number) {
             // One block ahead: while this one is filed, the next comes, and the places in the
             // table of keys that are written on the way.
             self.rings.lists.prefetch_below(number);
             self.rings.lists.last_block(number).for_each(|entry| self.keys.prefetch(entry.key));
-            self.cascade_block(number, level);
+            self.cascade_block(number, level, left);
         }
     }
 
-    /// Files everything in the last block of the bucket `number` anew.
-    fn cascade_block(&mut self, number: u32, level: u8) {
-        while let Some((entry, left)) = self.rings.lists.pop(number) {
+    /// Files the last block of the bucket `number` anew, or as many of its timers as are `left`.
+    fn cascade_block(&mut self, number: u32, level: u8, left: &mut usize) {
+        while *left > 0 {
+            let Some((entry, is_first)) = self.rings.lists.pop(number) else { break };
+            *left -= 1;
             let key = entry.key;
             debug_assert!(entry.deadline >= self.now, "a late timer is on level 1");
-            if left {
+            if is_first {
                 self.rings.leave_block(number);
             }
             let cell = match level {
@@ -299,7 +370,7 @@ impl<T> Wheel<T> {
             };
             debug_assert!(self.rings.lists.list_of(cell) < number, "a cascade makes progress");
             self.keys.moved(key, cell);
-            if left {
+            if is_first {
                 break;
             }
         }

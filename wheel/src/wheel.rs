@@ -23,7 +23,8 @@ use super::rings::Rings;
 /// reached the deadline, unless it was cancelled. The wheel has no clock: the code that owns it
 /// tells it the time. `insert`, `cancel` and `reset` cost the same whether ten timers are pending
 /// or ten million. `advance` costs a constant for each timer that fires and for each level that a
-/// timer comes down on the way, and nothing for empty time, however long.
+/// timer comes down on the way, and nothing for empty time, however long. Of many timers, many may
+/// come down at once: [`advance_within`](Wheel::advance_within) does a part of that.
 ///
 /// Memory: 28 bytes and the payload (in multiples of 8) per timer, 8 of them not touched before it
 /// leaves, and 4

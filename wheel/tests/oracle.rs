@@ -4,7 +4,7 @@
 //! every geometry gets its share and failures are made small.
 
 use crate::histories::when;
-use crate::ops_model::{Case, Op, SHAPES, run};
+use crate::ops_model::{Case, LIMITED, Op, SHAPES, run};
 use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -32,7 +32,9 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (step(), 0..6_u8).prop_map(|(when, count)| Op::Pop(when, count)),
         3 => Just(Op::AdvanceToNext),
         2 => Just(Op::AdvanceShort),
-        1 => (step(), 0..4_u8).prop_map(|(when, call)| Op::AdvancePanicking(when, call)),
+        1 => (step(), 0..4_u8).prop_map(|(when, call)| Op::AdvanceInterrupted(when, call)),
+        4 => (step(), LIMITED..LIMITED + 6)
+            .prop_map(|(when, limit)| Op::AdvanceInterrupted(when, limit)),
         1 => any::<u8>().prop_map(Op::Drain),
         1 => Just(Op::Shrink),
     ]

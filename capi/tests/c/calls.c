@@ -196,6 +196,98 @@ static void structs_of_other_versions_are_filled_as_far_as_they_go(void) {
     RELEASES(1, TICKLESS_OK, tickless_engine_free(engine));
 }
 
+/* The structs of the oldest header of this ABI (6e924710), in memory that has no byte more. */
+struct first_options {
+    size_t size;
+    uint64_t tick_ns, max_pending, takeover_ns;
+    const char *thread_name;
+    uint32_t shards, slots, reach, reapers_min, reapers_max, clock, driver, reserved;
+};
+struct first_stats {
+    size_t size;
+    uint64_t scheduled, seated, cancelled, reset, fired, returned, pending, cascaded, dead, panicked;
+    uint64_t saturations, takeovers, stuck, overdue_ns, wake_ups;
+    uint64_t lateness_p50_ns, lateness_p99_ns, lateness_p999_ns, lateness_max_ns;
+};
+struct first_turn {
+    size_t size;
+    uint64_t fired, next_ns, sleep_ns;
+};
+struct first_overdue {
+    size_t size;
+    uint64_t oldest_ns, shards, stuck;
+};
+
+static void *sized(size_t size) {
+    size_t *made = calloc(1, size);
+    CHECK(made != NULL);
+    *made = size;
+    return made;
+}
+
+static void a_program_that_was_built_with_the_oldest_header_works(void) {
+    struct first_options *options = sized(sizeof *options);
+    struct first_stats *stats = sized(sizeof *stats);
+    struct first_turn *turn = sized(sizeof *turn);
+    struct first_overdue *overdue = sized(sizeof *overdue);
+    tickless_engine *engine;
+    options->clock = TICKLESS_CLOCK_MANUAL;
+    options->shards = 1;
+    OK(tickless_engine_new((const tickless_options *)(const void *)options, &engine));
+    OK(tickless_schedule(engine, HOUR, run, NULL, NULL, NULL));
+    OK(tickless_turn(engine, 0, 0, (tickless_turn_info *)(void *)turn));
+    CHECK(turn->fired == 0 && turn->sleep_ns > 0 && turn->sleep_ns <= HOUR + MS);
+    OK(tickless_stats(engine, (tickless_stats_info *)(void *)stats));
+    CHECK(stats->size == sizeof *stats && stats->scheduled == 1 && stats->pending == 1);
+    OK(tickless_overdue(engine, (tickless_overdue_info *)(void *)overdue));
+    CHECK(overdue->oldest_ns == 0 && overdue->shards == 0);
+    OK(tickless_engine_free(engine));
+    free(options);
+    free(stats);
+    free(turn);
+    free(overdue);
+}
+
+/* By ticks of 1 ns, the engine's time ends after 208 days. */
+static void a_time_that_ticks_do_not_reach_is_refused(void) {
+    const uint64_t far = UINT64_C(1) << 54;
+    const tickless_when delay = {far, 0, 0};
+    tickless_when when = {far, 0, TICKLESS_AT}, most = {0, 0, TICKLESS_AT};
+    tickless_options options = {.size = sizeof options, .clock = TICKLESS_CLOCK_MANUAL, .tick_ns = 1};
+    tickless_scope scope;
+    tickless_engine *engine;
+    tickless_timer timer;
+    uint64_t now, deadline;
+    OK(tickless_engine_new(&options, &engine));
+    OK(tickless_now_ns(engine, &now));
+    RELEASES(1, TICKLESS_E_ARGUMENT, tickless_schedule(engine, far, run, NULL, release, NULL));
+    RELEASES(1, TICKLESS_E_ARGUMENT, tickless_schedule(engine, far, run, NULL, release, &timer));
+    RELEASES(1, TICKLESS_E_ARGUMENT,
+             tickless_schedule_when(engine, &delay, run, NULL, release, NULL));
+    when.time_ns = now + far;
+    RELEASES(1, TICKLESS_E_ARGUMENT, tickless_schedule_when(engine, &when, run, NULL, release, NULL));
+    memset(&timer, 0, sizeof timer);
+    RELEASES(1, TICKLESS_E_ARGUMENT,
+             tickless_timer_restart(engine, &timer, far, run, NULL, release));
+    RELEASES(1, TICKLESS_E_ARGUMENT,
+             tickless_schedule_repeating(engine, NULL, far, run, NULL, release, NULL));
+    OK(tickless_scope_init(engine, &scope));
+    RELEASES(1, TICKLESS_E_ARGUMENT, tickless_scope_schedule(&scope, far, run, NULL, release, NULL));
+    OK(tickless_scope_end(&scope, 0));
+    /* What is in reach fires, and what never comes is asked for by name. */
+    most.time_ns = now + far - SECOND;
+    OK(tickless_schedule_when(engine, &most, run, NULL, NULL, &timer));
+    OK(tickless_timer_deadline_ns(&timer, &deadline));
+    CHECK(deadline >= most.time_ns && deadline != TICKLESS_NEVER);
+    OK(tickless_timer_reset(&timer, TICKLESS_NEVER));
+    RETURNS(1, tickless_timer_cancel(&timer));
+    OK(tickless_engine_free(engine));
+    /* With ticks of a millisecond, everything is. */
+    engine = manual_engine();
+    OK(tickless_schedule(engine, TICKLESS_NEVER - 1, run, NULL, NULL, NULL));
+    OK(tickless_engine_free(engine));
+}
+
 static void user_data_is_released_once_by_each_way_to_end_a_timer(void) {
     const uint64_t flags[] = {0, TICKLESS_WAITABLE};
     size_t i;
@@ -350,6 +442,8 @@ int main(void) {
     RUN(an_engine_that_was_freed_is_refused_also_when_another_is_in_its_place);
     RUN(options_are_checked);
     RUN(structs_of_other_versions_are_filled_as_far_as_they_go);
+    RUN(a_program_that_was_built_with_the_oldest_header_works);
+    RUN(a_time_that_ticks_do_not_reach_is_refused);
     RUN(user_data_is_released_once_by_each_way_to_end_a_timer);
     RUN(a_full_engine_refuses_and_releases);
     RUN(flags_that_are_not_known_are_refused);

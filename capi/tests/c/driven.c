@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -396,6 +397,28 @@ static void no_wake_up_is_lost_between_loops_that_share_a_shard(void) {
     OK(tickless_engine_free(loop.engine));
 }
 
+/* As nginx waits: a descriptor that stays readable is reported once. */
+static void the_pollable_descriptor_serves_a_loop_that_is_edge_triggered(void) {
+    tickless_engine *engine = driven_engine(1, TICKLESS_CLOCK_SYSTEM);
+    struct count fired = COUNT_INIT;
+    struct epoll_event event;
+    int epoll = epoll_create1(0), i;
+    uint64_t clock_ns;
+    memset(&event, 0, sizeof event);
+    event.events = EPOLLIN | EPOLLET;
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, tickless_pollable_fd(engine, 0), &event) == 0);
+    for (i = 0; i < 100; i++) {
+        OK(tickless_schedule(engine, (uint64_t)(i % 2) * MS, count_one, &fired, NULL, NULL));
+    }
+    OK(tickless_now_ns(engine, &clock_ns));
+    while (count_now(&fired) < 100) {
+        CHECK(epoll_wait(epoll, &event, 1, 60000) == 1);
+        OK(tickless_turn(engine, 0, 20, NULL));
+    }
+    close(epoll);
+    OK(tickless_engine_free(engine));
+}
+
 int main(void) {
     RUN(the_eventfd_is_readable_when_an_earlier_timer_came_and_until_the_next_turn);
     RUN(the_next_deadline_is_now_while_a_turn_is_under_way);
@@ -408,6 +431,7 @@ int main(void) {
     RUN(the_pollable_descriptor_is_readable_when_a_turn_is_needed_and_until_then);
     RUN(the_pollable_descriptor_becomes_readable_when_a_timer_is_due);
     RUN(the_pollable_descriptor_is_set_to_a_time_and_not_to_a_pause);
+    RUN(the_pollable_descriptor_serves_a_loop_that_is_edge_triggered);
     RUN(a_time_to_sleep_is_rounded_up_for_poll);
     RUN(no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps);
     RUN(no_wake_up_is_lost_between_loops_that_share_a_shard);

@@ -1,5 +1,7 @@
 /* What an engine's threads take from the program, and what not: signals, stacks, a hook. */
 #include <signal.h>
+#include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +52,104 @@ static void a_thread_that_makes_an_engine_takes_signals_as_before(void) {
     CHECK(sigismember(&before, SIGUSR1) == sigismember(&after, SIGUSR1));
     CHECK(sigismember(&before, SIGTERM) == sigismember(&after, SIGTERM));
     OK(tickless_engine_free(engine));
+}
+
+/* A program that ignores SIGTERM lives on. */
+static void is_ended_by_sigterm(pid_t child) {
+    int status;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+static char *const program[] = {"/bin/sh", "-c", "kill -TERM $$; exit 3", NULL};
+
+static void start_programs(void *ended) {
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    pid_t child = fork();
+    if (child == 0) {
+        execv(program[0], program);
+        _exit(127);
+    }
+    is_ended_by_sigterm(child);
+    /* What the header says for posix_spawn, which tells nobody of its child. */
+    sigemptyset(&none);
+    CHECK(posix_spawnattr_init(&attributes) == 0);
+    CHECK(posix_spawnattr_setsigmask(&attributes, &none) == 0);
+    CHECK(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK) == 0);
+    CHECK(posix_spawn(&child, program[0], NULL, &attributes, program, NULL) == 0);
+    is_ended_by_sigterm(child);
+    CHECK(posix_spawnattr_destroy(&attributes) == 0);
+    count_one(ended);
+}
+
+static void a_program_that_a_callback_starts_takes_signals(void) {
+    tickless_engine *engine;
+    struct count ended = COUNT_INIT;
+    OK(tickless_engine_new(NULL, &engine));
+    OK(tickless_schedule(engine, 0, start_programs, &ended, NULL, NULL));
+    count_wait(&ended, 1);
+    OK(tickless_engine_free(engine));
+}
+
+static void is_usr1_blocked(void *user_data) {
+    pid_t child = fork();
+    int status;
+    if (child == 0) {
+        sigset_t mask;
+        CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0);
+        _exit(sigismember(&mask, SIGUSR1) && !sigismember(&mask, SIGTERM) ? 0 : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    count_one(user_data);
+}
+
+static void a_child_of_a_callback_blocks_what_the_maker_of_the_engine_did(void) {
+    tickless_engine *engine;
+    struct count ended = COUNT_INIT;
+    sigset_t usr1;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    CHECK(pthread_sigmask(SIG_BLOCK, &usr1, NULL) == 0);
+    OK(tickless_engine_new(NULL, &engine));
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &usr1, NULL) == 0);
+    OK(tickless_schedule(engine, 0, is_usr1_blocked, &ended, NULL, NULL));
+    count_wait(&ended, 1);
+    OK(tickless_engine_free(engine));
+}
+
+/* No page is left to the process. */
+static void exhaust(void) {
+    struct rlimit none = {0, 0};
+    size_t size;
+    void **last = NULL, **more;
+    CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+    for (size = 1 << 16; size >= sizeof last; size /= 2) {
+        while ((more = malloc(size)) != NULL) {
+            *more = last;
+            last = more;
+        }
+    }
+}
+
+static void an_engine_for_which_there_is_no_memory_is_refused(void) {
+    pid_t child = fork();
+    int status;
+    CHECK(child >= 0);
+    if (child == 0) {
+        tickless_options options;
+        tickless_engine *engine;
+        memset(&options, 0, sizeof options);
+        options.size = sizeof options;
+        options.clock = TICKLESS_CLOCK_MANUAL;
+        options.shards = 4;
+        exhaust();
+        RETURNS(TICKLESS_E_NOMEM, tickless_engine_new(&options, &engine));
+        CHECK(engine == NULL && strlen(tickless_last_error()) > 0);
+        _exit(7);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
 static void needs_a_stack(void *user_data) {
@@ -140,6 +240,9 @@ static void a_precise_engine_fires_its_timers_and_none_is_early(void) {
 int main(void) {
     RUN(a_signal_goes_to_the_thread_that_waits_for_it);
     RUN(a_thread_that_makes_an_engine_takes_signals_as_before);
+    RUN(a_program_that_a_callback_starts_takes_signals);
+    RUN(a_child_of_a_callback_blocks_what_the_maker_of_the_engine_did);
+    RUN(an_engine_for_which_there_is_no_memory_is_refused);
     RUN(threads_have_the_stack_and_call_the_hook_that_were_asked_for);
     RUN(a_callback_that_is_stuck_is_told_of);
     RUN(a_precise_engine_fires_its_timers_and_none_is_early);

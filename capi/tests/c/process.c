@@ -1,5 +1,8 @@
 /* Forks: what a child can do with the engine of its parent. */
+#define _DEFAULT_SOURCE /* For syscall. */
 #include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -225,10 +228,75 @@ static void a_child_process_can_end_its_copy_of_a_scope(void) {
     OK(tickless_engine_free(engine));
 }
 
+/* A child of which the C library tells nobody. */
+static void use_copies_untold(tickless_engine *engine, tickless_timer *timers) {
+    tickless_engine *own;
+    tickless_timer timer;
+    int released = 0;
+    alarm(60);
+    RETURNS(TICKLESS_E_FORKED, tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
+    OK(tickless_schedule(engine, HOUR, nothing, &released, release, &timer));
+    RETURNS(1, tickless_timer_cancel(&timer));
+    CHECK(released == 1);
+    RETURNS(1, tickless_timer_cancel_wait(&timers[1], TICKLESS_NEVER));
+    RETURNS(1, tickless_timer_cancel(&timers[0]));
+    OK(tickless_engine_free(engine));
+    RETURNS(TICKLESS_E_FORKED, tickless_engine_new(NULL, &own));
+    CHECK(own == NULL);
+}
+
+static void free_untold(tickless_engine *engine, tickless_timer *timers) {
+    (void)timers;
+    alarm(60);
+    OK(tickless_engine_free(engine));
+}
+
+static void wait_untold(tickless_engine *engine, tickless_timer *timers) {
+    (void)engine;
+    alarm(60);
+    RETURNS(TICKLESS_E_FORKED, tickless_timer_cancel_wait(&timers[2], TICKLESS_NEVER));
+}
+
+static struct count waits = COUNT_INIT, may_end = COUNT_INIT;
+
+static void wait_to_end(void *user_data) {
+    (void)user_data;
+    count_add(&waits, 1);
+    count_wait(&may_end, 1);
+}
+
+static void a_child_of_which_nobody_is_told_does_not_wait_for_its_parents_threads(void) {
+    void (*const uses[])(tickless_engine *, tickless_timer *) = {use_copies_untold, free_untold,
+                                                                 wait_untold};
+    const tickless_when when = {HOUR, 0, TICKLESS_WAITABLE}, now = {0, 0, TICKLESS_WAITABLE};
+    tickless_engine *engine;
+    tickless_timer timers[3];
+    int i, status;
+    OK(tickless_engine_new(NULL, &engine));
+    OK(tickless_schedule(engine, HOUR, nothing, NULL, NULL, &timers[0]));
+    OK(tickless_schedule_when(engine, &when, nothing, NULL, NULL, &timers[1]));
+    OK(tickless_schedule_when(engine, &now, wait_to_end, NULL, NULL, &timers[2]));
+    count_wait(&waits, 1);
+    for (i = 0; i < 3; i++) {
+        pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        CHECK(child >= 0);
+        if (child == 0) {
+            uses[i](engine, timers);
+            _exit(0);
+        }
+        CHECK(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    count_add(&may_end, 1);
+    RETURNS(0, tickless_timer_cancel_wait(&timers[2], TICKLESS_NEVER));
+    OK(tickless_engine_free(engine));
+}
+
 int main(void) {
     RUN(a_child_lets_go_of_its_copies_and_has_engines_of_its_own);
     RUN(a_child_cannot_drive_the_engine_of_its_parent);
     RUN(a_child_process_can_end_its_copy_of_a_scope);
+    RUN(a_child_of_which_nobody_is_told_does_not_wait_for_its_parents_threads);
 #ifdef __SANITIZE_ADDRESS__
     /* Its allocator's locks stay locked in a child of several threads, unlike the system's. */
     (void)children_of_a_busy_process_have_engines_of_their_own;

@@ -156,9 +156,41 @@ static void what_a_callback_starts_during_a_wait_for_it_is_another_timer(void) {
     OK(tickless_engine_free(again.engine));
 }
 
+static void note_run(void *user_data) {
+    ++*(int *)user_data;
+}
+
+static void note_release(void *user_data) {
+    *(int *)user_data += 100;
+}
+
+static void a_timer_that_is_rearmed_is_moved_if_it_is_pending_and_else_started(void) {
+    tickless_engine *engine = manual_engine();
+    tickless_timer timer;
+    int first = 0, second = 0, third = 0;
+    memset(&timer, 0, sizeof timer);
+    OK(tickless_timer_rearm(engine, &timer, 10 * MS, note_run, &first, note_release));
+    CHECK(advance(engine, 5 * MS) == 0);
+    /* It is moved, and what the call brings is released. */
+    OK(tickless_timer_rearm(engine, &timer, 10 * MS, note_run, &second, note_release));
+    CHECK(first == 0 && second == 100 && advance(engine, 9 * MS) == 0);
+    CHECK(advance(engine, 2 * MS) == 1 && first == 101 && second == 100);
+    /* It has fired, and is started. */
+    OK(tickless_timer_rearm(engine, &timer, MS, note_run, &third, note_release));
+    CHECK(advance(engine, 2 * MS) == 1 && third == 101);
+    RETURNS(TICKLESS_E_NULL, tickless_timer_rearm(engine, &timer, MS, NULL, &third, note_release));
+    RETURNS(TICKLESS_E_NULL, tickless_timer_rearm(engine, NULL, MS, note_run, &third, note_release));
+    CHECK(third == 301);
+    RETURNS(0, tickless_timer_cancel(&timer));
+    OK(tickless_engine_free(engine));
+    RETURNS(TICKLESS_E_HANDLE, tickless_timer_rearm(engine, &timer, MS, note_run, &third, note_release));
+    CHECK(third == 401);
+}
+
 int main(void) {
     RUN(a_callback_starts_its_timer_again);
     RUN(a_timer_is_started_whatever_it_is_in_the_middle_of);
+    RUN(a_timer_that_is_rearmed_is_moved_if_it_is_pending_and_else_started);
     RUN(a_call_that_fails_releases_its_user_data_and_has_the_message_that_counts);
     RUN(what_a_callback_starts_during_a_wait_for_it_is_another_timer);
     return 0;

@@ -451,11 +451,34 @@ static void a_connection_is_freed_when_its_scope_has_ended(void) {
     OK(tickless_engine_free(engine));
 }
 
+static void a_key_of_a_scope_that_was_ended_finds_nothing_in_the_next_in_that_memory(void) {
+    tickless_engine *engine = manual_engine();
+    tickless_scope scope, other;
+    tickless_scope_key stale, key, of_other;
+    OK(tickless_scope_init(engine, &scope));
+    OK(tickless_scope_schedule(&scope, HOUR, count_nothing, NULL, NULL, &stale));
+    OK(tickless_scope_end(&scope, 0));
+    OK(tickless_scope_init(engine, &scope));
+    OK(tickless_scope_init(engine, &other));
+    OK(tickless_scope_schedule(&scope, HOUR, count_nothing, NULL, NULL, &key));
+    OK(tickless_scope_schedule(&other, HOUR, count_nothing, NULL, NULL, &of_other));
+    RETURNS(0, tickless_scope_cancel(&scope, stale));
+    RETURNS(TICKLESS_E_TOO_LATE, tickless_scope_reset(&scope, stale, MS));
+    RETURNS(0, tickless_scope_cancel(&scope, of_other));
+    RETURNS(0, tickless_scope_cancel(&other, key));
+    RETURNS(1, tickless_scope_cancel(&scope, key));
+    RETURNS(1, tickless_scope_cancel(&other, of_other));
+    OK(tickless_scope_end(&scope, 0));
+    OK(tickless_scope_end(&other, 0));
+    OK(tickless_engine_free(engine));
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         rounds = atol(argv[1]) / 10;
     }
     RUN(the_timers_of_a_scope_fire_move_and_end_by_their_keys);
+    RUN(a_key_of_a_scope_that_was_ended_finds_nothing_in_the_next_in_that_memory);
     RUN(a_scope_that_is_none_is_refused_and_user_data_is_released);
     RUN(an_engine_that_is_full_or_stops_or_is_freed_leaves_a_scope_that_can_be_ended);
     RUN(a_schedule_that_fails_zeroes_the_key_before_it_releases_the_user_data);

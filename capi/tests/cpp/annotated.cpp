@@ -25,6 +25,39 @@ struct state {
     long uses = 0;
 };
 
+#if defined(__cpp_impl_coroutine)
+// A coroutine that sleeps goes on on the engine's thread, maybe before the call returns that made it
+// sleep.
+struct task {
+    struct promise_type {
+        task get_return_object() noexcept { return {}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_never final_suspend() noexcept { return {}; }
+        void return_void() noexcept {}
+        void unhandled_exception() noexcept { std::terminate(); }
+    };
+};
+
+static task sleeps(tickless::engine &engine, int naps, std::promise<void> &done) {
+    state local;
+    for (int i = 0; i < naps; i++) {
+        co_await engine.sleep(0s);
+        local.uses++;
+    }
+    done.set_value();
+}
+
+static void coroutines(tickless::engine &engine) {
+    for (int i = 0; i < 100; i++) {
+        std::promise<void> done;
+        sleeps(engine, 20, done);
+        done.get_future().wait();
+    }
+}
+#else
+static void coroutines(tickless::engine &) {}
+#endif
+
 int main() {
     long total = 0;
     {
@@ -59,6 +92,7 @@ int main() {
             engine.schedule(i % 3 ? 1h : 0h, [shared = std::move(shared)] { shared->numbers[0] = 0; })
                 .cancel();
         }
+        coroutines(engine);
         // Written by callbacks, and read when the engine was stopped.
         auto counters = std::make_unique<state>();
         counters->numbers.assign(1, 0);

@@ -68,6 +68,26 @@ static void a_timer_ends_with_its_scope_and_a_wheel_leaves_its_timers() {
     wheel->clear();
 }
 
+// After a stall, a pause counts from the time that the advance was given, not from the deadlines that
+// are made up for.
+static void a_pause_that_a_callback_starts_is_no_shorter_after_a_stall() {
+    tickless::wheel<> wheel(begin);
+    int count = 0;
+    tickless::wheel_timer<> *self = nullptr;
+    tickless::wheel_timer<> timer(wheel, [&] {
+        count++;
+        CHECK(wheel.now() <= wheel.latest() && wheel.latest() == begin + 1s);
+        self->start_from_last(100ms);
+    });
+    self = &timer;
+    timer.start_at(begin + 10ms);
+    CHECK(wheel.advance(begin + 1s) == 1 && count == 1);
+    CHECK(wheel.advance(begin + 1099ms) == 0 && wheel.next() == begin + 1100ms);
+    timer.cancel();
+    timer.start_from_last(std::chrono::hours::min());
+    CHECK(timer.is_pending() && wheel.next() <= wheel.now());
+}
+
 struct connection {
     tickless::wheel_timer<> idle;
     tickless::wheel_timer<> request;
@@ -132,6 +152,7 @@ int main() {
     RUN(timers_of_all_kinds_fire_in_time);
     RUN(a_tick_has_the_length_that_it_is_given);
     RUN(a_timer_ends_with_its_scope_and_a_wheel_leaves_its_timers);
+    RUN(a_pause_that_a_callback_starts_is_no_shorter_after_a_stall);
     RUN(a_callback_destroys_the_object_that_its_timer_belongs_to);
     RUN(what_a_callback_throws_leaves_the_advance_and_the_rest_fires_later);
     RUN(it_goes_by_the_clock);
