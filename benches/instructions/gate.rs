@@ -109,7 +109,7 @@ fn benches() -> Vec<Bench> {
         // One turn fires all, and as many are scheduled in the memory that they leave.
         fire_reschedule: with_due, turn_and_schedule, all_rescheduled, [458, 448], 0;
         // One turn moves all a level down.
-        cascade: with_coarse, turn_once, all_cascaded, [136, 136], 0;
+        cascade: with_coarse, turn_once, all_cascaded, [128, 128], 0;
         // A turn finds nothing to do.
         idle_turn: with_idle, turn_each, none_busy, [482, 509], 0;
     };
