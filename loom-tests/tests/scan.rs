@@ -15,12 +15,13 @@ fn refile_under_a_reader(geometry: Geometry, deadline: u64, before: u64, now: u6
         let mut hand = Hand::new(&world);
         hand.schedule_detached(deadline, 0);
         world.turn(before);
-        let reader = {
+        // The reader runs the body: it reads old values though it has fenced as it began.
+        let reaper = {
             let world = world.clone();
-            thread::spawn(move || world.scan_in(2, 9))
+            thread::spawn(move || world.turn(now))
         };
-        world.turn(now);
-        assert_eq!(reader.join().unwrap(), [Tick::new(deadline)]);
+        assert_eq!(world.scan_in(2, 9), [Tick::new(deadline)]);
+        reaper.join().unwrap();
         world.check(now);
     });
 }
