@@ -237,6 +237,13 @@ MUTANTS = {
         "bucket_arm",
         [(BUCKET, [("        if !self.has_own() {\n            // SAFETY", "        if self.has_own() {\n            // SAFETY")])],
     ),
+    "an owner's lists look empty before what is in them is shown": (
+        "scan",
+        [(BUCKET, [("        let at = unsafe { tray.take(&self.lanes, &self.own) };\n",
+                    "        self.own_for.store(NONE, Ordering::Relaxed);\n        let at = unsafe { tray.take(&self.lanes, &self.own) };\n")])],
+    ),
+    "a reader looks into an owner's lists Relaxed": (
+        "scan", [(BUCKET, [("match self.own_for.load(Ordering::Acquire)", "match self.own_for.load(Ordering::Relaxed)")])]),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
         "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
@@ -876,7 +883,7 @@ MUTANTS = {
         "stop", [(WHEEL, [("            for segment in self.table(at).unwrap_or_default() {", "            for segment in self.table(at).unwrap_or_default().iter().take(1) {")])],
     ),
     "a walk leaves a level's further segments out": (
-        "stop", [(WHEEL, [("(begin..table.len() as u32).filter_map(", "(begin..table.len() as u32).take(1).filter_map(")])],
+        "stop", [(WHEEL, [("let (segment, buckets) = self.first_segment(table, next)?;", "let (segment, buckets) = self.first_segment(table, next).filter(|_| next == 0)?;")])],
     ),
     "a level that is not in use is not closed": (
         "stop",
@@ -899,7 +906,7 @@ MUTANTS = {
     "a reader finds a table Relaxed": (
         "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
     "a reader finds a segment Relaxed": (
-        "bucket_read", [(WHEEL, [("table[at as usize].load(Ordering::Acquire)", "table[at as usize].load(Ordering::Relaxed)")])]),
+        "bucket_read", [(WHEEL, [("            first = segment.load(Ordering::Acquire);", "            first = segment.load(Ordering::Relaxed);")])]),
     "a tray that is empty again looks as before": (
         "tray", [(TRAY, [("        // So a tray that was filled and emptied differs from one that was not filled.\n        self.step();\n", "")])]),
     "a seat in a bucket that is due is taken": (

@@ -109,7 +109,7 @@ fn benches() -> Vec<Bench> {
         // One turn fires all, and as many are scheduled in the memory that they leave.
         fire_reschedule: with_due, turn_and_schedule, all_rescheduled, [458, 448], 0;
         // One turn moves all a level down.
-        cascade: with_coarse, turn_once, all_cascaded, [136, 136], 0;
+        cascade: with_coarse, turn_once, all_cascaded, [128, 128], 0;
         // A turn finds nothing to do.
         idle_turn: with_idle, turn_each, none_busy, [482, 509], 0;
     };
@@ -189,13 +189,20 @@ fn ends() -> Vec<Bench> {
         let bench = Bench::new(name, limits, Sparse::with_one, operation, Sparse::one_found);
         Bench { operations: 1, ..bench }
     };
+    let used = |name, (instructions, blocks), operation| {
+        let limits = Limits { instructions, blocks };
+        Bench::new(name, limits, Sparse::with_fired, operation, Sparse::one_found)
+    };
     vec![
         // One timer, where billions of buckets could be, is found, ...
-        one("sparse_snapshot", (956_400, 590), Sparse::snapshot),
+        one("sparse_snapshot", (1_386_000, 590), Sparse::snapshot),
         // ... returned by a stop, ...
-        one("sparse_stop", (646_000, 138), Sparse::stop),
+        one("sparse_stop", (1_605_000, 138), Sparse::stop),
         // ... or dropped with its engine, and all that this thread keeps of it.
-        one("sparse_drop", (1_200_000, 146), Sparse::end),
+        one("sparse_drop", (2_834_000, 146), Sparse::end),
+        // The same after timers that have fired, per bucket that one was in.
+        used("used_snapshot", (3_838, 590), Sparse::snapshot),
+        used("used_stop", (5_583, 138), Sparse::stop),
     ]
 }
 

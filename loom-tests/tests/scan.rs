@@ -5,32 +5,40 @@
 
 use loom_tests::{Hand, World, check, wheel};
 use tickless_core::sync::thread;
-use tickless_core::time::Tick;
+use tickless_core::time::{Geometry, Tick};
 
 /// What leaves a tray for a bucket where the reader has been is found when that looks again: a
-/// turn at `now` re-files a timer while it is read, in a wheel of two levels.
-fn refile_under_a_reader(bound: usize, slots: u32, deadline: u64, now: u64) {
-    check(bound, move || {
-        let world = World::new(wheel(slots, 2));
+/// turn at `now` re-files a timer once while it is read, after a turn at `before`.
+fn refile_under_a_reader(geometry: Geometry, deadline: u64, before: u64, now: u64) {
+    check(1, move || {
+        let world = World::new(geometry);
         let mut hand = Hand::new(&world);
         hand.schedule_detached(deadline, 0);
-        let reader = {
+        world.turn(before);
+        // The reader runs the body: it reads old values though it has fenced as it began.
+        let reaper = {
             let world = world.clone();
-            thread::spawn(move || world.scan_in(world.shard.looks(), 9))
+            thread::spawn(move || world.turn(now))
         };
-        world.turn(now);
-        assert_eq!(reader.join().unwrap(), [Tick::new(deadline)]);
+        assert_eq!(world.scan_in(2, 9), [Tick::new(deadline)]);
+        reaper.join().unwrap();
         world.check(now);
     });
 }
 
 #[test]
 fn a_reader_finds_what_is_re_filed_as_its_bucket_opens() {
-    refile_under_a_reader(1, 2, 3, 2);
+    refile_under_a_reader(wheel(2, 2), 3, 0, 2);
 }
 
 #[test]
 fn a_reader_finds_what_is_re_filed_ahead_of_time() {
     // The bucket opens at tick 4.
-    refile_under_a_reader(1, 4, 5, 3);
+    refile_under_a_reader(wheel(4, 2), 5, 0, 3);
+}
+
+#[test]
+fn a_reader_finds_what_the_owner_had_filed_as_that_bucket_opens() {
+    // From level 3 to level 2, where only the owner files, and from there to level 1.
+    refile_under_a_reader(wheel(2, 3), 7, 4, 6);
 }

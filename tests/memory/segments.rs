@@ -13,7 +13,7 @@ const MS: Duration = Duration::from_millis(1);
 const SLOTS: u32 = 1 << 20;
 
 /// Buckets that are made at a time, and the bytes of one.
-const SEGMENT: u32 = 64;
+const SEGMENT: u32 = 8;
 const BUCKET: i64 = if cfg!(target_pointer_width = "64") { 256 } else { 192 };
 
 fn engine(slots: u32) -> Engine<u64> {
@@ -46,12 +46,31 @@ fn a_timer_makes_one_segment_of_its_level_and_the_next_in_it_none() {
             (here().made - before.made, here().bytes - before.bytes)
         };
         assert_eq!(cost(SEGMENT - 1), (0, 0), "{slots}: the first segment is there");
-        let one = if slots == SEGMENT { (0, 0) } else { (1, i64::from(SEGMENT) * BUCKET) };
+        let one = (1, i64::from(SEGMENT) * BUCKET);
         assert_eq!(cost(slots - 1), one, "{slots}: blocks and bytes of the last segment");
         assert_eq!(cost(slots - SEGMENT), (0, 0), "{slots}: it is there by now");
         engine.check().expect("every invariant holds");
         assert_eq!(engine.stop().expect("nobody is inside").len(), 4);
     }
+}
+
+/// A walk over the wheel visits each bucket that was made, and a stop closes it.
+#[test]
+fn timers_far_apart_make_a_few_buckets_each() {
+    const GAP: u32 = 50;
+    let _alone = alone();
+    let (timers, engine) = (scaled(1000), engine(SLOTS));
+    let next = || {
+        engine.schedule_detached(GAP * MS, 0).expect("the engine runs");
+        assert_eq!(engine.advance(GAP * MS).expect("it is driven by hand"), 1);
+    };
+    next();
+    let before = here();
+    (0..timers).for_each(|_| next());
+    let made = (here().bytes - before.bytes) / BUCKET;
+    // And a little for the heap of those that are armed.
+    assert!(made <= timers as i64 * i64::from(SEGMENT + 1), "{made} buckets for {timers} timers");
+    assert_eq!(engine.snapshot().len(), 0);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! *Owner*: any thread pushes and arms. Only the shard's owner takes, files on lists of its own,
 //! and uses `own_for`.
 //!
-//! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
+//! *Orderings*: BUCKET-PUSH, BUCKET-ARM. BUCKET-READ: a reader that finds no round for which the
+//! owner files here passes the owner's lists; what was in them is then in a tray.
 
 use std::array;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Guard};
@@ -20,8 +22,8 @@ pub struct Bucket<T> {
     /// Entries that producers filed.
     pub lanes: Lanes<Entry<T>>,
     expiration: AtomicU64,
-    /// For the owner: the round for which it files entries here, which is on the armed heap. If it
-    /// has filed none, taking everything does not touch the two cache lines of its lists.
+    /// The round for which the owner files entries here, which is on the armed heap. If it has
+    /// filed none, neither the owner nor a reader touches the two cache lines of its lists.
     own_for: AtomicU64,
     /// Entries that the owner filed.
     pub(super) own: OwnLanes<Entry<T>>,
@@ -46,9 +48,12 @@ impl<T> Bucket<T> {
             // SAFETY: this is the shard's owner, who closes a bucket last.
             return unsafe { tray.take_shared(&self.lanes) };
         }
-        self.set_own_for(NONE);
         // SAFETY: as above.
-        unsafe { tray.take(&self.lanes, &self.own) }
+        let at = unsafe { tray.take(&self.lanes, &self.own) };
+        // ORDER(BUCKET-READ): Relaxed - after the fence in `take`: a reader that finds no round
+        // here finds in the tray what the owner had filed.
+        self.own_for.store(NONE, Ordering::Relaxed);
+        at
     }
 
     /// Owner only: files an entry on the list that `lane` picks, after [`Bucket::begin_own`].
@@ -64,7 +69,9 @@ impl<T> Bucket<T> {
 
     /// Owner only: remembers that it files entries here for this round.
     pub(super) fn begin_own(&self, expiration: Tick) {
-        self.set_own_for(expiration.get());
+        // ORDER(BUCKET-READ): Relaxed - a reader that knows of an entry filed here after this sees
+        // it.
+        self.own_for.store(expiration.get(), Ordering::Relaxed);
     }
 
     /// Owner only: whether it may have filed entries here that were not taken.
@@ -107,7 +114,18 @@ impl<T> Bucket<T> {
         unsafe { tray.take_and_close(&self.lanes, &self.own) }
     }
 
+    /// The numbers of the lists that may have entries, for the owner and for readers.
+    #[inline]
+    pub(super) fn lists(&self) -> Range<usize> {
+        // ORDER(BUCKET-READ): Acquire - pairs with the fence in `take_into`.
+        match self.own_for.load(Ordering::Acquire) {
+            NONE => 0..LANES,
+            _ => 0..CHAINS,
+        }
+    }
+
     /// The first entry of list number `list`.
+    #[inline]
     pub fn first<'g>(&self, list: usize, guard: Guard<'g>) -> Option<&'g Entry<T>> {
         match list.checked_sub(LANES) {
             None => self.lanes.first(list, guard),
@@ -117,7 +135,7 @@ impl<T> Bucket<T> {
 
     /// Each list's first entry.
     pub fn firsts<'g>(&'g self, guard: Guard<'g>) -> impl Iterator<Item = &'g Entry<T>> {
-        (0..CHAINS).filter_map(move |list| self.first(list, guard))
+        self.lists().filter_map(move |list| self.first(list, guard))
     }
 
     /// The entries of all lists, for the owner: another reader may be led to other lists.
@@ -161,14 +179,8 @@ impl<T> Bucket<T> {
 
     #[inline]
     fn own_for(&self) -> u64 {
-        // ORDER: Relaxed - only the owner reads and writes it, under its lock; also below.
+        // ORDER: Relaxed - only the owner writes it, under its lock.
         self.own_for.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn set_own_for(&self, round: u64) {
-        // ORDER: Relaxed - as in `own_for`.
-        self.own_for.store(round, Ordering::Relaxed);
     }
 }
 

@@ -39,7 +39,7 @@ use std::collections::HashMap;
 use std::ptr;
 
 use crate::entry::{Entry, Guard, Phase, Reader, Word};
-use crate::inbox::{CHAINS, behind};
+use crate::inbox::behind;
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
@@ -165,7 +165,8 @@ impl<T> Shard<T> {
         scan: &mut Scan<'g, T>,
     ) {
         let lists = self.wheel.existing(guard).flat_map(|(level, slot, bucket)| {
-            (0..CHAINS).map(move |list| (bucket_number(level, slot), (bucket, list)))
+            let filled = bucket.lists().filter(move |&list| bucket.first(list, guard).is_some());
+            filled.map(move |list| (bucket_number(level, slot), (bucket, list)))
         });
         for (of, list) in lists {
             let key = (of, list.1);
@@ -210,7 +211,7 @@ impl<T> Shard<T> {
         left: &mut u64,
         mut f: impl FnMut(Pending),
     ) {
-        for list in 0..CHAINS {
+        for list in bucket.lists() {
             let note = |_, _, found: Option<Pending>| found.into_iter().for_each(&mut f);
             self.read_list(guard, (bucket, list), of, left, None, note);
         }

@@ -14,14 +14,16 @@
 //!
 //! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/memory/segments.rs`.
 
-use std::ptr;
+use std::{iter, ptr, slice};
 
 use crate::entry::{Guard, after_readers};
 use crate::sync::{AtomicPtr, IS_CHECKED, Ordering, free_slice, publish_slice};
 use crate::time::{Geometry, Place};
 
-/// Buckets in a segment; fewer in the last of a level. By default a level is one segment.
-pub const SEGMENT: u32 = if IS_CHECKED { 2 } else { 64 };
+/// Buckets in a segment; fewer in the last of a level. Where timers are far apart on a large ring,
+/// each makes a segment, and nearly all of its buckets stay empty: a walk passes them, and a stop
+/// closes them. A table has as many items as a ring has segments, so they are not smaller.
+pub const SEGMENT: u32 = if IS_CHECKED { 2 } else { 8 };
 
 /// The segments of a level: their first buckets. Null: not needed yet; [`never`]: not to be made.
 type Table<B> = [AtomicPtr<B>];
@@ -121,9 +123,11 @@ impl<B> Wheel<B> {
     ) -> impl Iterator<Item = (u8, u32, &'g B)> {
         let tables = (level..=self.geometry.levels()).filter_map(|at| Some((at, self.table(at)?)));
         let segments = tables.flat_map(move |(at, table)| {
-            let begin = if at == level { slot / SEGMENT } else { 0 };
-            (begin..table.len() as u32).filter_map(move |segment| {
-                Some((at, segment * SEGMENT, self.segment(table, segment)?))
+            let mut next = if at == level { slot / SEGMENT } else { 0 };
+            iter::from_fn(move || {
+                let (segment, buckets) = self.first_segment(table, next)?;
+                next = segment + 1;
+                Some((at, segment * SEGMENT, buckets))
             })
         });
         let buckets = segments.flat_map(|(level, first, buckets)| {
@@ -139,8 +143,8 @@ impl<B> Wheel<B> {
             // what was made before is visible to us, and we close its buckets next.
             let (none, mark) = (ptr::null_mut(), never());
             let _ = level.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);
+            let (none, mark) = (ptr::null_mut(), never());
             for segment in self.table(at).unwrap_or_default() {
-                let (none, mark) = (ptr::null_mut(), never());
                 let _ = segment.compare_exchange(none, mark, Ordering::AcqRel, Ordering::Acquire);
             }
         }
@@ -180,7 +184,7 @@ impl<B> Wheel<B> {
         let table = self.levels[usize::from(level) - 1].load(Ordering::Acquire);
         // SAFETY: what is none of the marks is a boxed table of that length, which lives until the
         // wheel is dropped or dismantled.
-        is_made(table).then(|| unsafe { std::slice::from_raw_parts(table, self.per_level) })
+        is_made(table).then(|| unsafe { slice::from_raw_parts(table, self.per_level) })
     }
 
     /// The table of a level. Makes it if it does not exist.
@@ -203,13 +207,18 @@ impl<B> Wheel<B> {
         self.get(place).ok_or(NoBucket)
     }
 
-    /// A segment, if it exists.
-    fn segment(&self, table: &Table<B>, at: u32) -> Option<&[B]> {
+    /// The first segment that exists, from this number on.
+    fn first_segment<'t>(&self, table: &'t Table<B>, from: u32) -> Option<(u32, &'t [B])> {
+        let mut first = never();
         // ORDER(STOP): Acquire - as in `get`.
-        let first = table[at as usize].load(Ordering::Acquire);
+        let has_one = |segment: &AtomicPtr<B>| {
+            first = segment.load(Ordering::Acquire);
+            is_made(first)
+        };
+        let at = from + table.get(from as usize..)?.iter().position(has_one)? as u32;
         let len = len_of(self.geometry.slots(), at);
         // SAFETY: as in `get`: a boxed segment of that length, which lives as long as the wheel.
-        is_made(first).then(|| unsafe { std::slice::from_raw_parts(first, len) })
+        Some((at, unsafe { slice::from_raw_parts(first, len) }))
     }
 }
 
@@ -286,25 +295,24 @@ mod tests {
 
     fn segments(wheel: &Wheel<(u8, u32)>) -> usize {
         let tables = (1..=wheel.geometry.levels()).filter_map(|level| wheel.table(level));
-        let made = |table: &Table<_>| {
-            (0..).zip(table).filter(|&(at, _)| wheel.segment(table, at).is_some()).count()
-        };
-        tables.map(made).sum()
+        let made = |first: &&AtomicPtr<_>| is_made(first.load(Ordering::Acquire));
+        tables.map(|table| table.iter().filter(made).count()).sum()
     }
 
     #[test]
     fn of_a_million_buckets_as_many_are_made_as_a_segment_has() {
         let wheel = wheel(1 << 20);
-        for (n, slot) in [(1, 0), (2, 999_999), (2, 63), (3, 64)] {
+        for (n, slot) in [(1, 0), (2, 999_999), (2, SEGMENT - 1), (3, SEGMENT)] {
             let bucket = wheel.bucket(place(2, slot)).unwrap();
             assert!(*bucket == (2, slot) && ptr::eq(bucket, wheel.get(place(2, slot)).unwrap()));
-            assert_eq!((segments(&wheel), wheel.existing(guard()).count()), (n, 64 * n));
+            let made = (n, n * SEGMENT as usize);
+            assert_eq!((segments(&wheel), wheel.existing(guard()).count()), made);
         }
     }
 
     #[test]
     fn every_place_has_its_own_bucket_also_where_the_last_segment_is_short() {
-        for slots in [2, 63, 64, 65, 100, 128] {
+        for slots in [2, SEGMENT - 1, SEGMENT, SEGMENT + 1, 100, 128] {
             let wheel = wheel(slots);
             let levels = wheel.geometry().levels().min(3);
             let all = |slot| (1..=levels).map(move |level| (level, slot));
@@ -363,8 +371,8 @@ mod tests {
         let wheel = wheel(100);
         wheel.bucket(place(1, 1)).unwrap();
         wheel.close();
-        assert_eq!(wheel.bucket(place(1, 63)), Ok(&(1, 63)));
-        assert_eq!(wheel.bucket(place(1, 64)), Err(NoBucket));
+        assert_eq!(wheel.bucket(place(1, SEGMENT - 1)), Ok(&(1, SEGMENT - 1)));
+        assert_eq!(wheel.bucket(place(1, SEGMENT)), Err(NoBucket));
         assert_eq!(wheel.bucket(place(2, 1)), Err(NoBucket));
     }
 }

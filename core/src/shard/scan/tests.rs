@@ -7,7 +7,7 @@ use super::*;
 use crate::bench::Bench;
 use crate::doorbell::Bell;
 use crate::entry::read;
-use crate::inbox::LANES;
+use crate::inbox::{CHAINS, LANES};
 use crate::memory::Shared;
 use crate::shard::Owner;
 use crate::time::{Geometry, Place};
