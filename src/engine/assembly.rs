@@ -180,6 +180,8 @@ impl Builder {
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch,
             listener,
+            #[cfg(feature = "test-util")]
+            on_timer: self.on_timer.clone(),
             #[cfg(feature = "callers")]
             callers: Default::default(),
             groups: groups.into(),

@@ -51,6 +51,9 @@ pub(super) struct Core<T> {
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
+    /// See [`Builder::on_timer`](super::Builder::on_timer).
+    #[cfg(feature = "test-util")]
+    pub(super) on_timer: Option<super::builder::OnTimer>,
     /// The groups of the shards.
     pub(super) groups: Box<[Group]>,
     /// Where as many threads sleep as the engine may have (`crew`): none, if its caller drives it.
