@@ -36,7 +36,7 @@
 //! ever: code that is tested this way asks [`tickless::now`](crate::now()).
 //!
 //! Other threads may use the engine as well ([`Paused::engine`]). While the future waits, time
-//! jumps to the next timer, whichever thread has scheduled it, and whatever other threads are doing.
+//! jumps to the next timer, whichever thread has scheduled it, and whatever others are doing.
 //!
 //! With smol, or any executor that is a future, run that future:
 //! `paused.block_on(executor.run(..))`.
