@@ -120,6 +120,7 @@ struct Alarm {
 ///
 /// # Panics
 /// As [`Paused::block_on`].
+#[track_caller]
 pub fn block_on_paused<F: IntoFuture>(future: F) -> F::Output {
     Paused::new().block_on(future)
 }
@@ -163,6 +164,7 @@ impl Paused {
     ///
     /// # Panics
     /// All engine numbers of the process were given out.
+    #[track_caller]
     pub fn new() -> Paused {
         Paused::with(Engine::builder().tick(TICK).shards(1)).expect("these settings are valid")
     }
