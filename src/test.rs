@@ -55,7 +55,7 @@
 //! | resolution | 1 ms | 1 us, or what [`Paused::with`] is given |
 //! | pausing and resuming later | yes | no: an engine has one clock |
 //! | where | a current-thread runtime | any executor in [`Paused::block_on`] |
-//! | while the thread waits for a socket | time jumps, if no data is there | time jumps |
+//! | while the thread waits for a socket | time jumps, if no data is there | time jumps at once |
 //! | while it waits for another thread | time jumps, except beside `spawn_blocking` | time jumps |
 //! | several tests at once | one runtime each | one [`Paused`] each |
 
