@@ -180,8 +180,6 @@ impl Builder {
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch,
             listener,
-            #[cfg(feature = "test-util")]
-            on_timer: self.on_timer.clone(),
             #[cfg(feature = "callers")]
             callers: Default::default(),
             groups: groups.into(),
@@ -190,6 +188,8 @@ impl Builder {
             thread_name: self.thread_name.clone(),
             stuck,
             spares: self.spares_used(),
+            #[cfg(feature = "test-util")]
+            on_timer: self.on_timer.clone(),
         })
     }
 

@@ -51,9 +51,6 @@ pub(super) struct Core<T> {
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
-    /// See [`Builder::on_timer`](super::Builder::on_timer).
-    #[cfg(feature = "test-util")]
-    pub(super) on_timer: Option<super::builder::OnTimer>,
     /// The groups of the shards.
     pub(super) groups: Box<[Group]>,
     /// Where as many threads sleep as the engine may have (`crew`): none, if its caller drives it.
@@ -68,6 +65,9 @@ pub(super) struct Core<T> {
     /// there are spares when one is added. There is room for them.
     // LOCK(AWAITING): engine: begins_to_wait, in_turns.
     pub(super) waiting: Mutex<Vec<usize>>,
+    /// See [`Builder::on_timer`](super::Builder::on_timer).
+    #[cfg(feature = "test-util")]
+    pub(super) on_timer: Option<super::builder::OnTimer>,
 }
 
 /// Whether a thread of a crew may await a timer of its engine; the number is the thread's.

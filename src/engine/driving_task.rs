@@ -169,7 +169,6 @@ impl Builder {
     /// # Panics
     /// If there is no current tokio runtime, or it has no timers
     /// ([`enable_time`](tokio::runtime::Builder::enable_time)).
-    #[track_caller]
     pub fn build_on_tokio(self) -> Result<Engine, BuildError> {
         let runtime = Handle::current();
         // Without timers of the runtime, this panics here and not in the task.
