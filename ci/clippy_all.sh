@@ -24,6 +24,7 @@ done
 CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a lint "" --manifest-path fuzz/Cargo.toml
 lint "" --manifest-path ci/no_std/Cargo.toml --bins
 lint "" --manifest-path durable/bench/Cargo.toml
+lint "" --manifest-path ci/peers/Cargo.toml
 lint "--cfg loom --cfg crossbeam_loom" --package loom-tests
 lint "--cfg shuttle" --package loom-tests
 lint "--cfg asan" --package tickless --package tickless-core

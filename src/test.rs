@@ -35,43 +35,29 @@
 //! the test moves it with [`advance`]. [`std::time::Instant::now`] shows the system's time, as
 //! ever: code that is tested this way asks [`tickless::now`](crate::now()).
 //!
-//! # With tokio
-//!
-//! [`Paused::on_park`] makes the same of a current-thread runtime of tokio's, with its tasks and
-//! channels:
-//!
-//! ```
-//! use std::time::Duration;
-//! use tickless::test::Paused;
-//!
-//! let paused = Paused::new();
-//! let _entered = paused.engine().enter();
-//! let runtime = tokio::runtime::Builder::new_current_thread()
-//!     .on_thread_park(paused.on_park())
-//!     .build()?;
-//! let hour = Duration::from_secs(3600);
-//! runtime.block_on(async {
-//!     let nap = tokio::spawn(tickless::sleep(hour));
-//!     nap.await
-//! })?;
-//! assert_eq!(paused.elapsed(), hour);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! It compares with tokio's own `start_paused` as follows.
-//!
-//! | | `tokio::time`, `start_paused` | here |
-//! |---|---|---|
-//! | which timers | those of tokio | those of this crate |
-//! | resolution | 1 ms | 1 us, or what [`Paused::with`] is given |
-//! | pausing and resuming later | yes | no: an engine has one clock |
-//! | runtime | current-thread | current-thread, or any executor in [`Paused::block_on`] |
-//! | while the thread waits for a socket or another thread | time jumps | time jumps |
-//! | while a task of `spawn_blocking` runs | time stands still | time jumps |
-//! | several tests at once | one runtime each | one [`Paused`] each |
+//! Other threads may use the engine as well ([`Paused::engine`]). While the future waits, time
+//! jumps to the next timer, whichever thread has scheduled it, and whatever others are doing.
 //!
 //! With smol, or any executor that is a future, run that future:
 //! `paused.block_on(executor.run(..))`.
+//!
+//! # With tokio
+//!
+//! Only a runtime knows when its tasks have nothing to do, and its sockets nothing to tell. So on
+//! tokio it is the runtime that pauses time, and the engine follows: build the engine inside of the
+//! runtime by `Builder::build_on_tokio` (feature `tokio`), in a
+//! `#[tokio::test(start_paused = true)]`. [`block_on_paused`] blocks its thread, and with that the
+//! tasks of a runtime that is on this thread. So it panics inside of a runtime of tokio's.
+//!
+//! | | on tokio, `start_paused` | here |
+//! |---|---|---|
+//! | which timers | those of the engine and of tokio | those of the engine |
+//! | resolution | 1 ms | 1 us, or what [`Paused::with`] is given |
+//! | pausing and resuming later | yes | no: an engine has one clock |
+//! | where | a current-thread runtime | any executor in [`Paused::block_on`] |
+//! | while the thread waits for a socket | time jumps, if no data is there | time jumps at once |
+//! | while it waits for another thread | time jumps, except beside `spawn_blocking` | time jumps |
+//! | several tests at once | one runtime each | one [`Paused`] each |
 
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
@@ -82,11 +68,13 @@ use tokio::runtime::Handle;
 
 use crate::engine::{Builder, Driver, Engine, EngineRef};
 use crate::error::{BuildError, TurnError};
-use crate::sync::{Arc, AtomicBool, Ordering, thread};
+use crate::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering, wait};
 use crate::time::ManualClock;
 
 /// Ticks of an engine with virtual time: short, so that deadlines are what they say.
 const TICK: Duration = Duration::from_micros(1);
+
+const WHOLE: &str = "nothing panics under this lock";
 
 /// An engine whose time jumps to the next timer when nothing else is left to do: see the
 /// [module](crate::test).
@@ -108,12 +96,23 @@ const TICK: Duration = Duration::from_micros(1);
 pub struct Paused {
     engine: Engine,
     clock: ManualClock,
+    events: Arc<Events>,
 }
 
-/// Wakes the thread that waits in [`Paused::block_on`].
-struct ThreadWaker {
+/// What threads in [`Paused::block_on`] sleep for: a future was woken, or a timer scheduled. Each
+/// thread looks whether that concerns it.
+#[derive(Default)]
+struct Events {
+    /// How many there were.
+    // LOCK(PAUSED): engine: note; stopper: note; caller: so_far, note, sleep.
+    count: Mutex<u64>,
+    changed: Condvar,
+}
+
+/// Wakes the future of a [`Paused::block_on`].
+struct Alarm {
     rings: AtomicBool,
-    sleeper: thread::Thread,
+    events: Arc<Events>,
 }
 
 /// Runs `future` to its end on a new engine with virtual time, as [`Paused::block_on`] does. The
@@ -121,6 +120,7 @@ struct ThreadWaker {
 ///
 /// # Panics
 /// As [`Paused::block_on`].
+#[track_caller]
 pub fn block_on_paused<F: IntoFuture>(future: F) -> F::Output {
     Paused::new().block_on(future)
 }
@@ -164,6 +164,7 @@ impl Paused {
     ///
     /// # Panics
     /// All engine numbers of the process were given out.
+    #[track_caller]
     pub fn new() -> Paused {
         Paused::with(Engine::builder().tick(TICK).shards(1)).expect("these settings are valid")
     }
@@ -185,9 +186,11 @@ impl Paused {
     /// # Ok::<(), tickless::BuildError>(())
     /// ```
     pub fn with(builder: Builder) -> Result<Paused, BuildError> {
-        let clock = ManualClock::new();
-        let engine = builder.driver(Driver::Caller).manual_clock(&clock).build()?;
-        Ok(Paused { engine, clock })
+        let (clock, events) = (ManualClock::new(), Arc::<Events>::default());
+        let builder = builder.driver(Driver::Caller).manual_clock(&clock);
+        let noted = events.clone();
+        let engine = builder.on_timer(move || noted.note()).build()?;
+        Ok(Paused { engine, clock, events })
     }
 
     /// Returns the engine.
@@ -213,14 +216,20 @@ impl Paused {
 
     /// Runs `future` to its end, with the engine as the ambient one. Whenever the future waits,
     /// time jumps to the next timer. If no timer is pending, or the engine has stopped, this waits
-    /// until another thread wakes the future: a test in which nobody does hangs.
+    /// until another thread wakes the future or schedules a timer: a test in which nobody does
+    /// hangs.
     ///
     /// # Panics
-    /// Called by one of the engine's tasks, or in a child process of the one that built the engine.
+    /// Called by one of the engine's tasks, in a child process of the one that built the engine, or
+    /// [inside of a runtime](crate::test#with-tokio) of tokio's.
     #[track_caller]
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
-        let alarm =
-            Arc::new(ThreadWaker { rings: AtomicBool::new(false), sleeper: thread::current() });
+        assert!(
+            Handle::try_current().is_err(),
+            "this blocks the thread of a tokio runtime, whose tasks virtual time does not see: \
+             build the engine by `build_on_tokio`, with `#[tokio::test(start_paused = true)]`"
+        );
+        let alarm = Arc::new(Alarm { rings: AtomicBool::new(false), events: self.events.clone() });
         let waker = Waker::from(alarm.clone());
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(self.engine.entered(future));
@@ -229,23 +238,11 @@ impl Paused {
                 return output;
             }
             while !alarm.has_rung() {
+                // What comes after this ends the sleep; what came before is found.
+                let so_far = self.events.so_far();
                 if moved(self.jump()).is_none() && !alarm.rings() {
-                    thread::park();
+                    self.events.sleep(so_far);
                 }
-            }
-        }
-    }
-
-    /// Returns what a current-thread runtime of tokio's is to call when it has nothing left to do:
-    /// see the [module](crate::test). It moves time to the next timer.
-    pub fn on_park(&self) -> impl Fn() + Send + Sync + 'static + use<> {
-        let this = self.clone();
-        move || {
-            // Whoever waits for a timer of an engine that cannot go on hears of it in another way.
-            let has_jumped = this.jump().is_ok_and(|time| time.is_some());
-            // What has fired may have woken no task of the runtime: it is to come here again.
-            if let Some(runtime) = has_jumped.then(Handle::try_current).and_then(Result::ok) {
-                runtime.spawn(async {});
             }
         }
     }
@@ -265,9 +262,32 @@ impl Default for Paused {
     }
 }
 
-// === impl ThreadWaker ===
+// === impl Events ===
 
-impl ThreadWaker {
+impl Events {
+    fn so_far(&self) -> u64 {
+        *self.count.lock().expect(WHOLE)
+    }
+
+    /// Sleeps while there were no more than `so_far`.
+    fn sleep(&self, so_far: u64) {
+        let mut count = self.count.lock().expect(WHOLE);
+        while *count == so_far {
+            count = wait(&self.changed, &self.count, count);
+        }
+    }
+
+    fn note(&self) {
+        *self.count.lock().expect(WHOLE) += 1;
+        self.changed.notify_all();
+    }
+}
+
+debug! { impl[] Events[] {} }
+
+// === impl Alarm ===
+
+impl Alarm {
     fn rings(&self) -> bool {
         // ORDER: Acquire - pairs with the Release in `wake_by_ref`: what was done before the wake
         // is visible to the poll.
@@ -281,15 +301,15 @@ impl ThreadWaker {
     }
 }
 
-impl Wake for ThreadWaker {
+impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // ORDER: Release - pairs with the Acquire in `rings`. The store comes before `unpark`,
-        // which makes the sleeper look once more.
+        // ORDER: Release - pairs with the Acquire in `rings`. The thread that sleeps looks at this
+        // when it has seen the event.
         self.rings.store(true, Ordering::Release);
-        self.sleeper.unpark();
+        self.events.note();
     }
 }

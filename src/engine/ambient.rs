@@ -112,6 +112,7 @@ pub type SetGlobalError = Refused<GlobalReason, Engine>;
 ///
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
+#[track_caller]
 pub fn now() -> Instant {
     EngineRef::ambient().now().unwrap_or_else(Instant::now)
 }
@@ -194,6 +195,7 @@ impl<'a> EngineRef {
     /// # Panics
     /// As [`Engine::global`].
     #[inline]
+    #[track_caller]
     pub(crate) fn ambient() -> EngineRef {
         let number = CHOICE.with(|choice| choice.chosen.get());
         // No number counts as inherited, too.
@@ -201,6 +203,7 @@ impl<'a> EngineRef {
     }
 
     /// The ambient engine of a thread that has entered none, or one of the parent process.
+    #[track_caller]
     fn of_thread() -> EngineRef {
         let number = CHOICE.with(|choice| choice.of_thread.get());
         if !is_inherited(number) {
@@ -213,6 +216,7 @@ impl<'a> EngineRef {
     }
 
     #[cold]
+    #[track_caller]
     fn first_global() -> EngineRef {
         EngineRef::new(Engine::global())
     }
@@ -276,10 +280,13 @@ impl Engine {
     /// # Panics
     /// The engine is not running yet, and could not be built. [`try_global`](Engine::try_global)
     /// returns the error instead.
+    #[track_caller]
     pub fn global() -> &'static Engine {
-        Engine::try_global().unwrap_or_else(|error| {
-            panic!("the process's own engine could not be started: {error}")
-        })
+        // (A closure would be named as the place of the panic.)
+        match Engine::try_global() {
+            Ok(engine) => engine,
+            Err(error) => panic!("the process's own engine could not be started: {error}"),
+        }
     }
 
     /// As [`global`](Engine::global), but returns the error instead of panicking. The next call

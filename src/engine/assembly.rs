@@ -188,6 +188,8 @@ impl Builder {
             thread_name: self.thread_name.clone(),
             stuck,
             spares: self.spares_used(),
+            #[cfg(feature = "test-util")]
+            on_timer: self.on_timer.clone(),
         })
     }
 

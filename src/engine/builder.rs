@@ -45,6 +45,8 @@ pub struct Builder {
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
     pub(super) hook: Option<Hook>,
+    #[cfg(feature = "test-util")]
+    pub(super) on_timer: Option<OnTimer>,
     /// `None`: as long as wake-ups were late before.
     pub(super) spin_before: Option<Duration>,
     pub(super) spin_share: f64,
@@ -57,6 +59,10 @@ pub struct Builder {
 }
 
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// What is called when a timer was scheduled or moved: see [`Builder::on_timer`].
+#[cfg(feature = "test-util")]
+pub(super) type OnTimer = Arc<dyn Fn() + Send + Sync>;
 
 /// Who runs an engine's turns.
 ///
@@ -101,6 +107,8 @@ impl Builder {
             clock: None,
             driver: None,
             hook: None,
+            #[cfg(feature = "test-util")]
+            on_timer: None,
             spin_before: Some(Duration::ZERO),
             spin_share: SPIN_SHARE,
             takeover: Some(TAKEOVER),
@@ -234,6 +242,16 @@ impl Builder {
     /// ```
     pub fn on_earlier(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Builder {
         self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Calls `f` after each timer that was scheduled or moved, on the thread that did so. Unlike
+    /// [`on_earlier`](Builder::on_earlier), this is for callers whose time stands still while they
+    /// sleep: no bucket opens then, so each timer matters, also one in a bucket that is armed. `f`
+    /// does not use the engine, and does not panic.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn on_timer(mut self, f: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.on_timer = Some(Arc::new(f));
         self
     }
 }

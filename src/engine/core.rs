@@ -65,6 +65,9 @@ pub(super) struct Core<T> {
     /// there are spares when one is added. There is room for them.
     // LOCK(AWAITING): engine: begins_to_wait, in_turns.
     pub(super) waiting: Mutex<Vec<usize>>,
+    /// See [`Builder::on_timer`](super::Builder::on_timer).
+    #[cfg(feature = "test-util")]
+    pub(super) on_timer: Option<super::builder::OnTimer>,
 }
 
 /// Whether a thread of a crew may await a timer of its engine; the number is the thread's.

@@ -242,7 +242,7 @@ impl EngineRef {
         let filed =
             unsafe { producer.file_exchanged(&core.shared, shard, handle.entry(), deadline, now) };
         if let Some(deferred) = filed {
-            cache.give_back(deferred);
+            cache.give_back_with_timer(deferred);
         }
     }
 }

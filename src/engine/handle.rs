@@ -234,7 +234,7 @@ impl<T: Send + 'static> Handle<T> {
         {
             Moved::Here => Ok(()),
             Moved::Elsewhere(deferred) => {
-                cache.give_back(deferred);
+                cache.give_back_with_timer(deferred);
                 Ok(())
             }
             // As `refusal` says. (As one arm, the two take 16 instructions more of a request.)

@@ -40,6 +40,7 @@ impl HyperTimer {
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
+    #[track_caller]
     pub fn global() -> HyperTimer {
         HyperTimer::new(Engine::global())
     }

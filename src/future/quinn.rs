@@ -60,6 +60,7 @@ impl QuinnRuntime {
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
+    #[track_caller]
     pub fn global(inner: Arc<dyn Runtime>) -> QuinnRuntime {
         QuinnRuntime::new(Engine::global(), inner)
     }

@@ -107,6 +107,7 @@ pub type SleepError = ScheduleReason;
 ///
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
+#[track_caller]
 pub fn sleep(delay: Duration) -> Sleep {
     Sleep::on(EngineRef::ambient(), When::after(delay))
 }
@@ -124,6 +125,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 ///
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
+#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(EngineRef::ambient(), Deadline::At(deadline))
 }

@@ -75,6 +75,7 @@ pub trait FutureExt: IntoFuture + Sized {
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
+    #[track_caller]
     fn timeout(self, delay: Duration) -> Timeout<Self::IntoFuture> {
         timeout(delay, self)
     }
@@ -83,6 +84,7 @@ pub trait FutureExt: IntoFuture + Sized {
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
+    #[track_caller]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self::IntoFuture> {
         timeout_at(deadline, self)
     }
@@ -117,6 +119,7 @@ pub trait FutureExt: IntoFuture + Sized {
 ///
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
+#[track_caller]
 pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout { inner: future.into_future(), sleep: sleep(delay) }
 }
@@ -141,6 +144,7 @@ pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFutu
 ///
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
+#[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout { inner: future.into_future(), sleep: sleep_until(deadline) }
 }

@@ -118,6 +118,7 @@ impl TimeoutLayer {
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
+    #[track_caller]
     pub fn global(limit: Duration) -> TimeoutLayer {
         TimeoutLayer::new(Engine::global(), limit)
     }

@@ -120,6 +120,7 @@ impl WallTimers {
     ///
     /// # Panics
     /// The clock is the system's.
+    #[track_caller]
     pub fn set_now(&self, now: SystemTime) -> usize {
         assert!(self.keeper.set_now(now), "only a clock by hand can be set");
         self.keeper.look().handed_over

@@ -214,7 +214,7 @@ impl<T> Lent<T> {
                 store,
             )
         }?;
-        self.give_back(deferred);
+        self.give_back_with_timer(deferred);
         Ok(entry)
     }
 
@@ -242,6 +242,16 @@ impl<T> Lent<T> {
         } else {
             self.give_back_and_run();
         }
+    }
+
+    /// The same after a timer was scheduled, or moved to another entry.
+    #[inline(always)]
+    pub(super) fn give_back_with_timer(self, deferred: Deferred) {
+        #[cfg(feature = "test-util")]
+        let on_timer = self.core.on_timer.clone();
+        self.give_back(deferred);
+        #[cfg(feature = "test-util")]
+        on_timer.iter().for_each(|on_timer| on_timer());
     }
 
     #[cold]

@@ -156,6 +156,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
+    #[track_caller]
     pub fn new() -> DelayQueue<T> {
         DelayQueue::on(EngineRef::ambient())
     }
@@ -166,6 +167,7 @@ impl<T> DelayQueue<T> {
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use. If that much memory cannot be
     /// addressed.
+    #[track_caller]
     pub fn with_capacity(capacity: usize) -> DelayQueue<T> {
         let mut queue = DelayQueue::new();
         queue.reserve(capacity);

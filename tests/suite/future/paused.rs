@@ -1,17 +1,20 @@
-//! Virtual time that advances by itself: alone, with tokio's runtime, with smol's executor. The
+//! Virtual time that advances by itself: alone, beside other threads, with smol's executor. The
 //! scenarios of tokio's own tests of paused time are here, except for those that pause or resume
 //! a clock that runs.
 
 use std::future::{pending, poll_fn};
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
+use futures_util::task::AtomicWaker;
 use futures_util::{StreamExt, poll};
 use support::random::Random;
 use tickless::future::FutureExt;
@@ -169,69 +172,120 @@ fn an_engine_with_a_clock_of_the_system_is_not_moved() {
     assert!(message.contains("only a manual clock"), "{message}");
 }
 
+// === Other threads ===
+
+/// Runs a future on `paused` that waits, while `other` runs in another thread as often as a race
+/// needs, each time when the future has been polled. With no timer, it parks mostly meanwhile.
+fn beside(paused: &Paused, rounds: u32, mut other: impl FnMut(&Engine) + Send) {
+    let (polled, is_polled) = mpsc::channel();
+    let (done, woken) = (&AtomicU32::new(0), &AtomicWaker::new());
+    thread::scope(|threads| {
+        threads.spawn(move || {
+            for round in 1..=rounds {
+                is_polled.recv().unwrap();
+                other(paused.engine());
+                done.store(round, Ordering::Release);
+                woken.wake();
+            }
+        });
+        paused.block_on(async {
+            for round in 1..=rounds {
+                let mut is_first = true;
+                poll_fn(|cx| {
+                    woken.register(cx.waker());
+                    if mem::take(&mut is_first) {
+                        polled.send(()).unwrap();
+                    }
+                    let is_done = done.load(Ordering::Acquire) == round;
+                    if is_done { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
+        });
+    });
+}
+
+const ROUNDS: u32 = 200;
+
+#[test]
+fn a_sleep_of_another_thread_moves_time_while_the_future_waits_for_that_thread() {
+    let paused = Paused::new();
+    beside(&paused, ROUNDS, |engine| pollster::block_on(engine.sleep(HOUR)));
+    assert_eq!(paused.elapsed(), HOUR * ROUNDS);
+}
+
+#[test]
+fn a_closure_that_another_thread_schedules_moves_time_while_the_future_waits() {
+    let paused = Paused::new();
+    beside(&paused, ROUNDS, |engine| {
+        let (sender, fired) = mpsc::channel();
+        engine.schedule_detached(HOUR, move || sender.send(()).unwrap()).unwrap();
+        fired.recv().unwrap();
+    });
+    assert_eq!(paused.elapsed(), HOUR * ROUNDS);
+}
+
+/// The reaper need not be told of either: it will open that bucket anyway, if time moves.
+#[test]
+fn a_timer_in_the_seat_of_a_cancelled_one_or_beside_it_moves_time() {
+    for is_beside in [false, true] {
+        let paused = Paused::new();
+        beside(&paused, ROUNDS, |engine| {
+            // It may be too late.
+            engine.schedule(HOUR, || ()).unwrap().cancel();
+            let _in_the_seat = is_beside.then(|| engine.schedule(Duration::MAX, || ()).unwrap());
+            pollster::block_on(engine.sleep(HOUR));
+        });
+        assert!(paused.elapsed() >= HOUR * ROUNDS);
+    }
+}
+
+#[test]
+fn a_sleep_without_end_that_another_thread_moves_moves_time() {
+    let paused = Paused::new();
+    beside(&paused, ROUNDS, |engine| {
+        let mut sleep = engine.sleep(Duration::MAX);
+        assert!(pollster::block_on(async { poll!(&mut sleep) }).is_pending());
+        sleep.reset(HOUR);
+        pollster::block_on(sleep);
+    });
+    assert_eq!(paused.elapsed(), HOUR * ROUNDS);
+}
+
+#[test]
+fn two_threads_wait_on_one_engine_and_either_may_end_first() {
+    let paused = Paused::new();
+    beside(&paused, ROUNDS, |_| {
+        let mut nap = tickless::sleep(Duration::ZERO);
+        paused.block_on(async {
+            nap = tickless::sleep(HOUR);
+            assert!(poll!(&mut nap).is_pending());
+        });
+        pollster::block_on(nap);
+    });
+    assert_eq!(paused.elapsed(), HOUR * ROUNDS);
+}
+
 // === With runtimes ===
 
-fn tokio_paused(paused: &Paused) -> tokio::runtime::Runtime {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.on_thread_park(paused.on_park()).build().unwrap()
-}
-
+/// A task that is spawned there could not run: what waits for it would hang, or be told that time
+/// is up.
 #[test]
-fn tasks_of_tokio_sleep_through_hours_at_once() {
-    let paused = Paused::new();
-    let _entered = paused.engine().enter();
-    tokio_paused(&paused).block_on(async {
-        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-        for hours in [3, 1, 2] {
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                tickless::sleep(HOUR * hours).await;
-                sender.send(hours).await.unwrap();
-            });
-        }
-        drop(sender);
-        for hours in 1..=3 {
-            assert_eq!(receiver.recv().await, Some(hours));
-            assert_eq!(paused.elapsed(), HOUR * hours);
-        }
-        assert_eq!(receiver.recv().await, None);
-        // The runtime is idle with respect to the root future alone.
-        tickless::sleep(HOUR).await;
-        assert_eq!(paused.elapsed(), HOUR * 4);
-    });
-}
-
-/// Timers that wake no task of the runtime: tokio asks once, and then sleeps for good.
-#[test]
-fn timers_that_wake_no_task_of_tokios_do_not_hold_time() {
-    let paused = Paused::new();
-    let _entered = paused.engine().enter();
-    paused.engine().schedule_detached(HOUR, || ()).unwrap();
-    let hourly = paused.engine().every(HOUR, |_| ()).unwrap();
-    tokio_paused(&paused).block_on(async { tickless::sleep(4 * HOUR).await });
-    assert_eq!(paused.elapsed(), 4 * HOUR);
-    assert!(hourly.cancel());
-}
-
-#[test]
-fn tokios_local_tasks_and_yields_hold_time() {
-    let paused = Paused::new();
-    let _entered = paused.engine().enter();
-    let runtime = tokio_paused(&paused);
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, async {
-        let busy = tokio::task::spawn_local(async {
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
-            tickless::now()
-        });
-        let begin = tickless::now();
-        let nap = tokio::task::spawn_local(tickless::sleep(MS));
-        assert_eq!(busy.await.unwrap(), begin);
-        nap.await.unwrap();
-        assert_eq!(since(begin), MS);
-    });
+fn inside_a_runtime_of_tokios_it_refuses_and_names_the_cure() {
+    let refusal = || {
+        let spawned = async { tokio::spawn(async { tickless::sleep(HOUR).await }).await };
+        let refused = catch_unwind(|| block_on_paused(spawned.timeout(HOUR * 2)));
+        *refused.unwrap_err().downcast::<&str>().unwrap()
+    };
+    let one = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let many = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let entered = || {
+        let _entered = one.enter();
+        refusal()
+    };
+    for text in [one.block_on(async { refusal() }), entered(), many.block_on(async { refusal() })] {
+        assert!(text.contains("build_on_tokio") && text.contains("start_paused"), "{text}");
+    }
 }
 
 #[test]
