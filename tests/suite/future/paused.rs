@@ -174,8 +174,8 @@ fn an_engine_with_a_clock_of_the_system_is_not_moved() {
 
 // === Other threads ===
 
-/// Runs a future on `paused` that waits, while `other` runs in another thread as often as a race
-/// needs, each time when the future has been polled. With no timer, it parks mostly meanwhile.
+/// Runs `other` in another thread, each time when a future on `paused` has begun to wait for it. By
+/// then the thread of the future is parked, mostly.
 fn beside(paused: &Paused, rounds: u32, mut other: impl FnMut(&Engine) + Send) {
     let (polled, is_polled) = mpsc::channel();
     let (done, woken) = (&AtomicU32::new(0), &AtomicWaker::new());
@@ -205,7 +205,7 @@ fn beside(paused: &Paused, rounds: u32, mut other: impl FnMut(&Engine) + Send) {
     });
 }
 
-const ROUNDS: u32 = 200;
+const ROUNDS: u32 = 50;
 
 #[test]
 fn a_sleep_of_another_thread_moves_time_while_the_future_waits_for_that_thread() {
