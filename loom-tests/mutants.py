@@ -185,7 +185,7 @@ MUTANTS = {
         [
             (SHARD, [
                 ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-                 "        let first = bucket.firsts().all(|first| first.is_null());\n"
+                 "        let first = bucket.lanes.each().iter().all(|lane| lane.is_empty());\n"
                  "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
@@ -334,7 +334,7 @@ MUTANTS = {
     ),
     "expiration published before the hook is called": (
         "doorbell",
-        [(SHARD, [(RING, RING.replace("return true", "bucket.arm(place.expiration);\n            return true"))])],
+        [(SHARD, [(RING, RING.replace("return Ok", "bucket.arm(place.expiration);\n            return Ok"))])],
     ),
     "expiration published inside of the hook that is to be called": (
         "doorbell",
@@ -986,7 +986,7 @@ MUTANTS = {
         "suspended",
         [(SHARD, [
             ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-             "        let is_first = bucket.firsts().all(|first| first.is_null());\n"
+             "        let is_first = bucket.lanes.each().iter().all(|lane| lane.is_empty());\n"
              "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
             ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {", "if is_first {"),
         ])],
@@ -1505,8 +1505,8 @@ def changed(path, edits):
     """The file's text with the edits made, and which of them no longer fits."""
     text = path.read_text()
     for old, new in edits:
-        if text.count(old) != 1:
-            return text, f"STALE: {path} has {text.count(old)} times: {old!r}"
+        if text.count(old) != 1 or old == new:
+            return text, f"STALE: {path} has {text.count(old)} times, to become {new!r}: {old!r}"
         text = text.replace(old, new)
     return text, None
 
@@ -1524,7 +1524,6 @@ def fit():
 def run(name, command):
     """Has cargo do this with the mutated copy. `None`, and why, if the mutant no longer fits."""
     models, changes = MUTANTS[name]
-    shutil.copytree(ROOT, COPY, ignore=LEFT_OUT, dirs_exist_ok=True)
     for file, edits in changes:
         text, stale = changed(COPY / file, edits)
         if stale:
@@ -1595,8 +1594,9 @@ def main():
         if not wanted or any(want in name.lower() or want == MUTANTS[name][0] for want in wanted)
     ]
     chosen = chosen[random.randrange(parts)::parts]
-    # What was there in an earlier run may have moved.
+    # What was there in an earlier run may have moved, and may be a mutant: newer than what is built of it.
     shutil.rmtree(COPY, ignore_errors=True)
+    shutil.copytree(ROOT, COPY, ignore=LEFT_OUT, copy_function=shutil.copy)
     failures = 0
     for name in chosen:
         outcome, is_well = examine(name)
