@@ -15,7 +15,7 @@ use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, CachePadded, thread};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned, nobody_waits};
@@ -180,6 +180,8 @@ impl Builder {
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch,
             listener,
+            #[cfg(feature = "tokio")]
+            runtime_ended: AtomicBool::new(false),
             #[cfg(feature = "callers")]
             callers: Default::default(),
             groups: groups.into(),
