@@ -58,6 +58,7 @@ LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
 PARKER = "core/src/doorbell/parker.rs"
+ALARM = "core/src/doorbell/alarm.rs"
 LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
@@ -249,6 +250,10 @@ MUTANTS = {
     "a ring wakes no task": ("listener", [(LISTENER, [("        self.exchange(None).iter().for_each(|waker| waker.wake_by_ref());\n", "        drop(self.exchange(None));\n")])]),
     "a task leaves no waker": (
         "listener", [(LISTENER, [("        let _left_before = self.listener.exchange(self.waker.clone());\n", "")])]),
+    "a timer that was rung counts as set": (
+        "listener", [(ALARM, [("        self.at_ns = None;\n", "")])]),
+    "a timer that is set is not set earlier": (
+        "listener", [(ALARM, [("self.at_ns.is_none_or(|set_ns| at_ns < set_ns)", "self.at_ns.is_none()")])]),
     "a task that listens is not shown": (
         "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
     "no look at the notices after looking ahead": (

@@ -104,8 +104,8 @@ impl Builder {
     /// last clone is dropped.
     ///
     /// On Linux the task waits for a timer of the system by the runtime's reactor, which takes a
-    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes, whether
-    /// a worker is busy or not. Without that (on other systems, in a runtime without
+    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes, and it
+    /// does not matter whether a worker is busy. Without that (on other systems, in a runtime without
     /// [`enable_io`](tokio::runtime::Builder::enable_io), if too many files are open, or if the
     /// runtime's time is not the system's), it waits by the runtime's own sleeps, whose resolution
     /// of a millisecond comes on top. With the feature `tracing` an event tells
@@ -353,9 +353,7 @@ struct Reactor {
     timer: tokio::io::unix::AsyncFd<Arc<crate::doorbell::SystemTimer>>,
     /// Sets it to the present.
     bell: Waker,
-    /// What the task has set it to, and has not seen come. A ring may have changed that: then the
-    /// wait is over.
-    set_to: Option<Instant>,
+    setting: crate::doorbell::Setting,
 }
 
 #[cfg(target_os = "linux")]
@@ -375,7 +373,7 @@ impl Reactor {
         #[expect(deprecated, reason = "older versions of tokio have no other")]
         contained(|| registered = Some(AsyncFd::with_interest(timer, Interest::READABLE)));
         let timer = registered.ok_or_else(|| io::Error::other("the runtime has no reactor"))??;
-        Ok(Reactor { timer, bell, set_to: None })
+        Ok(Reactor { timer, bell, setting: Default::default() })
     }
 
     /// Whether the timer has come, or was rung, since this last said so.
@@ -384,7 +382,7 @@ impl Reactor {
             Poll::Ready(Ok(mut ready)) => {
                 // (It is not read: a time that is set is new.)
                 ready.clear_ready();
-                self.set_to = None;
+                self.setting.came();
                 Poll::Ready(())
             }
             // The runtime is about to drop the task.
@@ -398,11 +396,7 @@ impl Reactor {
 
     /// Sets the timer, unless it comes by then anyway.
     fn set(&mut self, until: Instant, clock: &Clock) -> io::Result<()> {
-        if self.set_to.is_none_or(|set_to| until < set_to) {
-            self.timer.get_ref().set(clock.ns_at(until))?;
-            self.set_to = Some(until);
-        }
-        Ok(())
+        self.setting.set(clock.ns_at(until), |at_ns| self.timer.get_ref().set(at_ns))
     }
 }
 

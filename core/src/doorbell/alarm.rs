@@ -12,6 +12,9 @@
 //! *Orderings*: DOORBELL, TAKEOVER. The system orders what came before a ring, and before the call
 //! that sets the time, before what comes after the sleep that it ends. It orders the calls that set
 //! and ring a timer: a call comes after all that came before an earlier one.
+//!
+//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/on_tokio.rs`,
+//! `tests/alone/boottime.rs`.
 
 use std::io;
 use std::task::Wake;
@@ -52,6 +55,16 @@ pub struct SystemAlarm {
 pub struct SystemTimer {
     timer: os::Timer,
     zero: Zero,
+}
+
+/// What a task has set its timer to, and has not seen come. The task sets the timer no more often
+/// than it needs to: if the timer comes too early, the task sets it again then.
+///
+/// A ring changes the time of the timer, and this does not know. Then the timer has come, and the
+/// task will see that: so the timer needs not be set for a later time either.
+#[derive(Debug, Default)]
+pub struct Setting {
+    at_ns: Option<u64>,
 }
 
 /// What the system's clock shows when the engine's shows zero, or a little more.
@@ -132,6 +145,27 @@ impl SystemTimer {
     /// The system refuses.
     pub fn set(&self, at_ns: u64) -> io::Result<()> {
         self.timer.set(Some(self.zero.at(at_ns)))
+    }
+}
+
+// === impl Setting ===
+
+impl Setting {
+    /// The task has seen that the timer has come, by its time or by a ring.
+    pub fn came(&mut self) {
+        self.at_ns = None;
+    }
+
+    /// Calls `set`, unless the timer comes by `at_ns` anyway.
+    ///
+    /// # Errors
+    /// As `set`.
+    pub fn set<E>(&mut self, at_ns: u64, set: impl FnOnce(u64) -> Result<(), E>) -> Result<(), E> {
+        if self.at_ns.is_none_or(|set_ns| at_ns < set_ns) {
+            set(at_ns)?;
+            self.at_ns = Some(at_ns);
+        }
+        Ok(())
     }
 }
 

@@ -43,7 +43,7 @@ use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, CachePadded, Ordering, fence};
 use crate::time::Tick;
 
-pub use alarm::{Alarm, SystemAlarm, SystemTimer};
+pub use alarm::{Alarm, Setting, SystemAlarm, SystemTimer};
 pub use answering::{Answering, Threads};
 pub use hook::{Hook, Turner};
 pub use listener::{Listener, Listening, Rings};
