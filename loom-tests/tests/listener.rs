@@ -3,8 +3,8 @@
 //! producer posts a notice, reads when the task will come, notes its ring and wakes the task.
 //!
 //! A task that waits by a timer of the system does the same with that in the place of its waker: it
-//! sets the timer, leaves the bell, takes the notes, and waits; a ring sets the timer to the present.
-//! The system's part is a lock here.
+//! sets the timer, leaves the bell, takes the notes, and waits; a ring sets the timer to the
+//! present. The system's part is a lock here.
 //!
 //! Who races: one or two producers and the task, or two tasks of which one comes after the other.
 //! Time passes by itself up to a near tick, and no further.

@@ -95,8 +95,12 @@ impl<T: Send + 'static> Engine<T> {
     /// runtime's threads: what is due is handed over, and sleeps wake their tasks, on the runtime's
     /// own. `sleep_until` is the runtime's timer, of which the engine uses one at a time.
     ///
-    /// The engine is as late as its runtime: timers wait while a task keeps the thread that is to
-    /// serve them, and for the resolution of `sleep_until`. If much is due, other tasks go on after
+    /// On tokio, [`build_on_tokio`](crate::Builder::build_on_tokio) (feature `tokio`) does better.
+    ///
+    /// Timers are as late as sleeps of the runtime: they wait for the resolution of `sleep_until`,
+    /// on top of that of the engine, and while a task keeps the thread that is to serve them. (On
+    /// tokio's runtime with several threads, and with the feature `tokio`, a second task sees to it
+    /// that another thread serves them then.) If much is due, other tasks go on after
     /// 256 timers. If another thread runs a turn of a shard ([`turn`](Engine::turn)), the task
     /// waits for that turn, and keeps its thread of the runtime meanwhile. The runtime's sleep
     /// follows the engine's clock, so a manual clock, or one that counts suspended time, needs

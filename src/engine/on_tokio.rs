@@ -104,12 +104,12 @@ impl Builder {
     /// last clone is dropped.
     ///
     /// On Linux the task waits for a timer of the system by the runtime's reactor, which takes a
-    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes, and it
-    /// does not matter whether a worker is busy. Without that (on other systems, in a runtime without
+    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes. A
+    /// worker that is busy holds up no others. Without that (on other systems, in a runtime without
     /// [`enable_io`](tokio::runtime::Builder::enable_io), if too many files are open, or if the
     /// runtime's time is not the system's), it waits by the runtime's own sleeps, whose resolution
-    /// of a millisecond comes on top. With the feature `tracing` an event tells
-    /// (`tickless::runtime`) if that is so.
+    /// of a millisecond comes on top. With the feature `tracing` an event (`tickless::runtime`)
+    /// tells if the runtime or the system has refused.
     ///
     /// With [`Engine::set_global`], all code that names no engine runs on it:
     ///
