@@ -15,7 +15,9 @@ use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, thread};
+#[cfg(feature = "tokio")]
+use crate::sync::AtomicBool;
+use crate::sync::{Arc, AtomicUsize, CachePadded, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned, nobody_waits};

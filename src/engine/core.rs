@@ -11,7 +11,9 @@ use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
 use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, Ordering};
+#[cfg(feature = "tokio")]
+use crate::sync::AtomicBool;
+use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 #[cfg(feature = "callers")]
