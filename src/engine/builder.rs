@@ -44,6 +44,9 @@ pub struct Builder {
     pub(super) reapers: Option<(usize, usize)>,
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
+    /// What a task of a runtime waits for, for one engine.
+    #[cfg(feature = "tokio")]
+    pub(super) timer: Option<Arc<dyn crate::doorbell::Rung>>,
     pub(super) hook: Option<Hook>,
     /// `None`: as long as wake-ups were late before.
     pub(super) spin_before: Option<Duration>,
@@ -100,6 +103,8 @@ impl Builder {
             reapers: None,
             clock: None,
             driver: None,
+            #[cfg(feature = "tokio")]
+            timer: None,
             hook: None,
             spin_before: Some(Duration::ZERO),
             spin_share: SPIN_SHARE,

@@ -13,7 +13,8 @@
 //! notices, and no turn. A turn follows if something is due: then the wait is over at once.
 //!
 //! How the task waits is a [`Wait`]: by a sleep of the runtime, and then a ring wakes the task; or,
-//! on tokio, by a timer of the system (`on_tokio`), which a ring sets to the present.
+//! on tokio, by a timer of the system (`on_tokio`). A ring sets that to when its timer is due, and
+//! the task has a turn then, without having looked before.
 //!
 //! *Owner*: the task that is polled. It does not hold the engine: who drops the last clone stops it
 //! and waits for the turn that is under way.
@@ -27,10 +28,10 @@ use std::future::{Future, poll_fn};
 use std::iter;
 use std::mem;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::doorbell::{Listening, Turner};
+use crate::doorbell::{Listening, Rings, Turner};
 use crate::error::TurnError;
 use crate::sync::{Arc, Weak};
 use crate::time::Clock;
@@ -52,11 +53,10 @@ pub(super) trait Wait {
     /// woken when it is over.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>>;
 
-    /// What the next ring is to wake.
-    fn bell<'a>(&'a mut self, cx: &'a Context<'_>) -> &'a Waker;
+    /// The rings so far. The next one ends the wait, or wakes the task.
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a>;
 
-    /// Waits until then (`None`: until rung). A ring before this may be forgotten: the caller takes
-    /// the notes of the rings after this.
+    /// Waits until then (`None`: until rung). The caller takes the notes of the rings after this.
     fn set(&mut self, until: Option<Instant>, clock: &Clock);
 }
 
@@ -196,13 +196,13 @@ where
     }
 
     #[cfg(not(feature = "tokio"))]
-    fn bell<'a>(&'a mut self, cx: &'a Context<'_>) -> &'a Waker {
-        cx.waker()
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
+        listening.hear(cx.waker())
     }
 
     #[cfg(feature = "tokio")]
-    fn bell<'a>(&'a mut self, cx: &'a Context<'_>) -> &'a Waker {
-        self.stealable.waker(cx)
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
+        listening.hear(self.stealable.waker(cx))
     }
 
     fn set(&mut self, until: Option<Instant>, _: &Clock) {
@@ -239,10 +239,12 @@ impl<T: Send + 'static> DrivingTask<T> {
         let (mut looks, mut left) = (0, AT_ONCE);
         loop {
             let over = wait.poll_over(cx);
-            let rings = self.listening.hear(wait.bell(cx));
+            let rings = wait.hear(&mut self.listening, cx);
             let mut is_wanted = false;
             for (shard, served) in self.shards.iter_mut().enumerate() {
                 served.is_rung |= rings.take(shard);
+                // A ring may have set the time that has come.
+                served.turn.more |= served.is_rung && over == Poll::Ready(None);
                 is_wanted |= served.is_rung || served.turn.more;
             }
             match over {

@@ -1,21 +1,14 @@
 //! An engine that a task of a tokio runtime serves.
 //!
 //! On Linux the task waits for a timer of the system, by the runtime's reactor. It sets the timer
-//! to when the shards need their next turn, and a ring sets it to the present. So a ring wakes no
-//! task: the thread that rings may be a worker of the runtime that is busy for long after that, and
-//! tokio would put the task behind what it does, where no other worker finds it. Any worker that
-//! waits for the reactor runs the task. Nor is a timer rounded twice, as by a sleep of the runtime.
+//! to when the shards need their next turn, and a ring makes it come earlier: when the timer that
+//! it rings for is due (`doorbell/earliest.rs`). So a ring wakes no task: the thread that rings may
+//! be a worker of the runtime that is busy for long after that, and tokio would put the task behind
+//! what it does, where no other worker finds it. Any worker that waits for the reactor runs the
+//! task. Nor is a timer rounded twice, as by a sleep of the runtime.
 //!
-//! ```text
-//!   task      set the timer ─ leave the bell ─ take the notes ── a note? look after the shard
-//!   producer  note ─ take the bell, if it is there ─ set the timer to the present
-//! ```
-//!
-//! When the task sets the timer, a ring that came before is forgotten. Its note is not: the task
-//! takes the notes after that. A ring after that finds the bell.
-//!
-//! The timer is set only if it is to come earlier than it is set to, or has come. What it was set
-//! to for a timer that is no more costs a wake-up.
+//! The timer is set only if it is to come earlier than it is set to, or has come. If the timer that
+//! it was set for is no more, that costs a wake-up.
 //!
 //! Otherwise the task sleeps by the runtime, and a ring wakes it: on other systems, if the runtime
 //! has no reactor or the system no descriptor, and while the runtime's time does not follow the
@@ -24,22 +17,28 @@
 //!
 //! *Owner*: the task. Any thread rings.
 //!
-//! *Orderings*: DOORBELL; see `doorbell::{listener,alarm}`.
+//! *Orderings*: DOORBELL; see `doorbell::{listener,earliest}`.
 //!
 //! *Tested by*: `tests/suite/drive/busy.rs`, `tests/suite/drive/live.rs`,
 //! `tests/suite/drive/on_tokio.rs`, `loom-tests/tests/listener.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::mem;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
+#[cfg(target_os = "linux")]
+use tokio::io::{Interest, unix::AsyncFd};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use crate::dispatch::{Handler, Inline, contained};
+#[cfg(target_os = "linux")]
+use crate::doorbell::{Earliest, SystemTimer};
+use crate::doorbell::{Listening, Rings, Rung};
 use crate::error::BuildError;
 use crate::reaper::waits_by_sleep;
 use crate::sync::{Arc, OnceLock, Weak};
@@ -168,18 +167,24 @@ impl Builder {
         if self.is_by_hand() {
             return Err(BuildError::ManualClockWithThreads);
         }
-        let clock = self.clock.is_none().then(|| Arc::new(RuntimeClock::default()));
-        let is_moved = clock.as_ref().is_some_and(|clock| clock.look());
-        if let Some(clock) = clock.clone() {
-            self.clock = Some(Clock::of_runtime(Source(Arc::new(move || clock.now()))));
-        }
-        let engine = self.driver(Driver::Caller).build_with_handler(handler)?;
-        let core = Arc::downgrade(&engine.inner.core);
-        let reactor = if is_moved { None } else { Reactor::of_current(&engine) };
+        let runtime_clock = self.clock.is_none().then(|| Arc::new(RuntimeClock::default()));
+        let is_moved = runtime_clock.as_ref().is_some_and(|clock| clock.look());
+        let clock = self.clock.take().unwrap_or_else(|| {
+            let clock = runtime_clock.clone().unwrap_or_default();
+            Clock::of_runtime(Source(Arc::new(move || clock.now())))
+        });
+        let reactor = (!is_moved).then(|| Reactor::of_current(&clock));
+        let has_reactor = reactor.as_ref().is_some_and(Result::is_ok);
         // Without timers of the runtime, this panics here and not in the task.
-        if reactor.is_none() && !contained(|| drop(sleep_until(TokioInstant::now()))) {
+        if !has_reactor && !contained(|| drop(sleep_until(TokioInstant::now()))) {
             return Err(BuildError::RuntimeWithoutTimers);
         }
+        self.timer = reactor.iter().flatten().map(Reactor::rung).next();
+        let engine = self.clock(clock).driver(Driver::Caller).build_with_handler(handler)?;
+        let core = Arc::downgrade(&engine.inner.core);
+        let told = |error: &io::Error| waits_by_sleep(&engine.core().observers[0], error);
+        let reactor = reactor.and_then(|reactor| reactor.inspect_err(told).ok());
+        let clock = runtime_clock;
         let ends = EndsWithRuntime(Some(core.clone()));
         runtime.spawn(async move {
             let mut sleep = pin!(None);
@@ -222,22 +227,18 @@ where
         over.map(|()| None)
     }
 
-    fn bell<'a>(&'a mut self, cx: &'a Context<'_>) -> &'a Waker {
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
         match &self.reactor {
-            Some(reactor) => reactor.bell(),
-            None => self.sleeps.bell(cx),
+            Some(_) => listening.rings(),
+            None => self.sleeps.hear(listening, cx),
         }
     }
 
     fn set(&mut self, until: Option<Instant>, clock: &Clock) {
-        if let Some(reactor) = &mut self.reactor {
-            let Some(until) = until else { return };
-            if reactor.set(until, clock).is_ok() {
-                return;
-            }
-            self.reactor = None;
+        match &mut self.reactor {
+            Some(reactor) => reactor.set(until, clock),
+            None => self.sleeps.set(until, clock),
         }
-        self.sleeps.set(until, clock);
     }
 }
 
@@ -350,39 +351,42 @@ impl Wake for Both {
 /// A timer of the system for which the runtime's reactor waits.
 #[cfg(target_os = "linux")]
 struct Reactor {
-    timer: tokio::io::unix::AsyncFd<Arc<crate::doorbell::SystemTimer>>,
-    /// Sets it to the present.
-    bell: Waker,
-    setting: crate::doorbell::Setting,
+    timer: AsyncFd<Arc<Earliest<SystemTimer>>>,
+    /// It has come, and was not set since.
+    has_come: bool,
+    /// Dropped last.
+    _open: Open,
 }
+
+/// Closes the timer's file: threads that have used the engine may keep it for longer.
+#[cfg(target_os = "linux")]
+struct Open(Arc<Earliest<SystemTimer>>);
 
 #[cfg(target_os = "linux")]
 impl Reactor {
-    /// In the current runtime. `None`, and an event: there is none.
-    fn of_current<T: Send + 'static>(engine: &Engine<T>) -> Option<Reactor> {
-        let core = &*engine.inner.core;
-        let reactor = Reactor::by(&core.clock);
-        reactor.inspect_err(|error| waits_by_sleep(&core.observers[0], error)).ok()
-    }
-
-    fn by(clock: &Clock) -> io::Result<Reactor> {
-        use tokio::io::{Interest, unix::AsyncFd};
-        let timer = Arc::new(crate::doorbell::SystemTimer::new(clock)?);
-        let bell = Waker::from(timer.clone());
+    /// In the current runtime, for an engine with this clock.
+    fn of_current(clock: &Clock) -> io::Result<Reactor> {
+        let timer = Arc::new(Earliest::new(SystemTimer::new(clock)?));
+        let open = Open(timer.clone());
         let mut registered = None;
         #[expect(deprecated, reason = "older versions of tokio have no other")]
         contained(|| registered = Some(AsyncFd::with_interest(timer, Interest::READABLE)));
         let timer = registered.ok_or_else(|| io::Error::other("the runtime has no reactor"))??;
-        Ok(Reactor { timer, bell, setting: Default::default() })
+        Ok(Reactor { timer, has_come: false, _open: open })
     }
 
-    /// Whether the timer has come, or was rung, since this last said so.
+    /// What rings are for.
+    fn rung(&self) -> Arc<dyn Rung> {
+        self.timer.get_ref().clone()
+    }
+
+    /// Whether the timer has come since this last said so.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.timer.poll_read_ready(cx) {
             Poll::Ready(Ok(mut ready)) => {
                 // (It is not read: a time that is set is new.)
                 ready.clear_ready();
-                self.setting.came();
+                self.has_come = true;
                 Poll::Ready(())
             }
             // The runtime is about to drop the task.
@@ -390,13 +394,16 @@ impl Reactor {
         }
     }
 
-    fn bell(&self) -> &Waker {
-        &self.bell
+    fn set(&mut self, until: Option<Instant>, clock: &Clock) {
+        let at_ns = until.map_or(u64::MAX, |until| clock.ns_at(until));
+        self.timer.get_ref().wait(at_ns, mem::take(&mut self.has_come));
     }
+}
 
-    /// Sets the timer, unless it comes by then anyway.
-    fn set(&mut self, until: Instant, clock: &Clock) -> io::Result<()> {
-        self.setting.set(clock.ns_at(until), |at_ns| self.timer.get_ref().set(at_ns))
+#[cfg(target_os = "linux")]
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.timer().close();
     }
 }
 
@@ -406,19 +413,19 @@ enum Reactor {}
 
 #[cfg(not(target_os = "linux"))]
 impl Reactor {
-    fn of_current<T: Send + 'static>(_: &Engine<T>) -> Option<Reactor> {
-        None
+    fn of_current(_: &Clock) -> io::Result<Reactor> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn rung(&self) -> Arc<dyn Rung> {
+        match *self {}
     }
 
     fn poll_over(&mut self, _: &mut Context<'_>) -> Poll<()> {
         match *self {}
     }
 
-    fn bell(&self) -> &Waker {
-        match *self {}
-    }
-
-    fn set(&mut self, _: Instant, _: &Clock) -> io::Result<()> {
+    fn set(&mut self, _: Option<Instant>, _: &Clock) {
         match *self {}
     }
 }

@@ -4,26 +4,26 @@
 //! The watcher sleeps so, because a reaper may want it to look at a time that it does not know yet.
 //!
 //! A task of a runtime, which does not sleep itself, waits for a [`SystemTimer`] by the runtime's
-//! reactor.
+//! reactor (`earliest.rs`).
 //!
-//! *Owner*: one thread sleeps; any thread rings; who sets it, the user of the alarm decides. A
-//! system timer is set by its task, and rung by any thread.
+//! *Owner*: one thread sleeps; any thread rings; who sets it, the user of the alarm decides. Any
+//! thread sets a system timer.
 //!
 //! *Orderings*: DOORBELL, TAKEOVER. The system orders what came before a ring, and before the call
 //! that sets the time, before what comes after the sleep that it ends. It orders the calls that set
-//! and ring a timer: a call comes after all that came before an earlier one.
+//! a timer: what came before a call is seen by a thread whose call comes later.
 //!
 //! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/on_tokio.rs`,
 //! `tests/alone/boottime.rs`.
 
 use std::io;
-use std::task::Wake;
 use std::time::Duration;
 
 use crate::os;
 use crate::protocol::closable::Closable;
-use crate::sync::Arc;
 use crate::time::Clock;
+
+use super::Timer;
 
 /// A sleep of one thread that others can end, at once or at a time.
 pub trait Alarm: Send + Sync {
@@ -49,22 +49,13 @@ pub struct SystemAlarm {
     zero: Zero,
 }
 
-/// A timer by that clock, for a reactor that waits for files. As a waker, it ends the wait: it is
-/// set to a time that has passed.
+/// A timer by that clock, for a reactor that waits for files.
 #[derive(Debug)]
 pub struct SystemTimer {
-    timer: os::Timer,
+    timer: Closable<os::Timer>,
+    #[cfg(target_os = "linux")]
+    file: std::os::fd::RawFd,
     zero: Zero,
-}
-
-/// What a task has set its timer to, and has not seen come. The task sets the timer no more often
-/// than it needs to: if the timer comes too early, the task sets it again then.
-///
-/// A ring changes the time of the timer, and this does not know. Then the timer has come, and the
-/// task will see that: so the timer needs not be set for a later time either.
-#[derive(Debug, Default)]
-pub struct Setting {
-    at_ns: Option<u64>,
 }
 
 /// What the system's clock shows when the engine's shows zero, or a little more.
@@ -135,55 +126,33 @@ impl SystemTimer {
         let zero = Zero::of(clock)?;
         let counts_suspension = clock.counts_suspension();
         let timer = if counts_suspension { os::Timer::boottime() } else { os::Timer::monotonic() };
-        Ok(SystemTimer { timer: timer?, zero })
+        let timer = timer?;
+        Ok(SystemTimer {
+            #[cfg(target_os = "linux")]
+            file: std::os::fd::AsRawFd::as_raw_fd(&timer),
+            timer: Closable::new(timer),
+            zero,
+        })
     }
 
-    /// Ends the wait when the engine's clock shows `at_ns`. Forgets the time that was set before,
-    /// and a ring.
-    ///
-    /// # Errors
-    /// The system refuses.
-    pub fn set(&self, at_ns: u64) -> io::Result<()> {
-        self.timer.set(Some(self.zero.at(at_ns)))
-    }
-}
-
-// === impl Setting ===
-
-impl Setting {
-    /// The task has seen that the timer has come, by its time or by a ring.
-    pub fn came(&mut self) {
-        self.at_ns = None;
-    }
-
-    /// Calls `set`, unless the timer comes by `at_ns` anyway.
-    ///
-    /// # Errors
-    /// As `set`.
-    pub fn set<E>(&mut self, at_ns: u64, set: impl FnOnce(u64) -> Result<(), E>) -> Result<(), E> {
-        if self.at_ns.is_none_or(|set_ns| at_ns < set_ns) {
-            set(at_ns)?;
-            self.at_ns = Some(at_ns);
-        }
-        Ok(())
+    /// Closes the file, for which no reactor waits any more.
+    pub fn close(&self) {
+        self.timer.close();
     }
 }
 
-/// The ring of a producer.
-impl Wake for SystemTimer {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
+impl Timer for SystemTimer {
+    fn set(&self, at_ns: u64) {
+        let at = self.zero.at(at_ns);
         // (The system has no reason to refuse that: the file is a timer.)
-        let _ = self.set(0);
+        self.timer.with(|timer| drop(timer.set(Some(at))));
     }
 }
 
+/// The file, which may have been closed.
 #[cfg(target_os = "linux")]
 impl std::os::fd::AsRawFd for SystemTimer {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.timer.as_raw_fd()
+        self.file
     }
 }

@@ -2,10 +2,13 @@
 //! paused, waits without a reactor or without timers of the runtime, and ends with the runtime.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use support::patience::PATIENCE;
 use support::until::wait_until;
 use tickless::future::SleepError;
 use tickless::{BuildError, Clock, Engine, ManualClock, ScheduleReason};
@@ -77,6 +80,35 @@ fn it_waits_by_the_clock_that_it_is_given() {
             assert!(begin.elapsed() >= 3 * MS);
         });
     }
+}
+
+/// A ring makes the task come when its timer is due, and the hook that is rung for that rings for
+/// what is due earlier.
+#[test]
+fn a_hook_may_schedule_what_is_due_earlier() {
+    runtime().block_on(async {
+        let (fires, fired) = channel();
+        let place = Arc::new(OnceLock::<Engine>::new());
+        let (ours, is_first) = (place.clone(), AtomicBool::new(true));
+        let hook = move |_| {
+            if is_first.swap(false, Ordering::SeqCst) {
+                let fires = fires.clone();
+                let engine = ours.get().unwrap();
+                engine.schedule_detached(2 * MS, move || fires.send(()).unwrap()).unwrap();
+            }
+        };
+        let engine = Engine::builder().shards(1).on_earlier(hook).build_on_tokio().unwrap();
+        assert!(place.set(engine.clone()).is_ok());
+        let (begun, mut far) = (Instant::now(), HOUR);
+        while fired.try_recv().is_err() {
+            assert!(begun.elapsed() < PATIENCE, "what the hook has scheduled does not fire");
+            // (While the task is awake, nobody rings; nor for what is due later than the last one.)
+            far = far * 99 / 100;
+            engine.schedule_detached(far, || ()).unwrap();
+            tokio::time::sleep(MS).await;
+        }
+        engine.stop().unwrap();
+    });
 }
 
 #[test]
