@@ -58,6 +58,7 @@ LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs
 ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
 DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
 PARKER = "core/src/doorbell/parker.rs"
+EARLIEST = "core/src/doorbell/earliest.rs"
 LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
 SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
 SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
@@ -256,6 +257,18 @@ MUTANTS = {
     "a ring wakes no task": ("listener", [(LISTENER, [("        self.exchange(None).iter().for_each(|waker| waker.wake_by_ref());\n", "        drop(self.exchange(None));\n")])]),
     "a task leaves no waker": (
         "listener", [(LISTENER, [("        let _left_before = self.listener.exchange(self.waker.clone());\n", "")])]),
+    "a ring for what is due earlier does not set the timer": (
+        "listener", [(EARLIEST, [("        if self.at_ns.fetch_min(at_ns, Ordering::AcqRel) > at_ns {", "        if self.at_ns.fetch_min(at_ns, Ordering::AcqRel) == NEVER {")])]),
+    "a ring does not lower the time that is wanted": (
+        "listener", [(EARLIEST, [("if self.at_ns.fetch_min(at_ns, Ordering::AcqRel) > at_ns {\n            self.settle();", "if self.at_ns.load(Ordering::Acquire) > at_ns {\n            self.timer.set(at_ns);")])]),
+    "no second look at the time when the timer was set": (
+        "listener", [(EARLIEST, [("            if now_ns == at_ns {", "            if now_ns >= 0 {")])]),
+    "a timer that has come is left as it is": (
+        "listener", [(EARLIEST, [("        if !has_come {\n", "        if true || !has_come {\n")])]),
+    "the time that is wanted changes Relaxed": (
+        "listener", [(EARLIEST, [("self.at_ns.swap(at_ns, Ordering::AcqRel)", "self.at_ns.swap(at_ns, Ordering::Relaxed)")])]),
+    "a ring lowers the time Relaxed": (
+        "listener", [(EARLIEST, [("self.at_ns.fetch_min(at_ns, Ordering::AcqRel)", "self.at_ns.fetch_min(at_ns, Ordering::Relaxed)")])]),
     "a task that listens is not shown": (
         "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
     "no look at the notices after looking ahead": (
@@ -338,7 +351,7 @@ MUTANTS = {
     ),
     "expiration published inside of the hook that is to be called": (
         "doorbell",
-        [(SHARD, [("        if !self.doorbell.call_hook() {", "        if !self.doorbell.call_hook() && place.level == 0 {")])],
+        [(SHARD, [("        if !self.doorbell.call_hook(place.expiration) {", "        if !self.doorbell.call_hook(place.expiration) && place.level == 0 {")])],
     ),
     "a hook that was rung inside of its call is not called again": (
         "doorbell",

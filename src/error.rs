@@ -64,6 +64,11 @@ pub enum BuildError {
     /// Could not create the boottime timerfd, or the eventfd or the epoll instance beside it: a
     /// reaper sleeps by these if the clock counts suspended time. Only Linux has them.
     Alarm(io::Error),
+    /// An engine was to be built on a tokio runtime, and none is current.
+    NoRuntime,
+    /// An engine was to be built on a tokio runtime that has no timers, where the engine cannot
+    /// wait otherwise: it has no reactor either, its time is paused, or no descriptor can be had.
+    RuntimeWithoutTimers,
     /// All 2^32 - 1 engine numbers of this process were given out.
     TooManyEngines,
     /// A reaper's thread could not be started or pinned. Where the system pins no threads at all,
@@ -186,6 +191,8 @@ display! { BuildError {
     ManualClockWithThreads => "an engine with a manual clock is driven by its caller",
     HookWithThreads => "only an engine that its caller drives takes a hook",
     Alarm(error) => "no alarm for a reaper: {error}",
+    NoRuntime => "no tokio runtime is current here",
+    RuntimeWithoutTimers => "the tokio runtime has no timers: see its enable_time or enable_all",
     TooManyEngines => "too many engines in this process",
     Thread(error) => "a reaper could not be started: {error}",
 } }

@@ -70,6 +70,15 @@ pub enum ScheduleReason {
     /// [`Sleep`]: https://docs.rs/tickless/latest/tickless/future/struct.Sleep.html
     /// [spare threads]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.spares
     Circular,
+    /// Only for what awaits a timer: the engine was built on a tokio runtime
+    /// (`Builder::build_on_tokio`), and has stopped because that has shut
+    /// down. Each runtime needs an engine of its own.
+    RuntimeEnded,
+    /// Only for what awaits a timer, in a build with debug assertions: the
+    /// time of the tokio runtime that polls it is paused, and the engine's is
+    /// not. An engine that was built on that runtime
+    /// (`Builder::build_on_tokio`) follows its time.
+    RuntimePaused,
 }
 
 /// Why the caller could not run a turn of an engine.
@@ -181,6 +190,8 @@ display! { ScheduleReason {
     Full => "as many timers as allowed are pending",
     Stopped => "the engine has stopped",
     Circular => "no spare thread would fire the timer, since this is a task of the engine",
+    RuntimeEnded => "the tokio runtime that served the engine has ended: build one on each runtime",
+    RuntimePaused => "the runtime's time is paused, and not the engine's: use `build_on_tokio`",
 } }
 
 impl Error for ScheduleReason {}

@@ -15,8 +15,10 @@ use crate::os::Cpus;
 use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
+#[cfg(feature = "tokio")]
+use crate::sync::AtomicBool;
 use crate::sync::{Arc, AtomicUsize, CachePadded, thread};
-use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
+use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, Tick, saturating_ns};
 
 use super::core::{Core, Owned, nobody_waits};
 use super::crew::{Crew, Settings};
@@ -154,11 +156,11 @@ impl Builder {
         let threads = self.threads(plan);
         let watch = self.watch(plan, &threads).map(CachePadded::new);
         let stuck = Arc::new(StuckThreads::of(threads.len()));
-        let listener = threads.is_empty().then(|| Arc::new(Listener::new(count)));
+        let listener = threads.is_empty().then(|| self.listener(count));
         let now = scale.floor(clock.now_ns());
         let (mut groups, mut shards) = (Vec::new(), Vec::with_capacity(count));
         for (number, range) in plan.groups.iter().cloned().enumerate() {
-            let bell = self.bell(clock, &threads, &listener, number)?;
+            let bell = self.bell((clock, &scale), &threads, &listener, number)?;
             let doorbell = Arc::new(Doorbell::for_shards(range.len(), bell));
             shards.extend(range.clone().enumerate().map(|(index, i)| {
                 let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
@@ -180,6 +182,8 @@ impl Builder {
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch,
             listener,
+            #[cfg(feature = "tokio")]
+            runtime_ended: AtomicBool::new(false),
             #[cfg(feature = "callers")]
             callers: Default::default(),
             groups: groups.into(),
@@ -191,6 +195,14 @@ impl Builder {
             #[cfg(feature = "test-util")]
             on_timer: self.on_timer.clone(),
         })
+    }
+
+    /// What a task listens to that serves an engine of so many shards.
+    fn listener(&self, shards: usize) -> Arc<Listener> {
+        let listener = Listener::new(shards);
+        #[cfg(feature = "tokio")]
+        let listener = listener.with_timer(self.timer.clone());
+        Arc::new(listener)
     }
 
     /// Where the threads of an engine sleep.
@@ -252,7 +264,7 @@ impl Builder {
     /// The bell of a group of shards. `threads` serve it, or, if there are none, who listens.
     fn bell(
         &self,
-        clock: &Clock,
+        (clock, scale): (&Clock, &Scale),
         threads: &Threads,
         listener: &Option<Arc<Listener>>,
         group: usize,
@@ -261,10 +273,16 @@ impl Builder {
             let hook = self.hook.clone();
             // The thread that rings has scheduled a timer and must get its handle, so a panic ends
             // here.
-            return Ok(Bell::Hook(Hook::new(move || {
-                contained(|| listener.ring(group));
+            let (has_timer, scale) = (listener.has_timer(), *scale);
+            let ring = move |due| {
+                let at_ns = scale.start_ns(due).unwrap_or(u64::MAX);
+                contained(|| listener.ring(group, at_ns));
                 contained(|| hook.iter().for_each(|hook| hook(group)));
-            })));
+            };
+            return Ok(Bell::Hook(match has_timer {
+                true => Hook::for_due(ring),
+                false => Hook::new(move || ring(Tick::ZERO)),
+            }));
         }
         if clock.counts_suspension() {
             let alarm = SystemAlarm::new(clock).map_err(BuildError::Alarm)?;

@@ -44,6 +44,9 @@ pub struct Builder {
     pub(super) reapers: Option<(usize, usize)>,
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
+    /// What a task of a runtime waits for, for one engine.
+    #[cfg(feature = "tokio")]
+    pub(super) timer: Option<Arc<dyn crate::doorbell::Rung>>,
     pub(super) hook: Option<Hook>,
     #[cfg(feature = "test-util")]
     pub(super) on_timer: Option<OnTimer>,
@@ -106,6 +109,8 @@ impl Builder {
             reapers: None,
             clock: None,
             driver: None,
+            #[cfg(feature = "tokio")]
+            timer: None,
             hook: None,
             #[cfg(feature = "test-util")]
             on_timer: None,

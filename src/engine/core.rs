@@ -11,6 +11,8 @@ use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
 use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
+#[cfg(feature = "tokio")]
+use crate::sync::AtomicBool;
 use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
@@ -51,6 +53,9 @@ pub(super) struct Core<T> {
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
+    /// Whether it has stopped because the runtime that served it has ended.
+    #[cfg(feature = "tokio")]
+    pub(super) runtime_ended: AtomicBool,
     /// The groups of the shards.
     pub(super) groups: Box<[Group]>,
     /// Where as many threads sleep as the engine may have (`crew`): none, if its caller drives it.
@@ -152,6 +157,13 @@ impl<T> Core<T> {
     /// Whether the engine is stopping or has stopped.
     pub(super) fn is_stopping(&self) -> bool {
         self.ending.is_stopping()
+    }
+
+    /// Whether it has stopped because the runtime that served it has ended.
+    #[cfg(feature = "tokio")]
+    pub(super) fn has_ended_with_runtime(&self) -> bool {
+        // ORDER(STOP): Relaxed - the caller has found the engine stopped.
+        self.runtime_ended.load(Ordering::Relaxed)
     }
 
     /// Whether the engine has threads. Otherwise its caller drives it.

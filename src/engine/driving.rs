@@ -7,6 +7,7 @@ use crate::dispatch::{work_for, works_for, yield_while};
 use crate::doorbell::Turner;
 use crate::error::TurnError;
 use crate::reaper::TurnContext;
+use crate::time::Tick;
 
 use super::Engine;
 use super::core::{Core, Role};
@@ -260,7 +261,7 @@ impl<T: Send + 'static> Core<T> {
         // The hook may do anything, even run a turn, so the role is given back first.
         drop(role);
         if is_for_others {
-            doorbell.call_hook();
+            doorbell.call_hook(Tick::ZERO);
         }
         Ok(Turn { fired: report.fired, more, next: self.instant_of(report.next) })
     }

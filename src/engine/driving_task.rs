@@ -2,15 +2,19 @@
 //! its own timers for all of the engine's.
 //!
 //! ```text
-//!   leave the waker, take the notes of the rings
-//!     ├─ rung ─────────► read the notices: when does the shard need a turn? ─┐
-//!     ├─ sleep is over ► a turn of each shard that has something due ────────┼─► more: come again
-//!     └─ else ─────────► is something due by the engine's clock?             │
-//!                        sleep until the first needs a turn ◄────────────────┘
+//!   is the wait over? leave the waker, take the notes of the rings ◄────────────┐
+//!     ├─ rung ────────► read the notices: when does the shard need a turn? ─┐   │
+//!     ├─ wait is over ► a turn of each shard that has something due ────────┼─► │ more: come again
+//!     └─ else ────────► is something due by the engine's clock?             │   │
+//!                       wait until the first needs a turn ◄─────────────────┘ ──┘
 //! ```
 //!
 //! A ring tells mostly of a timer that is due before the others, and not yet. So it takes the
-//! notices, and no turn. A turn follows if something is due: then the sleep is over at once.
+//! notices, and no turn. A turn follows if something is due: then the wait is over at once.
+//!
+//! How the task waits is a [`Wait`]: by a sleep of the runtime, and then a ring wakes the task; or,
+//! on tokio, by a timer of the system (`on_tokio`). A ring sets that to when its timer is due, and
+//! the task has a turn then, without having looked before.
 //!
 //! *Owner*: the task that is polled. It does not hold the engine: who drops the last clone stops it
 //! and waits for the turn that is under way.
@@ -27,21 +31,14 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-#[cfg(feature = "tokio")]
-use tokio::{
-    runtime::Handle,
-    time::{Instant as TokioInstant, sleep_until},
-};
-
-use crate::doorbell::{Listening, Turner};
-#[cfg(feature = "tokio")]
-use crate::error::BuildError;
+use crate::doorbell::{Listening, Rings, Turner};
 use crate::error::TurnError;
 use crate::sync::{Arc, Weak};
+use crate::time::Clock;
 
 use super::core::Core;
 #[cfg(feature = "tokio")]
-use super::{Builder, Driver};
+use super::on_tokio::Stealable;
 use super::{Engine, Turn};
 
 /// How many timers a poll fires at most, before other tasks of the runtime go on.
@@ -50,6 +47,29 @@ const AT_ONCE: usize = 256;
 /// How often one poll serves the shards: at first, and when its sleep is over at once.
 const LOOKS: usize = 2;
 
+/// How a task waits until it is to serve the shards again.
+pub(super) trait Wait {
+    /// Whether the wait is over, and until when it was, if that is known. Otherwise the task is
+    /// woken when it is over.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>>;
+
+    /// The rings so far. The next one ends the wait, or wakes the task.
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a>;
+
+    /// Waits until then (`None`: until rung). The caller takes the notes of the rings after this.
+    fn set(&mut self, until: Option<Instant>, clock: &Clock);
+}
+
+/// A wait by sleeps of the runtime. Rings wake the task.
+pub(super) struct Sleeps<'a, S, F> {
+    sleep_until: S,
+    sleep: Pin<&'a mut Option<F>>,
+    /// When the sleep ends, if there is one.
+    until: Option<Instant>,
+    #[cfg(feature = "tokio")]
+    stealable: Stealable,
+}
+
 /// A task that serves an engine's shards.
 struct DrivingTask<T: Send + 'static> {
     engine: Weak<Core<T>>,
@@ -57,8 +77,6 @@ struct DrivingTask<T: Send + 'static> {
     shards: Vec<Served>,
     /// The shard whose turn comes first.
     first: usize,
-    /// When the runtime's sleep ends, if there is one.
-    until: Option<Instant>,
 }
 
 /// A shard, as the task knows it.
@@ -77,8 +95,12 @@ impl<T: Send + 'static> Engine<T> {
     /// runtime's threads: what is due is handed over, and sleeps wake their tasks, on the runtime's
     /// own. `sleep_until` is the runtime's timer, of which the engine uses one at a time.
     ///
-    /// The engine is as late as its runtime: timers wait while a task keeps the thread that is to
-    /// serve them, and for the resolution of `sleep_until`. If much is due, other tasks go on after
+    /// On tokio, [`build_on_tokio`](crate::Builder::build_on_tokio) (feature `tokio`) does better.
+    ///
+    /// Timers are as late as sleeps of the runtime: they wait for the resolution of `sleep_until`,
+    /// on top of that of the engine, and while a task keeps the thread that is to serve them. (On
+    /// tokio's runtime with several threads, and with the feature `tokio`, a second task sees to it
+    /// that another thread serves them then.) If much is due, other tasks go on after
     /// 256 timers. If another thread runs a turn of a shard ([`turn`](Engine::turn)), the task
     /// waits for that turn, and keeps its thread of the runtime meanwhile. The runtime's sleep
     /// follows the engine's clock, so a manual clock, or one that counts suspended time, needs
@@ -113,72 +135,83 @@ impl<T: Send + 'static> Engine<T> {
     /// If `sleep_until` or its future panics.
     pub fn drive<S, F>(
         &self,
-        mut sleep_until: S,
+        sleep_until: S,
     ) -> impl Future<Output = Result<(), TurnError>> + use<T, S, F>
     where
         S: FnMut(Instant) -> F,
         F: Future,
     {
-        let engine = Arc::downgrade(&self.inner.core);
+        let core = Arc::downgrade(&self.inner.core);
         async move {
-            let Some(mut task) = DrivingTask::new(engine)? else { return Ok(()) };
             let mut sleep = pin!(None);
-            poll_fn(move |cx| task.poll(&mut sleep_until, sleep.as_mut(), cx)).await
+            serve(core, Sleeps::new(sleep_until, sleep.as_mut())).await
         }
     }
 }
 
-// === impl Builder: on tokio ===
+/// Serves an engine's shards until it is stopped.
+///
+/// # Errors
+/// As [`Engine::drive`].
+pub(super) async fn serve<T: Send + 'static>(
+    engine: Weak<Core<T>>,
+    mut wait: impl Wait,
+) -> Result<(), TurnError> {
+    let Some(mut task) = DrivingTask::new(engine)? else { return Ok(()) };
+    poll_fn(|cx| task.poll(&mut wait, cx)).await
+}
 
-#[cfg(feature = "tokio")]
-impl Builder {
-    /// Builds an engine for closures that the current tokio runtime serves: a task of the runtime
-    /// does what threads of the engine do otherwise. This is the engine for programs whose timers
-    /// are those of one runtime's tasks: no other thread wakes the runtime's threads.
-    ///
-    /// It is short for a [`driver`](Builder::driver) that is the caller, [`build`](Builder::build),
-    /// and a spawned [`drive`](Engine::drive) with the runtime's own sleep. What holds for `drive`
-    /// holds here: the engine is as late as its runtime, closures run on the runtime's threads and
-    /// should be short, and the task ends when the engine stops or its last clone is dropped. When
-    /// the runtime shuts down, the engine's timers stay as they are until another task serves them.
-    /// So each runtime of a process needs an engine of its own. (The runtime's sleeps do not count
-    /// suspended time: by a [clock that does](crate::Clock::boottime), timers may be late after a
-    /// suspension.)
-    ///
-    /// With [`Engine::set_global`], all code that names no engine runs on it:
-    ///
-    /// ```standalone_crate
-    /// use std::time::Duration;
-    /// use tickless::Engine;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    /// Engine::set_global(Engine::builder().build_on_tokio()?)?;
-    ///
-    /// tickless::sleep(Duration::from_millis(5)).await;
-    /// let answer = tickless::timeout(Duration::from_secs(5), async { 7 }).await?;
-    /// # assert_eq!((answer, Engine::global().stats().fired), (7, 1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`build`](Builder::build). The clock is one that is moved by hand: the runtime's sleeps
-    /// do not follow it.
-    ///
-    /// # Panics
-    /// If there is no current tokio runtime, or it has no timers
-    /// ([`enable_time`](tokio::runtime::Builder::enable_time)).
-    pub fn build_on_tokio(self) -> Result<Engine, BuildError> {
-        let runtime = Handle::current();
-        // Without timers of the runtime, this panics here and not in the task.
-        drop(sleep_until(TokioInstant::now()));
-        if self.is_by_hand() {
-            return Err(BuildError::ManualClockWithThreads);
+// === impl Sleeps ===
+
+impl<'a, S, F> Sleeps<'a, S, F>
+where
+    S: FnMut(Instant) -> F,
+    F: Future,
+{
+    /// A wait by such sleeps, the present one of which is kept in `sleep`.
+    pub(super) fn new(sleep_until: S, sleep: Pin<&'a mut Option<F>>) -> Sleeps<'a, S, F> {
+        Sleeps {
+            sleep_until,
+            sleep,
+            until: None,
+            #[cfg(feature = "tokio")]
+            stealable: Stealable::default(),
         }
-        let engine = self.driver(Driver::Caller).build()?;
-        runtime.spawn(engine.drive(|at| sleep_until(at.into())));
-        Ok(engine)
+    }
+}
+
+impl<S, F> Wait for Sleeps<'_, S, F>
+where
+    S: FnMut(Instant) -> F,
+    F: Future,
+{
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        match self.sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx)) {
+            None | Some(Poll::Pending) => Poll::Pending,
+            Some(Poll::Ready(_)) => {
+                self.sleep.set(None);
+                Poll::Ready(self.until.take())
+            }
+        }
+    }
+
+    #[cfg(not(feature = "tokio"))]
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
+        listening.hear(cx.waker())
+    }
+
+    #[cfg(feature = "tokio")]
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
+        listening.hear(self.stealable.waker(cx))
+    }
+
+    fn set(&mut self, until: Option<Instant>, _: &Clock) {
+        if self.until != until {
+            // The sleep before ends first.
+            self.sleep.set(None);
+            self.sleep.set(until.map(&mut self.sleep_until));
+            self.until = until;
+        }
     }
 }
 
@@ -197,37 +230,29 @@ impl<T: Send + 'static> DrivingTask<T> {
         // Nothing is known of the shards yet.
         let unknown = || Served { is_rung: false, turn: Turn { fired: 0, more: true, next: None } };
         let shards = iter::repeat_with(unknown).take(core.shards.len()).collect();
-        Ok(Some(DrivingTask { engine, listening, shards, first: 0, until: None }))
+        Ok(Some(DrivingTask { engine, listening, shards, first: 0 }))
     }
 
-    fn poll<F: Future>(
-        &mut self,
-        sleep_until: &mut impl FnMut(Instant) -> F,
-        mut sleep: Pin<&mut Option<F>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), TurnError>> {
+    fn poll(&mut self, wait: &mut impl Wait, cx: &mut Context<'_>) -> Poll<Result<(), TurnError>> {
         let Some(core) = self.engine.upgrade() else { return Poll::Ready(Ok(())) };
         core.may_turn()?;
-        let rings = self.listening.hear(cx.waker());
-        let mut is_wanted = false;
-        for (shard, served) in self.shards.iter_mut().enumerate() {
-            served.is_rung |= rings.take(shard);
-            is_wanted |= served.is_rung || served.turn.more;
-        }
         let (mut looks, mut left) = (0, AT_ONCE);
         loop {
-            if !is_wanted {
-                match sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx)) {
-                    None => return Poll::Pending,
-                    Some(Poll::Ready(_)) => {
-                        sleep.set(None);
-                        let until = self.until.take();
-                        self.note_due(until);
-                    }
-                    // Polled for no reason: the clock may have been moved by hand.
-                    Some(Poll::Pending) if looks == 0 => self.note_due(Some(core.instant_now())),
-                    Some(Poll::Pending) => return Poll::Pending,
-                }
+            let over = wait.poll_over(cx);
+            let rings = wait.hear(&mut self.listening, cx);
+            let mut is_wanted = false;
+            for (shard, served) in self.shards.iter_mut().enumerate() {
+                served.is_rung |= rings.take(shard);
+                // A ring may have set the time that has come.
+                served.turn.more |= served.is_rung && over == Poll::Ready(None);
+                is_wanted |= served.is_rung || served.turn.more;
+            }
+            match over {
+                Poll::Ready(until) => self.note_due(until.unwrap_or_else(|| core.instant_now())),
+                Poll::Pending if is_wanted => {}
+                // Polled for no reason: the clock may have been moved by hand.
+                Poll::Pending if looks == 0 => self.note_due(core.instant_now()),
+                Poll::Pending => return Poll::Pending,
             }
             if looks == LOOKS {
                 break;
@@ -241,22 +266,16 @@ impl<T: Send + 'static> DrivingTask<T> {
             if more {
                 break;
             }
-            is_wanted = false;
-            if self.until != next {
-                // The sleep before ends first.
-                sleep.set(None);
-                sleep.set(next.map(&mut *sleep_until));
-                self.until = next;
-            }
+            wait.set(next, &core.clock);
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
     /// Notes which shards have something due at `now`.
-    fn note_due(&mut self, now: Option<Instant>) {
+    fn note_due(&mut self, now: Instant) {
         for Served { turn, .. } in &mut self.shards {
-            turn.more |= turn.next.is_some_and(|next| Some(next) <= now);
+            turn.more |= turn.next.is_some_and(|next| next <= now);
         }
     }
 

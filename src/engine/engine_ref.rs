@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{Task, works_for, works_for_any};
 use crate::entry::Exchange;
-use crate::error::{ResetError, ScheduleError};
+use crate::error::{ResetError, ScheduleError, ScheduleReason};
 use crate::memory::Count;
 #[cfg(feature = "test-util")]
 use crate::sync::Arc;
@@ -101,6 +101,24 @@ impl<T: Send + 'static> EngineRef<T> {
         // (When an engine is stopping, the wait ends.)
         let is_task = works_for(core.party()) && !core.is_stopping();
         is_task && (TypeId::of::<T>() != TypeId::of::<Task>() || !core.may_wait())
+    }
+
+    /// Whether the calling thread is in a tokio runtime whose time is paused, and the engine's time
+    /// goes on. An engine on that runtime follows it.
+    #[cfg(all(feature = "tokio", debug_assertions))]
+    pub(crate) fn is_beside_paused_time(self) -> bool {
+        let core = self.lent().map(|cache| cache.core.clone());
+        core.is_some_and(|core| core.is_beside_paused_time())
+    }
+
+    /// Why the engine, which has stopped, fires no timer for what awaits it.
+    #[cold]
+    pub(crate) fn why_stopped(self) -> ScheduleReason {
+        #[cfg(feature = "tokio")]
+        if self.lent().is_some_and(|cache| cache.core.has_ended_with_runtime()) {
+            return ScheduleReason::RuntimeEnded;
+        }
+        ScheduleReason::Stopped
     }
 
     /// Counts a timer that has fired and was scheduled again, without a task of the user.

@@ -8,8 +8,8 @@
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
 //! - `threads` and `spin` have the settings for the engine's threads; `crew` has the threads, and
 //!   `watching` is what one of them does who watches the others.
-//! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
-//!   clocks by hand; `stopping` ends an engine.
+//! - `driving` runs turns for callers, `driving_task` in a task of a runtime, `on_tokio` in one of
+//!   tokio's; `virtual_time` moves clocks by hand; `stopping` ends an engine.
 //! - `engine_ref` is a weak reference to an engine; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for higher-level APIs that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by number.
@@ -31,6 +31,8 @@ mod facade;
 mod handle;
 mod limits;
 mod observe;
+#[cfg(feature = "tokio")]
+mod on_tokio;
 mod registry;
 mod spin;
 mod stopping;

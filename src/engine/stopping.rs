@@ -15,6 +15,8 @@ use crate::dispatch::{Task, drop_each, wait_for, work_for, works_for, yield_whil
 use crate::error::StopError;
 use crate::reaper::Waited;
 use crate::sync::Arc;
+#[cfg(feature = "tokio")]
+use crate::sync::Ordering;
 
 use super::Engine;
 use super::core::Core;
@@ -202,6 +204,25 @@ impl<T: Send + 'static> Inner<T> {
         for thread in self.crew.iter().flat_map(|crew| crew.take_handles()) {
             thread.join().expect("a reaper does not panic");
         }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<T: Send + 'static> Core<T> {
+    /// Stops without waiting, because the runtime that served the engine has ended. What was
+    /// pending is left to the next stop.
+    pub(super) fn end_with_runtime(&self) {
+        if self.is_inherited() {
+            return;
+        }
+        // ORDER(STOP): Relaxed - who finds the engine stopped comes after this; who does not, at
+        // the moment, says so as of any other stop.
+        self.runtime_ended.store(true, Ordering::Relaxed);
+        // (A stop that finds nothing pending waits for this.)
+        self.stop(|pending| {
+            let rest = work_for(self.party(), || end_own(pending));
+            drop_each(self.ending.leave(rest));
+        });
     }
 }
 

@@ -44,10 +44,15 @@
 //! # Which thread wakes the tasks
 //!
 //! The engine's reaper calls the wakers on a thread of its own, and each call may have to wake a
-//! thread of the runtime. An engine that a task of the runtime serves
-//! ([`Engine::drive`](crate::Engine::drive)) has no such thread: waking costs less CPU time, and
-//! sleeps are as punctual as the runtime is. On tokio that is one line at the beginning of the
-//! program (feature `tokio`): `Engine::set_global(Engine::builder().build_on_tokio()?)?`.
+//! thread of the runtime. An engine that a task of the runtime serves has no such thread, and
+//! waking costs less CPU time. On tokio that is one line at the beginning of the program (feature
+//! `tokio`): `Engine::set_global(Engine::builder().build_on_tokio()?)?`. On Linux sleeps are as
+//! punctual there as with a thread, and twice as punctual as the runtime's own. Elsewhere, and with
+//! [`Engine::drive`](crate::Engine::drive) on other runtimes, they are late by the resolution of
+//! the runtime's sleeps as well.
+//!
+//! Such an engine belongs to its runtime, and each runtime needs its own. Give it to all threads of
+//! a runtime by [`Engine::enter_thread`](crate::Engine::enter_thread), if the process has several.
 //!
 //! # Cost
 //!
@@ -67,6 +72,9 @@
 //! - an [`Interval`] ends as a stream, and so does a [`DelayQueue`] with pending items, while
 //!   [`DelayQueue::try_expired`] returns an error;
 //! - inside code that cannot hear of an error, a sleep has a policy ([`OnRefusal`]).
+//!
+//! An engine that was built on a tokio runtime stops when that shuts down. The error says so
+//! ([`RuntimeEnded`](crate::ScheduleReason::RuntimeEnded)).
 //!
 //! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so a
 //! full engine does not refuse them. None of them keeps its engine alive.

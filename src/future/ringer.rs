@@ -97,6 +97,10 @@ impl Timer {
         if engine.must_not_wait() {
             return Poll::Ready(Err(SleepError::Circular));
         }
+        #[cfg(all(feature = "tokio", debug_assertions))]
+        if engine.is_beside_paused_time() {
+            return Poll::Ready(Err(SleepError::RuntimePaused));
+        }
         let (ringer, id) = Ringer::task(waker);
         match engine.schedule_sleep(computed, ringer) {
             Ok(handle) => {
@@ -104,7 +108,10 @@ impl Timer {
                 Poll::Pending
             }
             Err(refused) => {
-                let error = refused.reason();
+                let error = match refused.reason() {
+                    SleepError::Stopped => engine.why_stopped(),
+                    other => other,
+                };
                 // SAFETY: it is the task that was just made.
                 unsafe { hush(refused.into_payload()) };
                 Poll::Ready(Err(error))

@@ -272,7 +272,7 @@ impl Sleep {
         // The stop may have come before the deadline, and this poll after it.
         self.has_elapsed = self.engine.has_passed(self.deadline);
         self.cancel();
-        if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) }
+        if self.has_elapsed { Ok(()) } else { Err(self.engine.why_stopped()) }
     }
 }
 

@@ -269,3 +269,35 @@ fn without_files_another_engine_parks_its_threads() {
     drop(engine);
     wait_until_files_are_closed();
 }
+
+#[test]
+fn an_engine_on_a_runtime_has_one_file_or_none_and_leaves_none_open() {
+    let _alone = alone();
+    for (workers, files) in [(0, 1), (2, 1), (0, 0), (2, 0)] {
+        let runtime = match workers {
+            0 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+            _ => tokio::runtime::Builder::new_multi_thread().enable_all().build(),
+        };
+        let runtime = runtime.unwrap();
+        let of_runtime = alarm_files();
+        let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
+        if files == 0 {
+            rlimit::Resource::NOFILE.set(0, hard).unwrap();
+        }
+        let engine = runtime.block_on(async { Engine::builder().shards(4).build_on_tokio() });
+        rlimit::Resource::NOFILE.set(soft, hard).unwrap();
+        let engine = engine.unwrap();
+        assert_eq!(alarm_files() - of_runtime, files);
+        for ms in [3, 1, 2] {
+            let sleep = engine.sleep(MS * ms);
+            runtime.block_on(runtime.spawn(sleep)).unwrap();
+        }
+        // A file goes with the task, which is the runtime's.
+        drop(engine);
+        let begun = Instant::now();
+        while alarm_files() > of_runtime {
+            runtime.block_on(tokio::task::yield_now());
+            assert!(begun.elapsed() < PATIENCE, "it stays open");
+        }
+    }
+}

@@ -188,6 +188,20 @@ fn saturation_is_told_when_it_begins_and_when_it_ends_and_not_between() {
     assert_eq!(events, [begins, ends]);
 }
 
+/// Only Linux has another way to wait, which it misses here.
+#[cfg(all(target_os = "linux", not(elsewhere)))]
+#[test]
+fn an_engine_on_a_runtime_without_a_reactor_says_so() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let lines = recorded(|| {
+        let builder = Engine::builder().shards(2).name("tea");
+        drop(runtime.block_on(async { builder.build_on_tokio().unwrap() }));
+    });
+    let said =
+        "message=waits by the runtime's sleeps engine=\"tea\" error=the runtime has no reactor";
+    assert_eq!(lines, [format!("event [] WARN tickless::runtime {said}")]);
+}
+
 #[test]
 fn the_name_is_that_of_the_threads_unless_there_is_another() {
     let names: Vec<_> = [Builder::new(), Builder::new().thread_name("producer")]

@@ -23,7 +23,9 @@ mod dispatch {
 }
 mod drive {
     mod attacks;
+    mod busy;
     mod live;
+    mod on_tokio;
     mod steps;
 }
 mod engine {

@@ -3,10 +3,18 @@
 //! A reaper sleeps so if the engine's clock counts the time during which the machine is suspended.
 //! The watcher sleeps so, because a reaper may want it to look at a time that it does not know yet.
 //!
-//! *Owner*: one thread sleeps; any thread rings; who sets it, the user of the alarm decides.
+//! A task of a runtime, which does not sleep itself, waits for a [`SystemTimer`] by the runtime's
+//! reactor (`earliest.rs`).
+//!
+//! *Owner*: one thread sleeps; any thread rings; who sets it, the user of the alarm decides. Any
+//! thread sets a system timer.
 //!
 //! *Orderings*: DOORBELL, TAKEOVER. The system orders what came before a ring, and before the call
-//! that sets the time, before what comes after the sleep that it ends.
+//! that sets the time, before what comes after the sleep that it ends. It orders the calls that set
+//! a timer: what came before a call is seen by a thread whose call comes later.
+//!
+//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/suite/drive/on_tokio.rs`,
+//! `tests/alone/boottime.rs`.
 
 use std::io;
 use std::time::Duration;
@@ -14,6 +22,8 @@ use std::time::Duration;
 use crate::os;
 use crate::protocol::closable::Closable;
 use crate::time::Clock;
+
+use super::Timer;
 
 /// A sleep of one thread that others can end, at once or at a time.
 pub trait Alarm: Send + Sync {
@@ -36,8 +46,35 @@ pub trait Alarm: Send + Sync {
 #[derive(Debug)]
 pub struct SystemAlarm {
     alarm: Closable<os::Alarm>,
-    /// What the system's clock shows when the engine's shows zero, or a little more.
-    zero: Duration,
+    zero: Zero,
+}
+
+/// A timer by that clock, for a reactor that waits for files.
+#[derive(Debug)]
+pub struct SystemTimer {
+    timer: Closable<os::Timer>,
+    #[cfg(target_os = "linux")]
+    file: std::os::fd::RawFd,
+    zero: Zero,
+}
+
+/// What the system's clock shows when the engine's shows zero, or a little more.
+#[derive(Clone, Copy, Debug)]
+struct Zero(Duration);
+
+// === impl Zero ===
+
+impl Zero {
+    /// # Errors
+    /// The clock is moved by hand, or the system has no such clock.
+    fn of(clock: &Clock) -> io::Result<Zero> {
+        Ok(Zero(clock.system_start().ok_or(io::ErrorKind::Unsupported)?))
+    }
+
+    /// What the system's clock shows when the engine's shows `at_ns`.
+    fn at(self, at_ns: u64) -> Duration {
+        self.0.saturating_add(Duration::from_nanos(at_ns))
+    }
 }
 
 // === impl SystemAlarm ===
@@ -48,7 +85,7 @@ impl SystemAlarm {
     /// # Errors
     /// The system refuses.
     pub fn new(clock: &Clock) -> io::Result<SystemAlarm> {
-        let zero = clock.system_start().ok_or(io::ErrorKind::Unsupported)?;
+        let zero = Zero::of(clock)?;
         let counts_suspension = clock.counts_suspension();
         let alarm = if counts_suspension { os::Alarm::boottime() } else { os::Alarm::monotonic() };
         Ok(SystemAlarm { alarm: Closable::new(alarm?), zero })
@@ -57,7 +94,7 @@ impl SystemAlarm {
 
 impl Alarm for SystemAlarm {
     fn set(&self, at_ns: Option<u64>) {
-        let at = at_ns.map(|ns| self.zero.saturating_add(Duration::from_nanos(ns)));
+        let at = at_ns.map(|ns| self.zero.at(ns));
         self.alarm.with(|alarm| {
             if alarm.set(at).is_err() {
                 alarm.ring();
@@ -75,5 +112,47 @@ impl Alarm for SystemAlarm {
 
     fn close(&self) {
         self.alarm.close();
+    }
+}
+
+// === impl SystemTimer ===
+
+impl SystemTimer {
+    /// A timer by `clock`, which is not moved by hand. It takes one file descriptor.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn new(clock: &Clock) -> io::Result<SystemTimer> {
+        let zero = Zero::of(clock)?;
+        let counts_suspension = clock.counts_suspension();
+        let timer = if counts_suspension { os::Timer::boottime() } else { os::Timer::monotonic() };
+        let timer = timer?;
+        Ok(SystemTimer {
+            #[cfg(target_os = "linux")]
+            file: std::os::fd::AsRawFd::as_raw_fd(&timer),
+            timer: Closable::new(timer),
+            zero,
+        })
+    }
+
+    /// Closes the file, for which no reactor waits any more.
+    pub fn close(&self) {
+        self.timer.close();
+    }
+}
+
+impl Timer for SystemTimer {
+    fn set(&self, at_ns: u64) {
+        let at = self.zero.at(at_ns);
+        // (The system has no reason to refuse that: the file is a timer.)
+        self.timer.with(|timer| drop(timer.set(Some(at))));
+    }
+}
+
+/// The file, which may have been closed.
+#[cfg(target_os = "linux")]
+impl std::os::fd::AsRawFd for SystemTimer {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.file
     }
 }

@@ -4,7 +4,9 @@
 //! for ever, so it is left out. It is made up for afterwards in two cases: the loop published a
 //! sleep meanwhile (it was woken, took a turn, and may have missed what came after its turn), or
 //! the ring insists (a stop, a sweep). If no sleep was published meanwhile, the loop still has its
-//! turn before it, and finds everything then. So each further call needs a turn in between.
+//! turn before it, and finds everything then. So each further call needs a turn in between. A hook
+//! that is told the time (`earliest.rs`) makes the loop come then, and not at once. So a ring for
+//! an earlier time is made up for as well; such times get earlier, and end.
 //!
 //! *Owner*: any thread calls; the loop counts its sleeps as it publishes them.
 //!
@@ -17,10 +19,13 @@ use std::cell::Cell;
 
 use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
+use crate::time::Tick;
 
 /// The callback, how often its loop went to sleep, and whether there are several loops.
 pub struct Hook {
-    call: Box<dyn Fn() + Send + Sync>,
+    call: Box<dyn Fn(Tick) + Send + Sync>,
+    /// Whether the loop comes when it is told to, and not at once.
+    tells_due: bool,
     sleeps: AtomicU64,
     /// Who takes the turns: the number of a thread, [`TASK`], [`NOBODY`] or [`SEVERAL`].
     turner: AtomicUsize,
@@ -43,6 +48,8 @@ const TASK: usize = 2;
 struct Call {
     hook: *const Hook,
     again: Cell<Again>,
+    /// The earliest time for which it is called, or was rung meanwhile.
+    due: Cell<Tick>,
 }
 
 /// Whether a hook was rung inside its own call.
@@ -63,18 +70,25 @@ per_thread! {
 impl Hook {
     /// A hook that runs `call`, which must not panic.
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Hook {
-        Hook { call: Box::new(call), sleeps: AtomicU64::new(0), turner: AtomicUsize::new(NOBODY) }
+        Hook { tells_due: false, ..Hook::for_due(move |_| call()) }
     }
 
-    /// Calls the hook. If this thread is inside a call of it already, leaves the ring to that call
-    /// and returns `false`. Must be called where foreign code may run, after the ring's fence.
-    pub(super) fn call(&self) -> bool {
-        self.call_or(Again::IfTurned)
+    /// The same for a `call` that is told when the loop is to come.
+    pub fn for_due(call: impl Fn(Tick) + Send + Sync + 'static) -> Hook {
+        let (sleeps, turner) = (AtomicU64::new(0), AtomicUsize::new(NOBODY));
+        Hook { call: Box::new(call), tells_due: true, sleeps, turner }
+    }
+
+    /// Calls the hook for what is due then. If this thread is inside a call of it already, leaves
+    /// the ring to that call and returns `false`. Must be called where foreign code may run, after
+    /// the ring's fence.
+    pub(super) fn call(&self, due: Tick) -> bool {
+        self.call_or(due, Again::IfTurned)
     }
 
     /// Calls the hook now or, inside its own call, once more afterwards.
     pub(super) fn insist(&self) -> bool {
-        self.call_or(Again::Yes)
+        self.call_or(Tick::ZERO, Again::Yes)
     }
 
     /// Counts a sleep: the loop is about to publish its wake-up time. Only the shard's owner may
@@ -101,33 +115,39 @@ impl Hook {
         !is_first
     }
 
-    fn call_or(&self, later: Again) -> bool {
+    fn call_or(&self, due: Tick, later: Again) -> bool {
         let is_this = |call: &Call| std::ptr::eq(call.hook, self);
-        let leave = |call: &Call| call.again.set(call.again.get().max(later));
+        let leave = |call: &Call| {
+            call.again.set(call.again.get().max(later));
+            call.due.set(call.due.get().min(due));
+        };
         if CALLS.with(|calls| calls.find(is_this, leave)).is_some() {
             reached(Event::HookInside);
             return false;
         }
         assert_outside();
+        let mut due = due;
         loop {
             // ORDER(DOORBELL): Relaxed - a stale number costs a call.
             let before = self.sleeps.load(Ordering::Relaxed);
-            let call = Call { hook: self, again: Cell::new(Again::No) };
-            let again = CALLS.with(|calls| {
+            let call = Call { hook: self, again: Cell::new(Again::No), due: Cell::new(due) };
+            let (again, earliest) = CALLS.with(|calls| {
                 calls.inside_of(call, |call| {
-                    (self.call)();
-                    call.again.get()
+                    (self.call)(due);
+                    (call.again.get(), call.due.get())
                 })
             });
+            let is_told = !self.tells_due || earliest == due;
             let is_heard = match again {
                 Again::No => true,
                 // ORDER(DOORBELL): Relaxed - after the fence of the ring inside.
-                Again::IfTurned => self.sleeps.load(Ordering::Relaxed) == before,
+                Again::IfTurned => is_told && self.sleeps.load(Ordering::Relaxed) == before,
                 Again::Yes => false,
             };
             if is_heard {
                 return true;
             }
+            due = earliest;
             reached(Event::HookAgain);
         }
     }

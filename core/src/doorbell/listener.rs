@@ -5,6 +5,8 @@
 //! waker. The first of several rings takes the waker, and the others rely on it: until the
 //! task is awake they wait for that one thread, unlike those who ring a thread.
 //!
+//! A task that waits for a timer leaves no waker: a ring makes the timer come (`earliest.rs`).
+//!
 //! *Owner*: one task at a time listens; any thread rings, from a hook.
 //!
 //! *Invariants*: the place of the waker owns what it points to, and who takes it out owns that.
@@ -21,14 +23,24 @@ use std::task::Waker;
 
 use crate::sync::{Arc, AtomicBool, AtomicPtr, Ordering};
 
+use super::{Earliest, Timer};
+
 /// What a task listens to: the bells of an engine's shards.
 pub struct Listener {
     /// Whether a task listens.
     is_heard: AtomicBool,
+    /// What a task waits for that leaves no waker, if there is such a task.
+    timer: Option<Arc<dyn Rung>>,
     /// What the next ring wakes, or null.
     waker: AtomicPtr<Waker>,
     /// For each shard, whether it was rung since the task took the note.
     rung: Box<[AtomicBool]>,
+}
+
+/// What a ring makes come, by a time of the engine's clock: an [`Earliest`].
+pub trait Rung: Send + Sync {
+    /// As [`Earliest::ring`].
+    fn ring(&self, at_ns: u64);
 }
 
 /// The task that listens. Another may do so when this is dropped.
@@ -51,13 +63,26 @@ impl Listener {
     pub fn new(shards: usize) -> Listener {
         Listener {
             is_heard: AtomicBool::new(false),
+            timer: None,
             waker: AtomicPtr::new(ptr::null_mut()),
             rung: (0..shards).map(|_| AtomicBool::new(false)).collect(),
         }
     }
 
-    /// Rings for a shard, if a task listens.
-    pub fn ring(&self, shard: usize) {
+    /// The same for a task that waits for a timer.
+    pub fn with_timer(mut self, timer: Option<Arc<dyn Rung>>) -> Listener {
+        self.timer = timer;
+        self
+    }
+
+    /// Whether rings are for a timer.
+    pub fn has_timer(&self) -> bool {
+        self.timer.is_some()
+    }
+
+    /// Rings for a shard, if a task listens: it is to come at once or, if it waits for a timer, by
+    /// `at_ns`.
+    pub fn ring(&self, shard: usize, at_ns: u64) {
         // ORDER(DOORBELL): Relaxed - ordered by the fence in `ring_before`: a task that began to
         // listen after that looks for work when it has published its first sleep.
         if !self.is_heard.load(Ordering::Relaxed) {
@@ -65,6 +90,7 @@ impl Listener {
         }
         // ORDER(DOORBELL): Release - pairs with the Acquire in `take`.
         self.rung[shard].fetch_or(true, Ordering::Release);
+        self.timer.iter().for_each(|timer| timer.ring(at_ns));
         // (Dropped last: a foreign destructor may do anything.)
         self.exchange(None).iter().for_each(|waker| waker.wake_by_ref());
     }
@@ -88,6 +114,12 @@ impl Listener {
     }
 }
 
+impl<T: Timer> Rung for Earliest<T> {
+    fn ring(&self, at_ns: u64) {
+        Earliest::ring(self, at_ns);
+    }
+}
+
 impl Drop for Listener {
     fn drop(&mut self) {
         drop(self.exchange(None));
@@ -105,6 +137,11 @@ impl Listening {
             _before = self.waker.replace(Arc::new(waker.clone()));
         }
         let _left_before = self.listener.exchange(self.waker.clone());
+        Rings { listener: &self.listener }
+    }
+
+    /// Returns the rings so far, for a task that waits for a timer ([`Earliest::wait`]).
+    pub fn rings(&self) -> Rings<'_> {
         Rings { listener: &self.listener }
     }
 }

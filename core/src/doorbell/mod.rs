@@ -33,6 +33,7 @@
 
 mod alarm;
 mod answering;
+mod earliest;
 mod hook;
 mod listener;
 mod parker;
@@ -43,10 +44,11 @@ use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, CachePadded, Ordering, fence};
 use crate::time::Tick;
 
-pub use alarm::{Alarm, SystemAlarm};
+pub use alarm::{Alarm, SystemAlarm, SystemTimer};
 pub use answering::{Answering, Threads};
+pub use earliest::{Earliest, Timer};
 pub use hook::{Hook, Turner};
-pub use listener::{Listener, Listening, Rings};
+pub use listener::{Listener, Listening, Rings, Rung};
 pub use parker::Parker;
 
 /// Published while the reaper is awake: nothing is due before this, so nobody rings.
@@ -235,10 +237,10 @@ impl Doorbell {
 // === impl Doorbell: hooks, of shards that their caller drives ===
 
 impl Doorbell {
-    /// Calls the hook that a ring has left to its caller. Returns `false` if this thread is inside
-    /// a call of it, which will handle the ring.
-    pub fn call_hook(&self) -> bool {
-        self.hook().is_some_and(Hook::call)
+    /// Calls the hook that a ring has left to its caller, for what is due then. Returns `false` if
+    /// this thread is inside a call of it, which will handle the ring.
+    pub fn call_hook(&self, due: Tick) -> bool {
+        self.hook().is_some_and(|hook| hook.call(due))
     }
 
     /// Whether others than `turner`, which holds the shard's role, take turns too.
@@ -289,9 +291,9 @@ mod tests {
         doorbell.publish(Tick::new(7));
         assert!(doorbell.ring_before(Tick::new(6)));
         assert_eq!(rings.load(Ordering::Relaxed), 0, "the hook is left to the caller");
-        assert!(doorbell.call_hook());
+        assert!(doorbell.call_hook(Tick::new(6)));
         assert!(doorbell.ring_before(Tick::new(6)), "each rings until the reaper is awake");
-        assert!(doorbell.call_hook());
+        assert!(doorbell.call_hook(Tick::new(6)));
         assert!(!doorbell.ring_before(Tick::new(7)) && !doorbell.ring_before(Tick::NEVER));
         doorbell.retract();
         assert!(!doorbell.ring_before(Tick::new(6)), "it is awake");

@@ -1,10 +1,13 @@
-//! An alarm: a sleep by a timer of the system that any thread can set, and a counter of rings.
+//! A timer of the system that any thread can set; and an alarm: a sleep by such a timer, and a
+//! counter of rings.
 //!
-//! It does what parking a thread does not. A parked thread sleeps by the monotonic clock, which
-//! stands still while the machine is suspended: a timer that came due during the suspension would
-//! be late by the rest of the sleep. And only the thread itself says how long it parks. An alarm
-//! waits for two files instead, without polling: a timer of the system that uses the right clock,
-//! and a counter of rings.
+//! A timer is a file. A runtime's reactor can wait for it (`doorbell/alarm.rs`), and an alarm does.
+//!
+//! An alarm does what parking a thread does not. A parked thread sleeps by the monotonic clock,
+//! which stands still while the machine is suspended: a timer that came due during the suspension
+//! would be late by the rest of the sleep. And only the thread itself says how long it parks. An
+//! alarm waits for two files instead, without polling: a timer that uses the right clock, and a
+//! counter of rings.
 //!
 //! A third file, an epoll instance, notes when one of the two has something new. It is
 //! *edge-triggered*: each ring and each time that comes is noted, whether or not those before were
@@ -23,7 +26,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -34,14 +37,68 @@ use rustix::time::{
     timerfd_settime,
 };
 
+/// A time by a clock of the system, and a file that becomes readable when it has come. Any thread
+/// may set it. Nobody reads the file: when the time is set anew, it has not come yet.
+#[derive(Debug)]
+pub struct Timer {
+    file: OwnedFd,
+}
+
 /// Wakes one thread, when it is rung or at a set time.
 #[derive(Debug)]
 pub struct Alarm {
-    timer: OwnedFd,
+    timer: Timer,
     rings: OwnedFd,
     /// Notes the rings, and that the set time has come.
     notes: OwnedFd,
 }
+
+// === impl Timer ===
+
+impl Timer {
+    /// A timer by the clock that counts suspended time. It is not set, and takes a file descriptor.
+    ///
+    /// # Errors
+    /// The system refuses, for example because too many files are open.
+    pub fn boottime() -> io::Result<Timer> {
+        Timer::by(TimerfdClockId::Boottime)
+    }
+
+    /// The same by the clock that does not count suspended time.
+    ///
+    /// # Errors
+    /// As [`Timer::boottime`].
+    pub fn monotonic() -> io::Result<Timer> {
+        Timer::by(TimerfdClockId::Monotonic)
+    }
+
+    fn by(clock: TimerfdClockId) -> io::Result<Timer> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Timer { file: timerfd_create(clock, flags)? })
+    }
+
+    /// Sets the time, by the timer's clock (`None`: it does not come). Forgets an earlier one, also
+    /// if it has come.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn set(&self, at: Option<Duration>) -> io::Result<()> {
+        // A time of zero would disarm it.
+        let at = at.map_or(Duration::ZERO, |at| at.max(Duration::from_nanos(1)));
+        let it_value = Timespec::try_from(at).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.file, TimerfdTimerFlags::ABSTIME, &once)?;
+        Ok(())
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+// === impl Alarm ===
 
 impl Alarm {
     /// An alarm by the clock that counts suspended time. It is not set, and takes three file
@@ -53,7 +110,7 @@ impl Alarm {
         Alarm::by(TimerfdClockId::Boottime)
     }
 
-    /// The same by the monotonic clock.
+    /// The same by the clock that does not count suspended time.
     ///
     /// # Errors
     /// As [`Alarm::boottime`].
@@ -71,11 +128,10 @@ impl Alarm {
     }
 
     fn by(clock: TimerfdClockId) -> io::Result<Alarm> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer = timerfd_create(clock, flags)?;
+        let timer = Timer::by(clock)?;
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let notes = epoll::create(CreateFlags::CLOEXEC)?;
-        for file in [&timer, &rings] {
+        for file in [&timer.file, &rings] {
             // Which of them it was makes no difference.
             epoll::add(&notes, file, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
         }
@@ -121,12 +177,7 @@ impl Alarm {
     /// # Errors
     /// The system refuses.
     pub fn set(&self, until: Option<Duration>) -> io::Result<()> {
-        // A time of zero would disarm it.
-        let at = until.map_or(Duration::ZERO, |until| until.max(Duration::from_nanos(1)));
-        let it_value = Timespec::try_from(at).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-        let once = Itimerspec { it_interval: Timespec::default(), it_value };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
-        Ok(())
+        self.timer.set(until)
     }
 }
 
@@ -214,7 +265,7 @@ mod tests {
     /// Sets a time that is past, and returns when the system has noted that it has come.
     fn set_past(alarm: &Alarm) {
         alarm.set(Some(os::monotonic().unwrap())).unwrap();
-        let mut timer = [PollFd::new(&alarm.timer, PollFlags::IN)];
+        let mut timer = [PollFd::new(&alarm.timer.file, PollFlags::IN)];
         while !poll(&mut timer, None).is_ok_and(|ready| ready > 0) {}
     }
 

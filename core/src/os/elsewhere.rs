@@ -45,6 +45,43 @@ pub fn boottime() -> io::Result<Duration> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
+/// No timer can be made on this system.
+#[derive(Debug)]
+pub enum Timer {}
+
+impl Timer {
+    /// Not supported here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn boottime() -> io::Result<Timer> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Not supported here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn monotonic() -> io::Result<Timer> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set(&self, _at: Option<Duration>) -> io::Result<()> {
+        match *self {}
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl std::os::fd::AsRawFd for Timer {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        match *self {}
+    }
+}
+
 /// No alarm can be made on this system.
 #[derive(Debug)]
 pub enum Alarm {}

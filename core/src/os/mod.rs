@@ -31,7 +31,7 @@ mod parking;
 mod process;
 
 #[cfg(all(target_os = "linux", not(elsewhere)))]
-pub use alarm::Alarm;
+pub use alarm::{Alarm, Timer};
 #[cfg(not(all(target_os = "linux", not(elsewhere))))]
 pub use elsewhere::*;
 #[cfg(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence))))]

@@ -12,7 +12,7 @@
 
 use crate::memory::Shared;
 use crate::shard::Shard;
-use crate::time::Place;
+use crate::time::{Place, Tick};
 
 /// Whether a call has deferred work. If so, the caller takes the producer's chores, gives the
 /// producer back, and runs them.
@@ -75,7 +75,7 @@ impl Chores {
     pub fn run<T>(self, shards: &[Shard<T>], shared: &Shared<T>) {
         match self.hook {
             Some((shard, Some(place))) => shards[shard as usize].end_announcement(place),
-            Some((shard, None)) => _ = shards[shard as usize].doorbell().call_hook(),
+            Some((shard, None)) => _ = shards[shard as usize].doorbell().call_hook(Tick::ZERO),
             None => {}
         }
         if self.sweep {

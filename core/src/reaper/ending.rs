@@ -47,7 +47,7 @@ pub struct Ending<T, H> {
     /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
     // LOCK(END): engine: take_from, role_ended; stopper: stop, take_from, wait, gave_up,
-    // roles_left, claim, abandon, role_ended; caller: take_from, role_ended; through: lock.
+    // roles_left, claim, leave, abandon, role_ended; caller: take_from, role_ended; through: lock.
     end: Mutex<End<T>>,
     /// Something is left, or all is over.
     changed: Condvar,
@@ -299,6 +299,16 @@ impl<T, H> Ending<T, H> {
     /// Takes the payloads that were in hand when their roles ended.
     pub fn claim(&self) -> Vec<T> {
         mem::take(&mut self.lock().left)
+    }
+
+    /// Leaves payloads that a stop has returned to the next one. Returns them if nobody will claim
+    /// them any more.
+    pub fn leave(&self, mut payloads: Vec<T>) -> Vec<T> {
+        let mut end = self.lock();
+        if !end.is_abandoned {
+            end.left.append(&mut payloads);
+        }
+        payloads
     }
 
     /// Declares that nobody will claim payloads any more. The caller drops those that are returned;

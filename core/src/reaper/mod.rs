@@ -32,5 +32,6 @@ pub use observer::{Observation, Observer, OnPanic, TaskPanic};
 pub use server::{Serve, Server};
 pub use spin::Spin;
 pub use stuck::{Found, OnStuck, StuckTask, StuckThreads};
+pub use tracing_events::waits_by_sleep;
 pub use turn::{Report, TurnContext};
 pub use watch::{NEVER_NS, Watch};

@@ -1,8 +1,8 @@
 //! Events for the `tracing` facade; without that feature everything here is a no-op.
 //!
 //! Each kind of event has its own target, so that a filter can tell them apart: `tickless::batch`
-//! (spans), `tickless::slow`, `tickless::stuck`, `tickless::panic` and `tickless::saturation`. A
-//! target without a subscriber costs the test of a cached flag.
+//! (spans), `tickless::slow`, `tickless::stuck`, `tickless::panic`, `tickless::runtime` and
+//! `tickless::saturation`. A target without a subscriber costs the test of a cached flag.
 //!
 //! *Invariant*: a subscriber is foreign code and may panic. Its panics stay out of [`in_batch`],
 //! which contains each call to it. The caller of the other functions contains these.
@@ -11,6 +11,7 @@
 
 #![cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
 
+use std::io;
 use std::time::Duration;
 
 use crate::dispatch::SlowTask;
@@ -105,6 +106,19 @@ pub(super) fn caught_up(observer: &Observer, lasted: Duration) {
         lasted_seconds = lasted.as_secs_f64(),
         "shard caught up",
     );
+}
+
+/// Reports that an engine on a runtime waits by the runtime's sleeps, because of `error`.
+pub fn waits_by_sleep(observer: &Observer, error: &io::Error) {
+    #[cfg(feature = "tracing")]
+    contained(|| {
+        tracing::warn!(
+            target: "tickless::runtime",
+            engine = &**observer.name(),
+            error = error as &(dyn std::error::Error + 'static),
+            "waits by the runtime's sleeps",
+        );
+    });
 }
 
 // === impl Contained ===

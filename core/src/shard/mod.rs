@@ -304,7 +304,7 @@ impl<T> Shard<T> {
     /// Ends the announcement of an entry that was filed at `place`: calls the hook, and only then
     /// publishes what the bucket is armed for. Call it only where foreign code may run.
     pub fn end_announcement(&self, place: Place) {
-        if !self.doorbell.call_hook() {
+        if !self.doorbell.call_hook(place.expiration) {
             // The hook is running further up the stack. Until it has returned, nobody may rely on
             // the bucket; a bucket that is not armed costs others a notice and a ring.
             return;

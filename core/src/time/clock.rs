@@ -40,7 +40,14 @@ pub struct Clock {
     manual: Option<ManualClock>,
     /// The reading of `CLOCK_BOOTTIME` at the start, if this clock counts suspended time.
     boot_start: Option<Duration>,
+    /// Where the present is read instead, if this is the clock of a runtime.
+    source: Option<Source>,
 }
+
+/// A clock of a runtime: the system's, until the runtime's time is stopped or moved.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Source(pub Arc<dyn Fn() -> Instant + Send + Sync>);
 
 /// A clock that moves only when told to.
 ///
@@ -85,7 +92,8 @@ impl Clock {
     /// The system's monotonic clock, [`std::time::Instant`], read each time. Use it to compare the
     /// engine's time with [`Instant`] to the microsecond.
     pub fn instant() -> Clock {
-        Clock { start: Instant::now(), goes_by_cycles: false, manual: None, boot_start: None }
+        let start = Instant::now();
+        Clock { start, goes_by_cycles: false, manual: None, boot_start: None, source: None }
     }
 
     /// The system's clock that also counts the time during which the machine is suspended:
@@ -123,6 +131,18 @@ impl Clock {
         Ok(Clock { boot_start: Some(os::boottime()?), ..Clock::instant() })
     }
 
+    /// The clock of a runtime, which begins now.
+    #[doc(hidden)]
+    pub fn of_runtime(source: Source) -> Clock {
+        Clock { start: (source.0)(), source: Some(source), ..Clock::instant() }
+    }
+
+    /// Whether this is the clock of a runtime.
+    #[doc(hidden)]
+    pub fn is_of_runtime(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// Whether the clock counts the time during which the machine is suspended.
     pub fn counts_suspension(&self) -> bool {
         self.boot_start.is_some()
@@ -151,7 +171,10 @@ impl Clock {
     pub fn now_ns(&self) -> u64 {
         match (&self.manual, self.boot_start) {
             (Some(clock), _) => clock.elapsed_ns(),
-            (None, None) => saturating_ns(self.start.elapsed()),
+            (None, None) => match &self.source {
+                None => saturating_ns(self.start.elapsed()),
+                Some(Source(now)) => saturating_ns(now().saturating_duration_since(self.start)),
+            },
             (None, Some(boot_start)) => boot_ns(boot_start),
         }
     }
@@ -252,6 +275,12 @@ fn instant_at_boot(boot_start: Duration, ns: u64) -> Option<Instant> {
     let (now, now_ns) = both_now(boot_start);
     let between = Duration::from_nanos(ns.abs_diff(now_ns));
     if ns >= now_ns { now.checked_add(between) } else { now.checked_sub(between) }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Source").field(&(self.0)()).finish()
+    }
 }
 
 // === impl ManualClock ===

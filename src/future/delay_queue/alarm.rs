@@ -58,7 +58,7 @@ impl Alarm {
             return Poll::Pending;
         }
         self.cancel();
-        Poll::Ready(if state == State::Fired { Ok(()) } else { Err(SleepError::Stopped) })
+        Poll::Ready(if state == State::Fired { Ok(()) } else { Err(self.engine.why_stopped()) })
     }
 
     /// If a task waits, it is woken at `tick` from now on, which is earlier than before; or at

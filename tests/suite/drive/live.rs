@@ -2,18 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use support::planned::quietly;
 use support::random::Random;
 use support::scaled;
 use tickless::future::FutureExt as _;
-use tickless::{BuildError, Driver, Engine, ManualClock, TurnError};
+use tickless::{Driver, Engine, TurnError};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -185,7 +183,7 @@ fn wait_for(runtime: &tokio::runtime::Runtime, engine: &Engine, fired: &AtomicU6
 fn an_engine_built_on_tokio_needs_no_other_word() {
     use tokio::runtime::Builder;
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
-        let runtime = builder.enable_time().build().unwrap();
+        let runtime = builder.enable_all().build().unwrap();
         let engine = runtime.block_on(async {
             let engine = Engine::builder().shards(2).build_on_tokio().unwrap();
             let begin = Instant::now();
@@ -207,19 +205,6 @@ fn an_engine_built_on_tokio_needs_no_other_word() {
         drop(engine);
         runtime.block_on(few(0));
     }
-}
-
-#[test]
-fn an_engine_is_built_on_tokio_only_where_it_can_be_served() {
-    quietly();
-    let build = || Engine::builder().shards(1).build_on_tokio();
-    catch_unwind(build).unwrap_err();
-    let without_timers = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    without_timers.block_on(async { catch_unwind(build).unwrap_err() });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let by_hand = Engine::builder().manual_clock(&ManualClock::new());
-    let refused = runtime.block_on(async { by_hand.build_on_tokio().unwrap_err() });
-    assert!(matches!(refused, BuildError::ManualClockWithThreads), "{refused}");
 }
 
 /// The runtime ends before the engine: nothing hangs, and another runtime goes on.

@@ -1,0 +1,431 @@
+//! An engine that a task of a tokio runtime serves.
+//!
+//! On Linux the task waits for a timer of the system, by the runtime's reactor. It sets the timer
+//! to when the shards need their next turn, and a ring makes it come earlier: when the timer that
+//! it rings for is due (`doorbell/earliest.rs`). So a ring wakes no task: the thread that rings may
+//! be a worker of the runtime that is busy for long after that, and tokio would put the task behind
+//! what it does, where no other worker finds it. Any worker that waits for the reactor runs the
+//! task. Nor is a timer rounded twice, as by a sleep of the runtime.
+//!
+//! The timer is set only if it is to come earlier than it is set to, or has come. If the timer that
+//! it was set for is no more, that costs a wake-up.
+//!
+//! Otherwise the task sleeps by the runtime, and a ring wakes it: on other systems, if the runtime
+//! has no reactor or the system no descriptor, and while the runtime's time does not follow the
+//! system's, as in tests (`start_paused`). Then a second task, which does nothing, is woken after
+//! it: a worker that wakes both puts the first where others find it.
+//!
+//! *Owner*: the task. Any thread rings.
+//!
+//! *Orderings*: DOORBELL; see `doorbell::{listener,earliest}`.
+//!
+//! *Tested by*: `tests/suite/drive/busy.rs`, `tests/suite/drive/live.rs`,
+//! `tests/suite/drive/on_tokio.rs`, `loom-tests/tests/listener.rs`.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::mem;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+#[cfg(target_os = "linux")]
+use tokio::io::{Interest, unix::AsyncFd};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant as TokioInstant, sleep_until};
+
+use crate::dispatch::{Handler, Inline, contained};
+#[cfg(target_os = "linux")]
+use crate::doorbell::{Earliest, SystemTimer};
+use crate::doorbell::{Listening, Rings, Rung};
+use crate::error::BuildError;
+use crate::reaper::waits_by_sleep;
+use crate::sync::{Arc, OnceLock, Weak};
+use crate::time::{Clock, Source};
+
+use super::core::Core;
+use super::driving_task::{Sleeps, Wait, serve};
+use super::{Builder, Driver, Engine};
+
+/// A wait by the runtime's reactor or, without it, by the runtime's sleeps.
+struct OnTokio<'a, S, F> {
+    reactor: Option<Reactor>,
+    sleeps: Sleeps<'a, S, F>,
+    /// The engine's clock, if that is the runtime's.
+    clock: Option<Arc<RuntimeClock>>,
+}
+
+/// The clock of a runtime: the system's, until the runtime's shows another time.
+#[derive(Default)]
+struct RuntimeClock {
+    /// The runtime, from then on.
+    moved: OnceLock<Handle>,
+}
+
+/// A waker for a task that other workers find when it was woken, whatever its waker does next.
+#[derive(Default)]
+pub(super) struct Stealable {
+    idle: Option<Idle>,
+    has_begun: bool,
+    /// The task's waker, and the one that wakes both.
+    wakers: Option<(Waker, Waker)>,
+}
+
+/// A task that does nothing.
+struct Idle {
+    /// Known when it was polled.
+    waker: Arc<OnceLock<Waker>>,
+    task: AbortHandle,
+}
+
+/// Wakes a task, and then another.
+struct Both(Waker, Waker);
+
+/// Ends the engine when its runtime drops the task that serves it.
+struct EndsWithRuntime<T: Send + 'static>(Option<Weak<Core<T>>>);
+
+// === impl Builder: on tokio ===
+
+impl Builder {
+    /// Builds an engine for closures that the current tokio runtime serves: a task of the runtime
+    /// does what threads of the engine do otherwise. This is the engine for programs whose timers
+    /// are those of one runtime's tasks: no other thread wakes the runtime's threads.
+    ///
+    /// The engine belongs to the runtime. Closures run on the runtime's threads, and should be
+    /// short. The engine follows the runtime's clock, also where that is
+    /// [paused](tokio::time::pause) from the runtime's start on, or before the engine next waits:
+    /// so tests with `start_paused` run without waiting. (A [`clock`](Builder::clock) of the
+    /// builder is followed instead, if it has one.) When the runtime shuts down, the engine stops:
+    /// what awaits a timer ends with
+    /// [`RuntimeEnded`](crate::ScheduleReason::RuntimeEnded), and other payloads that are pending
+    /// wait for [`stop`](Engine::stop) to return them. The task ends when the engine stops or its
+    /// last clone is dropped.
+    ///
+    /// On Linux the task waits for a timer of the system by the runtime's reactor, which takes a
+    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes. A
+    /// worker that is busy holds up no others. Without that (on other systems, in a runtime without
+    /// [`enable_io`](tokio::runtime::Builder::enable_io), if too many files are open, or if the
+    /// runtime's time is not the system's), it waits by the runtime's own sleeps, whose resolution
+    /// of a millisecond comes on top. With the feature `tracing` an event (`tickless::runtime`)
+    /// tells if the runtime or the system has refused.
+    ///
+    /// With [`Engine::set_global`], all code that names no engine runs on it:
+    ///
+    /// ```standalone_crate
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// Engine::set_global(Engine::builder().build_on_tokio()?)?;
+    ///
+    /// tickless::sleep(Duration::from_millis(5)).await;
+    /// let answer = tickless::timeout(Duration::from_secs(5), async { 7 }).await?;
+    /// # assert_eq!((answer, Engine::global().stats().fired), (7, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Builder::build). There is no current tokio runtime, or it has neither a reactor
+    /// nor timers. The clock is one that is moved by hand, which a runtime does not follow.
+    ///
+    /// # Panics
+    /// Tokio panics where it has no reactor. That is caught, and reported by the program's panic
+    /// hook; a program that aborts at panics needs a runtime with
+    /// [`enable_io`](tokio::runtime::Builder::enable_io) on Linux.
+    pub fn build_on_tokio(self) -> Result<Engine, BuildError> {
+        self.build_on_tokio_with_handler(Inline)
+    }
+
+    /// As [`build_on_tokio`](Builder::build_on_tokio), for an engine that hands its payloads to
+    /// `handler`, on the runtime's threads.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Batch, Engine};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (sender, mut due) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = move |batch: Batch<'_, u32>| batch.for_each(|id| drop(sender.send(id)));
+    /// let engine = Engine::builder().build_on_tokio_with_handler(handler)?;
+    /// engine.schedule_detached(Duration::from_millis(2), 7)?;
+    /// assert_eq!(due.recv().await, Some(7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As `build_on_tokio`.
+    pub fn build_on_tokio_with_handler<T: Send + 'static, H: Handler<T> + 'static>(
+        mut self,
+        handler: H,
+    ) -> Result<Engine<T>, BuildError> {
+        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        if self.is_by_hand() {
+            return Err(BuildError::ManualClockWithThreads);
+        }
+        let runtime_clock = self.clock.is_none().then(|| Arc::new(RuntimeClock::default()));
+        let is_moved = runtime_clock.as_ref().is_some_and(|clock| clock.look());
+        let clock = self.clock.take().unwrap_or_else(|| {
+            let clock = runtime_clock.clone().unwrap_or_default();
+            Clock::of_runtime(Source(Arc::new(move || clock.now())))
+        });
+        let reactor = (!is_moved).then(|| Reactor::of_current(&clock));
+        let has_reactor = reactor.as_ref().is_some_and(Result::is_ok);
+        // Without timers of the runtime, this panics here and not in the task.
+        if !has_reactor && !contained(|| drop(sleep_until(TokioInstant::now()))) {
+            return Err(BuildError::RuntimeWithoutTimers);
+        }
+        self.timer = reactor.iter().flatten().map(Reactor::rung).next();
+        let engine = self.clock(clock).driver(Driver::Caller).build_with_handler(handler)?;
+        let core = Arc::downgrade(&engine.inner.core);
+        let told = |error: &io::Error| waits_by_sleep(&engine.core().observers[0], error);
+        let reactor = reactor.and_then(|reactor| reactor.inspect_err(told).ok());
+        let clock = runtime_clock;
+        let ends = EndsWithRuntime(Some(core.clone()));
+        runtime.spawn(async move {
+            let mut sleep = pin!(None);
+            let sleeps = Sleeps::new(|at: Instant| sleep_until(at.into()), sleep.as_mut());
+            let _stopped = serve(core, OnTokio { reactor, sleeps, clock }).await;
+            ends.not_now();
+        });
+        Ok(engine)
+    }
+}
+
+impl<T: Send + 'static> EndsWithRuntime<T> {
+    /// The engine has ended before.
+    fn not_now(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<T: Send + 'static> Drop for EndsWithRuntime<T> {
+    fn drop(&mut self) {
+        if let Some(core) = self.0.take().and_then(|core| core.upgrade()) {
+            core.end_with_runtime();
+        }
+    }
+}
+
+// === impl OnTokio ===
+
+impl<S, F> Wait for OnTokio<'_, S, F>
+where
+    S: FnMut(Instant) -> F,
+    F: Future,
+{
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        let Some(reactor) = &mut self.reactor else { return self.sleeps.poll_over(cx) };
+        let over = reactor.poll_over(cx);
+        if over.is_ready() && self.clock.as_ref().is_some_and(|clock| clock.look()) {
+            self.reactor = None;
+        }
+        over.map(|()| None)
+    }
+
+    fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
+        match &self.reactor {
+            Some(_) => listening.rings(),
+            None => self.sleeps.hear(listening, cx),
+        }
+    }
+
+    fn set(&mut self, until: Option<Instant>, clock: &Clock) {
+        match &mut self.reactor {
+            Some(reactor) => reactor.set(until, clock),
+            None => self.sleeps.set(until, clock),
+        }
+    }
+}
+
+// === impl RuntimeClock ===
+
+impl RuntimeClock {
+    fn now(&self) -> Instant {
+        let Some(runtime) = self.moved.get() else { return Instant::now() };
+        let _entered = runtime.enter();
+        TokioInstant::now().into_std()
+    }
+
+    /// Whether the current runtime, whose clock this is, shows another time than the system. It is
+    /// asked from then on.
+    fn look(&self) -> bool {
+        if self.moved.get().is_none() && shows_other_time() {
+            self.moved.get_or_init(Handle::current);
+        }
+        self.moved.get().is_some()
+    }
+}
+
+/// Whether the current runtime's time is not the system's: it is paused, or was.
+fn shows_other_time() -> bool {
+    shows_other_time_than(Instant::now)
+}
+
+fn shows_other_time_than(read: impl Fn() -> Instant) -> bool {
+    let before = read();
+    let now = TokioInstant::now().into_std();
+    now < before || read() < now
+}
+
+#[cfg(debug_assertions)]
+impl<T: Send + 'static> Core<T> {
+    /// See [`EngineRef::is_beside_paused_time`](super::EngineRef::is_beside_paused_time).
+    pub(super) fn is_beside_paused_time(&self) -> bool {
+        let is_beside = match &self.clock {
+            clock if clock.as_manual().is_some() => false,
+            clock if clock.counts_suspension() => shows_other_time(),
+            _ => shows_other_time_than(|| self.instant_now()),
+        };
+        if is_beside && self.clock.is_of_runtime() {
+            // It was paused a moment ago: the task that serves the engine will see that.
+            self.shards[0].doorbell().ring();
+            return false;
+        }
+        is_beside
+    }
+}
+
+// === impl Stealable ===
+
+impl Stealable {
+    /// The waker for the task that is polled: its own, or one that wakes a second task as well.
+    pub(super) fn waker<'a>(&'a mut self, cx: &'a Context<'_>) -> &'a Waker {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.idle = Idle::begin(cx.waker());
+        }
+        let own = cx.waker();
+        let Some(idle) = self.idle.as_ref().and_then(|idle| idle.waker.get()) else { return own };
+        if !self.wakers.as_ref().is_some_and(|(of, _)| of.will_wake(own)) {
+            let both = Both(own.clone(), idle.clone());
+            self.wakers = Some((own.clone(), Waker::from(Arc::new(both))));
+        }
+        self.wakers.as_ref().map_or(own, |(_, both)| both)
+    }
+}
+
+impl Idle {
+    /// Begins a task, which wakes `first` when its waker is known. `None`: there is no current
+    /// runtime, or it has one thread, which does everything itself.
+    fn begin(first: &Waker) -> Option<Idle> {
+        let runtime = Handle::try_current().ok()?;
+        if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+            return None;
+        }
+        let waker = Arc::new(OnceLock::new());
+        let (place, first) = (waker.clone(), first.clone());
+        let task = runtime.spawn(poll_fn(move |cx| {
+            if place.set(cx.waker().clone()).is_ok() {
+                first.wake_by_ref();
+            }
+            Poll::<()>::Pending
+        }));
+        Some(Idle { waker, task: task.abort_handle() })
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Wake for Both {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake_by_ref();
+        self.1.wake_by_ref();
+    }
+}
+
+// === impl Reactor ===
+
+/// A timer of the system for which the runtime's reactor waits.
+#[cfg(target_os = "linux")]
+struct Reactor {
+    timer: AsyncFd<Arc<Earliest<SystemTimer>>>,
+    /// It has come, and was not set since.
+    has_come: bool,
+    /// Dropped last.
+    _open: Open,
+}
+
+/// Closes the timer's file: threads that have used the engine may keep it for longer.
+#[cfg(target_os = "linux")]
+struct Open(Arc<Earliest<SystemTimer>>);
+
+#[cfg(target_os = "linux")]
+impl Reactor {
+    /// In the current runtime, for an engine with this clock.
+    fn of_current(clock: &Clock) -> io::Result<Reactor> {
+        let timer = Arc::new(Earliest::new(SystemTimer::new(clock)?));
+        let open = Open(timer.clone());
+        let mut registered = None;
+        #[expect(deprecated, reason = "older versions of tokio have no other")]
+        contained(|| registered = Some(AsyncFd::with_interest(timer, Interest::READABLE)));
+        let timer = registered.ok_or_else(|| io::Error::other("the runtime has no reactor"))??;
+        Ok(Reactor { timer, has_come: false, _open: open })
+    }
+
+    /// What rings are for.
+    fn rung(&self) -> Arc<dyn Rung> {
+        self.timer.get_ref().clone()
+    }
+
+    /// Whether the timer has come since this last said so.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.timer.poll_read_ready(cx) {
+            Poll::Ready(Ok(mut ready)) => {
+                // (It is not read: a time that is set is new.)
+                ready.clear_ready();
+                self.has_come = true;
+                Poll::Ready(())
+            }
+            // The runtime is about to drop the task.
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn set(&mut self, until: Option<Instant>, clock: &Clock) {
+        let at_ns = until.map_or(u64::MAX, |until| clock.ns_at(until));
+        self.timer.get_ref().wait(at_ns, mem::take(&mut self.has_come));
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.timer().close();
+    }
+}
+
+/// There is none here.
+#[cfg(not(target_os = "linux"))]
+enum Reactor {}
+
+#[cfg(not(target_os = "linux"))]
+impl Reactor {
+    fn of_current(_: &Clock) -> io::Result<Reactor> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn rung(&self) -> Arc<dyn Rung> {
+        match *self {}
+    }
+
+    fn poll_over(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        match *self {}
+    }
+
+    fn set(&mut self, _: Option<Instant>, _: &Clock) {
+        match *self {}
+    }
+}

@@ -1,0 +1,276 @@
+//! An engine that belongs to a runtime of tokio: it follows the runtime's time, also where that is
+//! paused, waits without a reactor or without timers of the runtime, and ends with the runtime.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use support::patience::PATIENCE;
+use support::until::wait_until;
+use tickless::future::SleepError;
+use tickless::{BuildError, Clock, Engine, ManualClock, ScheduleReason};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant as TokioInstant;
+
+const MS: Duration = Duration::from_millis(1);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn build() -> Result<Engine, BuildError> {
+    Engine::builder().shards(2).build_on_tokio()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// As in `#[tokio::test(start_paused = true)]`.
+fn paused<F: Future>(body: F) -> F::Output {
+    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(body)
+}
+
+#[test]
+fn it_is_built_only_where_it_can_be_served() {
+    assert!(matches!(build(), Err(BuildError::NoRuntime)));
+    let bare = Builder::new_current_thread().build().unwrap();
+    bare.block_on(async { assert!(matches!(build(), Err(BuildError::RuntimeWithoutTimers))) });
+    let by_hand = Engine::builder().manual_clock(&ManualClock::new());
+    let refused = runtime().block_on(async { by_hand.build_on_tokio() });
+    assert!(matches!(refused, Err(BuildError::ManualClockWithThreads)));
+}
+
+#[test]
+fn it_waits_by_the_reactor_or_by_the_timers_of_the_runtime_whichever_there_is() {
+    let mut some = vec![
+        Builder::new_current_thread().enable_time().build(),
+        Builder::new_multi_thread().enable_time().build(),
+    ];
+    if cfg!(all(target_os = "linux", not(elsewhere))) {
+        some.push(Builder::new_current_thread().enable_io().build());
+        some.push(Builder::new_multi_thread().enable_io().build());
+    }
+    for runtime in some {
+        runtime.unwrap().block_on(async {
+            let engine = build().unwrap();
+            let far = engine.schedule(HOUR, || ()).unwrap();
+            for ms in [5, 1, 3] {
+                let begin = Instant::now();
+                tokio::spawn(engine.sleep(ms * MS)).await.unwrap();
+                assert!(begin.elapsed() >= ms * MS);
+            }
+            assert!(far.cancel());
+        });
+    }
+}
+
+/// A clock of the builder's own, also one that counts suspended time.
+#[test]
+fn it_waits_by_the_clock_that_it_is_given() {
+    let clocks = [Some(Clock::system()), Some(Clock::instant()), Clock::boottime().ok()];
+    for clock in clocks.into_iter().flatten() {
+        runtime().block_on(async {
+            let engine = Engine::builder().clock(clock).build_on_tokio().unwrap();
+            let begin = Instant::now();
+            engine.sleep(3 * MS).await;
+            assert!(begin.elapsed() >= 3 * MS);
+        });
+    }
+}
+
+/// A ring makes the task come when its timer is due, and the hook that is rung for that rings for
+/// what is due earlier.
+#[test]
+fn a_hook_may_schedule_what_is_due_earlier() {
+    runtime().block_on(async {
+        let (fires, fired) = channel();
+        let place = Arc::new(OnceLock::<Engine>::new());
+        let (ours, is_first) = (place.clone(), AtomicBool::new(true));
+        let hook = move |_| {
+            if is_first.swap(false, Ordering::SeqCst) {
+                let fires = fires.clone();
+                let engine = ours.get().unwrap();
+                engine.schedule_detached(2 * MS, move || fires.send(()).unwrap()).unwrap();
+            }
+        };
+        let engine = Engine::builder().shards(1).on_earlier(hook).build_on_tokio().unwrap();
+        assert!(place.set(engine.clone()).is_ok());
+        let (begun, mut far) = (Instant::now(), HOUR);
+        while fired.try_recv().is_err() {
+            assert!(begun.elapsed() < PATIENCE, "what the hook has scheduled does not fire");
+            // (While the task is awake, nobody rings; nor for what is due later than the last one.)
+            far = far * 99 / 100;
+            engine.schedule_detached(far, || ()).unwrap();
+            tokio::time::sleep(MS).await;
+        }
+        engine.stop().unwrap();
+    });
+}
+
+#[test]
+fn in_paused_time_nothing_waits_and_all_ends_on_time() {
+    paused(async {
+        let engine = build().unwrap();
+        let begin = TokioInstant::now();
+        let sleeps = (0..100_u32).map(|n| {
+            let sleep = engine.sleep(n * SECOND);
+            async move {
+                sleep.await;
+                assert_eq!(begin.elapsed(), n * SECOND);
+            }
+        });
+        join_all(sleeps.map(tokio::spawn)).await.into_iter().for_each(Result::unwrap);
+        assert_eq!(begin.elapsed(), 99 * SECOND);
+        engine.sleep(1_000 * HOUR).await;
+        let mut interval = engine.interval(MS);
+        for _ in 0..1_000 {
+            interval.tick().await;
+        }
+        assert_eq!(begin.elapsed(), 1_000 * HOUR + 99 * SECOND + 999 * MS);
+    });
+}
+
+/// The two kinds of timers in turn, and in one another.
+#[test]
+fn in_paused_time_its_timers_and_those_of_the_runtime_keep_their_order() {
+    paused(async {
+        let engine = build().unwrap();
+        let begin = TokioInstant::now();
+        let work = async {
+            for _ in 0..500 {
+                tokio::time::sleep(SECOND).await;
+                engine.sleep(SECOND).await;
+            }
+        };
+        assert!(engine.timeout(3 * SECOND, work).await.is_err());
+        assert_eq!(begin.elapsed(), 3 * SECOND);
+        let slow = tokio::time::sleep(5 * SECOND);
+        assert!(engine.timeout(6 * SECOND, slow).await.is_ok());
+        let late = engine.sleep(5 * SECOND);
+        assert!(tokio::time::timeout(4 * SECOND, late).await.is_err());
+        assert_eq!(begin.elapsed(), 12 * SECOND);
+    });
+}
+
+#[test]
+fn it_follows_time_that_is_moved_by_hand() {
+    paused(async {
+        let engine = build().unwrap();
+        let before = engine.now();
+        tokio::time::advance(HOUR).await;
+        assert_eq!(engine.now() - before, HOUR);
+        let sleep = tokio::spawn(engine.sleep(HOUR));
+        tokio::task::yield_now().await;
+        tokio::time::advance(HOUR - MS).await;
+        assert!(!sleep.is_finished());
+        tokio::time::advance(MS).await;
+        sleep.await.unwrap();
+        // Other threads read the same time.
+        let theirs = engine.clone();
+        let now = tokio::task::spawn_blocking(move || theirs.now()).await.unwrap();
+        assert_eq!(now, engine.now());
+        // Time goes on, from there.
+        tokio::time::resume();
+        let begin = Instant::now();
+        engine.sleep(3 * MS).await;
+        assert!(begin.elapsed() >= 3 * MS && engine.now() - before >= 2 * HOUR);
+    });
+}
+
+/// The engine already waits by the reactor.
+#[cfg(debug_assertions)]
+#[test]
+fn time_may_be_paused_later() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let engine = build().unwrap();
+        let far = engine.schedule(10 * HOUR, || ()).unwrap();
+        engine.sleep(MS).await;
+        tokio::time::pause();
+        let begin = TokioInstant::now();
+        engine.sleep(20 * HOUR).await;
+        assert!(begin.elapsed() >= 20 * HOUR);
+        drop(far);
+    });
+}
+
+/// Work of 1,000 seconds, under a limit of three, was done in time by an engine that goes on by
+/// itself.
+#[cfg(debug_assertions)]
+#[test]
+fn where_time_is_paused_an_engine_that_does_not_follow_it_is_an_error() {
+    let threads = Engine::builder().shards(1).build().unwrap();
+    paused(async {
+        let work = tokio::time::sleep(1_000 * SECOND);
+        let refused = threads.timeout(3 * SECOND, work).await.unwrap_err();
+        assert_eq!(refused.cause(), Some(ScheduleReason::RuntimePaused));
+        assert_eq!(threads.sleep(MS).wait().await, Err(SleepError::RuntimePaused));
+        // It is the runtime of the one who waits that counts.
+        threads.schedule(MS, || ()).unwrap().cancel();
+    });
+    pollster::block_on(threads.sleep(MS));
+    runtime().block_on(threads.sleep(MS));
+}
+
+/// Sleeps of other runtimes on it, those that come too late, and what is not a sleep.
+#[test]
+fn it_ends_with_its_runtime_and_says_so() {
+    let first = runtime();
+    let engine = first.block_on(async { build().unwrap() });
+    let second = runtime();
+    let (begins, begun) = channel();
+    let mut sleep = engine.sleep(HOUR);
+    let waits = second.spawn(async move {
+        begins.send(()).unwrap();
+        sleep.wait().await
+    });
+    begun.recv().unwrap();
+    let (fires, _fired) = channel();
+    engine.schedule_detached(HOUR, move || _ = fires.send(())).unwrap();
+    wait_until("the sleep is pending", || engine.len() == 2);
+    drop(first);
+    assert_eq!(second.block_on(waits).unwrap(), Err(SleepError::RuntimeEnded));
+    second.block_on(async {
+        assert_eq!(engine.sleep(MS).wait().await, Err(SleepError::RuntimeEnded));
+        let refused = engine.timeout(MS, std::future::pending::<()>()).await.unwrap_err();
+        assert_eq!(refused.cause(), Some(ScheduleReason::RuntimeEnded));
+    });
+    assert!(SleepError::RuntimeEnded.to_string().contains("build one on each runtime"));
+    assert!(engine.is_stopped() && engine.schedule(MS, || ()).is_err());
+    assert_eq!(engine.stop().unwrap().len(), 1, "nothing is lost");
+    let another = second.block_on(async { build().unwrap() });
+    second.block_on(another.sleep(MS));
+}
+
+/// The runtime is dropped by a task of the engine, and by a thread while its timers fire.
+#[test]
+fn its_runtime_may_end_at_any_time() {
+    for round in 0..20 {
+        let runtime = runtime();
+        let engine = runtime.block_on(async { build().unwrap() });
+        for n in 0..50 {
+            engine.schedule_detached(n * MS / 10, || ()).unwrap();
+        }
+        let (over, ended) = channel();
+        let owned = std::sync::Mutex::new(Some(runtime));
+        let end = move || {
+            owned.lock().unwrap().take().map(Runtime::shutdown_background);
+            over.send(()).unwrap();
+        };
+        if round % 2 == 0 {
+            engine.schedule_detached(2 * MS, end).unwrap();
+        } else {
+            end();
+        }
+        ended.recv().unwrap();
+        wait_until("the engine stops", || engine.is_stopped());
+        let left = engine.stop().unwrap().len() as u64;
+        let stats = engine.stats();
+        assert_eq!((stats.returned, stats.pending), (left, 0));
+        assert_eq!(stats.scheduled, stats.fired + left);
+    }
+}
