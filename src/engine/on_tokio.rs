@@ -13,7 +13,8 @@
 //! Otherwise the task sleeps by the runtime, and a ring wakes it: on other systems, if the runtime
 //! has no reactor or the system no descriptor, and while the runtime's time does not follow the
 //! system's, as in tests (`start_paused`). Then a second task, which does nothing, is woken after
-//! it: a worker that wakes both puts the first where others find it.
+//! it: a worker that wakes both puts the first where others find it. In tests, timers fire where
+//! the runtime fires its own, and not when the task has its turn after that (`AtOnce`).
 //!
 //! *Owner*: the task. Any thread rings.
 //!
@@ -38,14 +39,14 @@ use tokio::time::{Instant as TokioInstant, sleep_until};
 use crate::dispatch::{Handler, Inline, contained};
 #[cfg(target_os = "linux")]
 use crate::doorbell::{Earliest, SystemTimer};
-use crate::doorbell::{Listening, Rings, Rung};
+use crate::doorbell::{Listening, Rings, Rung, Turner};
 use crate::error::BuildError;
 use crate::reaper::waits_by_sleep;
 use crate::sync::{Arc, OnceLock, Weak};
 use crate::time::{Clock, Source};
 
 use super::core::Core;
-use super::driving_task::{Sleeps, Wait, serve};
+use super::driving_task::{AT_ONCE, Sleeps, Wait, serve};
 use super::{Builder, Driver, Engine};
 
 /// A wait by the runtime's reactor or, without it, by the runtime's sleeps.
@@ -54,6 +55,15 @@ struct OnTokio<'a, S, F> {
     sleeps: Sleeps<'a, S, F>,
     /// The engine's clock, if that is the runtime's.
     clock: Option<Arc<RuntimeClock>>,
+    /// Serves the shards, once.
+    serve: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// The waker of a sleep while the runtime's time does not follow the system's: what `advance` makes
+/// due has fired when that returns, as with tokio's own timers.
+struct AtOnce {
+    serve: Arc<dyn Fn() + Send + Sync>,
+    task: Waker,
 }
 
 /// The clock of a runtime: the system's, until the runtime's shows another time.
@@ -189,11 +199,22 @@ impl Builder {
         runtime.spawn(async move {
             let mut sleep = pin!(None);
             let sleeps = Sleeps::new(|at: Instant| sleep_until(at.into()), sleep.as_mut());
-            let _stopped = serve(core, OnTokio { reactor, sleeps, clock }).await;
+            let at_once = serve_at_once(core.clone());
+            let _stopped = serve(core, OnTokio { reactor, sleeps, clock, serve: at_once }).await;
             ends.not_now();
         });
         Ok(engine)
     }
+}
+
+/// What runs a turn of each shard. If the engine has stopped, the task hears of that.
+fn serve_at_once<T: Send + 'static>(core: Weak<Core<T>>) -> Arc<dyn Fn() + Send + Sync> {
+    Arc::new(move || {
+        let Some(core) = core.upgrade() else { return };
+        for shard in 0..core.shards.len() {
+            let _ = core.turn(Turner::Task, shard, AT_ONCE);
+        }
+    })
 }
 
 impl<T: Send + 'static> EndsWithRuntime<T> {
@@ -219,7 +240,14 @@ where
     F: Future,
 {
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
-        let Some(reactor) = &mut self.reactor else { return self.sleeps.poll_over(cx) };
+        let Some(reactor) = &mut self.reactor else {
+            if !self.clock.as_ref().is_some_and(|clock| clock.is_moved()) {
+                return self.sleeps.poll_over(cx);
+            }
+            let at_once = AtOnce { serve: self.serve.clone(), task: cx.waker().clone() };
+            let waker = Waker::from(Arc::new(at_once));
+            return self.sleeps.poll_over(&mut Context::from_waker(&waker));
+        };
         let over = reactor.poll_over(cx);
         if over.is_ready() && self.clock.as_ref().is_some_and(|clock| clock.look()) {
             self.reactor = None;
@@ -242,6 +270,19 @@ where
     }
 }
 
+// === impl AtOnce ===
+
+impl Wake for AtOnce {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        (self.serve)();
+        self.task.wake_by_ref();
+    }
+}
+
 // === impl RuntimeClock ===
 
 impl RuntimeClock {
@@ -257,6 +298,10 @@ impl RuntimeClock {
         if self.moved.get().is_none() && shows_other_time() {
             self.moved.get_or_init(Handle::current);
         }
+        self.is_moved()
+    }
+
+    fn is_moved(&self) -> bool {
         self.moved.get().is_some()
     }
 }

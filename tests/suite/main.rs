@@ -26,6 +26,7 @@ mod drive {
     mod busy;
     mod live;
     mod on_tokio;
+    mod paused_time;
     mod steps;
 }
 mod engine {
