@@ -186,7 +186,7 @@ MUTANTS = {
         [
             (SHARD, [
                 ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-                 "        let first = bucket.lanes.each().iter().all(|lane| lane.is_empty());\n"
+                 "        let first = (0..crate::inbox::LANES).all(|lane| bucket.lanes.head(lane).is_null());\n"
                  "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
@@ -999,7 +999,7 @@ MUTANTS = {
         "suspended",
         [(SHARD, [
             ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-             "        let is_first = bucket.lanes.each().iter().all(|lane| lane.is_empty());\n"
+             "        let is_first = (0..crate::inbox::LANES).all(|lane| bucket.lanes.head(lane).is_null());\n"
              "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
             ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {", "if is_first {"),
         ])],
