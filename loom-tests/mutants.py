@@ -260,6 +260,11 @@ MUTANTS = {
         [(NODE, [("self.word.store(before.pending(deadline, held).0, Ordering::Release)",
                   "self.word.store(before.pending(deadline, held).0, Ordering::Relaxed)")])],
     ),
+    "memory is given away without a fence": (
+        "bucket_read",
+        [(FREE_LIST, [("use crate::sync::{IS_CHECKED, Ordering, fence, prefetch_to_write};", "use crate::sync::{IS_CHECKED, prefetch_to_write};"),
+                      ("    fence(Ordering::SeqCst);\n", "")])],
+    ),
     "who gives a shard back does not look whether it asks": (
         "lead", [(GROUP, [("        if self.doorbell.is_asked(index) {\n            self.doorbell.ring();\n        }\n", "")])]),
     # DOORBELL

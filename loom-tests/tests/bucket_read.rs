@@ -162,6 +162,56 @@ fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
     });
 }
 
+/// As above, with an entry that was dead, and that a sweep has cut out of a round. (In a list, a
+/// reader follows no link of an entry that was cut out.)
+#[test]
+fn an_entry_that_was_swept_and_comes_back_links_to_nothing_that_was_freed_before() {
+    check(1, || {
+        let freed_from = World::with(wheel(4, 1), Bell::None, 1);
+        let read_in = World::beside(&freed_from);
+        let timer = Hand::new(&freed_from).schedule(1, 0).unwrap();
+        let mut hand = Hand::new(&read_in);
+        let dead = hand.schedule(5, 4);
+        // Seats that fill the depot, and open too late for others.
+        let mut other = Hand::new(&read_in);
+        let seats = [(); 4].map(|()| other.schedule(7, 4));
+        seats.into_iter().for_each(|timer| _ = other.cancel(timer));
+        other.schedule_detached(1, 0);
+        other.clear();
+        // It fires, and the one of the next round is put aside.
+        read_in.turn(1);
+        let address = |timer: &Timer| ptr::from_ref(timer.entry()).addr();
+        let unlinked = dead.as_ref().map(address);
+        hand.cancel(dead);
+        hand.clear();
+        // The memory in the depot. The notice and the dead entry fill the owner's magazine.
+        (0..6).for_each(|_| _ = other.schedule_detached(7, 4));
+        other.schedule_detached(6, 4);
+        read_in.shard.ask_for_sweep();
+        let mut producer = Hand::new(&freed_from);
+        let swept = read_in.clone();
+        let producer = thread::spawn(move || {
+            swept.turn_until_idle(1);
+            let again = producer.schedule(5, 2).unwrap();
+            // (On threads of the system there is more memory, and room for more seats.)
+            assert!(!IS_CHECKED || Some(address(&again)) == unlinked, "it was swept");
+            producer.detach(again);
+            producer
+        });
+        // The writer goes first: see "Who goes first" in the README.
+        freed_from.turn(1);
+        let fired = NonNull::from(timer.entry());
+        // SAFETY: this is the end of the handle.
+        assert!(unsafe { Entry::let_go(fired) }, "the list had let go");
+        // SAFETY: so it is held here alone.
+        unsafe { entry::after_readers(move || Entry::free(fired)) };
+        collect();
+        let reader = read_in_thread(&read_in);
+        reader.join().unwrap();
+        let _producer = producer.join().unwrap();
+    });
+}
+
 /// How many of what was found is due then.
 fn due_at(found: &[Tick], deadline: u64) -> usize {
     found.iter().filter(|&&found| found == Tick::new(deadline)).count()
