@@ -245,6 +245,29 @@ MUTANTS = {
     ),
     "a reader looks into an owner's lists Relaxed": (
         "scan", [(BUCKET, [("match self.own_for.load(Ordering::Acquire)", "match self.own_for.load(Ordering::Relaxed)")])]),
+    "what a sweep cuts out keeps its list bit": (
+        "bucket_read", [(SWEEP, [("            unsafe { this.end_dead() };\n", "")])]),
+    "a reader finds what moves Relaxed": (
+        "tray",
+        [(TRAY, [("        if let Some(node) = led_to(&self.moving, guard) {",
+                  "        let (moving, _) = (self.moving.load(Ordering::Relaxed), guard);\n"
+                  "        // SAFETY: as in `led_to`.\n"
+                  "        if let Some(node) = unsafe { moving.as_ref() } {")])],
+    ),
+    "a reader finds that a tray was filled Relaxed": (
+        "tray", [(TRAY, [("progress.push(self.begun.load(Ordering::Acquire) as usize)", "progress.push(self.begun.load(Ordering::Relaxed) as usize)")])]),
+    "memory is used again Relaxed": (
+        "bucket_read",
+        [(NODE, [("self.word.store(before.pending(deadline, held).0, Ordering::Release)",
+                  "self.word.store(before.pending(deadline, held).0, Ordering::Relaxed)")])],
+    ),
+    "memory is given away without a fence": (
+        "bucket_read",
+        [(FREE_LIST, [("use crate::sync::{IS_CHECKED, Ordering, fence, prefetch_to_write};", "use crate::sync::{IS_CHECKED, prefetch_to_write};"),
+                      ("    fence(Ordering::SeqCst);\n", "")])],
+    ),
+    "who gives a shard back does not look whether it asks": (
+        "lead", [(GROUP, [("        if self.doorbell.is_asked(index) {\n            self.doorbell.ring();\n        }\n", "")])]),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
         "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",

@@ -29,6 +29,8 @@ pub struct Server<'a> {
     wanted: &'a Wanted,
     /// Who watches its tasks, and what each of these waits for.
     watch: Option<(&'a Watch, &'a Event)>,
+    /// It comes back from its first turn, and does nothing more.
+    is_stuck_then: bool,
 }
 
 // === impl Wanted ===
@@ -55,7 +57,12 @@ impl Wanted {
 impl<'a> Server<'a> {
     /// Thread number `number` of those that the doorbell of these worlds' group may wake.
     pub fn new(worlds: &'a [&'a World], number: usize, wanted: &'a Wanted) -> Server<'a> {
-        Server { worlds, number, wanted, watch: None }
+        Server { worlds, number, wanted, watch: None, is_stuck_then: false }
+    }
+
+    /// The same; after a turn it is stuck with another shard, so that it serves no more.
+    pub fn stuck_after_a_turn(self) -> Server<'a> {
+        Server { is_stuck_then: true, ..self }
     }
 
     /// The same, watched; each of its tasks waits for `event`.
@@ -118,7 +125,7 @@ impl Serve for Server<'_> {
     fn is_stopping(&self) -> bool {
         // ORDER: Relaxed - as where it is set.
         let is_done = !self.wanted.deadlines.is_empty() && self.wanted.done.load(Ordering::Relaxed);
-        is_done || self.worlds[0].ending.is_stopping()
+        is_done || self.is_stuck_then || self.worlds[0].ending.is_stopping()
     }
 
     fn take(&self, shard: usize) -> Option<Role<'_, Payload, Handler>> {

@@ -162,6 +162,56 @@ fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
     });
 }
 
+/// As above, with an entry that was dead, and that a sweep has cut out of a round. (In a list, a
+/// reader follows no link of an entry that was cut out.)
+#[test]
+fn an_entry_that_was_swept_and_comes_back_links_to_nothing_that_was_freed_before() {
+    check(1, || {
+        let freed_from = World::with(wheel(4, 1), Bell::None, 1);
+        let read_in = World::beside(&freed_from);
+        let timer = Hand::new(&freed_from).schedule(1, 0).unwrap();
+        let mut hand = Hand::new(&read_in);
+        let dead = hand.schedule(5, 4);
+        // Seats that fill the depot, and open too late for others.
+        let mut other = Hand::new(&read_in);
+        let seats = [(); 4].map(|()| other.schedule(7, 4));
+        seats.into_iter().for_each(|timer| _ = other.cancel(timer));
+        other.schedule_detached(1, 0);
+        other.clear();
+        // It fires, and the one of the next round is put aside.
+        read_in.turn(1);
+        let address = |timer: &Timer| ptr::from_ref(timer.entry()).addr();
+        let unlinked = dead.as_ref().map(address);
+        hand.cancel(dead);
+        hand.clear();
+        // The memory in the depot. The notice and the dead entry fill the owner's magazine.
+        (0..6).for_each(|_| _ = other.schedule_detached(7, 4));
+        other.schedule_detached(6, 4);
+        read_in.shard.ask_for_sweep();
+        let mut producer = Hand::new(&freed_from);
+        let swept = read_in.clone();
+        let producer = thread::spawn(move || {
+            swept.turn_until_idle(1);
+            let again = producer.schedule(5, 2).unwrap();
+            // (On threads of the system there is more memory, and room for more seats.)
+            assert!(!IS_CHECKED || Some(address(&again)) == unlinked, "it was swept");
+            producer.detach(again);
+            producer
+        });
+        // The writer goes first: see "Who goes first" in the README.
+        freed_from.turn(1);
+        let fired = NonNull::from(timer.entry());
+        // SAFETY: this is the end of the handle.
+        assert!(unsafe { Entry::let_go(fired) }, "the list had let go");
+        // SAFETY: so it is held here alone.
+        unsafe { entry::after_readers(move || Entry::free(fired)) };
+        collect();
+        let reader = read_in_thread(&read_in);
+        reader.join().unwrap();
+        let _producer = producer.join().unwrap();
+    });
+}
+
 /// How many of what was found is due then.
 fn due_at(found: &[Tick], deadline: u64) -> usize {
     found.iter().filter(|&&found| found == Tick::new(deadline)).count()
@@ -321,9 +371,16 @@ fn what_is_pushed_while_the_head_of_a_list_is_unlinked_is_not_lost() {
 }
 
 /// A dead entry of a list is unlinked, and its memory serves a timer on another list of the bucket.
-/// The reader knows that it comes next, and has not looked at it yet.
-fn another_list_under_a_reader(dead: usize) {
-    check(2, move || {
+struct Another {
+    world: Arc<World>,
+    hands: [Hand; 3],
+    timers: [Option<Timer>; 3],
+    other: Hand,
+    unlinked: Option<usize>,
+}
+
+impl Another {
+    fn new(dead: usize) -> Another {
         let world = World::with(wheel(4, 2), Bell::None, 1);
         // On one lane, each by a hand that begins.
         let mut hands = [(); 3].map(|()| Hand::new(&world));
@@ -336,24 +393,61 @@ fn another_list_under_a_reader(dead: usize) {
         other.schedule_detached(5, 0);
         other.clear();
         world.turn_until_idle(0);
-        let unlinked = timers[dead].as_ref().map(|timer| NonNull::from(timer.entry()));
+        let unlinked = timers[dead].as_ref().map(|timer| ptr::from_ref(timer.entry()).addr());
         hands[dead].cancel(timers[dead].take());
         hands[dead].clear();
         // The memory in the depot.
         (0..2).for_each(|_| _ = other.schedule_detached(13, 0));
         world.shard.ask_for_sweep();
-        let read = world.clone();
-        let reader = thread::spawn(move || read.scan(32));
-        world.turn_until_idle(0);
+        Another { world, hands, timers, other, unlinked }
+    }
+
+    /// Schedules with the memory of the entry that was swept.
+    fn use_again(other: &mut Hand, unlinked: Option<usize>) {
         let again = other.schedule(10, 0).unwrap();
+        let address = ptr::from_ref(again.entry()).addr();
         // (On threads of the system there is more memory, and room for more seats.)
-        assert!(!IS_CHECKED || Some(NonNull::from(again.entry())) == unlinked, "it was swept");
-        let found = reader.join().unwrap();
-        assert_eq!(due_at(&found, 9), 2, "{found:?}");
+        assert!(!IS_CHECKED || Some(address) == unlinked, "it was swept");
         other.detach(again);
-        for (hand, timer) in hands.iter_mut().zip(timers) {
+    }
+
+    /// The end: what a reader has found meanwhile.
+    fn end(mut self, found: &[Tick]) {
+        assert_eq!(due_at(found, 9), 2, "{found:?}");
+        for (hand, timer) in self.hands.iter_mut().zip(self.timers) {
             hand.detach(timer);
         }
+    }
+}
+
+/// The reader knows that the entry comes next, and has not looked at it yet.
+fn another_list_under_a_reader(dead: usize) {
+    check(2, move || {
+        let mut it = Another::new(dead);
+        let read = it.world.clone();
+        let reader = thread::spawn(move || read.scan(32));
+        it.world.turn_until_idle(0);
+        Another::use_again(&mut it.other, it.unlinked);
+        it.end(&reader.join().unwrap());
+    });
+}
+
+/// The reader sees old links and the entry's new word. It runs the body, since it fences as it
+/// begins; and the owner has a thread of its own, since it fences for what comes after.
+#[test]
+fn a_reader_is_not_led_to_another_list_by_what_another_thread_files_there() {
+    check(2, || {
+        let it = Another::new(1);
+        let Another { world, hands, timers, mut other, unlinked } = it;
+        let swept = world.clone();
+        let producer = thread::spawn(move || {
+            thread::spawn(move || swept.turn_until_idle(0)).join().unwrap();
+            Another::use_again(&mut other, unlinked);
+            other
+        });
+        let found = world.scan(32);
+        let other = producer.join().unwrap();
+        Another { world, hands, timers, other, unlinked }.end(&found);
     });
 }
 

@@ -152,6 +152,30 @@ fn a_timer_is_found_by_the_thread_beside_the_leader_or_wakes_the_leader() {
     });
 }
 
+/// The thread has given the shard back. It may be stuck with another one next, so it looks at once.
+#[test]
+fn a_timer_wakes_the_leader_though_that_has_left_its_shard_to_a_thread() {
+    check(1, || {
+        let worlds = two_shards();
+        let wanted = Arc::new(Wanted::new(&[0]));
+        let mut hand = Hand::new(&worlds[1]);
+        let leader = server(&worlds, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let beside = {
+            let (worlds, wanted) = (worlds.clone(), wanted.clone());
+            thread::spawn(move || {
+                let both = [&*worlds[0], &*worlds[1]];
+                if let Some(role) = worlds[1].ending.try_take(0) {
+                    Server::new(&both, 1, &wanted).stuck_after_a_turn().succeed(1, role, false);
+                }
+            })
+        };
+        let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
+        leader.join().unwrap();
+        beside.join().unwrap();
+        assert!(producer.join().unwrap().0.is_some_and(has_run));
+    });
+}
+
 #[test]
 fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leaves() {
     check(2, || {

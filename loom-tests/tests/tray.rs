@@ -174,6 +174,28 @@ fn what_leaves_a_tray_for_a_list_leaves_a_trace() {
     });
 }
 
+/// All that leads the reader to the node is that it moves.
+#[test]
+fn a_reader_finds_what_moves_as_it_was_written() {
+    check(1, || {
+        let bench = Bench::new();
+        let owned = bench.clone();
+        let owner = thread::spawn(move || {
+            let node = owned.written(0);
+            owned.push_own(node);
+            let mut at = owned.take();
+            // SAFETY: the bench has one owner, and the node is passed next.
+            unsafe { owned.wide.set_moving(node) };
+            owned.pass(&mut at);
+            owned.give(node);
+            owned.wide.set_moved();
+        });
+        bench.read();
+        owner.join().unwrap();
+        assert_eq!(bench.read(), [true, false, false]);
+    });
+}
+
 /// The tray is filled anew while the reader reads it.
 #[test]
 fn a_reader_finds_what_an_owner_takes_next_as_it_was_written() {

@@ -205,17 +205,16 @@ impl<T> Entry<T> {
         self.word.store(before.pending(deadline, held).0, Ordering::Release);
     }
 
-    /// Turns free memory into a notice of `place`, about to be posted: it has no timer. The version
-    /// changes, so that a reader which stands on the memory finds that it was led away.
+    /// Turns free memory into a notice of `place`, about to be posted: it has no timer. Its list
+    /// bit is clear, so a reader that stands on the memory finds that it was led away.
     ///
     /// # Safety
     /// The caller is the sole holder.
     pub unsafe fn announce(&self, place: Place) {
-        self.set_filed(place);
-        // ORDER(BUCKET-ARM): Relaxed, both - published by the push on the list of notices.
+        // ORDER(BUCKET-ARM): Relaxed - the caller alone has it.
         let word = Word(self.word.load(Ordering::Relaxed));
         debug_assert!(!word.in_list() && word.phase() != Phase::Pending, "{word:?}");
-        self.word.store(word.refiled().0, Ordering::Relaxed);
+        self.set_filed(place);
     }
 
     /// Undoes [`Entry::make_pending`] after the push was refused, and returns the payload.

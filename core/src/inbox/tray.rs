@@ -127,7 +127,8 @@ impl<N: Linked> Tray<N> {
     fn step(&self) {
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
         // Acquire in `note` and `filled`; and a reader of a cursor that is stored from now on reads
-        // this too.
+        // this too. (Relaxed would do, which no model can tell: the fence of `end_take` comes
+        // before its step, and who finds the step of `begin` or `open` relies on the cursors.)
         let begun = self.begun.load(Ordering::Relaxed) + 1;
         self.begun.store(begun, Ordering::Release);
     }

@@ -14,11 +14,12 @@
 //! sleeps, and no later than at the time in its word.
 //!
 //! *Orderings*: DOORBELL, between the leader and a thread that ends a turn beside it, as between
-//! the reaper and a producer. Server: write the word, fence, read the doorbell, ring if the word is
-//! earlier; look once more who asks for a turn. Leader: publish in the doorbell, fence, look at the
-//! words and who asks. Whichever fence comes first, the other side sees. A producer that asks while
-//! a shard is served rings or is found as ever: the leader may find the mark, and then the server's
-//! look comes after.
+//! the reaper and a producer. Server: write the word, fence, read the doorbell and whether the
+//! shard asks for a turn; ring if the word is earlier, or if it asks. Leader: publish in the
+//! doorbell, fence, look at the words and who asks. Whichever fence comes first, the other side
+//! sees. A producer that asks while a shard is served rings or is found as ever: the leader may
+//! find the mark, and then the server's look comes after. (The server may be stuck with another
+//! shard next.)
 //!
 //! *Tested by*: `loom-tests/tests/lead.rs`, `tests/races/engine/groups.rs`,
 //! `tests/realtime/groups.rs`.
@@ -158,12 +159,15 @@ impl Group {
     }
 
     /// A thread that does not lead has given the role of shard `index` back: wakes the leader if
-    /// that sleeps for too long. The caller looks who asks *after* this.
+    /// that sleeps for too long, or if it was asked meanwhile and left the shard to the thread.
     pub(super) fn wake_leader(&self, index: usize) {
         let next = self.next(index).unwrap_or(Tick::NEVER);
         // (This fences, whatever the time.)
         let is_hook = self.doorbell.ring_before(next);
         debug_assert!(!is_hook, "a group has threads");
+        if self.doorbell.is_asked(index) {
+            self.doorbell.ring();
+        }
     }
 
     /// Shard `index` is taken over from its server, which has been stuck in a task since

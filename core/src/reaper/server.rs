@@ -135,10 +135,8 @@ impl<'a, E: Serve> Server<'a, E> {
             let has_worked = self.pass(now_ns);
             if self.leads {
                 slept_until = self.sleep();
-            } else if self.is_replaced {
-                // It leaves at once, since it may be the one that has to watch.
-                return self.leave();
-            } else if !has_worked {
+            } else if self.is_replaced || !has_worked {
+                // One that was replaced leaves at once, since it may be the one that has to watch.
                 return;
             }
         }
@@ -222,13 +220,6 @@ impl<'a, E: Serve> Server<'a, E> {
             group.end_stuck(self.number);
             engine.watch().iter().for_each(|watch| watch.came_back());
             self.is_replaced = true;
-        }
-    }
-
-    /// Leaves what was asked for meanwhile to the leader.
-    fn leave(&self) {
-        if self.group.is_asked() {
-            self.group.doorbell.ring();
         }
     }
 

@@ -45,6 +45,30 @@ fn a_further_pass_reads_what_was_pushed_since() {
     assert_eq!(pass(&bench, reader, scan), [] as [u64; 0]);
 }
 
+/// The entry that was the first of its list serves another timer, before one that is new as well.
+#[test]
+fn a_further_pass_does_not_end_at_an_entry_that_was_used_again() {
+    let (mut bench, reader, scan) = (bench(), &read(), &mut Scan::begin());
+    let ([_, middle, first], place, list) = three_on_a_list(&mut bench);
+    assert_eq!(pass(&bench, reader, scan), [30; 3 * LANES]);
+    [middle, first].into_iter().for_each(|entry| kill(&bench, entry));
+    with_owner(&bench, |owner, shared| {
+        sweep(&bench, owner, shared);
+        let mut swept = [(); 2].map(|()| owner.outbox.take_back().unwrap());
+        swept.sort_by_key(|&entry| entry == first);
+        assert_eq!(swept, [middle, first]);
+        for entry in swept {
+            // SAFETY: it is free memory, and ours.
+            unsafe {
+                entry.as_ref().put_payload(0);
+                entry.as_ref().make_pending(Tick::new(31), place, 0, false);
+                assert!(bench.shard.file(entry, place, list).is_ok());
+            }
+        }
+    });
+    assert_eq!(pass(&bench, reader, scan), [30, 31, 31]);
+}
+
 #[test]
 fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
     let (mut bench, reader, scan) = (bench(), &read(), &mut Scan::begin());
@@ -160,12 +184,42 @@ fn a_reader_that_has_no_living_entry_to_go_on_from_begins_with_the_list_again() 
     assert_eq!(seen, [first, middle, last]);
 }
 
+/// The bucket cascades. Nobody holds the entries, so they are filed elsewhere by the same word.
+#[test]
+fn a_reader_does_not_follow_the_last_living_entry_to_another_bucket() {
+    let (mut bench, mut is_first) = (bench(), true);
+    let ([.., first], place, list) = some_on_a_list(&mut bench, 70, false);
+    let bench = &bench;
+    let (seen, has_begun_again) = read_with(bench, place, list, |_| {
+        if is_first {
+            is_first = false;
+            with_owner(bench, |owner, shared| {
+                bench.shard.read_notices(owner, shared);
+                let now = bench.shard.begin(place.expiration);
+                assert!(bench.shard.open_due(owner, now));
+                assert!(bench.shard.flush(owner, shared, usize::MAX));
+            });
+        }
+    });
+    assert!(has_begun_again);
+    assert_eq!(seen, [first]);
+}
+
 /// Three timers of one list, in the order in which they were filed; the last one is first there.
 fn three_on_a_list(bench: &mut Model) -> ([NonNull<Entry<u32>>; 3], Place, usize) {
+    some_on_a_list(bench, 30, true)
+}
+
+/// The same, due then, and `held` by handles or not.
+fn some_on_a_list(
+    bench: &mut Model,
+    due: u64,
+    held: bool,
+) -> ([NonNull<Entry<u32>>; 3], Place, usize) {
     let entries: Vec<_> =
-        (0..3 * LANES).map(|_| bench.schedule([30, 0], 0, true)).step_by(LANES).collect();
+        (0..3 * LANES).map(|_| bench.schedule([due, 0], 0, held)).step_by(LANES).collect();
     let entries: [_; 3] = entries.try_into().unwrap();
-    let place = bench.shard.place(&bench.shared, Tick::new(30), Tick::ZERO);
+    let place = bench.shard.place(&bench.shared, Tick::new(due), Tick::ZERO);
     (entries, place, list_of(bench, place, entries[2]))
 }
 
@@ -211,5 +265,6 @@ fn read_with(
     let of = bucket_number(place.level, place.slot);
     let reader = read();
     let again = bench.shard.read_list(reader.guard(), (bucket, list), of, &mut left, None, note);
+    assert!(left > 0, "it goes on and on");
     (seen, again)
 }
