@@ -44,5 +44,5 @@ impl Builder {
 
 /// Whether a payload is that of a sleep's timer.
 pub(super) fn is_exempt<T: 'static>(payload: &T) -> bool {
-    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_exempt)
+    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_wake)
 }

@@ -43,11 +43,11 @@
 //!
 //! # Which thread wakes the tasks
 //!
-//! The engine's reaper calls the wakers on a thread of its own, and each call may have to wake a
-//! thread of the runtime. An engine that a task of the runtime serves
-//! ([`Engine::drive`](crate::Engine::drive)) has no such thread: waking costs less CPU time, and
-//! sleeps are as punctual as the runtime is. On tokio that is one line at the beginning of the
-//! program (feature `tokio`): `Engine::set_global(Engine::builder().build_on_tokio()?)?`.
+//! The engine's reaper calls the wakers on a thread of its own, whatever the engine's
+//! [handler](crate::Handler) is, and each call may have to wake a thread of the runtime. An engine
+//! that a task of the runtime serves ([`Engine::drive`](crate::Engine::drive)) has no such thread:
+//! waking costs less CPU time, and sleeps are as punctual as the runtime is. On tokio that is one
+//! line at the beginning of the program (feature `tokio`): `Engine::set_global(Engine::builder().build_on_tokio()?)?`.
 //!
 //! # Cost
 //!

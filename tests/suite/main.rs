@@ -16,6 +16,7 @@ mod delay_queue {
 }
 mod dispatch {
     mod dropped;
+    mod own;
     mod rayon;
     mod runtimes;
     mod senders;

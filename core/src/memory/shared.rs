@@ -272,12 +272,6 @@ impl<T> Shared<T> {
         true
     }
 
-    /// Whether there is a limit on pending timers.
-    #[inline]
-    pub fn has_limit(&self) -> bool {
-        self.limit.is_some()
-    }
-
     /// Makes room for a timer, if the limit allows. `EXEMPT`: the limit does not count it.
     #[inline]
     pub(crate) fn admit<const EXEMPT: bool>(&self) -> bool {
