@@ -47,7 +47,8 @@
 //! [handler](crate::Handler) is, and each call may have to wake a thread of the runtime. An engine
 //! that a task of the runtime serves ([`Engine::drive`](crate::Engine::drive)) has no such thread:
 //! waking costs less CPU time, and sleeps are as punctual as the runtime is. On tokio that is one
-//! line at the beginning of the program (feature `tokio`): `Engine::set_global(Engine::builder().build_on_tokio()?)?`.
+//! line at the beginning of the program (feature `tokio`):
+//! `Engine::set_global(Engine::builder().build_on_tokio()?)?`.
 //!
 //! # Cost
 //!
