@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A ringer runs where it is due, on the thread that serves its shard, and never passes through the
-//! engine's handler (`core/src/dispatch/own.rs`). So each is run, dropped or taken back once. A poll
-//! that loses the entry to a firing finds that the timer has fired, and needs no waker.
+//! engine's handler (`core/src/dispatch/own.rs`). So each is run, dropped or taken back once.
+//! A poll that loses the entry to a firing finds that the timer has fired, and needs no waker.
 //!
 //! *Invariants*
 //! - The payload of the handle's timer is a ringer, which rings when it is run or dropped. The
