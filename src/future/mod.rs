@@ -87,11 +87,22 @@
 //! another, and a task of that one a timer of the first, spares make them go on. Without takeovers
 //! both wait until one of the engines stops.
 //!
+//! # Other tasks
+//!
+//! A wait that is over at once (of no time, until the past, for ticks that were missed) makes no
+//! task wait, so a loop of them would let no other task run. Therefore such a wait returns
+//! `Pending` now and then, and wakes its task at once: on tokio (feature `tokio`) when the task's
+//! [budget](https://docs.rs/tokio/latest/tokio/task/coop/index.html) is spent, elsewhere after 128
+//! of them in a row. What has waited for its time is reported whatever the budget is, and nothing
+//! is put off twice: so no expiry is starved. (A poll with a waker that holds no data, as
+//! [`Waker::noop`](std::task::Waker::noop), is not put off.)
+//!
 //! # Cancel safety
 //!
 //! All futures here are cancel safe. A future that was not awaited to its end can be awaited again
 //! by `&mut`, and loses neither time nor ticks.
 
+mod coop;
 pub mod delay_queue;
 mod entered;
 #[cfg(feature = "hyper")]

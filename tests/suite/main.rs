@@ -49,6 +49,7 @@ mod engine {
     mod virtual_time;
 }
 mod future {
+    mod coop;
     mod ends;
     mod interval;
     mod limits;
