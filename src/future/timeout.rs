@@ -211,13 +211,18 @@ impl<F: Future> Future for Timeout<F> {
             this.sleep.cancel();
             return Poll::Ready(Ok(output));
         }
-        this.sleep.poll_elapsed(cx).map(|ended| Err(Elapsed { cause: ended.err() }))
+        this.sleep.poll_elapsed(cx).map(|ended| Err(Elapsed::of(ended)))
     }
 }
 
 // === impl Elapsed ===
 
 impl Elapsed {
+    /// The sleep of a limit has ended.
+    pub(super) fn of(ended: Result<(), SleepError>) -> Elapsed {
+        Elapsed { cause: ended.err() }
+    }
+
     /// Returns `None` if the deadline has passed, or else why the engine could not time it.
     ///
     /// ```
