@@ -42,7 +42,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// Limits the time that each response of a service may take: a [`Layer`] that makes a [`Timeout`].
 ///
 /// Clones are cheap and share the engine, which lives as long as one of them or of their services.
-/// A response does not keep it: one that outlives them ends with an [`Elapsed`] that has a [cause](Elapsed::cause).
+/// A response does not keep it: one that outlives them ends with an [`Elapsed`] that has a
+/// [cause](Elapsed::cause).
 ///
 /// The [module](self) has an example.
 #[derive(Clone, Debug)]
@@ -54,11 +55,11 @@ pub struct TimeoutLayer {
 /// A service with a time limit for each response, on an engine. Made by [`TimeoutLayer`].
 ///
 /// The time counts from the call, so the time until the service was ready to be called does not
-/// count. When the limit has passed, the response's future ends with [`Elapsed`]. (So it does if the
-/// engine cannot time the limit: [`Elapsed::cause`] says why. A response never runs without its
+/// count. When the limit has passed, the response's future ends with [`Elapsed`]. (So it does if
+/// the engine cannot time the limit: [`Elapsed::cause`] says why. A response never runs without its
 /// limit.) The inner future is dropped when the response's future is.
 ///
-/// The error is a boxed one, as with tower's own layers: an [`Elapsed`], or the service's own error.
+/// The error is a boxed one, as with tower's own layers: an [`Elapsed`], or the service's own.
 /// [`downcast_ref`](Error#method.downcast_ref) tells them apart.
 ///
 /// A response that is ready at its first poll needs no timer. All else costs one timer, which is

@@ -20,9 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The status of what the service came to.
-fn respond(
-    result: Result<&'static str, BoxError>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+fn respond(result: Result<&'static str, BoxError>) -> Result<Response<Full<Bytes>>, Infallible> {
     let elapsed = |error: BoxError| error.downcast_ref().map(Elapsed::cause);
     let (status, body) = match result.map_err(elapsed) {
         Ok(body) => (StatusCode::OK, body),
