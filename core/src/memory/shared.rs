@@ -282,6 +282,14 @@ impl<T> Shared<T> {
         is_admitted
     }
 
+    /// Makes room for the next timer of something that was admitted before: whatever the limit is.
+    #[inline]
+    pub fn admit_again(&self, payload: &T) {
+        let counts = self.limit.as_ref().filter(|limit| !(limit.is_exempt)(payload));
+        // ORDER: Relaxed - as in `Limit::admit`.
+        counts.into_iter().for_each(|limit| _ = limit.pending.fetch_add(1, Ordering::Relaxed));
+    }
+
     /// Whether there is a limit that counts a timer with this payload.
     #[inline]
     pub(crate) fn counts(&self, payload: &T) -> bool {
