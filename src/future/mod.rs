@@ -1,4 +1,5 @@
-//! Timers for asynchronous code: sleeps, timeouts, intervals and delay queues, on any executor.
+//! Timers for asynchronous code: sleeps, timeouts, intervals, delay queues and streams in time, on
+//! any executor.
 //!
 //! Nothing here depends on a runtime: when a timer ends, it wakes the task with the waker that the
 //! task was polled with. So these futures work on tokio, smol, async-std, a bare `block_on`, or
@@ -113,6 +114,7 @@ mod quinn;
 mod refusal;
 mod ringer;
 mod sleep;
+mod stream;
 mod timeout;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -127,4 +129,7 @@ pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use quinn::QuinnRuntime;
 pub use refusal::{OnRefusal, PolicySleep};
 pub use sleep::{Sleep, SleepError, sleep, sleep_until};
+#[doc(hidden)]
+pub use stream::Pace;
+pub use stream::{Chunks, Limit, Paced, StreamExt, Throttle};
 pub use timeout::{Elapsed, FutureExt, Timeout, timeout, timeout_at};

@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use futures_core::future::FusedFuture;
+
 use crate::engine::{Engine, When};
 
 use super::{Sleep, SleepError, sleep, sleep_until};
@@ -212,6 +214,13 @@ impl<F: Future> Future for Timeout<F> {
             return Poll::Ready(Ok(output));
         }
         this.sleep.poll_elapsed(cx).map(|ended| Err(Elapsed::of(ended)))
+    }
+}
+
+/// Terminated once the deadline has passed, or the inner future is.
+impl<F: FusedFuture> FusedFuture for Timeout<F> {
+    fn is_terminated(&self) -> bool {
+        self.inner.is_terminated() || self.sleep.is_terminated()
     }
 }
 

@@ -57,6 +57,7 @@ mod future {
     mod paused;
     mod refused;
     mod sleep;
+    mod stream;
     mod tasks;
     mod tokio;
     mod tokio_ticks;
