@@ -13,6 +13,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use futures_core::future::FusedFuture;
+
 use crate::engine::{Deadline, Engine, EngineRef, State, When};
 use crate::error::ScheduleReason;
 
@@ -292,6 +294,13 @@ impl Future for Sleep {
             Ok(()) => Poll::Ready(()),
             Err(error) => panic!("a sleep cannot wait: {error}"),
         }
+    }
+}
+
+/// Terminated once a poll was ready, until it is reset.
+impl FusedFuture for Sleep {
+    fn is_terminated(&self) -> bool {
+        self.has_elapsed && !self.is_put_off
     }
 }
 

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 
 use crate::engine::When;
 use crate::future::{SleepError, coop};
@@ -255,6 +255,13 @@ impl<T> Stream for DelayQueue<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.poll_try_expired(cx).map(|expired| expired.ok().flatten())
+    }
+}
+
+/// Terminated while it is empty: the next item makes it go on.
+impl<T> FusedStream for DelayQueue<T> {
+    fn is_terminated(&self) -> bool {
+        self.wheel.is_empty()
     }
 }
 
