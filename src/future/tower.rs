@@ -46,10 +46,27 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// [cause](Elapsed::cause).
 ///
 /// The [module](self) has an example.
+///
+/// `L` says the limit: a [`Duration`] for all requests, or a closure that is passed the request.
 #[derive(Clone, Debug)]
-pub struct TimeoutLayer {
+pub struct TimeoutLayer<L = Duration> {
     engine: Engine,
-    limit: Duration,
+    limit: L,
+}
+
+/// The limit of the response to a request: one for all, or a closure's.
+pub trait RequestLimit<Request>: sealed::Sealed<Request> {
+    /// The time that the response may take. [`Duration::MAX`] is no limit.
+    fn limit_for(&self, request: &Request) -> Duration;
+}
+
+mod sealed {
+    use std::time::Duration;
+
+    pub trait Sealed<Request> {}
+
+    impl<Request> Sealed<Request> for Duration {}
+    impl<Request, F: Fn(&Request) -> Duration> Sealed<Request> for F {}
 }
 
 /// A service with a time limit for each response, on an engine. Made by [`TimeoutLayer`].
@@ -65,9 +82,9 @@ pub struct TimeoutLayer {
 /// A response that is ready at its first poll needs no timer. All else costs one timer, which is
 /// cancelled when the response is there.
 #[derive(Clone, Debug)]
-pub struct Timeout<S> {
+pub struct Timeout<S, L = Duration> {
     inner: S,
-    layer: TimeoutLayer,
+    layer: TimeoutLayer<L>,
 }
 
 /// The response of a [`Timeout`]: a future.
@@ -102,17 +119,51 @@ impl TimeoutLayer {
     }
 }
 
-impl<S> Layer<S> for TimeoutLayer {
-    type Service = Timeout<S>;
+impl<L> TimeoutLayer<L> {
+    /// As [`new`](TimeoutLayer::new), with a limit of its own for each response: `limit` is called
+    /// with the request. An HTTP server may take it from the request's path, a header, or its
+    /// extensions, where what lies above has put it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::future::tower::TimeoutLayer;
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// /// A request that says how long its sender waits.
+    /// struct Request {
+    ///     patience: Option<Duration>,
+    /// }
+    ///
+    /// let engine = Engine::new()?;
+    /// let usual = Duration::from_secs(5);
+    /// let limit = move |request: &Request| request.patience.map_or(usual, |it| it.min(usual));
+    /// let never = service_fn(|_: Request| std::future::pending::<std::io::Result<()>>());
+    /// let layer = TimeoutLayer::by_request(&engine, limit);
+    /// let service = ServiceBuilder::new().layer(layer).service(never);
+    /// let request = Request { patience: Some(Duration::from_millis(5)) };
+    /// assert!(pollster::block_on(service.oneshot(request)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by_request<Request>(engine: &Engine, limit: L) -> TimeoutLayer<L>
+    where
+        L: Fn(&Request) -> Duration,
+    {
+        TimeoutLayer { engine: engine.clone(), limit }
+    }
+}
 
-    fn layer(&self, inner: S) -> Timeout<S> {
+impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
+    type Service = Timeout<S, L>;
+
+    fn layer(&self, inner: S) -> Timeout<S, L> {
         Timeout { inner, layer: self.clone() }
     }
 }
 
 // === impl Timeout ===
 
-impl<S> Timeout<S> {
+impl<S, L> Timeout<S, L> {
     /// Returns a reference to the inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
@@ -129,10 +180,11 @@ impl<S> Timeout<S> {
     }
 }
 
-impl<S, Request> Service<Request> for Timeout<S>
+impl<S, L, Request> Service<Request> for Timeout<S, L>
 where
     S: Service<Request>,
     S::Error: Into<BoxError>,
+    L: RequestLimit<Request>,
 {
     type Response = S::Response;
     type Error = BoxError;
@@ -145,8 +197,23 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         // First, so that the time which the call itself takes counts.
         let TimeoutLayer { engine, limit } = &self.layer;
-        let sleep = (*limit < Duration::MAX).then(|| engine.sleep(*limit));
+        let limit = limit.limit_for(&request);
+        let sleep = (limit < Duration::MAX).then(|| engine.sleep(limit));
         ResponseFuture { inner: self.inner.call(request), sleep }
+    }
+}
+
+// === impl RequestLimit ===
+
+impl<Request> RequestLimit<Request> for Duration {
+    fn limit_for(&self, _: &Request) -> Duration {
+        *self
+    }
+}
+
+impl<Request, F: Fn(&Request) -> Duration> RequestLimit<Request> for F {
+    fn limit_for(&self, request: &Request) -> Duration {
+        self(request)
     }
 }
 

@@ -131,6 +131,20 @@ fn a_service_that_is_not_ready_is_waited_for_without_a_limit_and_may_fail() {
 }
 
 #[test]
+fn each_request_may_have_a_limit_of_its_own() {
+    let (engine, (_, waker)) = (engine_by_hand(), bell());
+    let limit = |request: &&str| MS * request.len() as u32;
+    let mut service = TimeoutLayer::by_request(&engine, limit).layer(service_fn(answer));
+    let mut ask = |request| Box::pin(service.call(request));
+    let (mut two, mut five) = (ask("ab"), ask("abcde"));
+    assert!(poll(&mut two, &waker).is_pending() && poll(&mut five, &waker).is_pending());
+    engine.advance(MS * 2).unwrap();
+    assert!(poll(&mut two, &waker).is_ready() && poll(&mut five, &waker).is_pending());
+    engine.advance(MS * 3).unwrap();
+    assert!(poll(&mut five, &waker).is_ready());
+}
+
+#[test]
 fn no_limit_needs_no_engine() {
     let engine = engine_by_hand();
     let service = TimeoutLayer::new(&engine, Duration::MAX).layer(service_fn(answer));
