@@ -339,7 +339,7 @@ MUTANTS = {
     ),
     "who takes the place of a loop that asked does not say so": (
         "doorbell",
-        [(HOOK, [("        self.has_asked.store(false, Ordering::Relaxed);\n", "")])],
+        [(HOOK, [("            self.has_asked.store(false, Ordering::Relaxed);\n", "")])],
     ),
     "a sleep is counted after the fence": (
         "doorbell",

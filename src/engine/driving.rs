@@ -133,11 +133,11 @@ impl<T: Send + 'static> Engine<T> {
     /// [`more`](Turn::more) means that there is something to do now, so that the loop takes a turn
     /// in place of its sleep.
     ///
-    /// From this call until the shard's next turn, what the calling thread itself schedules does
-    /// not call the hook ([`on_earlier`](crate::Builder::on_earlier)): the loop is awake, and asks
-    /// again before it sleeps. Who calls this calls it, or [`turn`](Engine::turn), before each of
-    /// its sleeps, as the last thing that it does with the engine. (If several threads take turns
-    /// of the shard, the hook is called for all of them.)
+    /// From this call on, what the calling thread itself schedules does not call the hook
+    /// ([`on_earlier`](crate::Builder::on_earlier)): the loop is awake, and asks again before it
+    /// sleeps. So a thread that calls this always calls it, or [`turn`](Engine::turn), as the last
+    /// thing that it does with the engine before it sleeps. (If several threads take turns of the
+    /// shard, the hook is called for all of them.)
     ///
     /// ```
     /// # use std::time::Duration;

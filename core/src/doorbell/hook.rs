@@ -6,9 +6,9 @@
 //! the ring insists (a stop, a sweep). If no sleep was published meanwhile, the loop still has its
 //! turn before it, and finds everything then. So each further call needs a turn in between.
 //!
-//! A loop may *ask* when it needs its next turn, before it sleeps. From then on, until it has
-//! published a sleep without that, it is not called back by itself: what its own thread schedules
-//! it finds when it asks again. So that holds as long as no other thread, and no task, takes turns.
+//! A loop may *ask* when it needs its next turn, before it sleeps. From then on it is not called
+//! back by itself: what its own thread schedules it finds when it asks again, or in its next turn.
+//! That holds until another thread, or a task, publishes a sleep or takes turns as well.
 //!
 //! *Owner*: any thread calls; the loop counts its sleeps as it publishes them, and says that it has
 //! asked, while it holds the shard's role.
@@ -33,8 +33,8 @@ pub struct Hook {
     sleeps: AtomicU64,
     /// Who takes the turns: the number of a thread, [`TASK`], [`NOBODY`] or [`SEVERAL`].
     turner: AtomicUsize,
-    /// The thread that takes the turns has asked when it needs the next, since it last published
-    /// that otherwise.
+    /// The thread that takes the turns has asked when it needs the next, and nobody else has
+    /// published a sleep since.
     has_asked: AtomicBool,
 }
 
@@ -104,8 +104,11 @@ impl Hook {
     pub(super) fn count_sleep(&self) {
         // ORDER(DOORBELL): Relaxed - ordered by the fence in `publish`.
         self.sleeps.fetch_add(1, Ordering::Relaxed);
-        // ORDER(DOORBELL): Relaxed - as above.
-        self.has_asked.store(false, Ordering::Relaxed);
+        // ORDER(DOORBELL): Relaxed, all - the role orders the reads, and the fence what is written.
+        let is_asked_for = self.has_asked.load(Ordering::Relaxed);
+        if is_asked_for && self.turner.load(Ordering::Relaxed) != this_thread() {
+            self.has_asked.store(false, Ordering::Relaxed);
+        }
     }
 
     /// The calling thread has asked when it needs the next turn, and will ask again before it

@@ -256,8 +256,8 @@ impl Doorbell {
     }
 
     /// The calling thread, which holds the shard's role, has published its next wake-up because it
-    /// asked for that, and asks again before it sleeps: until then its own rings call no hook, if
-    /// it alone takes turns.
+    /// asked for that, and always asks, or takes a turn, before it sleeps: its own rings call no
+    /// hook, as long as it alone takes turns.
     pub fn has_asked(&self) {
         self.hook().into_iter().for_each(Hook::has_asked);
     }
