@@ -39,7 +39,7 @@ fn serve(engine: &Engine<u32>, shard: usize) -> Result<u32, Box<dyn std::error::
     beats_left.push(1); // The visit.
     let (mut left, mut turns) = (SESSIONS * BEATS + 1, 0);
     loop {
-        let turn = engine.turn(shard)?;
+        engine.turn(shard)?;
         turns += 1;
         for due in DUE.take() {
             left -= 1;
@@ -52,8 +52,8 @@ fn serve(engine: &Engine<u32>, shard: usize) -> Result<u32, Box<dyn std::error::
             break;
         }
         // Other sources of events would be polled here, with the same timeout. What was scheduled
-        // just now for earlier than the turn knew has unparked this thread already.
-        match turn.sleep(Instant::now()) {
+        // just now may be due earlier than the turn knew.
+        match engine.look_ahead(shard)?.sleep(Instant::now()) {
             Some(sleep) => thread::park_timeout(sleep),
             None => thread::park(),
         }

@@ -380,6 +380,10 @@ MUTANTS = {
         "doorbell",
         [(HOOK, [("self.sleeps.load(Ordering::Relaxed) == before,", "self.sleeps.load(Ordering::Relaxed) >= before,")])],
     ),
+    "who takes the place of a loop that asked does not say so": (
+        "doorbell",
+        [(HOOK, [("            self.has_asked.store(false, Ordering::Relaxed);\n", "")])],
+    ),
     "a sleep is counted after the fence": (
         "doorbell",
         [(DOORBELL, [

@@ -164,7 +164,7 @@ pub enum ResetError {
 /// assert!(engine.stop().is_ok(), "from outside it is all right");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopError {
     /// A task of the engine made the call, or a destructor of a thread-local on one of its threads:

@@ -10,7 +10,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[macro_use(debug, display)]
+#[macro_use(debug, display, unwind_safe)]
 extern crate tickless_core;
 
 pub mod dispatch;

@@ -73,6 +73,7 @@ impl Around {
             shard,
             shared,
             handler,
+            own: None,
             clock,
             scale: *scale,
             observer,

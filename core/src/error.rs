@@ -92,7 +92,7 @@ pub enum ScheduleReason {
 /// assert_eq!(engine.turn(0), Err(TurnError::Driven), "its threads do that");
 /// # Ok::<(), tickless::BuildError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TurnError {
     /// The engine is driven by threads of its own or, where a task wants to

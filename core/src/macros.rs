@@ -47,3 +47,13 @@ macro_rules! display {
         }
     };
 }
+
+/// Says that a panic leaves values of a type consistent, where its fields cannot tell: no foreign
+/// code runs while their state is half-changed. `unwind_safe! { impl[T: Send] Pool[T] }`
+#[macro_export]
+macro_rules! unwind_safe {
+    (impl[$($generics:tt)*] $name:ident[$($arguments:tt)*]) => {
+        impl<$($generics)*> ::std::panic::UnwindSafe for $name<$($arguments)*> {}
+        impl<$($generics)*> ::std::panic::RefUnwindSafe for $name<$($arguments)*> {}
+    };
+}

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, wheel};
-use tickless_core::doorbell::{Bell, Hook, Parker};
+use tickless_core::doorbell::{Bell, Hook, Parker, Turner};
 use tickless_core::sync::{AtomicBool, Mutex, Ordering, UnsafeCell, park, thread};
 use tickless_core::time::Tick;
 
@@ -154,6 +154,38 @@ fn what_a_hook_schedules_is_heard_wherever_the_loop_stands() {
         *inside.lock().unwrap() = Some((sleeper.thread().clone(), Some(other)));
         hand.schedule_detached(0, 0).unwrap();
         sleeper.join().unwrap();
+    });
+}
+
+/// A loop that asks before it sleeps, beside one that takes its place: neither sleeps for longer
+/// than what the other's thread has scheduled, although a loop that asks rings nobody.
+#[test]
+fn a_loop_that_asks_is_rung_by_others_and_one_that_takes_its_place_by_it() {
+    check(3, || {
+        let is_rung = Arc::new(AtomicBool::new(false));
+        let hook = is_rung.clone();
+        // ORDER: Relaxed - the ends of the threads order it.
+        let hook = Hook::new(move || hook.store(true, Ordering::Relaxed));
+        let world = World::with(wheel(2, 1), Bell::Hook(hook), 1);
+        world.make_levels();
+        let takes_a_turn = |world: &World| {
+            let report = world.turn(0).unwrap();
+            world.shard.doorbell().publish(report.next);
+            let knows = report.next <= Tick::new(1) || world.shard.has_notices();
+            let _ = world.shard.doorbell().has_others(Turner::Thread);
+            knows
+        };
+        // This thread is the loop, and asks.
+        takes_a_turn(&world);
+        world.look_ahead().unwrap();
+        world.shard.doorbell().has_asked();
+        let other = world.clone();
+        let other = thread::spawn(move || takes_a_turn(&other));
+        let mut hand = Hand::new(&world);
+        hand.schedule_detached(1, 0).unwrap();
+        let knows = other.join().unwrap();
+        // ORDER: Relaxed - as above.
+        assert!(knows || is_rung.load(Ordering::Relaxed), "it sleeps too long");
     });
 }
 

@@ -233,6 +233,10 @@ impl PartialEq for Timeout {
 
 impl Eq for Timeout {}
 
+// A panic leaves a timeout consistent: its task is moved out before it is run or dropped.
+impl std::panic::UnwindSafe for Timeout {}
+impl std::panic::RefUnwindSafe for Timeout {}
+
 impl fmt::Debug for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.inner.end() {

@@ -85,7 +85,7 @@ pub enum WorkerState {
 /// assert_eq!(timer.start(), Err(StartError::Stopped));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StartError {
     /// The timer has stopped, and cannot be started again.

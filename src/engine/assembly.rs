@@ -3,9 +3,10 @@
 //! *Owner*: the thread that builds. Others find the engine once it has entered the registry. When
 //! the `Engine` value is made, its drop ends what was begun.
 
+use std::any::TypeId;
 use std::ops::Range;
 
-use crate::dispatch::{Batch, Handler, Inline, Party, contained};
+use crate::dispatch::{Batch, Handler, Inline, Own, Party, contained};
 use crate::doorbell::{
     Alarm, Answering, Bell, Doorbell, Hook, Listener, Parker, SystemAlarm, Threads,
 };
@@ -88,18 +89,21 @@ impl Builder {
         self,
         handler: H,
     ) -> Result<Engine<T>, BuildError> {
-        self.build_boxed(Box::new(handler))
+        // `Inline` runs everything where it is due, and keeps the order of tasks and wakes.
+        let own = (TypeId::of::<H>() != TypeId::of::<Inline>()).then(Own::wakes);
+        self.build_boxed(Box::new(handler), own)
     }
 
     /// The same, compiled once for each type of payload.
     fn build_boxed<T: Send + 'static>(
         self,
         handler: Box<dyn Handler<T>>,
+        own: Option<Own<T>>,
     ) -> Result<Engine<T>, BuildError> {
         let plan = self.plan()?;
         let number = new_number().ok_or(BuildError::TooManyEngines)?;
         asymmetric::prepare();
-        let core = Arc::new(self.core(&plan, number, handler)?);
+        let core = Arc::new(self.core(&plan, number, handler, own)?);
         ENGINES.enter(number, &core);
         let crew = core.has_threads().then(|| Crew::new(core.clone(), self.crew_settings(&plan)));
         // From here on, its drop ends what was begun.
@@ -145,6 +149,7 @@ impl Builder {
         plan: &Plan,
         number: u32,
         handler: Box<dyn Handler<T>>,
+        own: Option<Own<T>>,
     ) -> Result<Core<T>, BuildError> {
         let Plan { scale, geometry, ref clock, .. } = *plan;
         let count = plan.groups.iter().map(ExactSizeIterator::len).sum();
@@ -178,6 +183,7 @@ impl Builder {
             clock: clock.clone(),
             start_after_origin_ns: start_after_origin_ns(clock),
             scale,
+            own,
             routed: AtomicUsize::new(0),
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch,

@@ -228,6 +228,9 @@ impl Builder {
     /// because the other threads sleep until the time that they were given. It then runs on the
     /// thread that ran the turn.
     ///
+    /// A loop that asks for its next turn ([`look_ahead`](crate::Engine::look_ahead)) before it
+    /// sleeps is not called back for what its own thread schedules.
+    ///
     /// The hook may use this engine and others in every way: schedule, cancel and reset, bind its
     /// thread, stop the engine. (If a task of the engine has scheduled the timer, the hook runs in
     /// that task, which can neither stop the engine nor run its turns.) It is not called again

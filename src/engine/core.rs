@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
+use crate::dispatch::{Handler, InHand, Own, Party, contained, drop_each, work_for};
 use crate::doorbell::{Listener, Threads};
 use crate::memory::Shared;
 use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
@@ -41,6 +41,8 @@ pub(super) struct Core<T> {
     /// See `deadline`.
     pub(super) start_after_origin_ns: Option<u64>,
     pub(super) scale: Scale,
+    /// What the handler does not get. `None`: it runs all of it where it is due.
+    pub(super) own: Option<Own<T>>,
     pub(super) ending: Ending<T, Owned<T>>,
     /// How many threads began to use the engine.
     pub(super) routed: AtomicUsize,
@@ -277,6 +279,7 @@ impl<T> Core<T> {
             shard: &self.shards[index],
             shared: &self.shared,
             handler: handler.handler.as_deref().expect("it is there until it is dropped"),
+            own: self.own,
             clock: &self.clock,
             scale: self.scale,
             observer: &self.observers[index],

@@ -129,6 +129,44 @@ impl<T: Send + 'static> Engine<T> {
         self.core().turn(Turner::Thread, shard, max_fired)
     }
 
+    /// Returns when a shard needs its next turn, without running one: for a loop that is about to
+    /// sleep, and has scheduled timers since its last turn. [`fired`](Turn::fired) is zero;
+    /// [`more`](Turn::more) means that there is something to do now, so that the loop takes a turn
+    /// in place of its sleep.
+    ///
+    /// From this call on, what the calling thread itself schedules does not call the hook
+    /// ([`on_earlier`](crate::Builder::on_earlier)): the loop is awake, and asks again before it
+    /// sleeps. So a thread that calls this always calls it, or [`turn`](Engine::turn), as the last
+    /// thing that it does with the engine before it sleeps. (If several threads take turns of the
+    /// shard, the hook is called for all of them.)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Builder, ManualClock};
+    /// # let clock = ManualClock::new();
+    /// let engine = Builder::new().manual_clock(&clock).shards(1).build()?;
+    /// engine.turn(0)?;
+    /// # let mut events = 3;
+    /// loop {
+    ///     // An event loop waits for its events here, no longer than `sleep`.
+    ///     let sleep = engine.look_ahead(0)?.sleep(engine.now());
+    ///     # clock.advance(sleep.unwrap_or_default());
+    ///     engine.schedule_detached(Duration::from_millis(20), || println!("no answer"))?;
+    ///     engine.turn(0)?;
+    ///     # events -= 1;
+    ///     # if events == 0 { break };
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`turn`](Engine::turn).
+    pub fn look_ahead(&self, shard: usize) -> Result<Turn, TurnError> {
+        let core = self.core();
+        core.may_turn_shard(shard)?;
+        core.next_turn(shard)
+    }
+
     /// Takes a shard over from a turn that is busy with a task, on another thread, and runs a turn
     /// in its place: first it fires what that turn has collected and not begun, in order. Returns
     /// `None` if no turn of the shard is busy with a task.
@@ -217,12 +255,35 @@ impl<T: Send + 'static> Core<T> {
         index: usize,
         max_fired: usize,
     ) -> Result<Turn, TurnError> {
-        // Mostly no other thread has the role.
-        let role = match self.ending.try_take(index) {
-            Some(role) => role,
-            None => yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?,
-        };
+        let role = self.role_of(index)?;
         self.turn_in(turner, index, role, max_fired, |_| ())
+    }
+
+    /// Takes the role of a shard. Mostly no other thread has it.
+    fn role_of(&self, index: usize) -> Result<Role<'_, T>, TurnError> {
+        match self.ending.try_take(index) {
+            Some(role) => Ok(role),
+            None => yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped),
+        }
+    }
+
+    /// See [`Engine::look_ahead`].
+    fn next_turn(&self, index: usize) -> Result<Turn, TurnError> {
+        let mut role = self.role_of(index)?;
+        let doorbell = self.shards[index].doorbell();
+        let before = doorbell.wakes_at();
+        let (context, in_hand) = self.turn_context(index, &mut role);
+        let Some(report) = context.look_ahead(in_hand) else {
+            return Ok(Turn { fired: 0, more: true, next: Some(self.instant_now()) });
+        };
+        let is_for_others = doorbell.is_for_others(Turner::Thread, before, report.next);
+        doorbell.has_asked();
+        drop(role);
+        if is_for_others {
+            doorbell.call_hook(report.next);
+        }
+        let more = report.busy || report.next <= self.now();
+        Ok(Turn { fired: 0, more, next: self.instant_of(report.next) })
     }
 
     /// The same in a role that the caller holds. Calls `begin` first.

@@ -150,20 +150,28 @@ impl<T: Send + 'static> EngineRef<T> {
         file::<_, false>(cache, Computed { deadline, now_ns }, payload)
     }
 
-    /// Schedules `payload` for a time on the engine's clock; `u64::MAX` is never.
+    /// Schedules `payload` for a time on the engine's clock; `u64::MAX` is never. `is_new`: it may
+    /// be refused. Otherwise it is the next timer of something that the engine has accepted before,
+    /// which is never full for that.
     ///
     /// # Errors
-    /// As `schedule`.
+    /// As `schedule_when`.
     #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_at_ns(
         self,
         deadline_ns: u64,
         payload: T,
+        is_new: bool,
     ) -> Result<Handle<T>, ScheduleError<T>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(payload)) };
         let now_ns = cache.now_ns();
         let deadline = cache.core.scale.ceil(deadline_ns);
-        file::<_, false>(cache, Computed { deadline, now_ns }, payload)
+        let computed = Computed { deadline, now_ns };
+        if is_new {
+            file::<_, false>(cache, computed, payload)
+        } else {
+            file_again(cache, computed, payload)
+        }
     }
 }
 
@@ -185,16 +193,17 @@ impl EngineRef {
         file::<_, true>(cache, computed, task)
     }
 
-    /// Schedules a task that is due at once: it waits for no tick.
+    /// Schedules a task that is due at once: it waits for no tick. It belongs to something that was
+    /// accepted before: the engine is never full for it.
     ///
     /// # Errors
-    /// The engine is full, has stopped or is gone; the task comes back in the error.
+    /// The engine has stopped or is gone; the task comes back in the error.
     #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let now_ns = cache.now_ns();
         let deadline = cache.core.scale.floor(now_ns);
-        file::<_, false>(cache, Computed { deadline, now_ns }, task).map(drop)
+        file_again(cache, Computed { deadline, now_ns }, task).map(drop)
     }
 }
 
@@ -417,7 +426,7 @@ where
     is_moved
 }
 
-/// Files a payload in its engine. `EXEMPT`: it is that of a sleep.
+/// Files a payload in its engine. `EXEMPT`: it is not to be admitted.
 #[inline]
 #[cfg_attr(feature = "callers", track_caller)]
 fn file<T: Send + 'static, const EXEMPT: bool>(
@@ -429,4 +438,16 @@ fn file<T: Send + 'static, const EXEMPT: bool>(
     // SAFETY: nothing is kept.
     let filed = unsafe { cache.schedule::<true, EXEMPT>(deadline, now_ns, payload, true, |_| ()) };
     filed.map(Handle::new)
+}
+
+/// Files the next payload of something that the engine has accepted before.
+#[cfg_attr(feature = "callers", track_caller)]
+fn file_again<T: Send + 'static>(
+    cache: Lent<T>,
+    computed: Computed,
+    payload: T,
+) -> Result<Handle<T>, ScheduleError<T>> {
+    cache.core.shared.admit_again(&payload);
+    // It has been admitted.
+    file::<_, true>(cache, computed, payload)
 }

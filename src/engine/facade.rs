@@ -6,7 +6,6 @@
 //! *Tested by*: nearly all tests.
 
 use std::mem::ManuallyDrop;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
 use crate::dispatch::{Batch, Handler, IntoPayload, Task};
@@ -346,8 +345,7 @@ impl<T: Send + 'static> Clone for Engine<T> {
 
 // A panic leaves the engine consistent: no foreign code runs while its state is half-changed, and
 // it catches the panics of payloads and handlers.
-impl<T: Send + 'static> UnwindSafe for Engine<T> {}
-impl<T: Send + 'static> RefUnwindSafe for Engine<T> {}
+unwind_safe! { impl[T: Send + 'static] Engine[T] }
 
 debug! { impl[T: Send + 'static] Engine[T] {
     shards = |this| this.shards(),

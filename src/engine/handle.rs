@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -312,8 +311,7 @@ impl<T: Send + 'static> Handle<T> {
 
 // A panic leaves the timer consistent: a payload is moved out before it is run or dropped, and no
 // part of a handle is borrowed then.
-impl<T: Send + 'static> UnwindSafe for Handle<T> {}
-impl<T: Send + 'static> RefUnwindSafe for Handle<T> {}
+unwind_safe! { impl[T: Send + 'static] Handle[T] }
 
 impl<T: Send + 'static> Cancel for Handle<T> {
     fn cancel(self) {

@@ -15,9 +15,12 @@ impl Builder {
     /// fails with [`ScheduleReason::Full`](crate::ScheduleReason::Full). Default: no limit, which
     /// costs nothing; a limit costs two atomic updates of a shared counter per timer.
     ///
-    /// A batch that is being handed over has made room already, so that its tasks can schedule
-    /// others: up to 255 timers per shard, which wait behind the task that runs, come on top. A
-    /// timer that repeats needs room for each next run, and ends if it finds none.
+    /// *The limit refuses what is new, to the caller who can take it back. What was accepted it
+    /// never ends or puts off.* So what repeats finds room for each next timer, and so do the
+    /// limits of attempts and the timers of [`wall`](crate::wall) that are due: these come on top,
+    /// one for each such thing at most. So does a batch that is being handed over: it has made room
+    /// already, so that its tasks can schedule others, and up to 255 timers per shard wait behind
+    /// the task that runs.
     ///
     /// The timers of [`Sleep`](crate::future::Sleep) and of all that is built on it (a `Timeout`,
     /// an `Interval`, a `DelayQueue`, an adapter's) do not count. A future that is refused could
@@ -44,5 +47,5 @@ impl Builder {
 
 /// Whether a payload is that of a sleep's timer.
 pub(super) fn is_exempt<T: 'static>(payload: &T) -> bool {
-    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_exempt)
+    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_wake)
 }

@@ -74,6 +74,14 @@ impl When {
     /// follows the engine's clock, which is monotonic: setting the system's clock later does not
     /// move the timer. Timers that follow it are in [`wall`](crate::wall). (A clock that was moved
     /// by hand shows other instants: give a delay there.)
+    ///
+    /// A time of that clock is no `When` by itself:
+    ///
+    /// ```compile_fail,E0277
+    /// # let engine = tickless::Engine::global();
+    /// // "the trait `PassesThroughWhenAtSystemTime` is not implemented for `SystemTime`"
+    /// engine.schedule_detached(std::time::SystemTime::now(), || ());
+    /// ```
     pub fn at_system_time(time: SystemTime) -> When {
         let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
         Instant::now().checked_add(left).map_or(When::after(Duration::MAX), When::at)
@@ -149,6 +157,39 @@ impl When {
             Start::After(delay) => now_ns.saturating_add(saturating_ns(delay)),
             Start::At(deadline) => core.clock.ns_at(deadline),
         }
+    }
+}
+
+/// No type has this. Its name is the cure that the compiler tells who schedules by the system's
+/// clock.
+#[doc(hidden)]
+pub trait PassesThroughWhenAtSystemTime<'a> {}
+
+/// Only to say, where it does not compile, what does: [`When::at_system_time`].
+#[doc(hidden)]
+impl From<SystemTime> for When
+where
+    for<'a> SystemTime: PassesThroughWhenAtSystemTime<'a>,
+{
+    fn from(time: SystemTime) -> When {
+        When::at_system_time(time)
+    }
+}
+
+/// The same for tokio's instants, which follow the runtime's clock.
+#[cfg(feature = "tokio")]
+#[doc(hidden)]
+pub trait ConvertsByIntoStd<'a> {}
+
+/// Only to say, where it does not compile, what does: `into_std`.
+#[cfg(feature = "tokio")]
+#[doc(hidden)]
+impl From<tokio::time::Instant> for When
+where
+    for<'a> tokio::time::Instant: ConvertsByIntoStd<'a>,
+{
+    fn from(deadline: tokio::time::Instant) -> When {
+        When::at(deadline.into_std())
     }
 }
 

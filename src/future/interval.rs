@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 
 use crate::engine::{Engine, When};
 use crate::time::left_of_period;
@@ -41,6 +41,8 @@ pub struct Interval {
     period: Duration,
     grace: Duration,
     missed: MissedTickBehavior,
+    /// The last poll as a stream has returned `None`.
+    has_ended: bool,
 }
 
 /// What an [`Interval`] does after a missed tick. A tick is missed when it is
@@ -177,7 +179,7 @@ impl Interval {
         assert!(!period.is_zero(), "an interval needs a period");
         let grace = GRACE.saturating_add(sleep.engine().tick().unwrap_or_default());
         let missed = MissedTickBehavior::default();
-        Interval { sleep, period, grace, missed }
+        Interval { sleep, period, grace, missed, has_ended: false }
     }
 
     /// Waits for the next tick and returns when it was due. If the tick was missed, that may be a
@@ -304,12 +306,21 @@ impl Stream for Interval {
     type Item = Instant;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
-        self.poll_try_tick(cx).map(Result::ok)
+        let tick = ready!(self.poll_try_tick(cx)).ok();
+        self.has_ended = tick.is_none();
+        Poll::Ready(tick)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // The stream lasts as long as the engine runs, which is not known.
         (0, None)
+    }
+}
+
+/// Terminated once it has ended, because the engine has stopped, until it is polled with success.
+impl FusedStream for Interval {
+    fn is_terminated(&self) -> bool {
+        self.has_ended
     }
 }
 

@@ -1,4 +1,5 @@
-//! Timers for asynchronous code: sleeps, timeouts, intervals and delay queues, on any executor.
+//! Timers for asynchronous code: sleeps, timeouts, intervals, delay queues and streams in time, on
+//! any executor.
 //!
 //! Nothing here depends on a runtime: when a timer ends, it wakes the task with the waker that the
 //! task was polled with. So these futures work on tokio, smol, async-std, a bare `block_on`, or
@@ -43,11 +44,12 @@
 //!
 //! # Which thread wakes the tasks
 //!
-//! The engine's reaper calls the wakers on a thread of its own, and each call may have to wake a
-//! thread of the runtime. An engine that a task of the runtime serves has no such thread, and
-//! waking costs less CPU time. On tokio that is one line at the beginning of the program (feature
-//! `tokio`): `Engine::set_global(Engine::builder().build_on_tokio()?)?`. On Linux sleeps are as
-//! punctual there as with a thread, and twice as punctual as the runtime's own. Elsewhere, and with
+//! The engine's reaper calls the wakers on a thread of its own, whatever the engine's
+//! [handler](crate::Handler) is, and each call may have to wake a thread of the runtime. An engine
+//! that a task of the runtime serves has no such thread, and waking costs less CPU time. On tokio
+//! that is one line at the beginning of the program (feature `tokio`):
+//! `Engine::set_global(Engine::builder().build_on_tokio()?)?`. On Linux sleeps are as punctual
+//! there as with a thread, and twice as punctual as the runtime's own. Elsewhere, and with
 //! [`Engine::drive`](crate::Engine::drive) on other runtimes, they are late by the resolution of
 //! the runtime's sleeps as well.
 //!
@@ -94,11 +96,22 @@
 //! another, and a task of that one a timer of the first, spares make them go on. Without takeovers
 //! both wait until one of the engines stops.
 //!
+//! # Other tasks
+//!
+//! A wait that is over at once (of no time, until the past, for ticks that were missed) makes no
+//! task wait, so a loop of them would let no other task run. Therefore such a wait returns
+//! `Pending` now and then, and wakes its task at once: on tokio (feature `tokio`) when the task's
+//! [budget](https://docs.rs/tokio/latest/tokio/task/coop/index.html) is spent, elsewhere after 128
+//! of them in a row. What has waited for its time is reported whatever the budget is, and nothing
+//! is put off twice: so no expiry is starved. (A poll with a waker that holds no data, as
+//! [`Waker::noop`](std::task::Waker::noop), is not put off.)
+//!
 //! # Cancel safety
 //!
 //! All futures here are cancel safe. A future that was not awaited to its end can be awaited again
 //! by `&mut`, and loses neither time nor ticks.
 
+mod coop;
 pub mod delay_queue;
 mod entered;
 #[cfg(feature = "hyper")]
@@ -109,6 +122,7 @@ mod quinn;
 mod refusal;
 mod ringer;
 mod sleep;
+mod stream;
 mod timeout;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -123,4 +137,7 @@ pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use quinn::QuinnRuntime;
 pub use refusal::{OnRefusal, PolicySleep};
 pub use sleep::{Sleep, SleepError, sleep, sleep_until};
+#[doc(hidden)]
+pub use stream::Pace;
+pub use stream::{Chunks, Limit, Paced, StreamExt, Throttle};
 pub use timeout::{Elapsed, FutureExt, Timeout, timeout, timeout_at};

@@ -15,8 +15,9 @@
 //!                 the old ringer rings     filed again, with the new ringer
 //! ```
 //!
-//! So each ringer is run, dropped or taken back once. A poll that loses the entry to a firing finds
-//! that the timer has fired, and needs no waker.
+//! A ringer runs where it is due, on the thread that serves its shard, and never passes through the
+//! engine's handler (`core/src/dispatch/own.rs`). So each is run, dropped or taken back once.
+//! A poll that loses the entry to a firing finds that the timer has fired, and needs no waker.
 //!
 //! *Invariants*
 //! - The payload of the handle's timer is a ringer, which rings when it is run or dropped. The
@@ -215,8 +216,8 @@ impl Ringer {
 }
 
 impl Runs for Ringer {
-    const IS_EXEMPT: bool = true;
     const IS_OWN: bool = true;
+    const IS_WAKE: bool = true;
 
     fn run(self) {
         drop(self);

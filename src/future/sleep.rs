@@ -10,12 +10,15 @@
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+
+use futures_core::future::FusedFuture;
 
 use crate::engine::{Deadline, Engine, EngineRef, State, When};
 use crate::error::ScheduleReason;
 
+use super::coop;
 use super::ringer::Timer;
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
@@ -64,6 +67,8 @@ pub struct Sleep {
     has_elapsed: bool,
     /// It was reset, to a deadline that may have passed, and has not been polled since.
     is_moved: bool,
+    /// See [`coop`].
+    is_put_off: bool,
     deadline: Deadline,
     /// Present from when it is scheduled until a poll has seen its end.
     timer: Timer,
@@ -94,8 +99,8 @@ pub type SleepError = ScheduleReason;
 /// Waits for `delay`, counted from this call, on the [ambient engine](Engine::enter): the
 /// [global](Engine::global) one, if none was entered.
 ///
-/// If the delay is zero, the sleep is ready at the first poll. If it is too long to represent, the
-/// sleep is never ready.
+/// If the delay is zero, the sleep is ready at the first poll, unless [other tasks are to
+/// run](crate::future#other-tasks). If it is too long to represent, the sleep is never ready.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -155,7 +160,8 @@ impl Sleep {
     }
 
     pub(super) fn until(engine: EngineRef, deadline: Deadline) -> Sleep {
-        Sleep { engine, has_elapsed: false, is_moved: false, deadline, timer: Timer::NONE }
+        let (has_elapsed, is_moved, is_put_off) = (false, false, false);
+        Sleep { engine, has_elapsed, is_moved, is_put_off, deadline, timer: Timer::NONE }
     }
 
     /// Returns when it will be ready, by the engine's clock, or `None` for never.
@@ -204,7 +210,7 @@ impl Sleep {
     /// wait](SleepError::Circular).
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         if self.has_elapsed {
-            return Poll::Ready(Ok(()));
+            return self.proceed(cx);
         }
         if mem::take(&mut self.is_moved)
             && self.timer.handle_mut().is_some()
@@ -214,11 +220,16 @@ impl Sleep {
             self.cancel();
         }
         let state = match self.timer.state_at_poll() {
-            None => return self.schedule(cx.waker()),
+            None => return self.schedule(cx),
             Some(State::Pending) => self.timer.wait_on(self.engine, cx.waker())?,
             Some(state) => state,
         };
         if state == State::Pending { Poll::Pending } else { Poll::Ready(self.end(state)) }
+    }
+
+    /// It is ready without a wait, unless others are to run first.
+    fn proceed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        coop::poll_proceed(&mut self.is_put_off, cx).map(Ok)
     }
 
     /// As awaiting the sleep, but returns an error instead of panicking. Cancel safe.
@@ -252,12 +263,12 @@ impl Sleep {
 
     /// A poll that finds no timer: schedules one, unless the deadline has passed.
     #[inline]
-    fn schedule(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
+    fn schedule(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         match self.engine.compute(self.deadline) {
-            Some(computed) => self.timer.schedule(self.engine, computed, waker),
+            Some(computed) => self.timer.schedule(self.engine, computed, cx.waker()),
             None => {
                 self.has_elapsed = true;
-                Poll::Ready(Ok(()))
+                self.proceed(cx)
             }
         }
     }
@@ -267,6 +278,7 @@ impl Sleep {
         if state == State::Fired {
             self.timer.forget_fired();
             self.has_elapsed = true;
+            coop::has_waited();
             return Ok(());
         }
         // The stop may have come before the deadline, and this poll after it.
@@ -284,6 +296,13 @@ impl Future for Sleep {
             Ok(()) => Poll::Ready(()),
             Err(error) => panic!("a sleep cannot wait: {error}"),
         }
+    }
+}
+
+/// Terminated once a poll was ready, until it is reset.
+impl FusedFuture for Sleep {
+    fn is_terminated(&self) -> bool {
+        self.has_elapsed && !self.is_put_off
     }
 }
 

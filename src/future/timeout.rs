@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use futures_core::future::FusedFuture;
+
 use crate::engine::{Engine, When};
 
 use super::{Sleep, SleepError, sleep, sleep_until};
@@ -215,13 +217,25 @@ impl<F: Future> Future for Timeout<F> {
             this.sleep.cancel();
             return Poll::Ready(Ok(output));
         }
-        this.sleep.poll_elapsed(cx).map(|ended| Err(Elapsed { cause: ended.err() }))
+        this.sleep.poll_elapsed(cx).map(|ended| Err(Elapsed::of(ended)))
+    }
+}
+
+/// Terminated once the deadline has passed, or the inner future is.
+impl<F: FusedFuture> FusedFuture for Timeout<F> {
+    fn is_terminated(&self) -> bool {
+        self.inner.is_terminated() || self.sleep.is_terminated()
     }
 }
 
 // === impl Elapsed ===
 
 impl Elapsed {
+    /// The sleep of a limit has ended.
+    pub(super) fn of(ended: Result<(), SleepError>) -> Elapsed {
+        Elapsed { cause: ended.err() }
+    }
+
     /// Returns `None` if the deadline has passed, or else why the engine could not time it.
     ///
     /// ```

@@ -4,8 +4,9 @@
 //! use std::convert::Infallible;
 //! use std::time::Duration;
 //! use tickless::Engine;
-//! use tickless::future::tower::{TimeoutError, TimeoutLayer};
-//! use tower::{ServiceBuilder, ServiceExt, service_fn};
+//! use tickless::future::Elapsed;
+//! use tickless::future::tower::TimeoutLayer;
+//! use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 //!
 //! let engine = Engine::new()?;
 //! let slow = service_fn(async |seconds: u64| {
@@ -16,14 +17,13 @@
 //! let service = ServiceBuilder::new().layer(limit).service(slow);
 //! pollster::block_on(async {
 //!     assert_eq!(service.clone().oneshot(0).await.unwrap(), 0);
-//!     let error = service.oneshot(60).await.unwrap_err();
-//!     assert!(matches!(error, TimeoutError::Elapsed));
+//!     let error: BoxError = service.oneshot(60).await.unwrap_err();
+//!     assert!(error.is::<Elapsed>());
 //! });
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use std::error::Error;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -34,32 +34,57 @@ use tower_service::Service;
 
 use crate::engine::Engine;
 
-use super::{Sleep, SleepError};
+use super::{Elapsed, Sleep};
+
+/// What a service with a limit fails with, as all of tower's own layers that add errors.
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Limits the time that each response of a service may take: a [`Layer`] that makes a [`Timeout`].
 ///
 /// Clones are cheap and share the engine, which lives as long as one of them or of their services.
-/// A response does not keep it: one that outlives them ends with [`TimeoutError::Refused`].
+/// A response does not keep it: one that outlives them ends with an [`Elapsed`] that has a
+/// [cause](Elapsed::cause).
 ///
 /// The [module](self) has an example.
+///
+/// `L` says the limit: a [`Duration`] for all requests, or a closure that is passed the request.
 #[derive(Clone, Debug)]
-pub struct TimeoutLayer {
+pub struct TimeoutLayer<L = Duration> {
     engine: Engine,
-    limit: Duration,
+    limit: L,
+}
+
+/// The limit of the response to a request: one for all, or a closure's.
+pub trait RequestLimit<Request>: sealed::Sealed<Request> {
+    /// The time that the response may take. [`Duration::MAX`] is no limit.
+    fn limit_for(&self, request: &Request) -> Duration;
+}
+
+mod sealed {
+    use std::time::Duration;
+
+    pub trait Sealed<Request> {}
+
+    impl<Request> Sealed<Request> for Duration {}
+    impl<Request, F: Fn(&Request) -> Duration> Sealed<Request> for F {}
 }
 
 /// A service with a time limit for each response, on an engine. Made by [`TimeoutLayer`].
 ///
 /// The time counts from the call, so the time until the service was ready to be called does not
-/// count. When the limit has passed, the response's future ends with [`TimeoutError::Elapsed`]. The
-/// inner future is dropped when the response's future is.
+/// count. When the limit has passed, the response's future ends with [`Elapsed`]. (So it does if
+/// the engine cannot time the limit: [`Elapsed::cause`] says why. A response never runs without its
+/// limit.) The inner future is dropped when the response's future is.
+///
+/// The error is a boxed one, as with tower's own layers: an [`Elapsed`], or the service's own.
+/// [`downcast_ref`](Error#method.downcast_ref) tells them apart.
 ///
 /// A response that is ready at its first poll needs no timer. All else costs one timer, which is
 /// cancelled when the response is there.
 #[derive(Clone, Debug)]
-pub struct Timeout<S> {
+pub struct Timeout<S, L = Duration> {
     inner: S,
-    layer: TimeoutLayer,
+    layer: TimeoutLayer<L>,
 }
 
 /// The response of a [`Timeout`]: a future.
@@ -73,35 +98,6 @@ pub struct ResponseFuture<F> {
     inner: F,
     /// Absent if there is no limit.
     sleep: Option<Sleep>,
-}
-
-/// Why a [`Timeout`] gave no response.
-///
-/// ```
-/// use tickless::future::SleepError;
-/// use tickless::future::tower::TimeoutError;
-///
-/// /// The status of the answer of an HTTP server.
-/// fn status(error: &TimeoutError) -> u16 {
-///     match error {
-///         TimeoutError::Elapsed => 504,
-///         TimeoutError::Refused(SleepError::Stopped) => 503,
-///         _ => 500,
-///     }
-/// }
-/// assert_eq!(status(&TimeoutError::Elapsed), 504);
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum TimeoutError {
-    /// The limit has passed.
-    Elapsed,
-    /// The engine could not time the limit: the error says why. The response is given up, so that
-    /// it does not run without a limit.
-    Refused(SleepError),
-    /// The service failed, within the limit. Its error can be [downcast](Error#method.downcast_ref)
-    /// to the service's own type.
-    Inner(Box<dyn Error + Send + Sync>),
 }
 
 // === impl TimeoutLayer ===
@@ -124,17 +120,51 @@ impl TimeoutLayer {
     }
 }
 
-impl<S> Layer<S> for TimeoutLayer {
-    type Service = Timeout<S>;
+impl<L> TimeoutLayer<L> {
+    /// As [`new`](TimeoutLayer::new), with a limit of its own for each response: `limit` is called
+    /// with the request. An HTTP server may take it from the request's path, a header, or its
+    /// extensions, where what lies above has put it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::future::tower::TimeoutLayer;
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// /// A request that says how long its sender waits.
+    /// struct Request {
+    ///     patience: Option<Duration>,
+    /// }
+    ///
+    /// let engine = Engine::new()?;
+    /// let usual = Duration::from_secs(5);
+    /// let limit = move |request: &Request| request.patience.map_or(usual, |it| it.min(usual));
+    /// let never = service_fn(|_: Request| std::future::pending::<std::io::Result<()>>());
+    /// let layer = TimeoutLayer::by_request(&engine, limit);
+    /// let service = ServiceBuilder::new().layer(layer).service(never);
+    /// let request = Request { patience: Some(Duration::from_millis(5)) };
+    /// assert!(pollster::block_on(service.oneshot(request)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by_request<Request>(engine: &Engine, limit: L) -> TimeoutLayer<L>
+    where
+        L: Fn(&Request) -> Duration,
+    {
+        TimeoutLayer { engine: engine.clone(), limit }
+    }
+}
 
-    fn layer(&self, inner: S) -> Timeout<S> {
+impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
+    type Service = Timeout<S, L>;
+
+    fn layer(&self, inner: S) -> Timeout<S, L> {
         Timeout { inner, layer: self.clone() }
     }
 }
 
 // === impl Timeout ===
 
-impl<S> Timeout<S> {
+impl<S, L> Timeout<S, L> {
     /// Returns a reference to the inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
@@ -151,24 +181,40 @@ impl<S> Timeout<S> {
     }
 }
 
-impl<S, Request> Service<Request> for Timeout<S>
+impl<S, L, Request> Service<Request> for Timeout<S, L>
 where
     S: Service<Request>,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    S::Error: Into<BoxError>,
+    L: RequestLimit<Request>,
 {
     type Response = S::Response;
-    type Error = TimeoutError;
+    type Error = BoxError;
     type Future = ResponseFuture<S::Future>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimeoutError>> {
-        self.inner.poll_ready(cx).map_err(TimeoutError::inner)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
         // First, so that the time which the call itself takes counts.
         let TimeoutLayer { engine, limit } = &self.layer;
-        let sleep = (*limit < Duration::MAX).then(|| engine.sleep(*limit));
+        let limit = limit.limit_for(&request);
+        let sleep = (limit < Duration::MAX).then(|| engine.sleep(limit));
         ResponseFuture { inner: self.inner.call(request), sleep }
+    }
+}
+
+// === impl RequestLimit ===
+
+impl<Request> RequestLimit<Request> for Duration {
+    fn limit_for(&self, _: &Request) -> Duration {
+        *self
+    }
+}
+
+impl<Request, F: Fn(&Request) -> Duration> RequestLimit<Request> for F {
+    fn limit_for(&self, request: &Request) -> Duration {
+        self(request)
     }
 }
 
@@ -177,9 +223,9 @@ where
 impl<F, T, E> Future for ResponseFuture<F>
 where
     F: Future<Output = Result<T, E>>,
-    E: Into<Box<dyn Error + Send + Sync>>,
+    E: Into<BoxError>,
 {
-    type Output = Result<T, TimeoutError>;
+    type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: `inner` is not moved here. It is pinned with this: nothing moves it out, there is
@@ -190,39 +236,9 @@ where
         if let Poll::Ready(output) = inner.poll(cx) {
             // The response may be kept long after this.
             this.sleep = None;
-            return Poll::Ready(output.map_err(TimeoutError::inner));
+            return Poll::Ready(output.map_err(Into::into));
         }
         let Some(sleep) = &mut this.sleep else { return Poll::Pending };
-        sleep
-            .poll_elapsed(cx)
-            .map(|ended| Err(ended.map_or_else(TimeoutError::Refused, |()| TimeoutError::Elapsed)))
-    }
-}
-
-// === impl TimeoutError ===
-
-impl TimeoutError {
-    fn inner(error: impl Into<Box<dyn Error + Send + Sync>>) -> TimeoutError {
-        TimeoutError::Inner(error.into())
-    }
-}
-
-impl fmt::Display for TimeoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TimeoutError::Elapsed => "the response took too long",
-            TimeoutError::Refused(_) => "the response could not be timed",
-            TimeoutError::Inner(_) => "the service failed",
-        })
-    }
-}
-
-impl Error for TimeoutError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            TimeoutError::Elapsed => None,
-            TimeoutError::Refused(error) => Some(error),
-            TimeoutError::Inner(error) => Some(&**error),
-        }
+        sleep.poll_elapsed(cx).map(|ended| Err(Elapsed::of(ended).into()))
     }
 }

@@ -88,7 +88,7 @@ pub enum IfAbsentReason {
 ///
 /// [`KeyedTimers::reset`]: super::KeyedTimers::reset
 /// [`TtlMap`]: super::TtlMap
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ResetError {
     /// No timer waits under the key: none was scheduled, or its task has started, or it was
@@ -107,6 +107,8 @@ pub(super) fn by_the_engine<T>(refused: Refused<IfAbsentReason, T>) -> ScheduleE
     let payload = refused.into_payload();
     if is_full { ScheduleError::full(payload) } else { ScheduleError::stopped(payload) }
 }
+
+impl std::error::Error for IfAbsentReason {}
 
 display! { IfAbsentReason {
     Occupied => "another timer is waiting under the key",

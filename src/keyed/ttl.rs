@@ -12,7 +12,6 @@
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem::ManuallyDrop;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::dispatch::contained;
 use crate::engine::{Engine, When};
@@ -238,8 +237,7 @@ impl<K, V: ?Sized> Waits<K> for Arc<V> {
 }
 
 // A panic of the callback leaves nothing of the map half-done: the entry was taken out before.
-impl<K, V: ?Sized> UnwindSafe for OnExpiry<K, V> {}
-impl<K, V: ?Sized> RefUnwindSafe for OnExpiry<K, V> {}
+unwind_safe! { impl[K, V: ?Sized] OnExpiry[K, V] }
 
 impl<K, V: ?Sized> Drop for OnExpiry<K, V> {
     fn drop(&mut self) {

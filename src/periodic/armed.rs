@@ -61,6 +61,17 @@ pub(super) enum Next {
     End(End),
 }
 
+/// Why a thing is armed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arming {
+    /// It is new: a full engine refuses it.
+    First,
+    /// A closure was called. No engine is full for what it has accepted.
+    Next,
+    /// The timer before has fired, and no closure was called.
+    Unheard,
+}
+
 /// A thing that repeats: its body, and what does not depend on the body. `repr(C)` keeps this
 /// order: the fields that many threads read lie together at the beginning.
 #[repr(C)]
@@ -170,7 +181,9 @@ impl<B: Body> Armed<B> {
         let kept = UnsafeCell::new(HolderState { handle: None, body: Some(body) });
         let armed = Arc::new(Armed { shared, core, engine: id, kept });
         armed.over_if_it_panics(|| keep(&armed));
-        let Released::Finish { how, .. } = armed.wait_until(at_ns, false) else { return Ok(armed) };
+        let Released::Finish { how, .. } = armed.wait_until(at_ns, Arming::First) else {
+            return Ok(armed);
+        };
         let reason = match how {
             End::Full => StartReason::Full,
             End::Stopped => StartReason::Stopped,
@@ -193,18 +206,18 @@ impl<B: Body> Armed<B> {
     }
 
     /// Called by the holder: schedules the timer and releases the hold. If the engine refuses the
-    /// timer, the thing is over. `is_again`: the timer before has fired, and no closure was called.
+    /// timer, the thing is over.
     ///
     /// A timer that fires before the release is armed once more, for a time that has already
     /// passed. It is not run here, because this may be a thread of the user that only called
     /// `start`.
-    fn wait_until(self: &Arc<Self>, at_ns: u64, mut is_again: bool) -> Released<End> {
+    fn wait_until(self: &Arc<Self>, at_ns: u64, mut arming: Arming) -> Released<End> {
         loop {
             // ORDER: Relaxed - for observation only; the holder is ordered by the word.
             self.core.due_ns.store(at_ns, Ordering::Relaxed);
             let due = Due(ManuallyDrop::new(self.clone()));
             let due = self.over_if_it_panics(|| due.into());
-            match self.engine.schedule_at_ns(at_ns, due) {
+            match self.engine.schedule_at_ns(at_ns, due, arming == Arming::First) {
                 // SAFETY: this is the holder. The previous handle is of a timer that has fired.
                 Ok(handle) => self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) }),
                 Err(error) => {
@@ -215,11 +228,11 @@ impl<B: Body> Armed<B> {
                     return released;
                 }
             }
-            if is_again {
+            if arming == Arming::Unheard {
                 self.engine.count_rearmed();
             }
             match self.core.word.release() {
-                Released::Again => is_again = true,
+                Released::Again => arming = Arming::Unheard,
                 released => return released,
             }
         }
@@ -233,7 +246,8 @@ impl<B: Body> Armed<B> {
         loop {
             let released = match self.with_body(|body| body.fire(self, &mut panics)) {
                 next @ (Next::At(at_ns) | Next::Later(at_ns)) if self.core.word.end().is_none() => {
-                    self.wait_until(at_ns, matches!(next, Next::Later(_)))
+                    let is_unheard = matches!(next, Next::Later(_));
+                    self.wait_until(at_ns, if is_unheard { Arming::Unheard } else { Arming::Next })
                 }
                 Next::At(_) | Next::Later(_) | Next::Answer => self.core.word.release(),
                 Next::End(end) => self.core.word.conclude(end),

@@ -86,8 +86,8 @@ unsafe impl<T: Send, E: Send> Sync for Answers<T, E> {}
 // === impl Attempt ===
 
 impl<T, E> Attempt<T, E> {
-    /// An attempt that fails unless it is answered by `until_ns`, if that is given. `None`: there
-    /// was no room for its timer, and it has failed already.
+    /// An attempt that fails unless it is answered by `until_ns`, if that is given. `None`: the
+    /// engine has stopped, and it has failed already.
     pub(super) fn new(
         engine: EngineRef,
         retry: Arc<dyn Arms<Answers<T, E>>>,
@@ -103,7 +103,7 @@ impl<T, E> Attempt<T, E> {
         };
         let expiry = Expiry { retry: retry.clone(), number };
         // On an error, the task is dropped with the error, and that fails the attempt.
-        let handle = engine.schedule_at_ns(until_ns, Task::of(expiry)).ok()?;
+        let handle = engine.schedule_at_ns(until_ns, Task::of(expiry), false).ok()?;
         Some(Attempt { retry: Some(retry), number, limit: Some(handle) })
     }
 
@@ -183,6 +183,8 @@ impl<T, E> Drop for Attempt<T, E> {
         self.answer(Answer::Failed(None));
     }
 }
+
+unwind_safe! { impl[T, E] Attempt[T, E] }
 
 debug! { impl[T, E] Attempt[T, E] { number = |this| this.number } }
 

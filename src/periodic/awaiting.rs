@@ -110,6 +110,7 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
                     let end = match error {
                         ScheduleReason::Stopped => End::Stopped,
                         ScheduleReason::Circular => End::Circular,
+                        // No engine is full for a sleep.
                         _ => End::Full,
                     };
                     return Outcome::Ended { end, attempts };

@@ -209,6 +209,8 @@ impl Cancel for Periodic {
     }
 }
 
+unwind_safe! { impl[] Periodic[] }
+
 debug! { impl[] Periodic[] {
     end = |this| this.end(),
     runs = |this| this.runs(),

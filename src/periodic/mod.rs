@@ -36,9 +36,9 @@
 //!
 //! - Runs of one closure never overlap, and runs do not pile up: each periodic, retry or heartbeat
 //!   waits for one timer, and arms the next one when its closure has returned.
-//! - Each ends once: by itself, by being cancelled, with its engine, because the engine is full
-//!   when the next timer is to be armed, or by a panic of the closure that says when it goes on. It
-//!   also ends, as [`End::Stopped`], if the engine's handler drops its task
+//! - Each ends once: by itself, by being cancelled, with its engine, or by a panic of the closure
+//!   that says when it goes on. A full engine refuses one that is new, and never ends one. It also
+//!   ends, as [`End::Stopped`], if the engine's handler drops its task
 //!   ([`Full::Drop`](crate::dispatch::Full::Drop) does): a heartbeat then never calls its closure.
 //!   [`End`] says which. What its closures captured is dropped then, even if handles are kept.
 //! - None keeps its engine alive. When the engine stops, those that wait for their timers end, on
@@ -123,6 +123,8 @@ pub enum StartReason {
 }
 
 // === impl StartReason ===
+
+impl std::error::Error for StartReason {}
 
 display! { StartReason {
     ZeroPeriod => "the period is zero",

@@ -100,16 +100,16 @@ pub enum Outcome<T, E> {
     /// up](Attempt::give_up).
     GaveUp {
         /// The error of the last attempt; `None`: the attempt was dropped without an answer, or
-        /// panicked, or timed out. Or the engine could not time it: it stopped meanwhile, or was
-        /// full, and then the attempt was not made.
+        /// panicked, or timed out. Or the engine had stopped, and could not time it; then the
+        /// attempt was not made.
         error: Option<E>,
         /// The number of attempts made.
         attempts: u32,
     },
     /// The retry was over before it succeeded or gave up.
     Ended {
-        /// The reason: it was cancelled, its engine had stopped or was full, or the iterator over
-        /// pauses panicked.
+        /// The reason: it was cancelled, its engine had stopped, or the iterator over pauses
+        /// panicked.
         end: End,
         /// The number of attempts that had begun.
         attempts: u32,
@@ -378,6 +378,8 @@ impl Cancel for Retrying {
         Retrying::cancel(&self);
     }
 }
+
+unwind_safe! { impl[] Retrying[] }
 
 debug! { impl[] Retrying[] {
     end = |this| this.end(),

@@ -227,8 +227,9 @@ impl Schedule {
 
     /// At a fixed rate, gives the runs a phase of their own: the first run is due later by a part
     /// of a period, from zero to below one, and the others count from there. Each schedule that is
-    /// spread gets another part. Parts lie far apart, and differ from process to process.
-    /// Other schedules have no phase, so this does not change them.
+    /// spread gets another part. The parts of schedules of one period lie far apart, whatever else
+    /// is started in between, and differ from process to process. Other schedules have no phase, so
+    /// this does not change them.
     ///
     /// It is for many timers of one period: heartbeats, refreshes, polls. Started together, they
     /// would all run in one tick. A phase is kept over missed runs, because the times of a fixed
@@ -264,8 +265,7 @@ impl Schedule {
     ///
     /// One allocation, whatever the task captures; the runs do not allocate. O(1). If the returned
     /// handle is dropped, the periodic goes on. It ends by itself, by [`cancel`](Periodic::cancel),
-    /// with its engine, which it does not keep alive, if the engine is full when the next run is to
-    /// be armed, or if the engine's handler drops a run.
+    /// with its engine, which it does not keep alive, or if the engine's handler drops a run.
     ///
     /// # Errors
     /// The period is zero, the schedule has no first run, or the engine is full or has stopped. The
@@ -390,20 +390,26 @@ impl fmt::Debug for Schedule {
     }
 }
 
+/// Counts of parts: each period has one. (A few of very many periods may have to share one.)
+const COUNTS: usize = 256;
+
 /// A part of a period, from zero to below one. The parts of several calls in a row have nearly
-/// equal gaps: each is the one before plus the golden ratio, without the whole.
+/// equal gaps: each is the one before plus the golden ratio, without the whole. That holds among
+/// those of one period, so it does not matter what else is started in between.
 fn next_phase_ns(period_ns: u64) -> u64 {
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
     /// Zero: none was needed yet.
-    static PART: AtomicU64 = AtomicU64::new(0);
+    static PARTS: [AtomicU64; COUNTS] = [const { AtomicU64::new(0) }; COUNTS];
+    let hash = period_ns.wrapping_mul(GOLDEN) >> (u64::BITS - COUNTS.ilog2());
+    let part = &PARTS[hash as usize];
     // ORDER: Relaxed, here and below - a number of its own for each caller, and nothing else.
-    if PART.load(Ordering::Relaxed) == 0 {
+    if part.load(Ordering::Relaxed) == 0 {
         let seed = RandomState::new().hash_one(0);
         // ORDER: Relaxed - of several first callers, one has set it.
-        _ = PART.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed);
+        _ = part.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed);
     }
     // ORDER: Relaxed - as above.
-    let part = PART.fetch_add(GOLDEN, Ordering::Relaxed);
+    let part = part.fetch_add(GOLDEN, Ordering::Relaxed);
     ((u128::from(part) * u128::from(period_ns)) >> u64::BITS) as u64
 }
 

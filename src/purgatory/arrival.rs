@@ -229,9 +229,13 @@ impl<K, O> Clone for Delayed<K, O> {
     }
 }
 
+unwind_safe! { impl[K, O] Delayed[K, O] }
+
 debug! { impl[K, O] Delayed[K, O] { node = |this| this.node } }
 
 // === impl WatchReason ===
+
+impl std::error::Error for WatchReason {}
 
 display! { WatchReason {
     NoKeys => "an operation waits under at least one key",

@@ -245,7 +245,7 @@ where
         let engine = EngineRef::new(engine);
         let due_ns = engine.due_ns(timeout);
         let expiry = Expiry { node: Some(node.clone()), due_ns, engine };
-        match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {
+        match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come()), true) {
             Ok(timer) => hold.keep(timer),
             // The error drops the task only after the operation is decided, so that drop decides
             // nothing.

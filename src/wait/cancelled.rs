@@ -66,4 +66,6 @@ impl<E> Drop for Cancelled<'_, E> {
     }
 }
 
+unwind_safe! { impl[E] Cancelled['_, E] }
+
 debug! { impl[E] Cancelled['_, E] { is_open = |this| this.thing.latch().is_open() } }

@@ -105,6 +105,8 @@ impl Runs for Guarded<Task> {
     }
 }
 
+unwind_safe! { impl[V: Send + 'static] Guarded[V] }
+
 debug! { impl[V: Send + 'static] Guarded[V] {} }
 
 // === impl Running, EndOfUse ===

@@ -4,7 +4,6 @@
 //!
 //! *Tested by*: `tests/suite/wait.rs`, `tests/races/wait/races.rs`.
 
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Process, Task};
@@ -176,7 +175,6 @@ impl<V: Send + 'static> Ends<Ended> for Waiter<V> {
 }
 
 // A panic leaves both ends consistent: the value is moved out before it is used or dropped.
-impl<V: Send + 'static> UnwindSafe for Waiter<V> {}
-impl<V: Send + 'static> RefUnwindSafe for Waiter<V> {}
+unwind_safe! { impl[V: Send + 'static] Waiter[V] }
 
 debug! { impl[V: Send + 'static] Waiter[V] { stage = |this| this.stage() } }

@@ -30,9 +30,6 @@ use super::table::{DueTimer, Item, Repeat, Table};
 /// How long the thread sleeps at most where the system does not tell when the clock was set.
 const POLL: Duration = Duration::from_secs(1);
 
-/// How long the thread sleeps if the engine is full.
-const RETRY: Duration = Duration::from_millis(10);
-
 /// The timers, and what serves them.
 pub(super) struct Keeper {
     /// In a child of this process, the lock may be held for ever, and there is no thread.
@@ -72,8 +69,6 @@ pub(super) struct Look {
     pub(super) handed_over: usize,
     /// When the next timer is due.
     next: Option<SystemTime>,
-    /// The engine did not take what is due.
-    is_full: bool,
     is_closed: bool,
 }
 
@@ -191,10 +186,9 @@ impl Keeper {
         let is_earlier = table.first().is_some_and(|first| before.is_none_or(|it| first < it));
         drop(table);
         match self.by_hand {
-            // What was refused before, since the engine was full, may come first for ever.
-            Some(_) => _ = self.look(),
+            Some(_) if is_earlier => _ = self.look(),
             None if is_earlier => self.ring(),
-            None => {}
+            _ => {}
         }
         result
     }
@@ -216,20 +210,16 @@ impl Keeper {
             let mut table = self.lock();
             let is_closed = table.is_closed();
             let Some(due_timer) = table.take_due(now) else {
-                return Look { handed_over, next: table.first(), is_full: false, is_closed };
+                return Look { handed_over, next: table.first(), is_closed };
             };
             drop(table);
             let due = DueTask { keeper: Some(self.clone()), due_timer };
             match self.engine.schedule_at_once(Task::of(due)) {
                 Ok(()) => handed_over += 1,
-                Err(refused) => {
-                    let is_full = refused.is_full();
+                Err(stopped) => {
                     // While it is out of its place, the drop of the engine's task leaves it alone.
-                    self.lock().refuse(due_timer, !is_full);
-                    drop(refused);
-                    if is_full {
-                        return Look { handed_over, next: None, is_full, is_closed };
-                    }
+                    self.lock().refuse(due_timer);
+                    drop(stopped);
                 }
             }
         }
@@ -301,15 +291,11 @@ impl Thread {
             let parks = || Wakeup::Ring(Parker::new());
             ours.bell.get_or_init(|| alarm.map_or_else(parks, Wakeup::Alarm));
             loop {
-                let Look { next, is_full, is_closed, .. } = ours.look();
+                let Look { next, is_closed, .. } = ours.look();
                 if is_closed {
                     return;
                 }
-                match is_full {
-                    // Not by the wall clock, which may be set back meanwhile.
-                    true => thread::sleep(RETRY),
-                    false => ours.sleep(next),
-                }
+                ours.sleep(next);
             }
         };
         let _blocked = block_signals();

@@ -53,10 +53,10 @@ use table::{Item, Repeat};
 /// The wall-clock timers of an engine: see the [module](crate::wall).
 ///
 /// It does not keep its engine alive. If the engine has stopped, nothing runs any more: what
-/// becomes due stays here, until [`stop`](WallTimers::stop) returns it. If the engine is full, what
-/// is due waits until there is room. Dropping this cancels all its timers, and ends its thread. (A
-/// task that owns it, by an `Arc` for example, keeps it until that task has run or was cancelled.
-/// So one that repeats has to be cancelled.)
+/// becomes due stays here, until [`stop`](WallTimers::stop) returns it. An engine is never full for
+/// what is due here. Dropping this cancels all its timers, and ends its thread. (A task that owns
+/// it, by an `Arc` for example, keeps it until that task has run or was cancelled. So one that
+/// repeats has to be cancelled.)
 ///
 /// In a child made by `fork` it must not be used. Dropping the child's copy ends nothing. (By hand,
 /// it drops the child's copies of the tasks.)
@@ -115,8 +115,7 @@ impl WallTimers {
 
     /// Sets a clock that is set by hand, forward or back, and hands what is due to the engine.
     /// Returns how many timers that were. (One that is scheduled or moved to a time that has passed
-    /// is handed over there. What a full engine has refused is handed over by the next such call
-    /// that finds room.)
+    /// is handed over there.)
     ///
     /// # Panics
     /// The clock is the system's.
@@ -285,8 +284,8 @@ impl WallTimer {
         self.keeper.reset(self.number, time)
     }
 
-    /// Returns the time that the timer waits for, which may have passed if the engine is full.
-    /// `None`: it was handed to the engine, it runs, or it is over.
+    /// Returns the time that the timer waits for. `None`: it was handed to the engine, it runs, or
+    /// it is over.
     pub fn deadline(&self) -> Option<SystemTime> {
         self.keeper.lock().time_of(self.number)
     }

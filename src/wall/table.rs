@@ -5,7 +5,7 @@
 //!            due             begin             come back
 //!   waits ────────► handed ────────► runs ───────────────► waits
 //!     ▲               │  the engine has stopped: refused
-//!     └── reset, full ┘
+//!     └──── reset ────┘
 //! ```
 //!
 //! *Owner*: any thread, under the lock of `keeper`. Nothing foreign runs there: what leaves the
@@ -100,12 +100,10 @@ impl Table {
         Some(DueTimer { number, run: self.last_run })
     }
 
-    /// What was handed over comes back, because the engine is full; or, if that is for good,
-    /// because it has stopped.
-    pub(super) fn refuse(&mut self, due_timer: DueTimer, is_for_good: bool) {
+    /// What was handed over comes back, because the engine has stopped.
+    pub(super) fn refuse(&mut self, due_timer: DueTimer) {
         if let Some(due) = self.handed(due_timer) {
-            let back = if is_for_good { Stage::Refused(due) } else { Stage::Waits(due) };
-            self.put(due_timer.number, back);
+            self.put(due_timer.number, Stage::Refused(due));
         }
     }
 

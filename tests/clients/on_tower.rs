@@ -11,22 +11,22 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode, client, server};
 use hyper_util::rt::TokioIo;
 use tickless::Engine;
-use tickless::future::tower::{TimeoutError, TimeoutLayer};
+use tickless::future::Elapsed;
+use tickless::future::tower::TimeoutLayer;
 use tokio::net::{TcpListener, TcpStream};
-use tower::{ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The status of what the service came to.
-fn respond(
-    result: Result<&'static str, TimeoutError>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (status, body) = match result {
+fn respond(result: Result<&'static str, BoxError>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let elapsed = |error: BoxError| error.downcast_ref().map(Elapsed::cause);
+    let (status, body) = match result.map_err(elapsed) {
         Ok(body) => (StatusCode::OK, body),
-        Err(TimeoutError::Elapsed) => (StatusCode::GATEWAY_TIMEOUT, ""),
-        Err(TimeoutError::Refused(_)) => (StatusCode::SERVICE_UNAVAILABLE, ""),
-        Err(_) => (StatusCode::BAD_GATEWAY, ""),
+        Err(Some(None)) => (StatusCode::GATEWAY_TIMEOUT, ""),
+        Err(Some(Some(_))) => (StatusCode::SERVICE_UNAVAILABLE, ""),
+        Err(None) => (StatusCode::BAD_GATEWAY, ""),
     };
     let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
     *response.status_mut() = status;

@@ -1,12 +1,23 @@
 //! Types that cross threads, and sizes that users count on.
 
+use std::error::Error;
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
+use futures_util::future::FusedFuture;
+use futures_util::stream::FusedStream;
+use futures_util::{FutureExt, StreamExt};
+use tickless::dispatch::{Pool, ShutdownError, SubmitReason};
+use tickless::keyed::{self, IfAbsentReason};
 use tickless::local::Geometry;
+use tickless::periodic::{Attempt, Heartbeat, Periodic, Retrying, StartReason};
+use tickless::purgatory::{Delayed, WatchReason};
+use tickless::wait::{Cancelled, Guarded, Waiter};
 use tickless::{
-    Batch, CancelOnDrop, Engine, Handle, ManualClock, SlowTask, Snapshot, Stats, Task, Tick, View,
+    Batch, CancelOnDrop, Engine, Handle, ManualClock, ResetError, ScheduleReason, SlowTask,
+    Snapshot, Stats, StopError, Task, Tick, TurnError, View,
 };
 
 fn is_send_and_sync<T: Send + Sync + ?Sized>() {}
@@ -37,6 +48,56 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_unwind_safe::<CancelOnDrop<Handle<Unshared>>>();
     is_unwind_safe::<Task>();
     is_unwind_safe::<ManualClock>();
+    is_unwind_safe::<Periodic>();
+    is_unwind_safe::<Retrying>();
+    is_unwind_safe::<Heartbeat>();
+    is_unwind_safe::<Attempt<Unshared, Unshared>>();
+    is_unwind_safe::<Waiter<Unshared>>();
+    is_unwind_safe::<Guarded<Unshared>>();
+    is_unwind_safe::<Cancelled<'static>>();
+    is_unwind_safe::<Pool<Unshared>>();
+    is_unwind_safe::<View<Unshared>>();
+    is_unwind_safe::<Delayed<Unshared, Unshared>>();
+}
+
+#[test]
+fn reasons_are_errors_and_may_be_keys() {
+    fn is_reason<T: Error + Copy + Eq + Hash + Send + Sync + 'static>() {}
+    is_reason::<ScheduleReason>();
+    is_reason::<StartReason>();
+    is_reason::<SubmitReason>();
+    is_reason::<WatchReason>();
+    is_reason::<IfAbsentReason>();
+    is_reason::<ResetError>();
+    is_reason::<keyed::ResetError>();
+    is_reason::<StopError>();
+    is_reason::<ShutdownError>();
+    is_reason::<TurnError>();
+}
+
+#[test]
+fn what_is_awaited_again_and_again_says_when_it_is_over() {
+    let engine = Engine::builder().manual_clock(&ManualClock::new()).build().unwrap();
+    let mut sleep = engine.sleep(Duration::ZERO);
+    assert!(!sleep.is_terminated());
+    assert!((&mut sleep).now_or_never().is_some() && sleep.is_terminated());
+    sleep.reset(Duration::ZERO);
+    assert!(!sleep.is_terminated());
+    let mut late = engine.timeout(Duration::ZERO, std::future::pending::<()>().fuse());
+    assert!((&mut late).now_or_never().is_some() && late.is_terminated());
+    let mut quick = engine.timeout(Duration::MAX, std::future::ready(7).fuse());
+    assert!((&mut quick).now_or_never().is_some() && quick.is_terminated());
+
+    let mut queue = engine.delay_queue();
+    assert!(queue.is_terminated());
+    queue.insert(7, Duration::ZERO);
+    assert!(!queue.is_terminated() && queue.next().now_or_never().flatten().is_some());
+    assert!(queue.is_terminated());
+    let mut interval = engine.interval(Duration::from_secs(1));
+    assert!(interval.next().now_or_never().flatten().is_some() && !interval.is_terminated());
+    engine.stop().unwrap();
+    assert_eq!(interval.next().now_or_never(), Some(None));
+    assert!(interval.is_terminated());
 }
 
 #[test]

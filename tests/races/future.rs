@@ -2,19 +2,23 @@
 //! ends, no sleep is ready early, and every waker is let go.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Waker};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use support::emptied::assert_empties;
 use support::parking::block_on;
+use support::patience::PATIENCE;
 use support::polling::{Bell, bell, poll};
 use support::random::Random;
 use support::scaled;
+use support::slow::Slow;
 use support::threads::on_threads;
+use support::until::wait_until;
 use tickless::Engine;
+use tickless::dispatch::Channel;
 use tickless::future::{Sleep, SleepError};
 // One that ThreadSanitizer can follow.
 use tickless_core::sync::Mutex;
@@ -197,4 +201,42 @@ fn a_task_that_waits_while_its_engine_stops_is_told() {
     }
     assert_eq!(of(&stopped), 3 * rounds);
     assert!(of(&ended) > 0);
+}
+
+/// Runs a closure when it is woken.
+struct Waking(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for Waking {
+    fn wake(self: Arc<Waking>) {
+        let run = self.0.lock().unwrap().take().expect("it is woken once");
+        run();
+    }
+}
+
+#[test]
+fn a_waker_that_blocks_is_a_stuck_task_whatever_the_handler_is() {
+    let (sender, receiver) = mpsc::channel();
+    let builder = Engine::builder().tick(US * 50).shards(1).takeover(US * 1000).spares(2);
+    let engine = builder.build_with_handler(Channel::blocking(sender)).unwrap();
+    for _ in 0..scaled(20) {
+        let (slow, task) = Slow::task();
+        let blocks = Waker::from(Arc::new(Waking(Mutex::new(Some(Box::new(task))))));
+        let (woken, waker) = bell();
+        let deadline = Instant::now() + US * 300;
+        let mut first = engine.sleep_until(deadline);
+        let mut later = [0, 1, 700].map(|us| engine.sleep_until(deadline + US * us));
+        let pending = poll(&mut first, &blocks).is_pending();
+        let polls = later.each_mut().map(|sleep| poll(sleep, &waker).is_pending());
+        let waiting = polls.into_iter().map(u32::from).sum::<u32>();
+        engine.schedule_detached(US * 400, || ()).unwrap();
+        if pending {
+            slow.has_begun();
+        }
+        wait_until("what is due behind it is woken", || woken.woken() == waiting);
+        receiver.recv_timeout(PATIENCE).unwrap();
+        if pending {
+            slow.release();
+        }
+    }
+    engine.stop().unwrap();
 }

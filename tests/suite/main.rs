@@ -16,6 +16,7 @@ mod delay_queue {
 }
 mod dispatch {
     mod dropped;
+    mod own;
     mod rayon;
     mod runtimes;
     mod senders;
@@ -51,6 +52,7 @@ mod engine {
     mod virtual_time;
 }
 mod future {
+    mod coop;
     mod ends;
     mod interval;
     mod limits;
@@ -58,6 +60,7 @@ mod future {
     mod paused;
     mod refused;
     mod sleep;
+    mod stream;
     mod tasks;
     mod tokio;
     mod tokio_ticks;

@@ -199,6 +199,23 @@ impl<'a, T> Batch<'a, T> {
         Some(next)
     }
 
+    /// Calls `run` with each of the engine's own payloads, which come first.
+    pub(crate) fn run_own(&mut self, run: fn(T)) {
+        if !self.line.is_at_own() {
+            return;
+        }
+        while self.line.is_at_own() {
+            let Some((_, payload)) = self.pop() else { return };
+            run(payload);
+        }
+        let waiting = self.line.left();
+        // What the handler does before it takes a payload is not the time of the last one.
+        if let Some(stopwatch) = &mut self.stopwatch {
+            stopwatch.end(self.clock, self.scale, waiting, false);
+            stopwatch.tell(self.clock, self.line);
+        }
+    }
+
     /// Converts a queued payload to the form that handlers see.
     #[doc(hidden)]
     pub fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {

@@ -103,6 +103,8 @@ struct Contents<T> {
     opened: Option<Tick>,
     /// When an earlier hand-over of these payloads began, if a takeover has left them.
     handed_ns: Option<u64>,
+    /// So many of them come first, and are no business of the handler's.
+    own: usize,
 }
 
 /// Another thread has taken the shard over.
@@ -122,8 +124,7 @@ unsafe impl<T: Send> Send for Line<T> {}
 // === impl InHand ===
 
 impl<T> InHand<T> {
-    fn with(payloads: Payloads<T>, opened: Option<Tick>, handed_ns: Option<u64>) -> InHand<T> {
-        let contents = Contents { payloads, hidden: 0, opened, handed_ns };
+    fn with(contents: Contents<T>) -> InHand<T> {
         InHand {
             line: Arc::new(Line {
                 word: AtomicU64::new(CLOSED),
@@ -143,13 +144,14 @@ impl<T> InHand<T> {
     }
 
     /// Puts the collected payloads in hand, and leaves `batch` empty, with memory from before. The
-    /// first of them comes from a bucket that was due to open at `opened`.
+    /// first of them comes from a bucket that was due to open at `opened`. So many are the engine's
+    /// `own`, and come first.
     #[inline]
-    pub fn fill(&mut self, batch: &mut Payloads<T>, opened: Option<Tick>) {
+    pub fn fill(&mut self, batch: &mut Payloads<T>, opened: Option<Tick>, own: usize) {
         self.change(|contents| {
             debug_assert!(contents.payloads.is_empty(), "what a stop left is not handed over");
             std::mem::swap(&mut contents.payloads, batch);
-            (contents.opened, contents.handed_ns) = (opened, None);
+            (contents.opened, contents.handed_ns, contents.own) = (opened, None, own);
         });
     }
 
@@ -202,6 +204,7 @@ impl<T> InHand<T> {
             // SAFETY: so many payloads are at the front.
             unsafe { contents.payloads.set_len(left) };
             contents.hidden = 0;
+            contents.own = contents.own.saturating_sub(claimed);
         });
         Ok(())
     }
@@ -249,7 +252,8 @@ impl<T> InHand<T> {
 /// No payload.
 impl<T> Default for InHand<T> {
     fn default() -> InHand<T> {
-        InHand::with(Payloads::new(), None, None)
+        let payloads = Payloads::new();
+        InHand::with(Contents { payloads, hidden: 0, opened: None, handed_ns: None, own: 0 })
     }
 }
 
@@ -280,6 +284,14 @@ impl<T> Line<T> {
         }
         // SAFETY: this number is claimed once, and nobody has taken over from it.
         Some(self.contents.with(|contents| unsafe { (*contents).place(at as usize) }))
+    }
+
+    /// Whether the next payload is one of the engine's own. For the handler of the hand-over under
+    /// way.
+    #[inline]
+    pub(crate) fn is_at_own(&self) -> bool {
+        // SAFETY: nobody changes the contents of an open line, and this is asked while it is open.
+        self.claimed() < self.contents.with(|contents| unsafe { (*contents).own })
     }
 
     /// Whether the claim of payload `at` holds: `false` if another thread has taken over from there
@@ -408,10 +420,15 @@ impl<T> Line<T> {
         Some(self.contents.with(|contents| {
             // SAFETY: the holder waits for the lock before it changes anything, and finds it taken.
             let contents = unsafe { &*contents };
+            let claimed = (seen.0 & CLAIMED) as usize;
             // SAFETY: nobody else has these: the holder claims no more, and there is one taker.
-            let rest = ((seen.0 & CLAIMED) as usize..contents.hidden)
-                .map(|at| unsafe { contents.place(at).read() });
-            InHand::with(rest.collect(), contents.opened, contents.handed_ns)
+            let rest = (claimed..contents.hidden).map(|at| unsafe { contents.place(at).read() });
+            InHand::with(Contents {
+                payloads: rest.collect(),
+                hidden: 0,
+                own: contents.own.saturating_sub(claimed),
+                ..*contents
+            })
         }))
     }
 }

@@ -6,6 +6,7 @@
 mod batch;
 mod handler;
 mod in_hand;
+mod own;
 mod panics;
 pub mod queue;
 mod slow;
@@ -14,7 +15,8 @@ mod task;
 pub use batch::{Batch, Due};
 pub use handler::{Handler, Inline, IntoPayload};
 pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
+pub use own::Own;
 pub use panics::{Panics, contained, contained_or, drop_each};
 pub(crate) use slow::Stopwatch;
 pub use slow::{OnSlowTask, SlowRule, SlowTask};
-pub use task::{Runs, Task, ordinary};
+pub use task::{Runs, Task};

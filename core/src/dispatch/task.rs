@@ -1,6 +1,5 @@
 //! A closure that runs once, in four words: small closures inline, larger ones boxed.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
@@ -39,11 +38,12 @@ pub struct Task {
 /// it unrun drops it.
 #[doc(hidden)]
 pub trait Runs: Send + 'static {
-    /// Whether the limit on pending timers does not count it.
-    const IS_EXEMPT: bool = false;
-
     /// Whether it is the engine's own: a stop ends it, and does not return it.
     const IS_OWN: bool = false;
+
+    /// Whether it only wakes a task. It runs where it is due, whatever the engine's handler is, and
+    /// the limit on pending timers does not count it.
+    const IS_WAKE: bool = false;
 
     /// Runs it.
     fn run(self);
@@ -55,9 +55,8 @@ struct VTable {
     run: unsafe fn(*mut ()),
     /// `None` if there is nothing to drop.
     drop: Option<unsafe fn(*mut ())>,
-    /// If it [is exempt](Runs::IS_EXEMPT): the same without that.
-    ordinary: Option<&'static VTable>,
     is_own: bool,
+    is_wake: bool,
 }
 
 // SAFETY: `Task::new` accepts only closures that are `Send`.
@@ -93,17 +92,17 @@ impl Task {
         unsafe { Task::with(runs, const { &VTable::of_value::<R>() }) }
     }
 
-    /// Whether the limit on pending timers does not count it: see [`Runs::IS_EXEMPT`].
-    #[doc(hidden)]
-    #[inline]
-    pub fn is_exempt(&self) -> bool {
-        self.vtable.ordinary.is_some()
-    }
-
     /// Whether it is the engine's own: see [`Runs::IS_OWN`].
     #[doc(hidden)]
     pub fn is_own(&self) -> bool {
         self.vtable.is_own
+    }
+
+    /// Whether it only wakes a task: see [`Runs::IS_WAKE`].
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_wake(&self) -> bool {
+        self.vtable.is_wake
     }
 
     /// Takes the value out.
@@ -168,16 +167,6 @@ impl Drop for Task {
 
 debug! { impl[] Task[] {} }
 
-/// What a caller schedules counts for the limit, even if it is the task of a sleep that a stop or a
-/// handler has handed out.
-#[inline(always)]
-pub fn ordinary<T: 'static>(mut payload: T) -> T {
-    if let Some(task) = (&mut payload as &mut dyn Any).downcast_mut::<Task>() {
-        task.vtable = task.vtable.ordinary.unwrap_or(task.vtable);
-    }
-    payload
-}
-
 /// Whether an `F` is stored inline.
 const fn fits<F>() -> bool {
     size_of::<F>() <= size_of::<Inline>() && align_of::<F>() <= align_of::<Inline>()
@@ -191,23 +180,18 @@ impl VTable {
             // SAFETY: the caller's data is an `F`, which is consumed.
             run: |data| unsafe { data.cast::<F>().read()() },
             drop: VTable::drop_of::<F>(),
-            ordinary: None,
             is_own: false,
+            is_wake: false,
         }
     }
 
     const fn of_value<R: Runs>() -> VTable {
-        let ordinary = if R::IS_EXEMPT { Some(const { &VTable::ordinary::<R>() }) } else { None };
-        VTable { ordinary, ..VTable::ordinary::<R>() }
-    }
-
-    const fn ordinary<R: Runs>() -> VTable {
         VTable {
             // SAFETY: the caller's data is an `R`, which is consumed.
             run: |data| unsafe { data.cast::<R>().read().run() },
             drop: VTable::drop_of::<R>(),
-            ordinary: None,
             is_own: R::IS_OWN,
+            is_wake: R::IS_WAKE,
         }
     }
 

@@ -8,17 +8,26 @@
 //! that is told the time (`earliest.rs`) makes the loop come then, and not at once. So a ring for
 //! an earlier time is made up for as well; such times get earlier, and end.
 //!
-//! *Owner*: any thread calls; the loop counts its sleeps as it publishes them.
+//! A loop may *ask* when it needs its next turn, before it sleeps. From then on it is not called
+//! back by itself: what its own thread schedules it finds when it asks again, or in its next turn.
+//! That holds until another thread, or a task, publishes a sleep or takes turns as well.
+//!
+//! *Owner*: any thread calls; the loop counts its sleeps as it publishes them, and says that it has
+//! asked, while it holds the shard's role.
 //!
 //! *Orderings*: DOORBELL. The sleeps are counted before the fence of `publish`, and read after the
-//! fence of `ring_before`.
+//! fence of `ring_before`. So is whether the loop has asked: a thread that schedules and reads that
+//! it has, although another one has published a sleep since, comes before the look at the notices
+//! that follows the other one's fence.
 //!
 //! *Tested by*: `tests/races/engine/hooks.rs`, `loom-tests/tests/doorbell.rs`.
 
 use std::cell::Cell;
 
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
+use crate::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread,
+};
 use crate::time::Tick;
 
 /// The callback, how often its loop went to sleep, and whether there are several loops.
@@ -29,6 +38,9 @@ pub struct Hook {
     sleeps: AtomicU64,
     /// Who takes the turns: the number of a thread, [`TASK`], [`NOBODY`] or [`SEVERAL`].
     turner: AtomicUsize,
+    /// The thread that takes the turns has asked when it needs the next, and nobody else has
+    /// published a sleep since.
+    has_asked: AtomicBool,
 }
 
 /// Who takes a turn.
@@ -65,6 +77,11 @@ per_thread! {
     static CALLS: Nesting<Call> = Nesting::new();
 }
 
+/// The number of the calling thread, which no other one has that is alive.
+fn this_thread() -> usize {
+    CALLS.with(|calls| std::ptr::from_ref(calls) as usize)
+}
+
 // === impl Hook ===
 
 impl Hook {
@@ -75,15 +92,20 @@ impl Hook {
 
     /// The same for a `call` that is told when the loop is to come.
     pub fn for_due(call: impl Fn(Tick) + Send + Sync + 'static) -> Hook {
-        let (sleeps, turner) = (AtomicU64::new(0), AtomicUsize::new(NOBODY));
-        Hook { call: Box::new(call), tells_due: true, sleeps, turner }
+        Hook {
+            call: Box::new(call),
+            tells_due: true,
+            sleeps: AtomicU64::new(0),
+            turner: AtomicUsize::new(NOBODY),
+            has_asked: AtomicBool::new(false),
+        }
     }
 
     /// Calls the hook for what is due then. If this thread is inside a call of it already, leaves
     /// the ring to that call and returns `false`. Must be called where foreign code may run, after
     /// the ring's fence.
     pub(super) fn call(&self, due: Tick) -> bool {
-        self.call_or(due, Again::IfTurned)
+        self.is_by_who_asks() || self.call_or(due, Again::IfTurned)
     }
 
     /// Calls the hook now or, inside its own call, once more afterwards.
@@ -96,13 +118,39 @@ impl Hook {
     pub(super) fn count_sleep(&self) {
         // ORDER(DOORBELL): Relaxed - ordered by the fence in `publish`.
         self.sleeps.fetch_add(1, Ordering::Relaxed);
+        // ORDER(DOORBELL): Relaxed, all - the role orders the reads, and the fence what is written.
+        let is_asked_for = self.has_asked.load(Ordering::Relaxed);
+        if is_asked_for && self.turner.load(Ordering::Relaxed) != this_thread() {
+            self.has_asked.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The calling thread has asked when it needs the next turn, and will ask again before it
+    /// sleeps. Says nothing if others take turns too. Only the holder of the shard's role may call
+    /// this.
+    pub(super) fn has_asked(&self) {
+        // ORDER(DOORBELL): Relaxed, both - the role orders the read; this thread alone acts on what
+        // is written.
+        let is_alone = self.turner.load(Ordering::Relaxed) == this_thread();
+        self.has_asked.store(is_alone, Ordering::Relaxed);
+    }
+
+    /// Whether the calling thread is the only one that takes turns, and will ask for the next.
+    fn is_by_who_asks(&self) -> bool {
+        // ORDER(DOORBELL): Relaxed, both - ordered by the fences; see the header.
+        let is_so = self.has_asked.load(Ordering::Relaxed)
+            && self.turner.load(Ordering::Relaxed) == this_thread();
+        if is_so {
+            reached(Event::HookAsks);
+        }
+        is_so
     }
 
     /// Notes that `turner` takes a turn. Returns `true` if others do so too. Only the holder of the
     /// shard's role may call this.
     pub(super) fn turn(&self, turner: Turner) -> bool {
         let here = match turner {
-            Turner::Thread => CALLS.with(|calls| std::ptr::from_ref(calls) as usize),
+            Turner::Thread => this_thread(),
             Turner::Task => TASK,
         };
         // ORDER(DOORBELL): Relaxed, both - the role orders the reads and writes.

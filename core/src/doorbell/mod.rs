@@ -257,6 +257,13 @@ impl Doorbell {
         self.has_others(turner) && is_sooner()
     }
 
+    /// The calling thread, which holds the shard's role, has published its next wake-up because it
+    /// asked for that, and always asks, or takes a turn, before it sleeps: its own rings call no
+    /// hook, as long as it alone takes turns.
+    pub fn has_asked(&self) {
+        self.hook().into_iter().for_each(Hook::has_asked);
+    }
+
     fn hook(&self) -> Option<&Hook> {
         match &self.bell {
             Bell::Hook(hook) => Some(hook),

@@ -272,12 +272,6 @@ impl<T> Shared<T> {
         true
     }
 
-    /// Whether there is a limit on pending timers.
-    #[inline]
-    pub fn has_limit(&self) -> bool {
-        self.limit.is_some()
-    }
-
     /// Makes room for a timer, if the limit allows. `EXEMPT`: the limit does not count it.
     #[inline]
     pub(crate) fn admit<const EXEMPT: bool>(&self) -> bool {
@@ -286,6 +280,14 @@ impl<T> Shared<T> {
             reached(Event::LimitReached);
         }
         is_admitted
+    }
+
+    /// Makes room for the next timer of something that was admitted before: whatever the limit is.
+    #[inline]
+    pub fn admit_again(&self, payload: &T) {
+        let counts = self.limit.as_ref().filter(|limit| !(limit.is_exempt)(payload));
+        // ORDER: Relaxed - as in `Limit::admit`.
+        counts.into_iter().for_each(|limit| _ = limit.pending.fetch_add(1, Ordering::Relaxed));
     }
 
     /// Whether there is a limit that counts a timer with this payload.

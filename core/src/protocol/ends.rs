@@ -41,7 +41,8 @@ pub enum End {
     Cancelled,
     /// The engine stopped, or dropped the task in some other way.
     Stopped,
-    /// The engine was full when the task was to be armed again.
+    /// The engine was full when it was to start. (No engine is full for the next timer of what it
+    /// has accepted.)
     Full,
     /// The closure that says when the next run is due panicked, or the one that gets the handle
     /// before the first.

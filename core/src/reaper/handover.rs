@@ -56,8 +56,7 @@ fn hand_all_over<T>(
         let (clock, scale) = (context.clock, context.scale);
         let rest =
             Batch::new(line, clock, scale, stopwatch.as_deref_mut(), context.stopping, fired);
-        let fire =
-            || tracing_events::in_batch(context.observer, before, || context.handler.fire(rest));
+        let fire = || tracing_events::in_batch(context.observer, before, || pass_on(context, rest));
         let returned = contained_or(fire, |panic| {
             line.end_patience(clock.now_ns());
             context.observer.panicked(panic);
@@ -76,6 +75,17 @@ fn hand_all_over<T>(
         }
     }
     panicked
+}
+
+/// Runs what is the engine's own, and gives the rest to the handler.
+fn pass_on<T>(context: &TurnContext<'_, T>, mut batch: Batch<'_, T>) {
+    if let Some(own) = &context.own {
+        batch.run_own(own.run);
+        if batch.is_empty() {
+            return;
+        }
+    }
+    context.handler.fire(batch);
 }
 
 fn record_lateness<T>(context: &TurnContext<'_, T>, in_hand: &InHand<T>, now_ns: u64) {

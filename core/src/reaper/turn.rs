@@ -20,7 +20,7 @@
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps; DOORBELL, in `look_ahead`.
 
-use crate::dispatch::{Handler, InHand};
+use crate::dispatch::{Handler, InHand, Own};
 use crate::entry;
 use crate::memory::{Count, Counters, Shared};
 use crate::shard::{Owner, Shard, batch};
@@ -39,6 +39,8 @@ pub struct TurnContext<'a, T> {
     pub shared: &'a Shared<T>,
     /// The handler of due payloads.
     pub handler: &'a dyn Handler<T>,
+    /// What the handler does not get, if there is any.
+    pub own: Option<Own<T>>,
     /// The engine's clock.
     pub clock: &'a Clock,
     /// The engine's tick.
@@ -253,7 +255,8 @@ impl<'a, T> TurnContext<'a, T> {
         }
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         owner.count_held();
-        in_hand.fill(owner.batch(), opened);
+        let own = self.own.as_ref().map_or(0, |own| own.put_first(owner.batch()));
+        in_hand.fill(owner.batch(), opened, own);
         self.shard.publish_first(owner.next_opening());
         let counters = self.counters(&owner);
         drop(owner);
@@ -369,7 +372,7 @@ mod tests {
             let now = shard.begin(Tick::new(5));
             shard.read_notices(owner, shared);
             assert!(shard.open_due(owner, now) && !shard.flush(owner, shared, BATCH - 1));
-            in_hand.fill(owner.batch(), None);
+            in_hand.fill(owner.batch(), None, 0);
         }
         let report = context.turn(&mut in_hand, Tick::new(5), usize::MAX);
         assert_eq!(report.map(|report| report.fired as u64), Some(TIMERS));

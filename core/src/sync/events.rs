@@ -95,6 +95,7 @@ events! {
     RoleAwaitedEnd: "a role ended for which a thread waited",
     // The doorbell.
     RangEarlier: "a timer was due before its reaper would wake up",
+    HookAsks: "a ring came from the loop itself, which asks before it sleeps",
     HookInside: "a hook was rung inside its own call",
     HookAgain: "a hook was called again, because it had been rung inside",
     SleepCalledOff: "a reaper did not sleep, because it was called meanwhile",

@@ -86,7 +86,7 @@ pub enum SubmitReason {
 /// assert_eq!(answered.recv()?, Err(ShutdownError::InsideTask));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShutdownError {
     /// The caller is one of the pool's own tasks, and would wait for itself.
@@ -115,6 +115,8 @@ impl std::error::Error for PoolError {
 }
 
 // === impl SubmitReason ===
+
+impl std::error::Error for SubmitReason {}
 
 display! { SubmitReason {
     Full => "the pool's queue is full",

@@ -234,6 +234,8 @@ impl<T: Send + 'static> Clone for Pool<T> {
     }
 }
 
+unwind_safe! { impl[T: Send + 'static] Pool[T] }
+
 debug! { impl[T: Send + 'static] Pool[T] {
     full = |this| this.inner.full,
     stats = |this| this.stats(),

@@ -101,4 +101,6 @@ impl<T: Send + 'static> Clone for View<T> {
     }
 }
 
+unwind_safe! { impl[T: Send + 'static] View[T] }
+
 debug! { impl[T: Send + 'static] View[T] { stats = |view| view.stats() } }

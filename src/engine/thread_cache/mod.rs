@@ -26,7 +26,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
-use crate::dispatch::{Told, contained, ordinary};
+use crate::dispatch::{Told, contained};
 #[cfg(feature = "callers")]
 use crate::engine::callers::Sampler;
 use crate::engine::core::Core;
@@ -197,10 +197,7 @@ impl<T> Lent<T> {
         let shard = &core.shards[*shard as usize];
         let due = || thread_clock.tick();
         let now = || core.scale.floor(now_ns);
-        let mut payload = ManuallyDrop::into_inner(payload);
-        if !EXEMPT && core.shared.has_limit() {
-            payload = ordinary(payload);
-        }
+        let payload = ManuallyDrop::into_inner(payload);
         // SAFETY: passed on to the caller.
         let (entry, deferred) = unsafe {
             producer.schedule::<PINS, EXEMPT>(

@@ -121,6 +121,10 @@ pub struct DelayQueue<T> {
     /// Since the last look at the clock, an item was inserted or reset. Its deadline may have
     /// passed before that.
     has_new: bool,
+    /// The last poll has returned an item. Others may be due as well.
+    drains: bool,
+    /// See `future/coop.rs`.
+    is_put_off: bool,
 }
 
 /// As [`Wheel::default`]: what a wheel of one thread gains most from.
@@ -193,6 +197,8 @@ impl<T> DelayQueue<T> {
             alarm: Alarm::new(engine),
             idle: None,
             has_new: false,
+            drains: false,
+            is_put_off: false,
         }
     }
 

@@ -13,10 +13,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 
 use crate::engine::When;
-use crate::future::SleepError;
+use crate::future::{SleepError, coop};
 use crate::local::Key;
 use crate::time::Tick;
 
@@ -114,8 +114,13 @@ impl<T> DelayQueue<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Expired<T>>, SleepError>> {
+        if self.drains {
+            ready!(coop::poll_proceed(&mut self.is_put_off, cx));
+            self.drains = false;
+        }
         loop {
             if let Some((key, tick, value)) = self.wheel.pop_due(self.reached) {
+                self.drains = true;
                 return Poll::Ready(Ok(Some(self.take_out(key, tick, value))));
             }
             if self.wheel.is_empty() {
@@ -124,8 +129,11 @@ impl<T> DelayQueue<T> {
             }
             self.find_first();
             let polled = self.alarm.poll(self.earliest, cx.waker());
-            if polled.is_pending() && !self.has_new {
-                return Poll::Pending;
+            if polled.is_pending() {
+                coop::has_waited();
+                if !self.has_new {
+                    return Poll::Pending;
+                }
             }
             // Whether an item is due, the clock can tell without the engine, which may be late.
             self.reached = self.reached.max(self.scale.floor(self.clock.now_ns()));
@@ -247,6 +255,13 @@ impl<T> Stream for DelayQueue<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.poll_try_expired(cx).map(|expired| expired.ok().flatten())
+    }
+}
+
+/// Terminated while it is empty: the next item makes it go on.
+impl<T> FusedStream for DelayQueue<T> {
+    fn is_terminated(&self) -> bool {
+        self.wheel.is_empty()
     }
 }
 

@@ -185,22 +185,25 @@ fn an_engine_without_room_refuses_the_first_arming_and_gives_the_task_back() {
 }
 
 #[test]
-fn one_that_finds_no_room_for_its_next_run_is_over_and_says_so() {
+fn one_that_was_accepted_goes_on_although_others_take_the_room() {
     let engine = Engine::builder().max_pending(1).manual_clock(&ManualClock::new());
     let engine = engine.build().unwrap();
-    let (token, is_gone) = token();
     let inside = engine.clone();
     let task = move |run: &Run| {
-        let _token = &token;
         if run.number() == 2 {
             inside.schedule_detached(MS * 100, || ()).unwrap();
         }
     };
     let periodic = engine.every(MS, task).unwrap();
     engine.advance(MS * 10).unwrap();
-    assert_eq!((periodic.end(), periodic.runs()), (Some(End::Full), 2));
-    assert!(is_gone() && !periodic.cancel());
-    assert_eq!((engine.len(), engine.stats().panicked), (1, 0));
+    assert_eq!((periodic.end(), periodic.runs()), (None, 10));
+    assert_eq!((engine.len(), engine.stats().panicked), (2, 0));
+    assert!(engine.schedule(MS, || ()).unwrap_err().is_full());
+    // What ends gives its room back.
+    assert!(periodic.cancel());
+    assert!(engine.schedule(MS, || ()).unwrap_err().is_full());
+    engine.advance(MS * 100).unwrap();
+    assert!(engine.schedule(MS, || ()).unwrap().cancel());
 }
 
 #[test]

@@ -352,3 +352,49 @@ fn callers_run_turns_beside_the_task() {
     assert_eq!(rig.sleep(), Some(MS));
     assert!(handle.cancel());
 }
+
+/// As in a loop of mio's: events, of which each may schedule; a turn; a sleep.
+#[test]
+fn a_loop_that_asks_when_it_needs_its_next_turn_is_not_called_back_by_itself() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let hook = move |_| _ = counted.fetch_add(1, Ordering::SeqCst);
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).on_earlier(hook).build().unwrap();
+    let calls = || calls.swap(0, Ordering::SeqCst);
+    let sleep = || engine.look_ahead(0).unwrap().sleep(engine.now());
+    engine.turn(0).unwrap();
+    assert_eq!(sleep(), None);
+    for n in (5..30).rev() {
+        // An earlier one each time.
+        engine.schedule_detached(MS * n, || ()).unwrap();
+        assert_eq!((calls(), sleep()), (0, Some(MS * n)));
+    }
+    // Others call it, as long as the loop does not know.
+    thread::scope(|threads| {
+        threads.spawn(|| engine.schedule_detached(MS * 3, || ()).unwrap()).join().unwrap();
+    });
+    assert_eq!((calls(), sleep()), (1, Some(MS * 3)));
+    clock.advance(MS * 3);
+    let turn = engine.look_ahead(0).unwrap();
+    assert!(turn.more && turn.fired == 0, "it is due");
+    assert_eq!(engine.turn(0).unwrap().fired, 1);
+    // A turn says as well when the next one is needed.
+    engine.schedule_detached(MS, || ()).unwrap();
+    assert_eq!((calls(), sleep()), (0, Some(MS)));
+    // Several loops: each is called back for the other.
+    sleep();
+    thread::scope(|threads| {
+        threads.spawn(|| engine.turn(0).unwrap()).join().unwrap();
+    });
+    sleep();
+    calls();
+    engine.schedule_detached(Duration::ZERO, || ()).unwrap();
+    assert_eq!(calls(), 1);
+    engine.stop().unwrap();
+    assert_eq!(engine.look_ahead(0), Err(TurnError::Stopped));
+    let (ours, none) = (Engine::new().unwrap(), Engine::builder().manual_clock(&clock).shards(1));
+    assert_eq!(ours.look_ahead(0), Err(TurnError::Driven));
+    let none = none.build().unwrap().look_ahead(1);
+    assert_eq!(none, Err(TurnError::NoSuchShard { shard: 1, shards: 1 }));
+}

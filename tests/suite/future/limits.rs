@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use support::polling::{bell, poll};
 use support::random::Random;
-use tickless::dispatch::Channel;
 use tickless::{Builder, Engine, Handle, ManualClock, ScheduleReason, Task};
 
 const MS: Duration = Duration::from_millis(1);
@@ -108,52 +107,5 @@ fn the_room_is_that_of_timers_which_are_no_sleeps() {
         let stats = engine.stats();
         assert_eq!(stats.pending, engine.len() as u64);
         engine.check().unwrap();
-    }
-}
-
-/// The task of a sleep, as its engine sends it into a channel.
-fn task_of_a_sleep() -> Task {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let old = builder.build_with_handler(Channel::dropping(sender)).unwrap();
-    let (_, waker) = bell();
-    let mut sleep = old.sleep(HOUR);
-    assert!(poll(&mut sleep, &waker).is_pending());
-    old.advance(HOUR).unwrap();
-    receiver.recv().unwrap()
-}
-
-#[test]
-fn a_sleeps_task_may_be_scheduled_elsewhere() {
-    let engine = room_for(3);
-    engine.schedule_detached(MS, task_of_a_sleep()).unwrap();
-    assert_eq!(room(&engine), 2, "it counts, as others do");
-    engine.advance(MS).unwrap();
-    assert_eq!((engine.len(), room(&engine)), (0, 3), "nothing is pending");
-}
-
-#[test]
-fn such_a_task_may_be_taken_back() {
-    let engine = room_for(3);
-    let handle = engine.schedule(MS, task_of_a_sleep()).unwrap();
-    assert!(handle.take().is_some());
-    assert_eq!(room(&engine), 3);
-}
-
-#[test]
-fn a_receiver_may_put_sleeps_off() {
-    let (sender, receiver) = std::sync::mpsc::channel::<Task>();
-    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new()).max_pending(2);
-    let engine = builder.build_with_handler(Channel::dropping(sender)).unwrap();
-    let (_, waker) = bell();
-    for _ in 0..3 {
-        let mut sleep = engine.sleep(MS);
-        assert!(poll(&mut sleep, &waker).is_pending());
-        engine.advance(MS).unwrap();
-        // Not now: it is put off by a millisecond.
-        engine.schedule_detached(MS, receiver.recv().unwrap()).unwrap();
-        engine.advance(MS).unwrap();
-        receiver.recv().unwrap().run();
-        assert_eq!((engine.len(), room(&engine)), (0, 2));
     }
 }

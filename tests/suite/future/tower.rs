@@ -10,16 +10,18 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use support::hands::engine_by_hand;
 use support::polling::{bell, poll};
-use tickless::future::SleepError;
-use tickless::future::tower::{Timeout, TimeoutError, TimeoutLayer};
+use tickless::future::tower::{Timeout, TimeoutLayer};
+use tickless::future::{Elapsed, SleepError};
 use tickless::{Engine, ManualClock};
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-type BoxError = Box<dyn Error + Send + Sync>;
+fn elapsed() -> Elapsed {
+    engine_by_hand().timeout(Duration::ZERO, pending::<()>()).now_or_never().unwrap().unwrap_err()
+}
 
 /// Answers at once, fails, or never answers.
 async fn answer(request: &'static str) -> io::Result<u32> {
@@ -41,8 +43,8 @@ fn a_response_has_so_much_time_from_the_call_on() {
     engine.advance(MS * 4).unwrap();
     assert!(poll(&mut slow, &waker).is_pending() && bell.woken() == 0);
     engine.advance(MS).unwrap();
-    let Poll::Ready(Err(TimeoutError::Elapsed)) = poll(&mut slow, &waker) else { panic!() };
-    assert_eq!(bell.woken(), 1);
+    let Poll::Ready(Err(error)) = poll(&mut slow, &waker) else { panic!() };
+    assert_eq!((error.downcast_ref(), bell.woken()), (Some(&elapsed()), 1));
     // One that is dropped, or ready, leaves no timer.
     let mut slow = Box::pin(service.call("slow"));
     assert!(poll(&mut slow, &waker).is_pending() && engine.len() == 1);
@@ -59,16 +61,36 @@ fn errors_are_told_apart_and_have_their_sources() {
     let mut service = layer.layer(service_fn(answer));
     let mut fail = |request| service.call(request).now_or_never().unwrap().unwrap_err();
     let broken = fail("broken");
-    let source = broken.source().and_then(|source| source.downcast_ref::<io::Error>());
-    assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::BrokenPipe));
-    let TimeoutError::Inner(_) = broken else { panic!("{broken:?}") };
+    let kind = broken.downcast_ref().map(io::Error::kind);
+    assert_eq!(kind, Some(io::ErrorKind::BrokenPipe), "it is the service's own");
 
     engine.stop().unwrap();
     let stopped = fail("slow");
-    assert_eq!(stopped.to_string(), "the response could not be timed");
+    assert_eq!(stopped.to_string(), "the deadline could not be timed");
     assert_eq!(stopped.source().unwrap().to_string(), "the engine has stopped");
-    let TimeoutError::Refused(SleepError::Stopped) = stopped else { panic!("{stopped:?}") };
-    assert!(TimeoutError::Elapsed.source().is_none());
+    let cause = stopped.downcast_ref().and_then(Elapsed::cause);
+    assert_eq!(cause, Some(SleepError::Stopped));
+}
+
+/// What axum's `HandleErrorLayer` asks of a handler of errors: it takes the service's error.
+#[test]
+fn a_handler_of_boxed_errors_fits_as_with_towers_own_layers() {
+    fn handle_error<S, F, R>(service: S, handle: F) -> impl FnOnce(&'static str) -> R
+    where
+        S: Service<&'static str, Response = R> + Clone,
+        F: FnOnce(S::Error) -> R,
+    {
+        move |request| {
+            let response = service.oneshot(request).now_or_never().unwrap();
+            response.unwrap_or_else(handle)
+        }
+    }
+    let layer = TimeoutLayer::new(&engine_by_hand(), Duration::ZERO);
+    let layers = ServiceBuilder::new().layer(layer).service(service_fn(answer));
+    let status = |error: BoxError| if error.is::<Elapsed>() { 504 } else { 500 };
+    let asked = ["quick", "broken", "slow"];
+    let statuses = asked.map(|request| handle_error(layers.clone(), status)(request));
+    assert_eq!(statuses, [7, 500, 504]);
 }
 
 #[test]
@@ -99,13 +121,27 @@ fn a_service_that_is_not_ready_is_waited_for_without_a_limit_and_may_fail() {
         engine.advance(HOUR).unwrap();
     }
     let Poll::Ready(Err(error)) = service.poll_ready(&mut cx) else { panic!() };
-    let (mut texts, mut next) = (Vec::new(), Some(&error as &dyn Error));
+    let (mut texts, mut next) = (Vec::new(), Some(&*error as &dyn Error));
     while let Some(error) = next {
         texts.push(error.to_string());
         next = error.source();
     }
-    assert_eq!(texts, ["the service failed", "the service failed", "busy"]);
+    assert_eq!(texts, ["busy"]);
     assert_eq!((service.get_ref().get_ref().0, service.into_inner().into_inner().0), (3, 3));
+}
+
+#[test]
+fn each_request_may_have_a_limit_of_its_own() {
+    let (engine, (_, waker)) = (engine_by_hand(), bell());
+    let limit = |request: &&str| MS * request.len() as u32;
+    let mut service = TimeoutLayer::by_request(&engine, limit).layer(service_fn(answer));
+    let mut ask = |request| Box::pin(service.call(request));
+    let (mut two, mut five) = (ask("ab"), ask("abcde"));
+    assert!(poll(&mut two, &waker).is_pending() && poll(&mut five, &waker).is_pending());
+    engine.advance(MS * 2).unwrap();
+    assert!(poll(&mut two, &waker).is_ready() && poll(&mut five, &waker).is_pending());
+    engine.advance(MS * 3).unwrap();
+    assert!(poll(&mut five, &waker).is_ready());
 }
 
 #[test]
@@ -136,6 +172,6 @@ fn no_time_is_a_limit_too_and_clones_share_the_engine() {
     // Nothing may wait at all.
     let none = TimeoutLayer::new(&engine_by_hand(), Duration::ZERO).layer(service_fn(answer));
     let slow = none.clone().oneshot("slow").now_or_never().unwrap();
-    let Err(TimeoutError::Elapsed) = slow else { panic!() };
+    assert!(slow.unwrap_err().is::<Elapsed>());
     assert_eq!(none.oneshot("quick").now_or_never().unwrap().unwrap(), 7);
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickless::periodic::{Due, End, Periodic, Run, Schedule, StartReason};
+use tickless::periodic::{
+    Attempt, Backoff, Due, End, Heartbeat, Periodic, Retry, Run, Schedule, StartReason,
+};
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine, ManualClock};
 
@@ -202,6 +204,28 @@ fn a_phase_is_below_a_period_and_counts_from_the_first_run_that_was_chosen() {
     assert_eq!(delayed.next_deadline(), Some(bench.begin + MS * 10));
 }
 
+/// Tenants that each have jobs of the same periods, and start them one after another.
+#[test]
+fn what_has_one_period_is_spread_over_it_whatever_else_is_started_in_between() {
+    const TENANTS: usize = 20;
+    for jobs in [1, 2, 21, 144] {
+        let bench = Bench::new();
+        let period = |job: u32| MS * (777 + 1_000 * job);
+        let mut phases = Vec::new();
+        for _ in 0..TENANTS {
+            for job in 0..jobs {
+                let schedule = Schedule::fixed_rate(period(job)).starting(Duration::ZERO).spread();
+                let first = bench.start(schedule, no_time).next_deadline().unwrap();
+                phases.extend((job == 0).then_some(first - bench.begin));
+            }
+        }
+        phases.sort();
+        phases.push(phases[0] + period(0));
+        let gap = phases.windows(2).map(|two| two[1] - two[0]).max().unwrap();
+        assert!(gap <= period(0) / 8, "{jobs} jobs: {gap:?} without any");
+    }
+}
+
 #[test]
 fn the_first_run_may_be_at_a_chosen_time() {
     for is_rate in [true, false] {
@@ -333,6 +357,44 @@ fn a_periodic_runs_on_an_engine_of_other_payloads_and_finds_its_own_handle() {
     assert_eq!(log.len(), 3);
     assert_eq!(engine.len(), 0);
     assert_eq!(engine.stats().unended, 0);
+}
+
+/// Bursts take all the room that there is, again and again.
+#[test]
+fn whatever_was_accepted_goes_on_in_a_full_engine() {
+    let builder = Builder::new().shards(1).max_pending(100).manual_clock(&ManualClock::new());
+    let engine = builder.build().unwrap();
+    let periodics: Vec<_> = (1..=30).map(|n| engine.every(MS * n, |_| ()).unwrap()).collect();
+    let beats: Vec<_> =
+        (2..=31).map(|n| Heartbeat::new(&engine, MS * n, || panic!("silent")).unwrap()).collect();
+    let (attempts, told) = std::sync::mpsc::channel();
+    let retries = (1..=30).map(|n| {
+        let attempts = attempts.clone();
+        let attempt = move |attempt: Attempt<(), ()>| attempts.send(attempt).unwrap();
+        let retry = Retry::new(Backoff::new(MS * n)).attempt_timeout(MS * 3);
+        retry.start(&engine, attempt, drop).unwrap()
+    });
+    let retries: Vec<_> = retries.collect();
+    for _ in 0..200 {
+        while engine.schedule_detached(MS, || ()).is_ok() {}
+        beats.iter().for_each(|beat| assert!(beat.beat()));
+        engine.advance(MS / 2).unwrap();
+        while engine.schedule_detached(MS, || ()).is_ok() {}
+        engine.advance(MS / 2).unwrap();
+    }
+    for (periodic, n) in periodics.iter().zip(1..) {
+        assert_eq!((periodic.end(), periodic.runs()), (None, 200 / n));
+    }
+    assert!(retries.iter().all(|retry| retry.end().is_none()));
+    // Each was given up after three milliseconds, and came again.
+    assert!(told.try_iter().count() > 30 * 2);
+    drop(beats);
+    periodics.into_iter().for_each(|periodic| assert!(periodic.cancel()));
+    retries.into_iter().for_each(|retry| assert!(retry.cancel()));
+    engine.advance(MS * 2).unwrap();
+    assert!(engine.is_empty());
+    let room = (0..).take_while(|_| engine.schedule_detached(MS, || ()).is_ok()).count();
+    assert_eq!(room, 100, "all of it is back");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tickless::dispatch::Channel;
 use tickless::wall::{RepeatError, WallTimers};
-use tickless::{Builder, Engine, Handle, ManualClock, Task};
+use tickless::{Builder, Engine, ManualClock, Task};
 
-use super::rig::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
+use super::rig::{HOUR, MINUTE, MS, Rig, next_after};
 use support::hands::engine_by_hand;
 use support::planned::{panic_as_planned, quietly};
 use support::scaled;
@@ -65,31 +65,16 @@ fn what_the_engine_drops_is_gone_and_what_repeats_goes_on() {
 }
 
 #[test]
-fn what_a_full_engine_did_not_take_runs_when_there_is_room() {
+fn no_engine_is_full_for_what_is_due() {
     let builder = Engine::builder().manual_clock(&ManualClock::new()).shards(1).max_pending(1);
     let rig = Rig::on(builder.build().unwrap());
     let room = rig.engine.schedule(HOUR, || ()).unwrap();
     rig.at(MINUTE, 1);
     rig.every(MINUTE * 2);
-    assert_eq!(rig.set(MINUTE * 2), NOTHING);
+    assert_eq!(rig.set(MINUTE * 2), [1, 2]);
+    assert!(rig.engine.schedule(HOUR, || ()).unwrap_err().is_full());
     assert!(room.cancel());
-    assert_eq!(rig.set(MINUTE * 2), [1], "there is room for one at a time");
-    assert_eq!(rig.set(MINUTE * 2), [2]);
     assert!(rig.engine.schedule(HOUR, || ()).unwrap().cancel());
-}
-
-#[test]
-fn a_timer_that_is_due_does_not_wait_behind_one_that_a_full_engine_did_not_take() {
-    let builder = Engine::builder().manual_clock(&ManualClock::new()).shards(1).max_pending(2);
-    let rig = Rig::on(builder.build().unwrap());
-    let room = [(); 2].map(|()| rig.engine.schedule(HOUR, || ()).unwrap());
-    rig.at(Duration::ZERO, 1);
-    assert_eq!(rig.run(), NOTHING);
-    assert!(room.map(Handle::cancel).into_iter().all(|is_cancelled| is_cancelled));
-    rig.at(Duration::ZERO, 2);
-    let mut ran = rig.run();
-    ran.sort_unstable();
-    assert_eq!(ran, [1, 2]);
 }
 
 /// The last time that the system can tell, which differs between systems.
@@ -100,26 +85,11 @@ fn end_of_time() -> SystemTime {
 }
 
 #[test]
-fn a_full_engine_refuses_at_the_end_of_time_as_well() {
-    let builder = Engine::builder().manual_clock(&ManualClock::new()).shards(1).max_pending(1);
-    let rig = Rig::on(builder.build().unwrap());
-    let room = rig.engine.schedule(HOUR, || ()).unwrap();
+fn what_is_due_at_the_end_of_time_is_handed_over_then() {
+    let rig =
+        Rig::on(Engine::builder().manual_clock(&ManualClock::new()).shards(1).build().unwrap());
     rig.at(MINUTE, 1);
-    assert_eq!(rig.timers.set_now(end_of_time()), 0);
-    assert!(room.cancel());
     assert_eq!(rig.timers.set_now(end_of_time()), 1);
-}
-
-#[test]
-fn the_thread_looks_for_room_by_itself() {
-    let engine = Engine::builder().shards(1).max_pending(1).build().unwrap();
-    let room = engine.schedule(HOUR, || ()).unwrap();
-    let timers = WallTimers::new(&engine).unwrap();
-    let (sender, ran) = mpsc::channel();
-    timers.schedule(SystemTime::now(), move || sender.send(()).unwrap()).unwrap();
-    thread::sleep(MS * 5);
-    assert!(ran.try_recv().is_err() && room.cancel());
-    ran.recv().unwrap();
 }
 
 /// An engine whose handler drops each other task.

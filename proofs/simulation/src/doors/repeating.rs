@@ -135,7 +135,6 @@ impl Stage {
     }
 
     pub(super) fn every_cancel(&self, pick: u16) {
-        self.forget_refused();
         let mut periodics = lock(&self.periodics);
         let Some(index) = picked(pick, periodics.len()) else { return };
         let Repeated { number, handle } = periodics.swap_remove(index);
@@ -146,21 +145,6 @@ impl Stage {
             return;
         }
         self.world.ended(number, !is_over);
-    }
-
-    /// Where there is a limit, what repeats ends when there is no room for its next timer.
-    pub(super) fn forget_refused(&self) {
-        if self.max_pending.is_none() {
-            return;
-        }
-        let forget = |number: usize, end: Option<End>| {
-            if end == Some(End::Full) {
-                self.world.forget(number);
-            }
-        };
-        lock(&self.periodics).iter().for_each(|it| forget(it.number, it.handle.end()));
-        lock(&self.beats).iter().for_each(|it| forget(it.number, it.heartbeat.end()));
-        lock(&self.retries).iter().for_each(|it| forget(it.number, it.handle.end()));
     }
 
     pub(super) fn heartbeat(self: &Arc<Stage>, timeout: u16) {

@@ -91,7 +91,6 @@ impl Stage {
     fn assert_settled(&self) {
         let world = &self.world;
         world.judge();
-        self.forget_refused();
         world.assert_settled();
         lock(&self.sleeps).iter().for_each(|sleep: &Waiting| sleep.assert_settled(world));
         lock(&self.intervals).iter().for_each(|ticks: &Ticking| ticks.assert_settled(world));

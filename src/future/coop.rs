@@ -1,0 +1,75 @@
+//! Cooperation: a future that is ready without a wait lets other tasks run now and then.
+//!
+//! A loop of waits that are over at once (of no time, until the past, for ticks that were missed)
+//! would keep its thread for as long as it goes on, and starve the task that is to end it. So one
+//! of many such polls returns `Pending`, with a wake. Inside tokio (feature `tokio`) that is the
+//! task's own budget, which it shares with all else that the task does. Elsewhere, or where that
+//! has no bound, it is so many polls in a row by one task.
+//!
+//! *Invariants*: what has waited, for a timer that has fired, is reported at once, whatever the
+//! budget is. And nothing is put off twice: a task that spends its budget each time before it
+//! polls a future still sees that future's end.
+//!
+//! *Owner*: the task that polls.
+//!
+//! *Tested by*: `tests/suite/future/coop.rs`.
+
+use std::cell::Cell;
+use std::mem;
+use std::task::{Context, Poll};
+
+/// Polls by one task that may be ready in a row, without a wait.
+const MOST: u32 = 128;
+
+thread_local! {
+    /// The task that was ready last, by its waker's data, and how often in a row.
+    static IN_A_ROW: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// To be called where a future is ready without a wait. `Pending`: it is to be so now, and its task
+/// is woken at once. `is_put_off` is the future's, for this.
+#[inline]
+pub(super) fn poll_proceed(is_put_off: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
+    if mem::take(is_put_off) {
+        return Poll::Ready(());
+    }
+    let proceeds = poll_runtime(cx).is_ready() && poll_own(cx).is_ready();
+    *is_put_off = !proceeds;
+    if proceeds { Poll::Ready(()) } else { Poll::Pending }
+}
+
+/// A task has waited, or does: others have run.
+#[inline]
+pub(super) fn has_waited() {
+    IN_A_ROW.set((0, 0));
+}
+
+/// Spends some of the budget that tokio has given to the task.
+#[cfg(feature = "tokio")]
+fn poll_runtime(cx: &mut Context<'_>) -> Poll<()> {
+    tokio::task::coop::poll_proceed(cx).map(|spent| spent.made_progress())
+}
+
+#[cfg(not(feature = "tokio"))]
+fn poll_runtime(_: &mut Context<'_>) -> Poll<()> {
+    Poll::Ready(())
+}
+
+fn poll_own(cx: &mut Context<'_>) -> Poll<()> {
+    let task = cx.waker().data().addr();
+    // A waker without data wakes nobody: who polls by hand would not learn that it has to again.
+    if task == 0 {
+        return Poll::Ready(());
+    }
+    let in_a_row = match IN_A_ROW.get() {
+        (last, in_a_row) if last == task => in_a_row + 1,
+        _ => 1,
+    };
+    if in_a_row > MOST {
+        IN_A_ROW.set((task, 0));
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    IN_A_ROW.set((task, in_a_row));
+    Poll::Ready(())
+}
