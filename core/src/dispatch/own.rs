@@ -11,6 +11,8 @@
 
 use std::any::Any;
 
+use crate::time::Tick;
+
 use super::{Payloads, Task};
 
 /// The payloads that a reaper runs by itself.
@@ -40,7 +42,8 @@ impl<T> Own<T> {
     /// Moves those of a batch to its front, and returns how many they are. They keep their order,
     /// and so does the rest.
     pub(crate) fn put_first(&self, batch: &mut Payloads<T>) -> usize {
-        stable_partition(batch, &|(_, payload)| (self.is_own)(payload))
+        let is_own = |(_, payload): &(Tick, T)| (self.is_own)(payload);
+        if batch.iter().any(is_own) { stable_partition(batch, &is_own) } else { 0 }
     }
 }
 
