@@ -365,7 +365,7 @@ fn a_timer_that_is_set_comes_earlier_for_what_is_due_earlier() {
     });
 }
 
-/// Without a shard: two ring, and the task sets the timer for later when it comes for one of them.
+/// Without a shard: two ring, and the task wants nothing more when the timer comes for one of them.
 #[test]
 fn each_ring_is_noted_or_makes_the_timer_come() {
     check(3, || {
@@ -379,13 +379,37 @@ fn each_ring_is_noted_or_makes_the_timer_come() {
                 (0..2).for_each(|shard| heard[shard] |= listening.rings().take(shard));
                 match heard {
                     [true, true] => break,
-                    _ if has_come => timer.wait(FAR, true),
+                    _ if has_come => timer.wait(u64::MAX, true),
                     _ => timer.timer().wait_for(),
                 }
             }
         });
         let other = listener.clone();
         let other = thread::spawn(move || other.ring(1, NEAR.get()));
+        listener.ring(0, 1);
+        task.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+/// Without a shard: another ring, for what is due later, comes at any time. The timer of that one
+/// never comes.
+#[test]
+fn the_timer_comes_for_what_is_due_first() {
+    check(3, || {
+        let timer = Arc::new(Earliest::new(SystemTimer::new()));
+        let listener = Arc::new(Listener::new(2).with_timer(Some(timer.clone())));
+        let listening = listener.listen().unwrap();
+        let task = thread::spawn(move || {
+            while !listening.rings().take(0) {
+                match timer.timer().has_come() {
+                    true => timer.wait(FAR + 1, true),
+                    false => timer.timer().wait_for(),
+                }
+            }
+        });
+        let other = listener.clone();
+        let other = thread::spawn(move || other.ring(1, FAR));
         listener.ring(0, 1);
         task.join().unwrap();
         other.join().unwrap();

@@ -181,7 +181,7 @@ impl Builder {
         let is_moved = runtime_clock.as_ref().is_some_and(|clock| clock.look());
         let clock = self.clock.take().unwrap_or_else(|| {
             let clock = runtime_clock.clone().unwrap_or_default();
-            Clock::of_runtime(Source(Arc::new(move || clock.now())))
+            Clock::of_runtime(Source(Arc::new(move || clock.now())), !is_moved)
         });
         let reactor = (!is_moved).then(|| Reactor::of_current(&clock));
         let has_reactor = reactor.as_ref().is_some_and(Result::is_ok);

@@ -131,10 +131,12 @@ impl Clock {
         Ok(Clock { boot_start: Some(os::boottime()?), ..Clock::instant() })
     }
 
-    /// The clock of a runtime, which begins now.
+    /// The clock of a runtime, which begins now. If it `is_systems`, threads may carry it on, as
+    /// with [`Clock::system`]. If it is stopped later it goes slow, which they notice.
     #[doc(hidden)]
-    pub fn of_runtime(source: Source) -> Clock {
-        Clock { start: (source.0)(), source: Some(source), ..Clock::instant() }
+    pub fn of_runtime(source: Source, is_systems: bool) -> Clock {
+        let like = if is_systems { Clock::system() } else { Clock::instant() };
+        Clock { start: (source.0)(), source: Some(source), ..like }
     }
 
     /// Whether this is the clock of a runtime.
