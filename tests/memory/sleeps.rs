@@ -45,8 +45,9 @@ fn a_sleep_costs_no_allocation_however_often_it_is_polled() {
         engine.advance(MS).unwrap();
         assert_eq!(poll(&mut sleep, &wakers[1]), Poll::Ready(()));
     });
-    allocates(0, "past at its first poll", || {
-        assert_eq!(poll(&mut engine.sleep(Duration::ZERO), &wakers[0]), Poll::Ready(()));
+    allocates(0, "past at its first poll, or put off once", || {
+        let mut sleep = engine.sleep(Duration::ZERO);
+        assert!((0..2).any(|_| poll(&mut sleep, &wakers[0]).is_ready()));
     });
 }
 
