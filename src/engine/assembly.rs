@@ -89,8 +89,8 @@ impl Builder {
         self,
         handler: H,
     ) -> Result<Engine<T>, BuildError> {
-        // `Inline` runs everything where it is due, and keeps the order of tasks and wakes. A wake is
-        // a task, so an engine of other payloads has none.
+        // `Inline` runs everything where it is due, and keeps the order of tasks and wakes. A wake
+        // is a task, so an engine of other payloads has none.
         let has_own = TypeId::of::<T>() == TypeId::of::<Task>();
         let own = (has_own && TypeId::of::<H>() != TypeId::of::<Inline>()).then(Own::wakes);
         self.build_boxed(Box::new(handler), own)
