@@ -88,7 +88,8 @@ impl Builder {
         handler: H,
     ) -> Result<Engine<T>, BuildError> {
         // `Inline` runs everything where it is due, and keeps the order of tasks and wakes.
-        let own = (TypeId::of::<H>() != TypeId::of::<Inline>()).then(Own::wakes);
+        let is_inline = TypeId::of::<H>() == TypeId::of::<Inline>();
+        let own = if is_inline { None } else { Own::wakes() };
         self.build_boxed(Box::new(handler), own)
     }
 
