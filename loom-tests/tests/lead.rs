@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
-use tickless_core::doorbell::{Alarm, Answering, Bell, Doorbell, Parker, Threads};
+use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
 use tickless_core::reaper::{Lead, Spin};
 use tickless_core::sync::{AtomicBool, JoinHandle, Ordering, UnsafeCell, thread};
 use tickless_core::time::{ManualClock, Tick};
@@ -258,23 +258,24 @@ fn a_stop_ends_the_leader_and_the_thread_beside_it() {
 fn a_ring_wakes_who_has_taken_the_lead_and_not_who_led() {
     check(2, || {
         let threads = Threads::from([Parker::new(), Parker::new()]);
-        let bell = Arc::new(Doorbell::new(Bell::Thread(Answering::new(&threads, 0))));
+        let bell = Bell::Thread(Answering::new(&threads, 0));
+        let world = World::with(wheel(2, 1), bell, 1);
         let is_asked = Arc::new(AtomicBool::new(false));
         let led = threads.clone();
         let led = thread::spawn(move || led[0].sleep(None));
         let leads = {
-            let (bell, is_asked) = (bell.clone(), is_asked.clone());
+            let (world, is_asked) = (world.clone(), is_asked.clone());
             thread::spawn(move || {
-                bell.move_to(1);
-                bell.publish(Tick::NEVER);
+                world.group.begin_lead(1);
+                world.shard.doorbell().publish(Tick::NEVER);
                 // ORDER: Relaxed, both - ordered by the fences of `publish` and `ring`.
                 if !is_asked.load(Ordering::Relaxed) {
-                    bell.sleep(None, None);
+                    world.shard.doorbell().sleep(None, None);
                 }
             })
         };
         is_asked.store(true, Ordering::Relaxed);
-        bell.ring();
+        world.shard.doorbell().ring();
         leads.join().unwrap();
         threads[0].ring();
         led.join().unwrap();
