@@ -23,7 +23,7 @@ pub struct Own<T> {
 // === impl Own ===
 
 impl<T: 'static> Own<T> {
-    /// The wakes of futures, which are [tasks](Task::is_wake). `None`: no other payload is one.
+    /// The wakes of futures, which are tasks. `None`: no other payload is one.
     pub fn wakes() -> Option<Own<T>> {
         (TypeId::of::<T>() == TypeId::of::<Task>()).then_some(Own {
             is_own: |payload| (payload as &dyn Any).downcast_ref().is_some_and(Task::is_wake),
