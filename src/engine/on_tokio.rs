@@ -46,7 +46,7 @@ use crate::sync::{Arc, OnceLock, Weak};
 use crate::time::{Clock, Source};
 
 use super::core::Core;
-use super::driving_task::{AT_ONCE, Sleeps, Wait, serve};
+use super::driving_task::{Sleeps, Wait, serve};
 use super::{Builder, Driver, Engine};
 
 /// A wait by the runtime's reactor or, without it, by the runtime's sleeps.
@@ -207,12 +207,13 @@ impl Builder {
     }
 }
 
-/// What runs a turn of each shard. If the engine has stopped, the task hears of that.
+/// What runs a turn of each shard, which fires all that is due. If the engine has stopped, the task
+/// hears of that.
 fn serve_at_once<T: Send + 'static>(core: Weak<Core<T>>) -> Arc<dyn Fn() + Send + Sync> {
     Arc::new(move || {
         let Some(core) = core.upgrade() else { return };
         for shard in 0..core.shards.len() {
-            let _ = core.turn(Turner::Task, shard, AT_ONCE);
+            let _ = core.turn(Turner::Task, shard, usize::MAX);
         }
     })
 }
