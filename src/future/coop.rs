@@ -6,6 +6,10 @@
 //! task's own budget, which it shares with all else that the task does. Elsewhere, or where that
 //! has no bound, it is so many polls in a row by one task.
 //!
+//! A poll that is put off may be the last but one of its task: the limit of no time around it, or
+//! the other branch of a `select`, is ready then. So some more are put off, until a future that was
+//! is polled again.
+//!
 //! *Invariants*: what has waited, for a timer that has fired, is reported at once, whatever the
 //! budget is. And nothing is put off twice: a task that spends its budget each time before it
 //! polls a future still sees that future's end.
@@ -21,6 +25,10 @@ use std::task::{Context, Poll};
 /// Polls by one task that may be ready in a row, without a wait.
 const MOST: u32 = 128;
 
+/// How many polls are put off then, if the task does not come anew before: of futures that would
+/// otherwise be ready for the one that was put off, as a limit of no time around it.
+const PUT_OFF: u32 = 8;
+
 thread_local! {
     /// The task that was ready last, by its waker's data, and how often in a row.
     static IN_A_ROW: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
@@ -31,6 +39,7 @@ thread_local! {
 #[inline]
 pub(super) fn poll_proceed(is_put_off: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
     if mem::take(is_put_off) {
+        has_waited();
         return Poll::Ready(());
     }
     let proceeds = poll_runtime(cx).is_ready() && poll_own(cx).is_ready();
@@ -66,7 +75,7 @@ fn poll_own(cx: &mut Context<'_>) -> Poll<()> {
         _ => 1,
     };
     if in_a_row > MOST {
-        IN_A_ROW.set((task, 0));
+        IN_A_ROW.set((task, if in_a_row < MOST + PUT_OFF { in_a_row } else { 0 }));
         cx.waker().wake_by_ref();
         return Poll::Pending;
     }
