@@ -107,6 +107,19 @@ fn without_tokio_the_task_that_ends_a_loop_of_no_waits_gets_its_turn() {
     }));
 }
 
+/// One of 129 was put off, by a count that went on from poll to poll of the task.
+#[test]
+fn a_task_that_comes_anew_finds_what_is_over() {
+    on_tokio(async {
+        let engine = engine_by_hand();
+        let (_, waker) = bell();
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+            assert!(poll(&mut engine.sleep(Duration::ZERO), &waker).is_ready());
+        }
+    });
+}
+
 /// What was put off was over for the limit around it, which was ready for that.
 #[test]
 fn without_tokio_a_timeout_ends_a_loop_of_limits_of_no_time() {
