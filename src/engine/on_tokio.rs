@@ -113,8 +113,11 @@ impl Builder {
     /// last clone is dropped.
     ///
     /// On Linux the task waits for a timer of the system by the runtime's reactor, which takes a
-    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes. A
-    /// worker that is busy holds up no others. Without that (on other systems, in a runtime without
+    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes. A task
+    /// that schedules a timer and then keeps its worker busy holds up no others. (If the worker
+    /// that waits for the reactor wakes just one task, tokio runs that there, and calls no other
+    /// worker: if the task keeps it busy, all timers of the runtime wait, these and tokio's own. An
+    /// engine with threads goes on.) Without the reactor (on other systems, in a runtime without
     /// [`enable_io`](tokio::runtime::Builder::enable_io), if too many files are open, or if the
     /// runtime's time is not the system's), it waits by the runtime's own sleeps, whose resolution
     /// of a millisecond comes on top. With the feature `tracing` an event (`tickless::runtime`)
