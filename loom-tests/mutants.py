@@ -646,8 +646,6 @@ MUTANTS = {
         "lead", [(SERVER, [("if ended.is_some() && !self.leads {", "if ended.is_some() && !leads && self.leads {")])]),
     "who serves beside the leader does not ring for its shard": (
         "lead", [(GROUP, [("let is_hook = self.doorbell.ring_before(next);", "let is_hook = next == Tick::ZERO && false;")])]),
-    "who serves beside the leader does not look once more": (
-        "lead", [(SERVER, [("        let mut slept_until = None;\n", "        if !self.leads {\n            return;\n        }\n        let mut slept_until = None;\n")])]),
     "the leader does not look at the shards' times before it sleeps": (
         "lead", [(SERVER, [(LAST_LOOK, "if is_called() {")])]),
     "a leader that waits in user space does not look at the shards' times": (

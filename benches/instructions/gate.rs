@@ -111,7 +111,7 @@ fn benches() -> Vec<Bench> {
         // One turn moves all a level down.
         cascade: with_coarse, turn_once, all_cascaded, [128, 128], 0;
         // A turn finds nothing to do.
-        idle_turn: with_idle, turn_each, none_busy, [482, 509], 0;
+        idle_turn: with_idle, turn_each, none_busy, [482, 512], 0;
     };
     benches.extend(doors());
     benches.extend(ends());

@@ -181,7 +181,7 @@ fn three_who_give_back_at_once_list_the_block_once_or_free_it() {
 /// In a shard: the two are timers. Their handle and the reaper let go of them.
 #[test]
 fn the_block_of_two_timers_is_freed_when_nobody_has_either() {
-    check(2, || {
+    check(1, || {
         let world = World::of_blocks(wheel(2, 1), 2);
         let mut hand = Hand::new(&world);
         let kept = hand.schedule(1, 0);

@@ -77,7 +77,7 @@ fn what_is_behind_a_task_comes_back_while_the_task_runs() {
 /// The task waits for the end of what a thread that has taken over leaves.
 #[test]
 fn what_a_taker_leaves_comes_back_while_the_task_before_it_runs() {
-    check(2, || {
+    check(1, || {
         let world = World::with_due(3);
         let taker = on_thread(&world, |world| world.take_over(1));
         let stopper = on_thread(&world, World::stop);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
 use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
 use tickless_core::reaper::{Lead, Spin};
-use tickless_core::sync::{JoinHandle, UnsafeCell, thread};
-use tickless_core::time::ManualClock;
+use tickless_core::sync::{AtomicBool, JoinHandle, Ordering, UnsafeCell, thread};
+use tickless_core::time::{ManualClock, Tick};
 
 /// What the leader has alone, in place of a doorbell.
 struct Led {
@@ -250,5 +250,34 @@ fn a_stop_ends_the_leader_and_the_thread_beside_it() {
         worlds.iter().for_each(|world| _ = world.stop_at_once());
         leader.join().unwrap();
         beside.join().unwrap();
+    });
+}
+
+/// Who led may sleep in its own place meanwhile: a ring is for who leads now.
+#[test]
+fn a_ring_wakes_who_has_taken_the_lead_and_not_who_led() {
+    check(2, || {
+        let threads = Threads::from([Parker::new(), Parker::new()]);
+        let bell = Bell::Thread(Answering::new(&threads, 0));
+        let world = World::with(wheel(2, 1), bell, 1);
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let led = threads.clone();
+        let led = thread::spawn(move || led[0].sleep(None));
+        let leads = {
+            let (world, is_asked) = (world.clone(), is_asked.clone());
+            thread::spawn(move || {
+                world.group.begin_lead(1);
+                world.shard.doorbell().publish(Tick::NEVER);
+                // ORDER: Relaxed, both - ordered by the fences of `publish` and `ring`.
+                if !is_asked.load(Ordering::Relaxed) {
+                    world.shard.doorbell().sleep(None, None);
+                }
+            })
+        };
+        is_asked.store(true, Ordering::Relaxed);
+        world.shard.doorbell().ring();
+        leads.join().unwrap();
+        threads[0].ring();
+        led.join().unwrap();
     });
 }

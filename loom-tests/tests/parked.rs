@@ -168,7 +168,7 @@ fn what_is_parked_is_returned_by_a_stop() {
 
 #[test]
 fn a_stop_meets_a_bucket_that_is_being_parked() {
-    check(2, || {
+    check(1, || {
         let (world, mut hand, [second, other]) = crowded();
         let stopper = {
             let world = world.clone();

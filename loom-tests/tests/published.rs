@@ -78,7 +78,7 @@ fn add(published: &Published<Value>, more: u32) {
 
 #[test]
 fn a_value_is_whole_and_is_not_freed_under_its_reader() {
-    check(2, || {
+    check(1, || {
         let published = published(1);
         let reader = {
             let published = published.clone();

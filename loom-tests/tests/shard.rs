@@ -12,7 +12,7 @@ use tickless_core::sync::thread;
 
 #[test]
 fn one_schedules_and_cancels_while_another_schedules() {
-    check(2, || {
+    check(1, || {
         let world = World::new(wheel(2, 2));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let one = thread::spawn(move || {
@@ -192,7 +192,7 @@ fn a_shard_is_stopped_while_it_is_swept() {
 
 #[test]
 fn a_shard_is_stopped_while_timers_come_go_and_fire() {
-    check(2, || {
+    check(1, || {
         let world = World::new(wheel(2, 2));
         let [mut one, mut two] = [(); 2].map(|()| Hand::provided(&world));
         let timer = one.schedule(1, 0).unwrap();

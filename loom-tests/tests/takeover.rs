@@ -38,7 +38,7 @@ fn each_payload_runs_once_whichever_thread_hands_it_over() {
 
 #[test]
 fn of_two_who_take_over_each_gets_what_the_one_before_left() {
-    check(2, || {
+    check(1, || {
         let world = World::with_due(3);
         let takers = [(); 2].map(|()| on_thread(&world, |world| world.take_over(1)));
         world.turn(1);
@@ -70,7 +70,7 @@ fn each_payload_runs_once_though_the_system_refuses_to_fence() {
 
 #[test]
 fn what_a_stop_meets_in_a_takeover_runs_or_comes_back() {
-    check(2, || {
+    check(1, || {
         let world = World::with_due(2);
         let taker = on_thread(&world, |world| world.take_over(1));
         let stopper = on_thread(&world, World::stop);
@@ -401,7 +401,7 @@ fn lead(watch: &Watch, in_hand: &mut InHand<u8>) {
 /// passes.
 #[test]
 fn a_stuck_task_is_found_by_the_alarm() {
-    check(3, || {
+    check(2, || {
         let is_set = AtomicBool::new(false);
         let alarm = Arc::new(Bedside { is_set, parker: Parker::new() });
         let watch = Watch::new(Duration::from_nanos(1), Threads::from([Parker::new()]));

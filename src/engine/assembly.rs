@@ -6,7 +6,7 @@
 use std::any::TypeId;
 use std::ops::Range;
 
-use crate::dispatch::{Batch, Handler, Inline, Own, Party, Task, contained};
+use crate::dispatch::{Batch, Handler, Inline, Own, Party, contained};
 use crate::doorbell::{
     Alarm, Answering, Bell, Doorbell, Hook, Listener, Parker, SystemAlarm, Threads,
 };
@@ -89,10 +89,9 @@ impl Builder {
         self,
         handler: H,
     ) -> Result<Engine<T>, BuildError> {
-        // `Inline` runs everything where it is due, and keeps the order of tasks and wakes. A wake is
-        // a task, so an engine of other payloads has none.
-        let has_own = TypeId::of::<T>() == TypeId::of::<Task>();
-        let own = (has_own && TypeId::of::<H>() != TypeId::of::<Inline>()).then(Own::wakes);
+        // `Inline` runs everything where it is due, and keeps the order of tasks and wakes.
+        let is_inline = TypeId::of::<H>() == TypeId::of::<Inline>();
+        let own = if is_inline { None } else { Own::wakes() };
         self.build_boxed(Box::new(handler), own)
     }
 

@@ -260,6 +260,7 @@ impl<T: Send + 'static> Core<T> {
     }
 
     /// Takes the role of a shard. Mostly no other thread has it.
+    #[inline]
     fn role_of(&self, index: usize) -> Result<Role<'_, T>, TurnError> {
         match self.ending.try_take(index) {
             Some(role) => Ok(role),

@@ -104,7 +104,7 @@ impl Builder {
     ///
     /// The engine belongs to the runtime. Closures run on the runtime's threads, and should be
     /// short. The engine follows the runtime's clock, also where that is
-    /// [paused](tokio::time::pause) from the runtime's start on, or before the engine next waits:
+    /// paused (`tokio::time::pause`) from the runtime's start on, or before the engine next waits:
     /// so tests with `start_paused` run without waiting. (A [`clock`](Builder::clock) of the
     /// builder is followed instead, if it has one.) When the runtime shuts down, the engine stops:
     /// what awaits a timer ends with

@@ -9,9 +9,7 @@
 //!
 //! *Tested by*: the unit test below, `tests/suite/dispatch/own.rs`, `tests/races/future.rs`.
 
-use std::any::Any;
-
-use crate::time::Tick;
+use std::any::{Any, TypeId};
 
 use super::{Payloads, Task};
 
@@ -25,16 +23,16 @@ pub struct Own<T> {
 // === impl Own ===
 
 impl<T: 'static> Own<T> {
-    /// The wakes of futures, which are [tasks](Task::is_wake).
-    pub fn wakes() -> Own<T> {
-        Own {
+    /// The wakes of futures, which are [tasks](Task::is_wake). `None`: no other payload is one.
+    pub fn wakes() -> Option<Own<T>> {
+        (TypeId::of::<T>() == TypeId::of::<Task>()).then_some(Own {
             is_own: |payload| (payload as &dyn Any).downcast_ref().is_some_and(Task::is_wake),
             run: |payload| {
                 let payload = &mut Some(payload) as &mut dyn Any;
                 let task: Option<&mut Option<Task>> = payload.downcast_mut();
                 task.and_then(Option::take).expect("it is a task").run();
             },
-        }
+        })
     }
 }
 
@@ -42,7 +40,7 @@ impl<T> Own<T> {
     /// Moves those of a batch to its front, and returns how many they are. They keep their order,
     /// and so does the rest.
     pub(crate) fn put_first(&self, batch: &mut Payloads<T>) -> usize {
-        let is_own = |(_, payload): &(Tick, T)| (self.is_own)(payload);
+        let is_own = |(_, payload): &(_, T)| (self.is_own)(payload);
         if batch.iter().any(is_own) { stable_partition(batch, &is_own) } else { 0 }
     }
 }

@@ -63,7 +63,9 @@ impl Parker {
         self.futex.enter();
         // ORDER(DOORBELL): Release - pairs with the Acquire in `ring`. A ring that came before this
         // is taken below.
-        if self.futex.word().fetch_or(ASLEEP, Ordering::Release) & RUNG == 0 {
+        let was = self.futex.word().fetch_or(ASLEEP, Ordering::Release);
+        debug_assert!(was & ASLEEP == 0, "one thread sleeps in a place");
+        if was & RUNG == 0 {
             self.futex.wait(ASLEEP, timeout);
         }
         // ORDER(DOORBELL): Acquire - pairs with the Release in `ring`: what it is rung for.

@@ -95,7 +95,7 @@ impl Group {
     }
 
     /// Thread `number`, which has just taken the lead, answers the doorbell from now on.
-    pub(super) fn begin_lead(&self, number: usize) {
+    pub fn begin_lead(&self, number: usize) {
         self.doorbell.move_to(number);
         self.doorbell.retract();
     }

@@ -73,6 +73,7 @@ const METHODS: &[(&str, Call)] = &[
     ("Engine::advance_to_next", |engine| _ = engine.advance_to_next()),
     ("Engine::turn", |engine| _ = engine.turn(0)),
     ("Engine::turn_at_most", |engine| _ = engine.turn_at_most(1, 3)),
+    ("Engine::look_ahead", |engine| _ = engine.look_ahead(0)),
     ("Engine::take_over", |engine| _ = engine.take_over(0)),
     ("Engine::drive", |engine| _ = engine.drive(|_| future::pending::<()>()).now_or_never()),
     ("Engine::is_stopped", |engine| _ = engine.is_stopped()),

@@ -36,7 +36,7 @@ impl Drop for Storm {
 fn walk_beside_storms(engine: &Engine, wake: impl Fn() + Sync, mut walk: impl FnMut(&AtomicUsize)) {
     let left = Arc::new(AtomicUsize::new(STORMS));
     thread::scope(|scope| {
-        for _ in 0..STORMS {
+        let storms = [(); STORMS].map(|()| {
             let (storm, wake) = (Storm(left.clone()), &wake);
             scope.spawn(move || {
                 for _ in 0..scaled(10) {
@@ -51,11 +51,13 @@ fn walk_beside_storms(engine: &Engine, wake: impl Fn() + Sync, mut walk: impl Fn
                 }
                 drop(storm);
                 wake();
-            });
-        }
+            })
+        });
         while left.load(Ordering::Acquire) > 0 {
             walk(&left);
         }
+        // The end of a scope does not wait for what a thread gives back as it ends.
+        storms.into_iter().for_each(|storm| storm.join().unwrap());
     });
     engine.check().unwrap();
 }

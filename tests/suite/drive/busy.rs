@@ -41,7 +41,7 @@ struct Busy {
 }
 
 impl Busy {
-    fn is_busy(self) {
+    fn keep_busy(self) {
         let mut first = pin!(self.engine.sleep(10 * MS));
         let (_bell, waker) = bell();
         assert!(first.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
@@ -86,7 +86,7 @@ fn others_sleep_on<F: Future<Output = ()>>(
 fn a_busy_worker_keeps_no_other_sleep_waiting() {
     for workers in [2, 4] {
         others_sleep_beside(workers, |busy| async {
-            tokio::spawn(async move { busy.is_busy() }).await.unwrap();
+            tokio::spawn(async move { busy.keep_busy() }).await.unwrap();
         });
     }
 }
@@ -105,7 +105,7 @@ fn a_busy_worker_keeps_no_other_sleep_waiting_where_there_is_no_reactor() {
             }
         };
         others_sleep_on(runtime, build, &|busy: Busy| async {
-            tokio::spawn(async move { busy.is_busy() }).await.unwrap();
+            tokio::spawn(async move { busy.keep_busy() }).await.unwrap();
         });
     }
 }
@@ -114,7 +114,7 @@ fn a_busy_worker_keeps_no_other_sleep_waiting_where_there_is_no_reactor() {
 fn a_worker_that_blocks_in_place_keeps_no_other_sleep_waiting() {
     for workers in [1, 2] {
         others_sleep_beside(workers, |busy| async {
-            let blocks = async move { tokio::task::block_in_place(|| busy.is_busy()) };
+            let blocks = async move { tokio::task::block_in_place(|| busy.keep_busy()) };
             tokio::spawn(blocks).await.unwrap();
         });
     }
@@ -124,7 +124,7 @@ fn a_worker_that_blocks_in_place_keeps_no_other_sleep_waiting() {
 fn a_blocking_thread_keeps_no_sleep_waiting() {
     for workers in [0, 1, 2] {
         others_sleep_beside(workers, |busy| async {
-            tokio::task::spawn_blocking(|| busy.is_busy()).await.unwrap();
+            tokio::task::spawn_blocking(|| busy.keep_busy()).await.unwrap();
         });
     }
 }
@@ -133,7 +133,7 @@ fn a_blocking_thread_keeps_no_sleep_waiting() {
 fn a_plain_thread_keeps_no_sleep_waiting() {
     for workers in [0, 1, 2] {
         others_sleep_beside(workers, |busy| async {
-            let thread = thread::spawn(|| busy.is_busy());
+            let thread = thread::spawn(|| busy.keep_busy());
             while !thread.is_finished() {
                 tokio::time::sleep(MS).await;
             }
@@ -148,7 +148,7 @@ fn a_busy_worker_of_another_runtime_keeps_no_sleep_waiting() {
         let other = runtime(2);
         let handle: &Handle = other.handle();
         others_sleep_beside(workers, |busy| async {
-            handle.spawn(async move { busy.is_busy() }).await.unwrap();
+            handle.spawn(async move { busy.keep_busy() }).await.unwrap();
         });
     }
 }
@@ -160,7 +160,8 @@ fn a_worker_that_always_has_something_to_do_looks_after_sleeps_as_well() {
         others_sleep_beside(workers, |busy| async {
             let Busy { engine, others } = busy;
             let mut first = pin!(engine.sleep(10 * MS));
-            poll_fn(|cx| Poll::Ready(assert!(first.as_mut().poll(cx).is_pending()))).await;
+            let begun = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx))).await;
+            assert!(begun.is_pending());
             let deadline = std::time::Instant::now() + PATIENCE;
             while others.try_recv().is_err() {
                 assert!(std::time::Instant::now() < deadline, "the sleeps of others wait");

@@ -134,6 +134,21 @@ fn in_paused_time_nothing_waits_and_all_ends_on_time() {
     });
 }
 
+/// On a thread of its own, which keeps the engine.
+#[test]
+fn in_paused_time_code_that_names_no_engine_follows_it_too() {
+    let body = async {
+        let engine = build().unwrap();
+        engine.enter_thread();
+        let begin = TokioInstant::now();
+        tokio::spawn(tickless::sleep(HOUR)).await.unwrap();
+        assert_eq!(begin.elapsed(), HOUR);
+        assert!(tickless::timeout(HOUR, tokio::time::sleep(2 * HOUR)).await.is_err());
+        assert_eq!((begin.elapsed(), engine.stats().fired), (2 * HOUR, 2));
+    };
+    std::thread::spawn(move || paused(body)).join().unwrap();
+}
+
 /// The two kinds of timers in turn, and in one another.
 #[test]
 fn in_paused_time_its_timers_and_those_of_the_runtime_keep_their_order() {
@@ -258,7 +273,7 @@ fn its_runtime_may_end_at_any_time() {
         let (over, ended) = channel();
         let owned = std::sync::Mutex::new(Some(runtime));
         let end = move || {
-            owned.lock().unwrap().take().map(Runtime::shutdown_background);
+            owned.lock().unwrap().take().into_iter().for_each(Runtime::shutdown_background);
             over.send(()).unwrap();
         };
         if round % 2 == 0 {
