@@ -42,7 +42,7 @@ use super::on_tokio::Stealable;
 use super::{Engine, Turn};
 
 /// How many timers a poll fires at most, before other tasks of the runtime go on.
-pub(super) const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 256;
 
 /// How often one poll serves the shards: at first, and when its sleep is over at once.
 const LOOKS: usize = 2;

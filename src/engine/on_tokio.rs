@@ -46,7 +46,7 @@ use crate::sync::{Arc, OnceLock, Weak};
 use crate::time::{Clock, Source};
 
 use super::core::Core;
-use super::driving_task::{AT_ONCE, Sleeps, Wait, serve};
+use super::driving_task::{Sleeps, Wait, serve};
 use super::{Builder, Driver, Engine};
 
 /// A wait by the runtime's reactor or, without it, by the runtime's sleeps.
@@ -113,8 +113,11 @@ impl Builder {
     /// last clone is dropped.
     ///
     /// On Linux the task waits for a timer of the system by the runtime's reactor, which takes a
-    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes. A
-    /// worker that is busy holds up no others. Without that (on other systems, in a runtime without
+    /// file descriptor. So sleeps are late by less than a tick, plus what the reactor takes. A task
+    /// that schedules a timer and then keeps its worker busy holds up no others. (If the worker
+    /// that waits for the reactor wakes just one task, tokio runs that there, and calls no other
+    /// worker: if the task keeps it busy, all timers of the runtime wait, these and tokio's own. An
+    /// engine with threads goes on.) Without the reactor (on other systems, in a runtime without
     /// [`enable_io`](tokio::runtime::Builder::enable_io), if too many files are open, or if the
     /// runtime's time is not the system's), it waits by the runtime's own sleeps, whose resolution
     /// of a millisecond comes on top. With the feature `tracing` an event (`tickless::runtime`)
@@ -207,12 +210,13 @@ impl Builder {
     }
 }
 
-/// What runs a turn of each shard. If the engine has stopped, the task hears of that.
+/// What runs a turn of each shard, which fires all that is due. If the engine has stopped, the task
+/// hears of that.
 fn serve_at_once<T: Send + 'static>(core: Weak<Core<T>>) -> Arc<dyn Fn() + Send + Sync> {
     Arc::new(move || {
         let Some(core) = core.upgrade() else { return };
         for shard in 0..core.shards.len() {
-            let _ = core.turn(Turner::Task, shard, AT_ONCE);
+            let _ = core.turn(Turner::Task, shard, usize::MAX);
         }
     })
 }

@@ -3,7 +3,8 @@
 //! from outside that waits for the engine moves it.
 
 use std::future::Future;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
+
+const SECOND: Duration = Duration::from_secs(1);
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// As in `#[tokio::test(start_paused = true)]`, with an engine.
@@ -125,4 +129,23 @@ fn what_an_advance_makes_due_has_fired_when_it_returns() {
         tokio::time::advance(HOUR * 2).await;
         assert!(fired.try_recv().is_ok());
     });
+}
+
+/// A turn of the task fires 256 timers at most, and files as many: of 600 that were due, none had
+/// fired.
+#[test]
+fn what_an_advance_makes_due_has_fired_however_much_that_is() {
+    for (count, delay) in [(200, SECOND), (600, SECOND), (5_000, SECOND), (5_000, HOUR)] {
+        paused(async |engine| {
+            let fired = Arc::new(AtomicUsize::new(0));
+            for _ in 0..count {
+                let fired = fired.clone();
+                let fire = move || _ = fired.fetch_add(1, Ordering::Relaxed);
+                engine.schedule_detached(delay, fire).unwrap();
+            }
+            yield_now().await;
+            tokio::time::advance(delay).await;
+            assert_eq!(fired.load(Ordering::Relaxed), count);
+        });
+    }
 }

@@ -5,10 +5,11 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use support::hands::engine_by_hand;
+use support::patience::PATIENCE;
 use support::polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::FutureExt as _;
@@ -104,6 +105,49 @@ fn without_tokio_the_task_that_ends_a_loop_of_no_waits_gets_its_turn() {
         executor.spawn(async move { ends.set(true) }).await;
         waits.await;
     }));
+}
+
+/// One of 129 was put off, by a count that went on from poll to poll of the task.
+#[test]
+fn a_task_that_comes_anew_finds_what_is_over() {
+    on_tokio(async {
+        let engine = engine_by_hand();
+        let (_, waker) = bell();
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+            assert!(poll(&mut engine.sleep(Duration::ZERO), &waker).is_ready());
+        }
+    });
+}
+
+/// What was put off was over for the limit around it, which was ready for that.
+#[test]
+fn without_tokio_a_timeout_ends_a_loop_of_limits_of_no_time() {
+    let engine = Engine::new().unwrap();
+    let zero = || engine.sleep(Duration::ZERO);
+    let loops = async || {
+        loop {
+            zero().await;
+        }
+    };
+    ends(&engine, async || _ = engine.timeout(Duration::ZERO, loops()).await);
+    ends(&engine, async || {
+        let inner = engine.timeout(Duration::ZERO, pending::<()>());
+        _ = engine.timeout(Duration::ZERO, engine.timeout(Duration::ZERO, inner)).await;
+    });
+    ends(&engine, async || _ = futures_util::future::select(zero(), zero()).await);
+}
+
+/// A limit ends a loop of `step`.
+fn ends(engine: &Engine, step: impl AsyncFn()) {
+    let begun = Instant::now();
+    let goes_on = async {
+        loop {
+            assert!(begun.elapsed() < PATIENCE, "nobody else has a turn");
+            step().await;
+        }
+    };
+    assert!(smol::block_on(engine.timeout(MS, goes_on)).is_err());
 }
 
 #[test]
