@@ -73,7 +73,9 @@ impl<P> Firing<'_, P> {
         self.firing.crashes()
     }
 
-    /// Whether a handler may have run for this timer before, on this or on another instance.
+    /// Whether a handler may have begun for this timer before, on this or on another instance: at
+    /// an earlier attempt, or because it was due when this instance took its shard, up to a second
+    /// later, by the database's clock.
     pub fn may_be_repeat(&self) -> bool {
         self.firing.may_be_repeat()
     }

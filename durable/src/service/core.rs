@@ -43,6 +43,10 @@ const GRAIN: Duration = Duration::from_millis(100);
 /// How far the two clocks may move against each other before all timers are armed anew.
 const DRIFT: Duration = Duration::from_millis(1);
 
+/// How far the clocks of two processes may be apart, so that a timer which has begun in one was
+/// not yet due at the opening in the other.
+const APART_MS: u64 = 1000;
+
 /// See the file's header.
 pub(crate) struct Core {
     pub(super) config: Config,
@@ -210,6 +214,15 @@ impl Core {
     }
 
     // --- firing ---
+
+    /// Whether an attempt of this timer may have begun before. One of another session has if it was
+    /// due before that one's end, which is unknown: before this opening, or a little later, because
+    /// clocks differ a little.
+    pub(super) fn may_have_begun(&self, numbers: &Numbers, record: &Record) -> bool {
+        let due_ms = record.position.due_ms.min(record.first_due_ms);
+        let was_due = due_ms <= self.opened_ms.saturating_add(APART_MS);
+        record.tried || (was_due && numbers.is_earlier(record.id()))
+    }
 
     /// Whether an earlier process may have ended in this timer's handler.
     pub(super) fn is_suspect(&self, numbers: &Numbers, record: &Record) -> bool {
