@@ -194,13 +194,17 @@ const FEW: usize = 64;
 
 /// What the holder has to know of these changes.
 pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
+    // Where it stands has not changed, and its holder knows of it.
+    let stays = |op: &Op| matches!(op, Op::Move { from, to } if *from == to.position);
     let there = |(op, outcome): (&Op, &Option<Position>)| match op {
+        op if stays(op) => None,
         Op::Put(record) => Some(record.position),
         Op::PutNew(record) if outcome.is_none() => Some(record.position),
         Op::Revive { to, .. } | Op::Move { to, .. } if outcome.is_some() => Some(to.position),
         _ => None,
     };
     let gone = |(op, outcome): (&Op, &Option<Position>)| match op {
+        op if stays(op) => None,
         // A letter is no timer, and what was there already stays.
         Op::Forget(_) | Op::Revive { .. } | Op::PutNew(_) => None,
         _ => *outcome,

@@ -73,6 +73,8 @@ pub(super) struct State {
     /// By how much the wall clock was ahead of the engine's when timers were armed.
     offset: Offset,
     pub(super) failure: Option<StoreError>,
+    /// The timers whose notes the store still has although this process goes on.
+    pub(super) notes: Vec<Record>,
     /// Nothing is taken any more.
     pub(super) is_closed: bool,
     /// The writer may end when it has written all.
@@ -130,6 +132,7 @@ impl Core {
                 alarm: None,
                 offset: Offset::default(),
                 failure: None,
+                notes: Vec::new(),
                 is_closed: false,
                 is_ending: false,
                 workers: 0,
@@ -326,6 +329,9 @@ impl Core {
             let mut state = self.state();
             let is_first = state.failure.is_none();
             state.failure.get_or_insert_with(|| error.clone());
+            if is_first {
+                state.notes = state.window.notes();
+            }
             state.window.clear();
             let units = state.pending.take(Duration::ZERO, usize::MAX);
             (units, std::mem::take(&mut state.pending.requests), is_first)
