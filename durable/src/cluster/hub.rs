@@ -123,6 +123,12 @@ pub(super) trait Keeping: Send {
         lease: Duration,
     ) -> Result<Option<Duration>, StoreError>;
 
+    /// When the first timer of each shard is due, in milliseconds since 1970; of no shard, if that
+    /// cannot be read without the shards' holders.
+    fn first_dues(&mut self) -> Result<Vec<(u32, Option<u64>)>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// Waits for messages for that long at most, and returns all that are there.
     fn wait(&mut self, left: Duration) -> Vec<Message>;
 

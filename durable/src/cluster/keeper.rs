@@ -8,7 +8,8 @@
 //! 2. The instances that are alive share the shards: each has as many as any other, and some have
 //!    one more if that does not come out even. Who has too many closes some. Who has too few takes
 //!    some that are free, or whose lease is over.
-//! 3. If most of the numbers for timers that go to others' shards were given out, another session
+//! 3. It looks how late each shard is, whoever has it.
+//! 4. If most of the numbers for timers that go to others' shards were given out, another session
 //!    begins.
 //!
 //! Where the hub or the machine is so slow that a round takes a third of a lease, the leases are
@@ -26,6 +27,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::position::ms_passed;
 use crate::service::Share;
 
 use super::clock::since_start;
@@ -35,6 +37,7 @@ use super::hub::{Keeping, Renewal, Taken, Taking};
 use super::inner::{Inner, State};
 use super::lease::{Lease, until};
 use super::message::Message;
+use super::overdue::Overdue;
 
 pub(super) struct Keeper<P> {
     pub(super) inner: Arc<Inner<P>>,
@@ -118,6 +121,9 @@ impl<P: Send + 'static> Keeper<P> {
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
         inner.held().open().iter().for_each(crate::service::Durable::clock_was_read);
         self.go_on(keeping)?;
+        let now_ms = ms_passed(inner.clock.now());
+        let overdue = Overdue::new(keeping.first_dues()?, now_ms);
+        inner.state().overdue = overdue;
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.
             Some(inner.lease / 20)
