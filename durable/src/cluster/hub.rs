@@ -32,7 +32,7 @@ pub(super) trait Hub: Send + Sync {
     fn open(&self, lease: Taken, tell: Tell) -> Result<Box<dyn Store>, StoreError>;
 
     /// Whether what others do to a shard reaches its holder even if a connection fails. If not, a
-    /// failure of the keeper's is a reason to open all shards anew.
+    /// failure of the keeper's is a reason to read all shards anew.
     fn misses_nothing(&self) -> bool;
 }
 

@@ -17,7 +17,8 @@
 //! or to reply to one other request, not if a round takes as long.
 //!
 //! Between two rounds the thread waits for messages. If some may have been lost because a
-//! connection was, all shards are closed, and opened again.
+//! connection was, all shards are read again as soon as there is another one. None is closed for
+//! that: closing one waits for its handlers, and nothing else of it fires meanwhile.
 //!
 //! *Owner*: the keeper's thread.
 //!
@@ -76,25 +77,33 @@ impl<P: Send + 'static> Keeper<P> {
     ) -> Result<T, StoreError> {
         let mut keeping = match self.keeping.take() {
             Some(keeping) => keeping,
-            None => self.inner.hub.keeping()?,
+            None => {
+                let keeping = self.inner.hub.keeping()?;
+                // It hears of what comes from now on.
+                if !self.inner.hub.misses_nothing() {
+                    self.inner.held().has_missed();
+                }
+                keeping
+            }
         };
         let result = body(self, &mut *keeping)?;
         self.keeping = Some(keeping);
         Ok(result)
     }
 
-    /// The connection has failed, and messages with it unless the hub says otherwise.
+    /// The connection has failed. The shards stay as long as their leases last: those that cannot
+    /// be written fail by themselves, and what is missed is read when there is a connection again.
     fn lose(&self, error: &StoreError) {
         let inner = &self.inner;
         inner.note(None, error);
-        let lost = if inner.hub.misses_nothing() && !inner.is_stopping() {
+        let lost = if inner.is_stopping() {
+            inner.held().wanted()
+        } else {
             let mut lost = inner.held().failed();
             let leases = inner.held().leases();
             let over = leases.iter().filter(|lease| lease.may_fire().is_err());
             lost.extend(over.map(|lease| lease.taken.shard));
             lost
-        } else {
-            inner.held().wanted()
         };
         lost.into_iter().for_each(|shard| self.close(shard));
     }

@@ -341,6 +341,7 @@ impl Core {
         }
         self.abort_tasks();
         self.worker_bell.notify_all();
+        self.end_bell.notify_all();
         units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));
         requests.into_iter().for_each(|request| request.fail(Error::Store(error.clone())));
         if is_first && let Some(tell) = &self.config.on_failure {

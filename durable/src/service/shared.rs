@@ -21,6 +21,13 @@ impl<P> Durable<P> {
         self.core.writer_bell.notify_one();
     }
 
+    /// Reads the whole store anew, because what others did to it was not told for a while. Only a
+    /// store that several instances share needs this.
+    pub fn read_again(&self) {
+        self.core.state().window.read_again();
+        self.core.writer_bell.notify_one();
+    }
+
     /// Reads these timers, because somebody else has added them. Only a store that several
     /// instances share needs this.
     pub fn are_there(&self, positions: &[Position]) {

@@ -176,6 +176,19 @@ impl<T> Window<T> {
         self.leave(position, None);
     }
 
+    /// Nobody has told what others did to the store for a while: all that no handler has is read
+    /// again, also what is about to be noted.
+    pub(super) fn read_again(&mut self) {
+        self.told.all();
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.values().for_each(|waiting| self.forget(&waiting.record));
+        let is_ready = |(_, busy): &(&Position, &Busy)| busy.stage == Stage::Ready;
+        let ready = self.busy.iter().filter(is_ready).map(|(position, _)| *position);
+        let ready: Vec<Position> = ready.collect();
+        ready.into_iter().for_each(|position| self.depart(position));
+        (self.frontier, self.next_look_ms, self.is_filling) = (Position::FIRST, None, true);
+    }
+
     /// Somebody else has taken this timer out of the store.
     pub(super) fn is_gone(&mut self, position: Position) {
         self.told.take(position);

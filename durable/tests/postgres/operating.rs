@@ -355,6 +355,52 @@ fn attempts_whose_lease_was_lost_do_not_count_as_ends_of_their_process() {
     cluster.stop().unwrap();
 }
 
+/// The keeper's connection alone, and then all of them, as when the server is started again.
+#[test]
+fn a_connection_that_is_lost_does_not_have_a_shard_wait_for_its_handlers() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let (long, gate) = (Gate::default(), Gate::default());
+    let opens = vec![gate.clone()];
+    let (sender, fired) = std::sync::mpsc::channel();
+    let (begun, gate) = (long.clone(), gate.clone());
+    let handler = move |firing: &Firing<'_, String>| {
+        if firing.payload() == "long" {
+            begun.open();
+            gate.pass();
+        }
+        sender.send(firing.payload().clone())
+    };
+    let builder = builder(&place).service(Builder::new().workers(2));
+    let cluster: Cluster<String> = builder.start(handler).unwrap();
+    wait_until("it has the shard", || cluster.shards().len() == 1);
+    let opens = Opens(opens);
+    cluster.schedule(cluster.now(), "long".to_owned()).unwrap().wait().unwrap();
+    long.pass();
+    for who in ["keeper", "%"] {
+        let lose = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE application_name LIKE 'tickless {who} in {}'",
+            place.schema
+        );
+        assert!(!recorder.client.query(&lose, &[]).unwrap().is_empty());
+        wait_until("the keeper is back", || {
+            let back = format!(
+                "SELECT count(*) FROM pg_stat_activity
+                    WHERE application_name = 'tickless keeper in {}'",
+                place.schema
+            );
+            recorder.client.query_one(&back, &[]).unwrap().get::<_, i64>(0) == 1
+        });
+        recorder.client.query(&format!("SELECT schedule(now(), '{who}')"), &[]).unwrap();
+        // The one before comes again, if its end was not written.
+        while fired.recv_timeout(LIMIT).expect("it waits for no handler") != who {}
+    }
+    drop(opens);
+    recorder.wait_for_the_end();
+    cluster.stop().unwrap();
+}
+
 /// A page of timers that takes longer to read than a statement may.
 #[test]
 fn a_shard_whose_timers_are_slow_to_read_is_read_in_smaller_pieces() {
