@@ -128,6 +128,36 @@ fn timers_are_cancelled_put_off_revived_and_forgotten() {
 }
 
 #[test]
+fn many_dead_letters_are_revived_and_forgotten_by_their_age_in_one_batch() {
+    const LETTERS: u64 = 2500;
+    on_each(|path, _, open| {
+        let day_ms = 24 * 3600 * 1000;
+        let now_ms = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+        let batch = (10..10 + LETTERS).flat_map(|number| {
+            // Half of them have failed long ago.
+            let age_ms = if number % 2 == 0 { 40 * day_ms } else { day_ms };
+            let position = Position { due_ms: now_ms - age_ms, number };
+            let record = Record::new(position, None, b"dies".as_slice().into());
+            let letter = Arc::new(DeadLetter::new(record.clone(), "why"));
+            [Op::Put(Arc::new(record)), Op::Bury { from: position, letter }]
+        });
+        open(path).commit(&batch.collect::<Vec<Op>>()).unwrap();
+        let letters = || open(path).dead_letters(None, usize::MAX).unwrap().len() as u64;
+        let (code, _, said) = run(path, &["forget"]);
+        assert!(code == 2 && letters() == LETTERS + 1, "{said}");
+        // And the one that is there already, of 1970.
+        assert_eq!(json(path, &["forget", "--older-than", "30d"]).len() as u64, LETTERS / 2 + 1);
+        assert_eq!(letters(), LETTERS / 2);
+        let all = ["revive", "--all", "--in", "1h"];
+        assert_eq!(json(path, &all).len() as u64, LETTERS / 2);
+        assert_eq!((letters(), json(path, &all).len()), (0, 0));
+        let timers = open(path).scan(None, usize::MAX).unwrap();
+        assert_eq!(timers.len() as u64, LETTERS / 2 + 2);
+        assert_eq!(run(path, &["forget", "--all"]).0, 0);
+    });
+}
+
+#[test]
 fn what_cannot_be_done_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("nowhere");

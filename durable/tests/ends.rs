@@ -435,6 +435,37 @@ fn a_stop_with_a_limit_leaves_the_handler_behind_and_its_timer_in_the_store() {
     timers.stop().unwrap();
 }
 
+/// Only what was due before the service was opened can have begun before.
+#[test]
+fn a_timer_that_is_due_after_its_process_has_ended_is_no_repeat() {
+    let (disk, begin) = (Disk::default(), now());
+    let handler = |_: &Firing<String>| Ok::<(), String>(());
+    let mut service = builder().open_by_hand(disk.open(), begin, handler).unwrap();
+    let timers = service.timers();
+    let due = timers.schedule(begin + Duration::from_secs(1), text("due")).unwrap();
+    let later = timers.schedule(begin + HOUR, text("later")).unwrap();
+    service.step().unwrap();
+    service.advance(Duration::from_millis(20));
+    service.step().unwrap();
+    assert!(due.try_get().is_some() && later.try_get().is_some());
+    drop(service);
+    let (sender, fired) = mpsc::channel();
+    let handler = move |firing: &Firing<String>| {
+        sender.send((firing.payload().clone(), firing.may_be_repeat()))
+    };
+    let opened = begin + Duration::from_secs(60);
+    let mut service = builder().open_by_hand(disk.open(), opened, handler).unwrap();
+    for _ in 0..3 {
+        service.step().unwrap();
+        while service.worker()() {}
+    }
+    assert_eq!(fired.try_recv(), Ok((text("due"), true)));
+    service.advance(HOUR);
+    service.step().unwrap();
+    while service.worker()() {}
+    assert_eq!(fired.try_recv(), Ok((text("later"), false)));
+}
+
 #[test]
 fn a_stop_with_a_limit_ends_one_that_waits_already() {
     let disk = Disk::default();

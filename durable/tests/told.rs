@@ -144,6 +144,29 @@ fn a_timer_that_comes_in_the_middle_of_a_reading_fires() {
     assert_eq!(scene.fires_until(1200), ["7"]);
 }
 
+/// Also in the middle of a reading, and while one is due and waits for a handler.
+#[test]
+fn what_others_did_and_nobody_told_is_known_after_all_was_read_again() {
+    let mut scene = Scene::new();
+    let (five, six, seven) = (record(900, 5), record(1100, 6), record(1200, 7));
+    for record in [&five, &six, &seven] {
+        scene.disk.add(record.clone());
+    }
+    scene.service.step().unwrap();
+    scene.disk.remove(five.position);
+    scene.disk.remove(seven.position);
+    scene.disk.add(record(1300, 8));
+    scene.service.timers().read_again();
+    let disk = scene.disk.clone();
+    scene.during_the_next_scan(move |timers| {
+        disk.remove(six.position);
+        disk.add(record(1250, 9));
+        timers.read_again();
+    });
+    assert_eq!(scene.fires_until(1400), ["9", "8"]);
+    assert!(scene.disk.timers().is_empty());
+}
+
 #[test]
 fn a_timer_that_comes_while_an_earlier_one_is_read_fires() {
     let mut scene = Scene::new();

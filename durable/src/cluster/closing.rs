@@ -10,13 +10,20 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::error::OpenError;
+use crate::error::{Error, OpenError, StoreErrorKind};
 use crate::events;
+use crate::promise::{Reply, promise_alone};
+use crate::record::Record;
 use crate::service::{Durable, Share};
+use crate::store::Op;
 
+use super::clerk::Then;
 use super::inner::Inner;
 use super::lease::Lease;
 use super::message::Message;
+
+/// How often notes are taken back at most, where the connection works.
+const TRIES: u32 = 20;
 
 /// Runs it in a thread, or right here if there cannot be one.
 pub(super) fn apart(what: &str, work: impl FnOnce() + Send + 'static) {
@@ -76,9 +83,44 @@ pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durab
             inner.state().left_behind += left;
         }
     }
+    take_back_notes(inner, lease.taken.shard, durable.take_notes());
     drop(durable);
     events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "closed");
     leave(inner, lease);
+}
+
+/// Has the store forget that handlers were about to run: this process has not ended. The shard stays
+/// with this instance until then, so that it does not open it again before. Another instance that
+/// has it by now may have read the notes, and adds to them.
+fn take_back_notes<P>(inner: &Inner<P>, shard: u32, notes: Vec<Record>) {
+    let mut left: Vec<Arc<Record>> = notes.into_iter().map(Arc::new).collect();
+    for round in 0.. {
+        if left.is_empty() {
+            return;
+        }
+        let replies = left.into_iter().map(|record| {
+            let (promise, reply) = promise_alone();
+            let op = Op::Move { from: record.position, to: record.clone() };
+            inner.clerk.write(shard, op, Then::Letter(promise), true);
+            (record, reply)
+        });
+        let replies: Vec<_> = replies.collect();
+        // What was told to fail, as on NATS, or has another reason, does so again.
+        let is_early = |error| match error {
+            Error::Store(error) => error.kind() == StoreErrorKind::Io,
+            _ => false,
+        };
+        let again = |reply: &Reply<bool>| reply.wait().is_err_and(is_early);
+        left = replies.into_iter().filter(|(_, reply)| again(reply)).map(|(one, _)| one).collect();
+        // A connection that is lost is noticed by who uses it, one after another.
+        let is_hopeless = round >= TRIES && inner.state().troubles.is_connected();
+        if is_hopeless || inner.is_stopping() {
+            return;
+        }
+        if !left.is_empty() {
+            thread::sleep(inner.lease / 20);
+        }
+    }
 }
 
 /// Lets others have the shard.

@@ -68,12 +68,16 @@ impl<P> Firing<'_, P> {
         self.firing.attempt()
     }
 
-    /// As [`service::Firing::crashes`]; a lease that ran out counts as the end of a process.
+    /// As [`service::Firing::crashes`]. An instance that goes on after it has lost a shard takes its
+    /// attempts back from this number. On NATS, it does not: there, a lease that ran out counts as
+    /// the end of a process.
     pub fn crashes(&self) -> u32 {
         self.firing.crashes()
     }
 
-    /// Whether a handler may have run for this timer before, on this or on another instance.
+    /// Whether a handler may have begun for this timer before, on this or on another instance: at
+    /// an earlier attempt, or because it was due when this instance took its shard, up to a second
+    /// later, by the database's clock.
     pub fn may_be_repeat(&self) -> bool {
         self.firing.may_be_repeat()
     }

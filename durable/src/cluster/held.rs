@@ -49,6 +49,8 @@ pub(super) struct News {
     /// Those of which they have told where they are.
     there: Vec<Position>,
     gone: Vec<Position>,
+    /// Some may not have been told.
+    is_partial: bool,
 }
 
 // === impl Held ===
@@ -176,6 +178,17 @@ impl<P> Held<P> {
         self.shards.is_empty()
     }
 
+    /// Other instances may have done anything to the shards since they were heard last.
+    pub(super) fn has_missed(&mut self) {
+        for shard in self.shards.values_mut() {
+            match &mut shard.stage {
+                Stage::Open(durable) => durable.read_again(),
+                Stage::Opening(news) => news.is_partial = true,
+                Stage::Closing(_) => {}
+            }
+        }
+    }
+
     /// Another instance has done something to a shard.
     pub(super) fn hear(&mut self, shard: u32, news: News) {
         match self.shards.get_mut(&shard).map(|shard| &mut shard.stage) {
@@ -205,9 +218,13 @@ impl News {
         self.due_ms = self.due_ms.into_iter().chain(other.due_ms).min();
         self.there.extend(other.there);
         self.gone.extend(other.gone);
+        self.is_partial |= other.is_partial;
     }
 
     fn tell<P>(&self, durable: &Durable<P>) {
+        if self.is_partial {
+            durable.read_again();
+        }
         durable.are_gone(&self.gone);
         durable.are_there(&self.there);
         if let Some(due_ms) = self.due_ms {

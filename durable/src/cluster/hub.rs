@@ -32,7 +32,7 @@ pub(super) trait Hub: Send + Sync {
     fn open(&self, lease: Taken, tell: Tell) -> Result<Box<dyn Store>, StoreError>;
 
     /// Whether what others do to a shard reaches its holder even if a connection fails. If not, a
-    /// failure of the keeper's is a reason to open all shards anew.
+    /// failure of the keeper's is a reason to read all shards anew.
     fn misses_nothing(&self) -> bool;
 }
 
@@ -123,6 +123,12 @@ pub(super) trait Keeping: Send {
         lease: Duration,
     ) -> Result<Option<Duration>, StoreError>;
 
+    /// When the first timer of each shard is due, in milliseconds since 1970; of no shard, if that
+    /// cannot be read without the shards' holders.
+    fn first_dues(&mut self) -> Result<Vec<(u32, Option<u64>)>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// Waits for messages for that long at most, and returns all that are there.
     fn wait(&mut self, left: Duration) -> Vec<Message>;
 
@@ -194,13 +200,17 @@ const FEW: usize = 64;
 
 /// What the holder has to know of these changes.
 pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
+    // Where it stands has not changed, and its holder knows of it.
+    let stays = |op: &Op| matches!(op, Op::Move { from, to } if *from == to.position);
     let there = |(op, outcome): (&Op, &Option<Position>)| match op {
+        op if stays(op) => None,
         Op::Put(record) => Some(record.position),
         Op::PutNew(record) if outcome.is_none() => Some(record.position),
         Op::Revive { to, .. } | Op::Move { to, .. } if outcome.is_some() => Some(to.position),
         _ => None,
     };
     let gone = |(op, outcome): (&Op, &Option<Position>)| match op {
+        op if stays(op) => None,
         // A letter is no timer, and what was there already stays.
         Op::Forget(_) | Op::Revive { .. } | Op::PutNew(_) => None,
         _ => *outcome,

@@ -18,6 +18,7 @@ use super::held::Held;
 use super::hub::Hub;
 use super::lease::Lease;
 use super::message::Message;
+use super::overdue::Overdue;
 use super::owner::Instance;
 use super::troubles::Troubles;
 
@@ -54,6 +55,7 @@ pub(super) struct State {
     pub(super) end_by: Option<Instant>,
     pub(super) left_behind: usize,
     pub(super) troubles: Troubles,
+    pub(super) overdue: Overdue,
 }
 
 /// What an instance does wrong, for tests which show that they would notice.

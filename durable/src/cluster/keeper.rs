@@ -8,7 +8,8 @@
 //! 2. The instances that are alive share the shards: each has as many as any other, and some have
 //!    one more if that does not come out even. Who has too many closes some. Who has too few takes
 //!    some that are free, or whose lease is over.
-//! 3. If most of the numbers for timers that go to others' shards were given out, another session
+//! 3. It looks how late each shard is, whoever has it.
+//! 4. If most of the numbers for timers that go to others' shards were given out, another session
 //!    begins.
 //!
 //! Where the hub or the machine is so slow that a round takes a third of a lease, the leases are
@@ -16,7 +17,8 @@
 //! or to reply to one other request, not if a round takes as long.
 //!
 //! Between two rounds the thread waits for messages. If some may have been lost because a
-//! connection was, all shards are closed, and opened again.
+//! connection was, all shards are read again as soon as there is another one. None is closed for
+//! that: closing one waits for its handlers, and nothing else of it fires meanwhile.
 //!
 //! *Owner*: the keeper's thread.
 //!
@@ -26,6 +28,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::position::ms_passed;
 use crate::service::Share;
 
 use super::clock::since_start;
@@ -35,6 +38,7 @@ use super::hub::{Keeping, Renewal, Taken, Taking};
 use super::inner::{Inner, State};
 use super::lease::{Lease, until};
 use super::message::Message;
+use super::overdue::Overdue;
 
 pub(super) struct Keeper<P> {
     pub(super) inner: Arc<Inner<P>>,
@@ -73,25 +77,33 @@ impl<P: Send + 'static> Keeper<P> {
     ) -> Result<T, StoreError> {
         let mut keeping = match self.keeping.take() {
             Some(keeping) => keeping,
-            None => self.inner.hub.keeping()?,
+            None => {
+                let keeping = self.inner.hub.keeping()?;
+                // It hears of what comes from now on.
+                if !self.inner.hub.misses_nothing() {
+                    self.inner.held().has_missed();
+                }
+                keeping
+            }
         };
         let result = body(self, &mut *keeping)?;
         self.keeping = Some(keeping);
         Ok(result)
     }
 
-    /// The connection has failed, and messages with it unless the hub says otherwise.
+    /// The connection has failed. The shards stay as long as their leases last: those that cannot
+    /// be written fail by themselves, and what is missed is read when there is a connection again.
     fn lose(&self, error: &StoreError) {
         let inner = &self.inner;
         inner.note(None, error);
-        let lost = if inner.hub.misses_nothing() && !inner.is_stopping() {
+        let lost = if inner.is_stopping() {
+            inner.held().wanted()
+        } else {
             let mut lost = inner.held().failed();
             let leases = inner.held().leases();
             let over = leases.iter().filter(|lease| lease.may_fire().is_err());
             lost.extend(over.map(|lease| lease.taken.shard));
             lost
-        } else {
-            inner.held().wanted()
         };
         lost.into_iter().for_each(|shard| self.close(shard));
     }
@@ -118,6 +130,9 @@ impl<P: Send + 'static> Keeper<P> {
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
         inner.held().open().iter().for_each(crate::service::Durable::clock_was_read);
         self.go_on(keeping)?;
+        let now_ms = ms_passed(inner.clock.now());
+        let overdue = Overdue::new(keeping.first_dues()?, now_ms);
+        inner.state().overdue = overdue;
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.
             Some(inner.lease / 20)

@@ -4,6 +4,8 @@
 //!
 //! *Tested by*: `durable/tests/postgres/looking.rs`, `durable/tests/nats/letters.rs`.
 
+use std::time::Duration;
+
 use crate::position::Position;
 use crate::promise::{Reply, promise_alone};
 use crate::record::Record;
@@ -12,6 +14,7 @@ use crate::service::Place;
 use crate::service::Stats;
 
 use super::clerk::reading;
+use super::clock::since_start;
 use super::handle::Cluster;
 use super::hub::Shard;
 use super::id::TimerId;
@@ -61,7 +64,15 @@ impl<P> Cluster<P> {
         shards.filter_map(work).collect()
     }
 
-    /// The metrics of the shards that this instance holds.
+    /// How late the first timer is of each shard, whoever has the shard, and also if nobody has: for
+    /// how long it has been due, the time that its handler runs included. It is read from the
+    /// database three times per lease; while it cannot be read, what was late gets later. On NATS,
+    /// this is empty.
+    pub fn lags(&self) -> Vec<(u32, Duration)> {
+        self.inner.state().overdue.lags(since_start(), self.inner.lease)
+    }
+
+    /// The metrics of the shards that this instance holds, and how late all are.
     #[cfg(feature = "metrics")]
     #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
     pub fn metrics(&self) -> crate::service::Metrics
@@ -69,14 +80,17 @@ impl<P> Cluster<P> {
         P: Send + 'static,
     {
         let cluster = Cluster { inner: self.inner.clone(), owner: None };
-        crate::service::Metrics::new(move || {
+        let all = cluster.inner.clone();
+        let lags = move || all.state().overdue.lags(since_start(), all.lease);
+        let metrics = crate::service::Metrics::new(move || {
             let place = |work: &Work| {
                 let service = cluster.inner.open_at(work.shard)?.name().to_owned();
                 Some(Place { service, shard: Some((work.shard, work.fence)) })
             };
             let work = cluster.stats().into_iter();
             work.filter_map(|work| Some((place(&work)?, work.stats))).collect()
-        })
+        });
+        metrics.of_all_shards(lags)
     }
 
     /// All shards: who has each, how many timers and dead letters it has, and when the first timer

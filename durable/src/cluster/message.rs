@@ -1,8 +1,8 @@
 //! What instances tell each other, by the notifications of the database.
 //!
 //! A notification is sent in the transaction that it is about, so it comes after that is committed,
-//! or never. It may also never come because a connection is lost. The instance then closes its
-//! shards and opens them again, which reads what is there.
+//! or never. It may also never come because a connection is lost. The instance then reads
+//! its shards again.
 //!
 //! *Tested by*: here.
 

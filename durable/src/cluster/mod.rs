@@ -120,7 +120,7 @@
 //! [`Cancelled::Cancelled`]: crate::Cancelled::Cancelled
 
 // From the bottom: `hub` (what instances share; in `postgres` and in `nats`) and its `message`s;
-// `clock`, `lease`, `held`, `troubles`; the threads `clerk` and `keeper`, which closes shards by
+// `clock`, `lease`, `held`, `troubles`, `overdue`; the threads `clerk` and `keeper`, which closes shards by
 // `closing`, and what they share, `inner`; what users hold, `handle` with `letters`, `looking` and
 // `within`, `firing` and `observer`; `builder`, which starts all of this.
 
@@ -142,6 +142,7 @@ mod message;
 #[cfg(feature = "nats")]
 mod nats;
 mod observer;
+mod overdue;
 mod owner;
 #[cfg(feature = "postgres")]
 mod postgres;

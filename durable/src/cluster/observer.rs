@@ -129,15 +129,55 @@ impl Observer {
         self.change(letter.shard, Op::Forget(letter.letter.record.position))
     }
 
-    fn change(&mut self, shard: u32, op: Op) -> Result<bool, StoreError> {
-        if shard >= self.shards {
-            return Ok(false);
+    /// As [`revive`](Observer::revive), of many: those of a shard are made timers together.
+    ///
+    /// # Errors
+    /// As [`cancel`](Observer::cancel), for those of a shard; those of shards before it are timers.
+    pub fn revive_all(
+        &mut self,
+        letters: &[DeadLetter],
+        at: SystemTime,
+    ) -> Result<Vec<bool>, StoreError> {
+        self.change_letters(letters, |letter| {
+            let to = Arc::new(letter.letter.revived(at));
+            Op::Revive { from: letter.letter.record.position, to }
+        })
+    }
+
+    /// The same as [`forget`](Observer::forget).
+    ///
+    /// # Errors
+    /// As of [`revive_all`](Observer::revive_all).
+    pub fn forget_all(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>, StoreError> {
+        self.change_letters(letters, |letter| Op::Forget(letter.letter.record.position))
+    }
+
+    fn change_letters(
+        &mut self,
+        letters: &[DeadLetter],
+        op: impl Fn(&DeadLetter) -> Op,
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut found = Vec::new();
+        for letters in letters.chunk_by(|one, next| one.shard == next.shard) {
+            found.extend(self.change_all(letters[0].shard, letters.iter().map(&op).collect())?);
         }
+        Ok(found)
+    }
+
+    fn change(&mut self, shard: u32, op: Op) -> Result<bool, StoreError> {
+        Ok(self.change_all(shard, vec![op])? == [true])
+    }
+
+    fn change_all(&mut self, shard: u32, ops: Vec<Op>) -> Result<Vec<bool>, StoreError> {
+        if shard >= self.shards {
+            return Ok(vec![false; ops.len()]);
+        }
+        let list = [(shard, ops)];
         let outcomes = self.ask(|clerking| {
-            clerking.fits(&op)?;
-            clerking.write(&[(shard, vec![op.clone()])]).remove(0)
+            list[0].1.iter().try_for_each(|op| clerking.fits(op))?;
+            clerking.write(&list).remove(0)
         })?;
-        Ok(outcomes.first().is_some_and(Option::is_some))
+        Ok(outcomes.iter().map(Option::is_some).collect())
     }
 
     /// Asks again while a shard has no holder that could be asked: that lasts for some leases.

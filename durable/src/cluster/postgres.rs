@@ -211,6 +211,15 @@ impl Keeping for Listening {
         Ok(first_us.map(left))
     }
 
+    fn first_dues(&mut self) -> Result<Vec<(u32, Option<u64>)>, StoreError> {
+        let first = "SELECT shard, (SELECT due FROM records WHERE records.shard = shards.shard
+                        ORDER BY due, number LIMIT 1)
+                     FROM shards ORDER BY shard";
+        let rows = self.0.query(first, &[])?;
+        let due_ms = |row: &Row| row.get::<_, Option<i64>>(1).map(i64::cast_unsigned);
+        Ok(rows.iter().map(|row| (row.get::<_, i32>(0).cast_unsigned(), due_ms(row))).collect())
+    }
+
     fn wait(&mut self, left: Duration) -> Vec<Message> {
         let told = self.0.hear(left);
         told.iter().filter_map(|told| Message::from_text(told.payload())).collect()

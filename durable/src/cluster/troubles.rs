@@ -60,6 +60,11 @@ impl Troubles {
         self.failures.values().max_by_key(|failure| failure.at)
     }
 
+    /// Whether the connection of the instance itself works, as far as is known.
+    pub(super) fn is_connected(&self) -> bool {
+        !self.failures.contains_key(&None)
+    }
+
     /// A shard has failed: it is left alone for a while, twice as long as the last time, from a
     /// tenth of a lease on. Up to half of that is random, so that instances do not come back to a
     /// server together. If it has worked for a lease since the last pause, it begins again.

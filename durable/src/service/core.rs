@@ -43,6 +43,10 @@ const GRAIN: Duration = Duration::from_millis(100);
 /// How far the two clocks may move against each other before all timers are armed anew.
 const DRIFT: Duration = Duration::from_millis(1);
 
+/// How far the clocks of two processes may be apart, so that a timer which has begun in one was
+/// not yet due at the opening in the other.
+const APART_MS: u64 = 1000;
+
 /// See the file's header.
 pub(crate) struct Core {
     pub(super) config: Config,
@@ -69,6 +73,8 @@ pub(super) struct State {
     /// By how much the wall clock was ahead of the engine's when timers were armed.
     offset: Offset,
     pub(super) failure: Option<StoreError>,
+    /// The timers whose notes the store still has although this process goes on.
+    pub(super) notes: Vec<Record>,
     /// Nothing is taken any more.
     pub(super) is_closed: bool,
     /// The writer may end when it has written all.
@@ -126,6 +132,7 @@ impl Core {
                 alarm: None,
                 offset: Offset::default(),
                 failure: None,
+                notes: Vec::new(),
                 is_closed: false,
                 is_ending: false,
                 workers: 0,
@@ -210,6 +217,15 @@ impl Core {
     }
 
     // --- firing ---
+
+    /// Whether an attempt of this timer may have begun before. One of another session has if it was
+    /// due before that one's end, which is unknown: before this opening, or a little later, because
+    /// clocks differ a little.
+    pub(super) fn may_have_begun(&self, numbers: &Numbers, record: &Record) -> bool {
+        let due_ms = record.position.due_ms.min(record.first_due_ms);
+        let was_due = due_ms <= self.opened_ms.saturating_add(APART_MS);
+        record.tried || (was_due && numbers.is_earlier(record.id()))
+    }
 
     /// Whether an earlier process may have ended in this timer's handler.
     pub(super) fn is_suspect(&self, numbers: &Numbers, record: &Record) -> bool {
@@ -313,6 +329,9 @@ impl Core {
             let mut state = self.state();
             let is_first = state.failure.is_none();
             state.failure.get_or_insert_with(|| error.clone());
+            if is_first {
+                state.notes = state.window.notes();
+            }
             state.window.clear();
             let units = state.pending.take(Duration::ZERO, usize::MAX);
             (units, std::mem::take(&mut state.pending.requests), is_first)
@@ -322,6 +341,7 @@ impl Core {
         }
         self.abort_tasks();
         self.worker_bell.notify_all();
+        self.end_bell.notify_all();
         units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));
         requests.into_iter().for_each(|request| request.fail(Error::Store(error.clone())));
         if is_first && let Some(tell) = &self.config.on_failure {

@@ -56,7 +56,7 @@ pub(super) fn firing<P: Payload>(
     core: &Arc<Core>,
     record: &Record,
 ) -> Result<Result<Firing<P>, StoreError>, Failure> {
-    let is_repeat = record.tried || core.state().numbers.is_earlier(record.id());
+    let is_repeat = core.may_have_begun(&core.state().numbers, record);
     let durable = Durable::borrowed(core);
     let payload = P::from_bytes(&record.payload).map_err(|error| Failure::of_payload(&error))?;
     let firing = Firing { payload, record: record.clone(), is_repeat, durable };
@@ -97,8 +97,11 @@ impl<P> Firing<P> {
         self.record.crashes
     }
 
-    /// Whether a handler may have run for this timer before: at an earlier attempt, or in an
-    /// earlier process, which has died before the end of the timer was durable.
+    /// Whether a handler may have begun for this timer before: at an earlier attempt, or in an
+    /// earlier process, which has died before the end of the timer was durable. Of the timers that
+    /// earlier processes have scheduled, those have that were due when the service was opened, up
+    /// to a second later. If the wall clock was set back by more than that between the two
+    /// processes, some are missed.
     pub fn may_be_repeat(&self) -> bool {
         self.is_repeat
     }

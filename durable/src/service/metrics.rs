@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use ::metrics::{Label, Unit};
 
@@ -36,7 +37,20 @@ use super::stats::Stats;
 /// | `tickless_durable_stuck` | gauge | handlers | [`Stats::stuck`] |
 /// | `tickless_durable_lag_seconds` | gauge | seconds | [`Stats::lag`] |
 ///
-/// The gauges of a shard that an instance no longer holds are zero.
+/// The gauges of a shard that an instance no longer holds are zero. So have an alert look at what
+/// each instance of a cluster publishes for all shards, with the label `shard` alone, from the
+/// database:
+///
+/// | name | type | unit | what it is |
+/// |---|---|---|---|
+/// | `tickless_durable_overdue_seconds` | gauge | seconds | `Cluster::lags` |
+///
+/// As a rule of Prometheus's, where handlers take less than a minute:
+///
+/// ```text
+/// alert: TimersAreLate
+/// expr: max by (shard) (tickless_durable_overdue_seconds) > 60
+/// ```
 ///
 /// ```
 /// use tickless_durable::{Durable, Firing, RedbStore};
@@ -52,6 +66,8 @@ use super::stats::Stats;
 /// ```
 pub struct Metrics {
     read: Box<dyn Fn() -> Vec<(Place, Stats)> + Send>,
+    /// How late all shards of a cluster are.
+    lags: Box<dyn Fn() -> Vec<(u32, Duration)> + Send>,
     /// What was published last.
     seen: BTreeMap<Place, Stats>,
 }
@@ -88,6 +104,9 @@ const GAUGES: [Gauge; 4] = [
     }),
 ];
 
+/// By shard, whoever has it.
+const OVERDUE: &str = "tickless_durable_overdue_seconds";
+
 // === impl Durable ===
 
 impl<P: 'static> Durable<P> {
@@ -111,7 +130,18 @@ impl Metrics {
             let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
             ::metrics::describe_gauge!(name, unit, text);
         }
-        Metrics { read: Box::new(read), seen: BTreeMap::new() }
+        Metrics { read: Box::new(read), lags: Box::new(Vec::new), seen: BTreeMap::new() }
+    }
+
+    /// Publishes also how late all shards are.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn of_all_shards(
+        self,
+        lags: impl Fn() -> Vec<(u32, Duration)> + Send + 'static,
+    ) -> Metrics {
+        let text = "For how long the first timer of a shard has been due.";
+        ::metrics::describe_gauge!(OVERDUE, Unit::Seconds, text);
+        Metrics { lags: Box::new(lags), ..self }
     }
 
     /// Publishes what was counted since the last time, and what is the case now.
@@ -134,6 +164,10 @@ impl Metrics {
             }
         }
         self.seen = now;
+        for (shard, lag) in (self.lags)() {
+            let labels = vec![Label::new("shard", shard.to_string())];
+            ::metrics::gauge!(OVERDUE, labels).set(lag.as_secs_f64());
+        }
     }
 }
 

@@ -160,6 +160,10 @@ impl Core {
     /// Until when an end waits: it may be limited, and so may each handler.
     fn waits_until(&self, state: &State) -> Option<Instant> {
         let last = state.running.values().map(|running| running.since).max();
+        // What becomes of its timers cannot be written any more, and another instance has them.
+        if self.config.share.is_some() && state.failure.is_some() {
+            return Some(Instant::now());
+        }
         let limit = self.config.handler_limit;
         let over = last.zip(limit).and_then(|(last, limit)| last.checked_add(limit));
         state.end_by.into_iter().chain(over).min()

@@ -7,6 +7,8 @@ use std::time::SystemTime;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 use crate::error::{StopError, StoreError};
 use crate::position::{Position, ms_at_or_after};
+#[cfg(any(feature = "postgres", feature = "nats"))]
+use crate::record::Record;
 
 use super::durable::Durable;
 
@@ -16,6 +18,13 @@ impl<P> Durable<P> {
     pub fn look_again(&self, from: SystemTime) {
         let position = Position { due_ms: ms_at_or_after(from), number: 0 };
         self.core.state().window.look_again(position);
+        self.core.writer_bell.notify_one();
+    }
+
+    /// Reads the whole store anew, because what others did to it was not told for a while. Only a
+    /// store that several instances share needs this.
+    pub fn read_again(&self) {
+        self.core.state().window.read_again();
         self.core.writer_bell.notify_one();
     }
 
@@ -70,6 +79,12 @@ impl<P> Durable<P> {
     /// As [`stop`](Durable::stop). Returns how many handlers are left behind all the same.
     pub(crate) fn stop_and_count(&self) -> Result<usize, StopError> {
         self.stop_at_most(None)
+    }
+
+    /// The timers of which the store says that their handlers may have ended this process, as they
+    /// are without that: the service has failed, and the process goes on.
+    pub(crate) fn take_notes(&self) -> Vec<Record> {
+        std::mem::take(&mut self.core.state().notes)
     }
 
     /// Nothing fires any more, from now on and for this reason.

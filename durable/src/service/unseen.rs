@@ -24,6 +24,8 @@ pub(super) struct Unseen {
     first: Option<Position>,
     /// The timers that they have taken out.
     gone: HashSet<Position>,
+    /// What they have done is not known: all has to be read again.
+    is_all: bool,
 }
 
 // === impl Told ===
@@ -35,6 +37,12 @@ impl Told {
 
     pub(super) fn take(&mut self, position: Position) {
         self.each().for_each(|unseen| unseen.take(position));
+    }
+
+    /// They may have added and taken out anything.
+    pub(super) fn all(&mut self) {
+        self.add(Position::FIRST);
+        self.each().for_each(|unseen| unseen.is_all = true);
     }
 
     fn each(&mut self) -> impl Iterator<Item = &mut Unseen> {
@@ -78,6 +86,6 @@ impl Unseen {
     }
 
     pub(super) fn has_taken(&self, position: Position) -> bool {
-        self.gone.contains(&position)
+        self.is_all || self.gone.contains(&position)
     }
 }

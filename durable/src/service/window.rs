@@ -56,6 +56,8 @@ struct Busy {
     stage: Stage,
     /// Among how suspicious ones it was counted when it was noted.
     level: Option<usize>,
+    /// The store has a note that its handler is about to run, or may have.
+    is_noted: bool,
     /// It was cancelled or replaced: what becomes of it is of no interest.
     is_void: bool,
 }
@@ -174,6 +176,19 @@ impl<T> Window<T> {
         self.leave(position, None);
     }
 
+    /// Nobody has told what others did to the store for a while: all that no handler has is read
+    /// again, also what is about to be noted.
+    pub(super) fn read_again(&mut self) {
+        self.told.all();
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.values().for_each(|waiting| self.forget(&waiting.record));
+        let is_ready = |(_, busy): &(&Position, &Busy)| busy.stage == Stage::Ready;
+        let ready = self.busy.iter().filter(is_ready).map(|(position, _)| *position);
+        let ready: Vec<Position> = ready.collect();
+        ready.into_iter().for_each(|position| self.depart(position));
+        (self.frontier, self.next_look_ms, self.is_filling) = (Position::FIRST, None, true);
+    }
+
     /// Somebody else has taken this timer out of the store.
     pub(super) fn is_gone(&mut self, position: Position) {
         self.told.take(position);
@@ -209,7 +224,8 @@ impl<T> Window<T> {
     /// A timer that waits is due.
     pub(super) fn fire(&mut self, position: Position) -> bool {
         let Some(Waiting { record, .. }) = self.waiting.remove(&position) else { return false };
-        let busy = Busy { record, stage: Stage::Ready, level: None, is_void: false };
+        let (stage, level) = (Stage::Ready, None);
+        let busy = Busy { record, stage, level, is_noted: false, is_void: false };
         self.busy.insert(position, busy);
         self.ready.push_back(position);
         true
@@ -224,7 +240,7 @@ impl<T> Window<T> {
                 Stage::Ready if is_suspect(&busy.record) => {
                     busy.level = self.suspects.enter(&busy.record);
                     if busy.level.is_some() {
-                        busy.stage = Stage::Noting;
+                        (busy.stage, busy.is_noted) = (Stage::Noting, true);
                         return Some(Next::Note(busy.record.clone()));
                     }
                 }
@@ -267,6 +283,23 @@ impl<T> Window<T> {
         let is_noted = |busy: &&Busy| busy.stage == Stage::Running && busy.level.is_some();
         let noted = self.busy.values().filter(|busy| is_noted(busy) && !busy.is_void);
         noted.map(|busy| busy.record.clone()).collect()
+    }
+
+    /// All timers of which a note says that their handlers run, as they are without it: this process
+    /// goes on, so none has ended it. An attempt that is over has not been cut off, and so neither
+    /// were those before it.
+    pub(super) fn notes(&self) -> Vec<Record> {
+        let noted = self.busy.values().filter(|busy| busy.is_noted && !busy.is_void);
+        let without = |busy: &Busy| {
+            let Record { crashes, tried, .. } = *busy.record;
+            let (crashes, tried) = match busy.stage {
+                Stage::Ready | Stage::Noting | Stage::Noted => (crashes, tried),
+                Stage::Running => (crashes, true),
+                Stage::Leaving => (0, true),
+            };
+            Record { crashes, tried, ..(*busy.record).clone() }
+        };
+        noted.map(without).collect()
     }
 
     /// A timer that was to begin is not due after all: the clock was set back meanwhile.

@@ -53,6 +53,7 @@ impl World {
         let now = {
             let mut model = self.model();
             model.process += 1;
+            model.opened_ms = model.now_ms;
             UNIX_EPOCH + Duration::from_millis(model.now_ms)
         };
         *self.hooks.lock().unwrap() = Hooks::default();

@@ -7,6 +7,8 @@ use tickless_durable::cluster::{Firing, TimerId};
 use tickless_durable::{Builder, Cluster, Position};
 
 use crate::server::Place;
+#[cfg(feature = "metrics")]
+use crate::until::wait_until;
 
 #[test]
 fn each_instance_sees_the_timers_of_all_shards_and_who_has_them() {
@@ -94,6 +96,42 @@ fn published(cluster: &Cluster<String>) -> std::collections::BTreeMap<String, u6
     let stats: u64 = cluster.stats().iter().map(|work| work.stats.buried).sum();
     assert_eq!(buried.values().sum::<u64>(), stats);
     buried
+}
+
+/// One that is gone cannot tell how late its timers are.
+#[cfg(feature = "metrics")]
+#[test]
+fn how_late_a_shard_is_that_nobody_serves_is_published_by_each_instance() {
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+    let Some(place) = Place::new() else { return };
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let builder = || Cluster::builder(&place.url).schema(&place.schema).shards(2);
+    // It makes the tables.
+    builder().start(handler).unwrap().stop().unwrap();
+    let mut client = place.client();
+    let gone = "UPDATE shards SET holder = 1, expires = now() + interval '1 hour';
+        SELECT schedule(now() - n * interval '1 second', 'late', 'k' || n)
+            FROM generate_series(1000, 1020) AS n";
+    client.batch_execute(gone).unwrap();
+    let cluster: Cluster<String> = builder().lease(Duration::from_secs(1)).start(handler).unwrap();
+    let lags = || {
+        let recorder = DebuggingRecorder::new();
+        metrics::with_local_recorder(&recorder, || cluster.metrics().publish());
+        let found = recorder.snapshotter().snapshot().into_vec().into_iter();
+        let lag = found.filter_map(|(key, _, _, value)| match value {
+            DebugValue::Gauge(lag) if key.key().name() == "tickless_durable_overdue_seconds" => {
+                Some(lag.into_inner())
+            }
+            _ => None,
+        });
+        lag.collect::<Vec<f64>>()
+    };
+    let are_late = |lags: &[f64]| lags.len() == 2 && lags.iter().all(|lag| *lag >= 1000.0);
+    wait_until("it says so", || are_late(&lags()));
+    assert!(cluster.shards().is_empty());
+    client.batch_execute("UPDATE shards SET expires = now()").unwrap();
+    wait_until("they have fired", || lags() == [0.0, 0.0]);
+    cluster.stop().unwrap();
 }
 
 #[test]

@@ -309,6 +309,98 @@ fn tasks_of_a_shard_whose_lease_is_lost_are_aborted_and_run_again_under_the_next
     cluster.stop().unwrap();
 }
 
+/// The handler returns each time, in a process that lives: nothing of it is the end of a process.
+#[test]
+fn attempts_whose_lease_was_lost_do_not_count_as_ends_of_their_process() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let (begin, begun) = std::sync::mpsc::channel();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let (go, gate) = (go, Mutex::new(gate));
+    let handler = move |firing: &Firing<'_, String>| {
+        begin.send((firing.fence(), firing.crashes())).unwrap();
+        let _ = gate.lock().unwrap().recv();
+        Ok::<(), String>(())
+    };
+    // It is due before the shard is opened, and so it is noted that it begins.
+    recorder.client.batch_execute("SELECT schedule(now(), 'a')").unwrap();
+    let service = Builder::new().crashes(2);
+    let builder = Cluster::builder(&place.url).schema(&place.schema).service(service);
+    let cluster = builder.lease(Duration::from_secs(2)).start(handler).unwrap();
+    let go = go;
+    let mut last = 0;
+    for is_over_before in [false, true, false, true] {
+        let (fence, crashes) = begun.recv_timeout(LIMIT).expect("it is no dead letter");
+        assert!(fence > last);
+        assert_eq!(crashes, 0, "under the fence {fence}");
+        last = fence;
+        if is_over_before {
+            // Its end cannot be written.
+            let lock = "BEGIN; SELECT FROM writers FOR UPDATE;
+                UPDATE shards SET fence = fence + 1, holder = NULL, expires = now()";
+            recorder.client.batch_execute(lock).unwrap();
+            go.send(()).unwrap();
+            recorder.client.batch_execute("COMMIT").unwrap();
+        } else {
+            let lose = "UPDATE shards SET fence = fence + 1, holder = NULL, expires = now()";
+            recorder.client.batch_execute(lose).unwrap();
+            wait_until("it is lost", || cluster.shards().iter().all(|(_, held)| *held != fence));
+            go.send(()).unwrap();
+        }
+    }
+    assert_eq!(begun.recv_timeout(LIMIT).expect("it is no dead letter").1, 0);
+    go.send(()).unwrap();
+    recorder.wait_for_the_end();
+    recorder.wait_for("SELECT count(*) FROM dead_letters", 0);
+    cluster.stop().unwrap();
+}
+
+/// The keeper's connection alone, and then all of them, as when the server is started again.
+#[test]
+fn a_connection_that_is_lost_does_not_have_a_shard_wait_for_its_handlers() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let (long, gate) = (Gate::default(), Gate::default());
+    let opens = vec![gate.clone()];
+    let (sender, fired) = std::sync::mpsc::channel();
+    let (begun, gate) = (long.clone(), gate.clone());
+    let handler = move |firing: &Firing<'_, String>| {
+        if firing.payload() == "long" {
+            begun.open();
+            gate.pass();
+        }
+        sender.send(firing.payload().clone())
+    };
+    let builder = builder(&place).service(Builder::new().workers(2));
+    let cluster: Cluster<String> = builder.start(handler).unwrap();
+    wait_until("it has the shard", || cluster.shards().len() == 1);
+    let opens = Opens(opens);
+    cluster.schedule(cluster.now(), "long".to_owned()).unwrap().wait().unwrap();
+    long.pass();
+    for who in ["keeper", "%"] {
+        let lose = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE application_name LIKE 'tickless {who} in {}'",
+            place.schema
+        );
+        assert!(!recorder.client.query(&lose, &[]).unwrap().is_empty());
+        wait_until("the keeper is back", || {
+            let back = format!(
+                "SELECT count(*) FROM pg_stat_activity
+                    WHERE application_name = 'tickless keeper in {}'",
+                place.schema
+            );
+            recorder.client.query_one(&back, &[]).unwrap().get::<_, i64>(0) == 1
+        });
+        recorder.client.query(&format!("SELECT schedule(now(), '{who}')"), &[]).unwrap();
+        // The one before comes again, if its end was not written.
+        while fired.recv_timeout(LIMIT).expect("it waits for no handler") != who {}
+    }
+    drop(opens);
+    recorder.wait_for_the_end();
+    cluster.stop().unwrap();
+}
+
 /// A page of timers that takes longer to read than a statement may.
 #[test]
 fn a_shard_whose_timers_are_slow_to_read_is_read_in_smaller_pieces() {

@@ -10,7 +10,7 @@ use tickless_durable::{
     DeadLetter, Op, Position, Record, RedbOptions, Store, StoreError, StoreErrorKind, TimerId,
 };
 
-use super::place::{Answer, Count, Place, Row};
+use super::place::{Answer, Count, Place, Row, Which};
 
 /// How much is read at a time.
 const PAGE: usize = 1024;
@@ -71,9 +71,22 @@ impl File {
         Ok(letters)
     }
 
-    fn letter(&mut self, id: &str) -> Answer<Option<DeadLetter>> {
-        let id: TimerId = id.parse()?;
-        Ok(self.letters(usize::MAX)?.into_iter().find(|letter| letter.id() == id))
+    /// Makes a change of each letter that is chosen, all in one batch.
+    fn change_letters(
+        &mut self,
+        which: &Which<'_>,
+        op: impl Fn(&DeadLetter) -> Op,
+    ) -> Answer<Vec<(String, bool)>> {
+        let id: Option<TimerId> = match which {
+            Which::Id(id) => Some(id.parse()?),
+            _ => None,
+        };
+        let mut letters = self.letters(usize::MAX)?;
+        letters.retain(|letter| which.has(&letter.record, || Some(letter.id()) == id));
+        let batch: Vec<Op> = letters.iter().map(op).collect();
+        let outcomes = self.store()?.commit(&batch)?;
+        let ids = letters.iter().map(|letter| letter.id().to_string());
+        Ok(ids.zip(outcomes.iter().map(Option::is_some)).collect())
     }
 
     fn change(&mut self, op: Op) -> Answer<bool> {
@@ -230,14 +243,14 @@ impl Place for File {
         self.change(Op::Move { from, to })
     }
 
-    fn revive(&mut self, id: &str, at: SystemTime) -> Answer<bool> {
-        let Some(letter) = self.letter(id)? else { return Ok(false) };
-        let from = letter.record.position;
-        self.change(Op::Revive { from, to: Arc::new(letter.revived(at)) })
+    fn revive(&mut self, which: &Which<'_>, at: SystemTime) -> Answer<Vec<(String, bool)>> {
+        self.change_letters(which, |letter| {
+            let to = Arc::new(letter.revived(at));
+            Op::Revive { from: letter.record.position, to }
+        })
     }
 
-    fn forget(&mut self, id: &str) -> Answer<bool> {
-        let Some(letter) = self.letter(id)? else { return Ok(false) };
-        self.change(Op::Forget(letter.record.position))
+    fn forget(&mut self, which: &Which<'_>) -> Answer<Vec<(String, bool)>> {
+        self.change_letters(which, |letter| Op::Forget(letter.record.position))
     }
 }

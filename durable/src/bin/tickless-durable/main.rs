@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, json};
 
-use place::{Answer, Place, Row};
+use place::{Answer, Place, Row, Which};
 use salvage::Salvaged;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 use tickless_durable::Cluster;
@@ -82,8 +82,18 @@ enum What {
         #[command(flatten)]
         when: When,
     },
-    /// Throws a dead letter away.
-    Forget { id: String },
+    /// Throws dead letters away: one, all, or those whose last attempts were due long ago.
+    Forget {
+        /// As `dead` shows it.
+        #[arg(required_unless_present_any = ["all", "older_than"])]
+        id: Option<String>,
+        /// All dead letters.
+        #[arg(long, conflicts_with_all = ["id", "older_than"])]
+        all: bool,
+        /// Those whose last attempts were due longer ago than this, such as 30d.
+        #[arg(long, conflicts_with = "id", value_parser = humantime::parse_duration)]
+        older_than: Option<Duration>,
+    },
     /// Cancels a timer by its number or by its key.
     Cancel {
         /// As `ls` shows it.
@@ -232,18 +242,22 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             Ok(true)
         }
         What::Revive { id, when, .. } => {
-            let at = when.time()?;
-            let ids = match id {
-                Some(id) => vec![id.clone()],
-                None => place.dead(usize::MAX)?.into_iter().map(|row| row.id).collect(),
-            };
-            let mut all = true;
-            for id in ids {
-                all &= command.tell(&id, "revived", place.revive(&id, at)?)?;
-            }
-            Ok(all)
+            let which = id.as_deref().map_or(Which::All, Which::Id);
+            let told = place.revive(&which, when.time()?)?;
+            command.tell_all(&which, "revived", &told)
         }
-        What::Forget { id } => command.tell(id, "forgotten", place.forget(id)?),
+        What::Forget { id, older_than, .. } => {
+            let which = match (id, older_than) {
+                (Some(id), _) => Which::Id(id),
+                (None, Some(age)) => {
+                    let time = SystemTime::now().checked_sub(*age);
+                    Which::Before(time.unwrap_or(SystemTime::UNIX_EPOCH))
+                }
+                (None, None) => Which::All,
+            };
+            let told = place.forget(&which)?;
+            command.tell_all(&which, "forgotten", &told)
+        }
         What::Cancel { id: Some(id), .. } => command.tell(id, "cancelled", place.cancel(id)?),
         What::Cancel { key, .. } => {
             let key = key.as_deref().unwrap_or_default();
@@ -350,6 +364,20 @@ impl Command {
 
     fn print_whole(&self, row: &Row) -> io::Result<()> {
         self.print(&row.json(), &row.paragraph())
+    }
+
+    /// What became of the dead letters that a command was about. One that is named has to be there.
+    fn tell_all(
+        &self,
+        which: &Which<'_>,
+        done: &str,
+        told: &[(String, bool)],
+    ) -> Result<bool, Box<dyn Error>> {
+        if let (Which::Id(id), []) = (which, told) {
+            return self.tell(id, done, false);
+        }
+        told.iter()
+            .try_fold(true, |all, (id, was_there)| Ok(self.tell(id, done, *was_there)? && all))
     }
 
     fn tell(&self, what: &str, done: &str, was_there: bool) -> Result<bool, Box<dyn Error>> {

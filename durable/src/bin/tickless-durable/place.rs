@@ -30,8 +30,30 @@ pub(crate) trait Place {
     fn cancel(&mut self, id: &str) -> Answer<bool>;
     fn cancel_key(&mut self, key: &str) -> Answer<bool>;
     fn reschedule(&mut self, id: &str, at: SystemTime) -> Answer<bool>;
-    fn revive(&mut self, id: &str, at: SystemTime) -> Answer<bool>;
-    fn forget(&mut self, id: &str) -> Answer<bool>;
+    /// Makes timers of the letters that are chosen, in one pass: all of them, of a file. Returns
+    /// their ids, and whether each was still there.
+    fn revive(&mut self, which: &Which<'_>, at: SystemTime) -> Answer<Vec<(String, bool)>>;
+    /// The same for throwing them away.
+    fn forget(&mut self, which: &Which<'_>) -> Answer<Vec<(String, bool)>>;
+}
+
+/// Which dead letters a command is about.
+pub(crate) enum Which<'a> {
+    Id(&'a str),
+    All,
+    /// Those whose last attempts were due before that.
+    Before(SystemTime),
+}
+
+impl Which<'_> {
+    /// Whether it is about this letter, whose id may have another shard: `is_id` knows.
+    pub(crate) fn has(&self, record: &Record, is_id: impl Fn() -> bool) -> bool {
+        match self {
+            Which::Id(_) => is_id(),
+            Which::All => true,
+            Which::Before(time) => record.due() < *time,
+        }
+    }
 }
 
 /// A timer or a dead letter.

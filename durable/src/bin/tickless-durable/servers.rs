@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
-use tickless_durable::Position;
 use tickless_durable::cluster::{DeadLetter, Observer, Timer, TimerId};
+use tickless_durable::{Position, StoreError};
 
-use super::place::{Answer, Count, Place, Row};
+use super::place::{Answer, Count, Place, Row, Which};
 
 /// How much is read at a time.
 const PAGE: usize = 1024;
@@ -36,9 +36,24 @@ impl Servers {
         Ok(letters)
     }
 
-    fn letter(&mut self, id: &str) -> Answer<Option<DeadLetter>> {
-        let id: TimerId = id.parse()?;
-        Ok(self.letters(usize::MAX)?.into_iter().find(|letter| letter.id() == id))
+    /// Makes a change of each letter that is chosen, as many together as are read together.
+    fn change_letters(
+        &mut self,
+        which: &Which<'_>,
+        change: impl Fn(&mut Observer, &[DeadLetter]) -> Result<Vec<bool>, StoreError>,
+    ) -> Answer<Vec<(String, bool)>> {
+        let id: Option<TimerId> = match which {
+            Which::Id(id) => Some(id.parse()?),
+            _ => None,
+        };
+        let mut letters = self.letters(usize::MAX)?;
+        letters.retain(|letter| which.has(&letter.letter().record, || Some(letter.id()) == id));
+        let mut told = Vec::new();
+        for page in letters.chunks(PAGE) {
+            let found = change(&mut self.0, page)?;
+            told.extend(page.iter().map(|letter| letter.id().to_string()).zip(found));
+        }
+        Ok(told)
     }
 }
 
@@ -107,13 +122,11 @@ impl Place for Servers {
         Ok(self.0.reschedule(id.parse()?, at)?)
     }
 
-    fn revive(&mut self, id: &str, at: SystemTime) -> Answer<bool> {
-        let letter = self.letter(id)?;
-        letter.map_or(Ok(false), |letter| Ok(self.0.revive(&letter, at)?))
+    fn revive(&mut self, which: &Which<'_>, at: SystemTime) -> Answer<Vec<(String, bool)>> {
+        self.change_letters(which, |observer, letters| observer.revive_all(letters, at))
     }
 
-    fn forget(&mut self, id: &str) -> Answer<bool> {
-        let letter = self.letter(id)?;
-        letter.map_or(Ok(false), |letter| Ok(self.0.forget(&letter)?))
+    fn forget(&mut self, which: &Which<'_>) -> Answer<Vec<(String, bool)>> {
+        self.change_letters(which, |observer, letters| observer.forget_all(letters))
     }
 }
