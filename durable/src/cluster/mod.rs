@@ -120,9 +120,9 @@
 //! [`Cancelled::Cancelled`]: crate::Cancelled::Cancelled
 
 // From the bottom: `hub` (what instances share; in `postgres` and in `nats`) and its `message`s;
-// `clock`, `lease`, `held`, `troubles`, `overdue`; the threads `clerk` and `keeper`, which closes shards by
-// `closing`, and what they share, `inner`; what users hold, `handle` with `letters`, `looking` and
-// `within`, `firing` and `observer`; `builder`, which starts all of this.
+// `clock`, `lease`, `held`, `troubles`, `overdue`; the threads `clerk` and `keeper`, which closes
+// shards by `closing`, and what they share, `inner`; what users hold, `handle` with `letters`,
+// `looking` and `within`, `firing` and `observer`; `builder`, which starts all of this.
 
 mod builder;
 mod clerk;
