@@ -89,9 +89,9 @@ pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durab
     leave(inner, lease);
 }
 
-/// Has the store forget that handlers were about to run: this process has not ended. The shard stays
-/// with this instance until then, so that it does not open it again before. Another instance that
-/// has it by now may have read the notes, and adds to them.
+/// Has the store forget that handlers were about to run: this process has not ended. The shard
+/// stays with this instance until then, so that it does not open it again before. Another instance
+/// that has it by now may have read the notes, and adds to them.
 fn take_back_notes<P>(inner: &Inner<P>, shard: u32, notes: Vec<Record>) {
     let mut left: Vec<Arc<Record>> = notes.into_iter().map(Arc::new).collect();
     for round in 0.. {

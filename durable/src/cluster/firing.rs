@@ -68,9 +68,9 @@ impl<P> Firing<'_, P> {
         self.firing.attempt()
     }
 
-    /// As [`service::Firing::crashes`]. An instance that goes on after it has lost a shard takes its
-    /// attempts back from this number. On NATS, it does not: there, a lease that ran out counts as
-    /// the end of a process.
+    /// As [`service::Firing::crashes`]. An instance that goes on after it has lost a shard takes
+    /// its attempts back from this number. On NATS, it does not: there, a lease that ran out counts
+    /// as the end of a process.
     pub fn crashes(&self) -> u32 {
         self.firing.crashes()
     }

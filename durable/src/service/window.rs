@@ -285,9 +285,9 @@ impl<T> Window<T> {
         noted.map(|busy| busy.record.clone()).collect()
     }
 
-    /// All timers of which a note says that their handlers run, as they are without it: this process
-    /// goes on, so none has ended it. An attempt that is over has not been cut off, and so neither
-    /// were those before it.
+    /// All timers of which a note says that their handlers run, as they are without it: this
+    /// process goes on, so none has ended it. An attempt that is over has not been cut off, and so
+    /// neither were those before it.
     pub(super) fn notes(&self) -> Vec<Record> {
         let noted = self.busy.values().filter(|busy| busy.is_noted && !busy.is_void);
         let without = |busy: &Busy| {
