@@ -64,10 +64,9 @@ impl<P> Cluster<P> {
         shards.filter_map(work).collect()
     }
 
-    /// How late the first timer is of each shard, whoever has the shard, and also if nobody has:
-    /// for how long it has been due, the time that its handler runs included. It is read from the
-    /// database three times per lease; while it cannot be read, what was late gets later. On NATS,
-    /// this is empty.
+    /// How late the first timer of each shard is, held by any instance or by none: for how long it
+    /// has been due, the time that its handler runs included. It is read from the database three
+    /// times per lease; while it cannot be read, what was late gets later. On NATS, this is empty.
     pub fn lags(&self) -> Vec<(u32, Duration)> {
         self.inner.state().overdue.lags(since_start(), self.inner.lease)
     }

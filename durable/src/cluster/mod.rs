@@ -39,7 +39,9 @@
 //! give handlers a [limit](crate::Builder::handler_limit): one that hangs keeps its shard else.
 //!
 //! Each reply of PostgreSQL is waited for during two thirds of a lease at most. An instance whose
-//! server does not reply closes its shards within a lease, and says so ([`Cluster::failure`]).
+//! server does not reply says so ([`Cluster::failure`]); no handler of its begins when its leases
+//! are over, and its shards are closed then. A connection that is lost closes none: the instance
+//! makes another one, and reads its shards again.
 //!
 //! An instance has two connections, and one more for each shard that it holds. They last, and are
 //! told of what others do: so a pooler in between has to pool sessions, not transactions. An

@@ -247,6 +247,42 @@ impl Pending {
         self.outcomes.push(Unit { op, then });
     }
 
+    /// A change could not be made yet, and is made with a later batch. What was asked for meanwhile
+    /// may have made it void: then it is returned, and why.
+    pub(super) fn put_off(&mut self, op: Op, then: Then) -> Option<(Then, Error)> {
+        let void = match &then {
+            Then::Admit(record, _) | Then::AdmitNew(record, _) => self.is_void(record),
+            _ => None,
+        };
+        if let Some(error) = void {
+            return Some((then, error));
+        }
+        match (op, then) {
+            (_, Then::Admit(record, promise)) => {
+                self.put(record, Waiter::Put(promise), false);
+            }
+            (_, Then::AdmitNew(record, promise)) => {
+                self.put(record, Waiter::New(promise), false);
+            }
+            (Op::Cancel(id), then) => self.cancel(id, then),
+            (Op::CancelKey(key), then) => self.cancel_key(key, then),
+            (op, then) => self.outcome(op, then),
+        }
+        None
+    }
+
+    /// Whether a cancel has come after this new timer, or another one with its key.
+    fn is_void(&self, record: &Record) -> Option<Error> {
+        let is_cancelled = |key: &Key| self.cancelled_keys.contains(key);
+        let is_replaced = |key: &Key| self.keys.contains_key(key);
+        match &record.key {
+            _ if self.cancelled_ids.contains(&record.id()) => Some(Error::Cancelled),
+            Some(key) if is_cancelled(key) => Some(Error::Cancelled),
+            Some(key) if is_replaced(key) => Some(Error::Replaced),
+            _ => None,
+        }
+    }
+
     /// Whether this timer of the store is about to be taken out of it.
     pub(super) fn voids(&self, record: &Record) -> bool {
         let by_key = |key: &Key| self.keys.contains_key(key) || self.cancelled_keys.contains(key);
@@ -301,6 +337,14 @@ impl Waiter {
 }
 
 impl Then {
+    /// Whether that is the next occurrence of the timer whose end this is.
+    pub(super) fn is_before(&self, next: &Then) -> bool {
+        match (self, next) {
+            (Then::Recur(over), Then::AdmitNew(record, _)) => over.key == record.key,
+            _ => false,
+        }
+    }
+
     /// Tells who waits that it did not work.
     pub(super) fn fail(self, error: Error) {
         match self {

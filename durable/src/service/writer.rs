@@ -35,6 +35,9 @@ pub(super) struct Writer<S> {
     pub(super) store: S,
 }
 
+/// What a change has taken out.
+type Outcome = Option<Position>;
+
 /// A promise that can be kept, when the lock is released.
 enum Kept {
     Admitted(Promise<()>),
@@ -141,29 +144,36 @@ impl<S: Store> Writer<S> {
                 thens.push(then);
             }
         }
-        let committed = begun.and_then(|()| called(|| self.store.commit(&ops)));
-        let outcomes = match committed {
-            Ok(outcomes) if outcomes.len() == ops.len() => outcomes,
-            result => {
-                let error = result.err().unwrap_or_else(|| {
-                    StoreError::new(StoreErrorKind::Io, "the store tells too little")
-                });
+        let outcomes = match begun.and_then(|()| self.commit(&ops, &thens)) {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
                 thens.into_iter().for_each(|then| then.fail(Error::Store(error.clone())));
                 return Err(error);
             }
         };
         for (op, outcome) in ops.iter().zip(&outcomes) {
-            if let (Op::Bury { letter, .. }, Some(_)) = (op, outcome) {
+            if let (Op::Bury { letter, .. }, Some(Some(_))) = (op, outcome) {
                 events::died(&self.core.config.thread_name, letter);
             }
         }
-        let mut kept = Vec::new();
+        let (mut kept, mut refused) = (Vec::new(), Vec::new());
         {
             let mut state = self.core.state();
             state.stats.batches += 1;
             let unsettled = state.window.told.end_writing();
-            for (then, outcome) in thens.into_iter().zip(outcomes) {
-                kept.extend(self.apply(&mut state, then, outcome, &unsettled));
+            let mut units = ops.into_iter().zip(thens).zip(outcomes).peekable();
+            while let Some(((op, then), outcome)) = units.next() {
+                if let Some(outcome) = outcome {
+                    kept.extend(self.apply(&mut state, then, outcome, &unsettled));
+                    continue;
+                }
+                let is_next = |((_, next), _): &((Op, Then), _)| then.is_before(next);
+                drop(units.next_if(is_next));
+                if state.is_ending {
+                    refused.push((then, Error::Stopped));
+                } else {
+                    refused.extend(state.pending.put_off(op, then));
+                }
             }
             self.core.set_alarm(&mut state);
             if state.window.is_anything_ready() {
@@ -171,7 +181,32 @@ impl<S: Store> Writer<S> {
             }
         }
         kept.into_iter().for_each(Kept::keep);
+        refused.into_iter().for_each(|(then, error)| then.fail(error));
         Ok(())
+    }
+
+    /// Commits a batch. Where somebody else's transaction has what some of it is about, all the
+    /// rest is committed, in halves, and for these changes there is `None`.
+    fn commit(&mut self, ops: &[Op], thens: &[Then]) -> Result<Vec<Option<Outcome>>, StoreError> {
+        let is_shared = self.core.config.share.is_some();
+        match called(|| self.store.commit(ops)) {
+            Ok(outcomes) if outcomes.len() == ops.len() => {
+                Ok(outcomes.into_iter().map(Some).collect())
+            }
+            Ok(_) => Err(StoreError::new(StoreErrorKind::Io, "the store tells too little")),
+            Err(error) if is_shared && error.kind() == StoreErrorKind::InUse => {
+                let mut middle = ops.len() / 2;
+                // An occurrence and the next one stay together.
+                middle += usize::from(middle > 0 && thens[middle - 1].is_before(&thens[middle]));
+                if middle == 0 || middle == ops.len() {
+                    return Ok(vec![None; ops.len()]);
+                }
+                let mut outcomes = self.commit(&ops[..middle], &thens[..middle])?;
+                outcomes.extend(self.commit(&ops[middle..], &thens[middle..])?);
+                Ok(outcomes)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// After the end of an occurrence the next one, which is added only if its name has no other

@@ -84,8 +84,10 @@ pub trait Store: Send + 'static {
     /// be written.
     ///
     /// # Errors
-    /// It is unknown whether the batch is durable. The service stops, and never uses this store
-    /// again: after a failed write, only opening a store anew tells what is in it.
+    /// [`InUse`](crate::StoreErrorKind::InUse), of a store that instances share: nothing was
+    /// changed, because others have some of it locked, and the service tries again, in parts. With
+    /// any other error, it is unknown whether the batch is durable. The service stops, and never
+    /// uses this store again: after a failed write, only opening a store anew tells what is in it.
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError>;
 
     /// Returns the first `limit` timers after the position `after`, or from the beginning on if it

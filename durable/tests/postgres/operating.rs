@@ -401,6 +401,35 @@ fn a_connection_that_is_lost_does_not_have_a_shard_wait_for_its_handlers() {
     cluster.stop().unwrap();
 }
 
+/// It has cancelled a timer that fires nevertheless, and whose end cannot be written until then.
+#[test]
+fn a_transaction_that_stays_open_keeps_no_other_timer_of_its_shard_waiting() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 1);
+    let (sender, fired) = std::sync::mpsc::channel();
+    let handler = move |firing: &Firing<'_, String>| sender.send(firing.payload().clone());
+    let cluster: Cluster<String> = builder(&place).start(handler).unwrap();
+    wait_until("it has the shard", || cluster.shards().len() == 1);
+    let due = cluster.now() + Duration::from_secs(1);
+    cluster.schedule_keyed("k", due, "locked".to_owned()).unwrap().wait().unwrap();
+    let mut idle = place.client();
+    idle.batch_execute("BEGIN; SELECT cancel('k')").unwrap();
+    assert_eq!(fired.recv_timeout(LIMIT).unwrap(), "locked");
+    for n in 0..5 {
+        let other = cluster.schedule_keyed([n], cluster.now(), n.to_string()).unwrap();
+        other.wait().expect("it is written");
+        assert_eq!(fired.recv_timeout(LIMIT).unwrap(), n.to_string());
+    }
+    recorder.wait_for("SELECT count(*) FROM records", 1);
+    let cancelled = cluster.cancel_key("k");
+    idle.batch_execute("ROLLBACK").unwrap();
+    recorder.wait_for_the_end();
+    cancelled.wait().unwrap();
+    assert!(cluster.failure().is_none(), "{:?}", cluster.failure());
+    cluster.stop().unwrap();
+    assert!(fired.try_recv().is_err(), "each has run once");
+}
+
 /// A page of timers that takes longer to read than a statement may.
 #[test]
 fn a_shard_whose_timers_are_slow_to_read_is_read_in_smaller_pieces() {

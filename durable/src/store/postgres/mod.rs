@@ -14,9 +14,9 @@
 //! People have the views `timers` and `dead`, and their programs the functions `schedule` and
 //! `cancel` (`people.sql`). These write to `records`, within transactions of any length, and tell
 //! the holder by the notifications that other instances send. So they lock no more than the rows
-//! that they write: an instance waits for them only where it writes the same timer, or one with
-//! the same key. They run with the rights of who has made them, so that nobody else needs rights
-//! to the tables.
+//! that they write: what an instance writes to the same timer, or to one with the same key, is put
+//! off until they are over, and nothing else is. They run with the rights of who has made them, so
+//! that nobody else needs rights to the tables.
 //!
 //! A store is the list of one shard, for the instance that has taken the shard. Each batch begins
 //! with a look at the shard's row, `WHERE fence = mine FOR KEY SHARE`: the row is there only if
@@ -151,9 +151,12 @@ pub(crate) fn resharded(found: i64, shards: u32) -> StoreError {
     StoreError::new(StoreErrorKind::Denied, message)
 }
 
-/// Has the shard's list to itself until the end of the transaction.
+/// Has the shard's list to itself until the end of the transaction. From then on, nothing waits for
+/// long: people's transactions lock timers for as long as they like, and the whole list would wait
+/// for one that is left open. What is locked is [in use](StoreErrorKind::InUse).
 pub(crate) fn lock_list(session: &mut Session, shard: i32) -> Result<(), StoreError> {
-    let lock = "SELECT 1 FROM writers WHERE shard = $1 FOR UPDATE";
+    let lock = "WITH locked AS MATERIALIZED (SELECT FROM writers WHERE shard = $1 FOR UPDATE)
+                SELECT set_config('lock_timeout', '50ms', true) FROM locked";
     session.query(lock, &[&shard]).map(drop)
 }
 
