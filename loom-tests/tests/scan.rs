@@ -7,6 +7,9 @@ use loom_tests::{Hand, World, check, wheel};
 use tickless_core::sync::thread;
 use tickless_core::time::{Geometry, Tick};
 
+/// What one of the threads does.
+type Part = Box<dyn FnOnce(&World) + Send>;
+
 /// What leaves a tray for a bucket where the reader has been is found when that looks again: a
 /// turn at `now` re-files a timer once while it is read, after a turn at `before`. Who runs the
 /// body goes on without a preemption, and has fenced as it began.
@@ -18,8 +21,7 @@ fn refile_under_a_reader(geometry: Geometry, [deadline, before, now]: [u64; 3], 
         world.turn(before);
         let read = move |world: &World| assert_eq!(world.scan_in(2, 9), [Tick::new(deadline)]);
         let turn = move |world: &World| _ = world.turn(now);
-        let both: [Box<dyn FnOnce(&World) + Send>; 2] = [Box::new(read), Box::new(turn)];
-        let [body, other] = both;
+        let [body, other]: [Part; 2] = [Box::new(read), Box::new(turn)];
         let (body, other) = if by_body { (body, other) } else { (other, body) };
         let there = world.clone();
         let other = thread::spawn(move || other(&there));
