@@ -586,7 +586,7 @@ int tickless_scope_reset_when(struct tickless_scope *scope,
 /// Cancels the timers whose callbacks have not begun, and returns how many.
 int tickless_scope_cancel_all(struct tickless_scope *scope);
 
-/// Cancels the timers, and waits for callbacks that run (but for the one that makes the call), no
+/// Cancels the timers, and waits for callbacks that run (except the one that makes the call), no
 /// longer than `limit_ns`. Then what they use can be freed, and the scope is none; it may lie in
 /// memory that a `drop_fn` of its timers frees. Of two callbacks that end it, the second gets
 /// TICKLESS_E_HANDLE at once.

@@ -231,7 +231,7 @@ pub unsafe extern "C" fn tickless_scope_cancel_all(scope: *mut TicklessScope) ->
     })
 }
 
-/// Cancels the timers, and waits for callbacks that run (but for the one that makes the call), no
+/// Cancels the timers, and waits for callbacks that run (except the one that makes the call), no
 /// longer than `limit_ns`. Then what they use can be freed, and the scope is none; it may lie in
 /// memory that a `drop_fn` of its timers frees. Of two callbacks that end it, the second gets
 /// TICKLESS_E_HANDLE at once.

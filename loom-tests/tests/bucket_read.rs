@@ -149,17 +149,22 @@ fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
             })
         };
         // The writer goes first: see "Who goes first" in the README.
-        freed_from.turn(1);
-        let fired = NonNull::from(timer.entry());
-        // SAFETY: this is the end of the handle.
-        assert!(unsafe { Entry::let_go(fired) }, "the list had let go");
-        // SAFETY: so it is held here alone.
-        unsafe { entry::after_readers(move || Entry::free(fired)) };
-        collect();
+        fire_and_free(&freed_from, &timer);
         let reader = read_in_thread(&read_in);
         assert!(reader.join().unwrap().len() <= 2);
         let _producer = producer.join().unwrap();
     });
+}
+
+/// Fires `timer`, and frees its entry after those who read now.
+fn fire_and_free(world: &World, timer: &Timer) {
+    world.turn(1);
+    let fired = NonNull::from(timer.entry());
+    // SAFETY: this is the end of the handle.
+    assert!(unsafe { Entry::let_go(fired) }, "the list had let go");
+    // SAFETY: so it is held here alone.
+    unsafe { entry::after_readers(move || Entry::free(fired)) };
+    collect();
 }
 
 /// As above, with an entry that was dead, and that a sweep has cut out of a round. (In a list, a
@@ -199,13 +204,7 @@ fn an_entry_that_was_swept_and_comes_back_links_to_nothing_that_was_freed_before
             producer
         });
         // The writer goes first: see "Who goes first" in the README.
-        freed_from.turn(1);
-        let fired = NonNull::from(timer.entry());
-        // SAFETY: this is the end of the handle.
-        assert!(unsafe { Entry::let_go(fired) }, "the list had let go");
-        // SAFETY: so it is held here alone.
-        unsafe { entry::after_readers(move || Entry::free(fired)) };
-        collect();
+        fire_and_free(&freed_from, &timer);
         let reader = read_in_thread(&read_in);
         reader.join().unwrap();
         let _producer = producer.join().unwrap();

@@ -140,8 +140,8 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
     });
 }
 
-/// A world in whose shard a hand-over begins that never comes further. No thread answers the bell
-/// but one that takes over.
+/// A world in whose shard a hand-over begins that never comes further. Only a thread that takes
+/// over answers the bell.
 fn with_a_stuck_task(end: impl FnOnce(&Arc<World>)) {
     let threads = Threads::from([(); 2].map(|()| Parker::new()));
     let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);

@@ -8,7 +8,7 @@
 //! 2. The instances that are alive share the shards: each has as many as any other, and some have
 //!    one more if that does not come out even. Who has too many closes some. Who has too few takes
 //!    some that are free, or whose lease is over.
-//! 3. It looks how late each shard is, whoever has it.
+//! 3. It looks how late each shard is, also those of others and of nobody.
 //! 4. If most of the numbers for timers that go to others' shards were given out, another session
 //!    begins.
 //!

@@ -104,7 +104,7 @@ const GAUGES: [Gauge; 4] = [
     }),
 ];
 
-/// By shard, whoever has it.
+/// By shard, also those of others and of nobody.
 const OVERDUE: &str = "tickless_durable_overdue_seconds";
 
 // === impl Durable ===

@@ -1,4 +1,4 @@
-//! An engine that tokio serves, beside a thread that is busy: whoever has just scheduled what is
+//! An engine that tokio serves, beside a thread that is busy: one that has just scheduled what is
 //! due first keeps no other sleep waiting.
 //!
 //! Each test shows that by order: the busy thread goes on only when another task's sleep is over.
