@@ -22,11 +22,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
-CLOCK, GEOMETRY = "core/src/time/clock.rs", "wheel/src/geometry.rs"
-STOCK, FREE_LIST, SHARED = "core/src/memory/stock.rs", "core/src/memory/free_list.rs", "core/src/memory/shared.rs"
-LANES, PREFETCH, DEPOT = "core/src/inbox/lanes.rs", "core/src/sync/cache.rs", "core/src/memory/depot.rs"
-EAGER, OS, SCALE = "core/src/shard/eager.rs", "core/src/os/linux.rs", "core/src/time/scale.rs"
-BUCKET = "core/src/shard/bucket.rs"
+CLOCK, GEOMETRY = "crates/core/src/time/clock.rs", "crates/wheel/src/geometry.rs"
+STOCK, FREE_LIST, SHARED = "crates/core/src/memory/stock.rs", "crates/core/src/memory/free_list.rs", "crates/core/src/memory/shared.rs"
+LANES, PREFETCH, DEPOT = "crates/core/src/inbox/lanes.rs", "crates/core/src/sync/cache.rs", "crates/core/src/memory/depot.rs"
+EAGER, OS, SCALE = "crates/core/src/shard/eager.rs", "crates/core/src/os/linux.rs", "crates/core/src/time/scale.rs"
+BUCKET = "crates/core/src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
 W2, W2_TWO, W5 = "-w fire-all -t 1", "-w fire-all -t 2", "-w reset -t 1"

@@ -18,7 +18,7 @@ browse() {
 cargo build --locked -p tickless-inspect --example watching
 timeout "$LIMIT" cargo run -p tickless-demo -- --seconds 3 --timers 100000 --compare --report "$results/page.html"
 # A script at its end looks for faults and writes them into the title.
-cat demo/tests/browser.html >>"$results/page.html"
+cat crates/demo/tests/browser.html >>"$results/page.html"
 title=$(browse "file://$results/page.html" 2>/dev/null | grep -o '<title>.*</title>' || true)
 echo "== the demo's page: $title"
 [ "$title" = "<title>no faults</title>" ] || fail "the page has faults"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The C API (capi/): the header is that of the crate; what install.sh installs is complete, is found by
-# pkg-config and is left by an uninstall; the programs of capi/tests pass with gcc; the README's lines
+# The C API (crates/capi/): the header is that of the crate; what install.sh installs is complete, is found by
+# pkg-config and is left by an uninstall; the programs of crates/capi/tests pass with gcc; the README's lines
 # compile without Rust. LONG=1 goes on with clang, later standards, AddressSanitizer, ThreadSanitizer,
 # valgrind, the reference and static links. An argument is how often a thread of race.c frees after a wait.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -27,7 +27,7 @@ fi
 
 out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT
-installer=$PWD/capi/install.sh
+installer=$PWD/crates/capi/install.sh
 # A relative prefix is the caller's. Moved, it still finds itself. A second time changes nothing.
 (cd "$out" && "$installer" first --dev)
 mv "$out/first" "$out/prefix"
@@ -46,8 +46,8 @@ for wrong in "" "--dev" "$out/prefix --release"; do
     refused usage: "$installer" $wrong
 done
 # The library's name is that of its interface, and it exports nothing else.
-declared=$(grep -o '\btickless_[a-z_0-9]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
-soname=libtickless.so.$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/include/tickless.h)
+declared=$(grep -o '\btickless_[a-z_0-9]*(' crates/capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
+soname=libtickless.so.$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' crates/capi/include/tickless.h)
 LC_ALL=C readelf -d "$out/prefix/lib/libtickless.so" | grep -qF "soname: [$soname]" ||
     fail "the shared library is not named $soname"
 abi=${soname##*.}
@@ -80,7 +80,7 @@ run() {
 }
 
 for compiler in "${c_compilers[@]}"; do
-    for source in capi/tests/c/*.c; do
+    for source in crates/capi/tests/c/*.c; do
         name=$(basename "$source" .c)
         program=$out/$name.$compiler
         linked=("${libs[@]}") argument=$RACES
@@ -94,7 +94,7 @@ for compiler in "${c_compilers[@]}"; do
     done
 done
 for compiler in "${cpp_compilers[@]}"; do
-    for source in capi/tests/cpp/*.cpp; do
+    for source in crates/capi/tests/cpp/*.cpp; do
         name=$(basename "$source" .cpp)
         # (Of coroutines, g++ makes code with zeroes.)
         [ "$name" = coroutine ] && standard=(-std=c++20) || standard=(-Wzero-as-null-pointer-constant)
@@ -116,10 +116,10 @@ for order in "libtickless.a libother.a" "libother.a libtickless.a"; do
 done
 
 for compiler in "${c_compilers[@]}"; do
-    "$compiler" "${c[@]}" capi/examples/echo.c "${libs[@]}" -o "$out/echo.$compiler"
+    "$compiler" "${c[@]}" crates/capi/examples/echo.c "${libs[@]}" -o "$out/echo.$compiler"
 done
 run "the echo server" "$out/echo.gcc"
-gcc "${c[@]}" capi/examples/partitions.c -o "$out/partitions"
+gcc "${c[@]}" crates/capi/examples/partitions.c -o "$out/partitions"
 run "the timers of partitions" "$out/partitions" 200
 
 # The README's examples, compiled by its own lines with a compiler, pkg-config and what was installed:
@@ -147,7 +147,7 @@ run "the README's batch" "$out/batch"
 # The wheel needs no library, and no other header of ours.
 for compile in "cc -std=c99 -D_POSIX_C_SOURCE=200809L wheel.c" "c++ -std=c++17 wheel.cpp"; do
     mkdir -p "$out/alone"
-    cp capi/include/tickless_wheel.* "$out/alone"
+    cp crates/capi/include/tickless_wheel.* "$out/alone"
     run "the README's wheel: $compile" env --chdir "$out/readme" "${bare[@]}" \
         sh -euc "$compile -Wall -Wextra -Wpedantic -Werror -I '$out/alone' -o wheel; ./wheel"
 done
@@ -204,7 +204,7 @@ PKG_CONFIG_PATH=$out/named/lib/there/pkgconfig pkg-config --libs tickless |
     fail "pkg-config does not find what LIBDIR has moved"
 
 # The reference is made from the header, where everything has to be described.
-DESTDIR="$out/a package" capi/reference.sh /usr
+DESTDIR="$out/a package" crates/capi/reference.sh /usr
 for name in $declared; do
     [ -s "$out/a package/usr/share/man/man3/$name.3" ] || fail "$name has no man page"
 done
@@ -230,16 +230,16 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 for name in timers calls threads driven process misuse race published contended restart repeating scope batch wheel; do
-    gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
+    gcc "${c[@]}" "${asan[@]}" "crates/capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
 for name in wrapper scope wheel; do
-    g++ "${cpp[@]}" "${asan[@]}" "capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
+    g++ "${cpp[@]}" "${asan[@]}" "crates/capi/tests/cpp/$name.cpp" "${archive[@]}" -o "$out/$name.asan"
     run "$name.cpp, AddressSanitizer" "$out/$name.asan"
 done
 if [ -e /usr/include/asio.hpp ] || has_command asio.hpp libasio-dev; then
     # (asio's own code is not free of warnings.)
-    g++ "${cpp[@]}" -std=c++20 "${asan[@]}" -Wno-maybe-uninitialized -I capi/tests/cpp capi/tests/asio.cpp \
+    g++ "${cpp[@]}" -std=c++20 "${asan[@]}" -Wno-maybe-uninitialized -I crates/capi/tests/cpp crates/capi/tests/asio.cpp \
         "${archive[@]}" -o "$out/asio.asan"
     run "asio.cpp, AddressSanitizer" "$out/asio.asan"
     g++ "${cpp[@]}" -std=c++20 -Wshadow -fsyntax-only -x c++ - <<<'#include <tickless_asio.hpp>'
@@ -249,8 +249,8 @@ fi
 # A mistake is noticed: the same program, which does not wait.
 sed 's/tickless_timer_cancel_wait(&object->timer, TICKLESS_NEVER)/tickless_timer_cancel(\&object->timer)/
     s/CHECK(object->owned == NULL.*//; s/CHECK(count_now(&released).*//' \
-    capi/tests/c/race.c >"$out/no_wait.c"
-gcc "${c[@]}" "${asan[@]}" -I capi/tests/c "$out/no_wait.c" "${archive[@]}" -o "$out/no_wait"
+    crates/capi/tests/c/race.c >"$out/no_wait.c"
+gcc "${c[@]}" "${asan[@]}" -I crates/capi/tests/c "$out/no_wait.c" "${archive[@]}" -o "$out/no_wait"
 refused heap-use-after-free timeout "$LIMIT" "$out/no_wait" 100000
 echo "finds a free without a wait"
 
@@ -269,24 +269,24 @@ instrumented() {
     local short=${1:0:1}san library runtime
     library=target/$short/$(host)/debug/libtickless_c.a
     runtime=$runtimes/librustc-stable_rt.$short.a
-    "$3" "${@:5}" -fsanitize="$1" -I capi/tests/c -c "$4" -o "$out/$2.$short.o"
+    "$3" "${@:5}" -fsanitize="$1" -I crates/capi/tests/c -c "$4" -o "$out/$2.$short.o"
     "$3" -no-pie "$out/$2.$short.o" "$library" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
         -Wl,--export-dynamic -lstdc++ -pthread -ldl -lm -lrt -o "$out/$2.$short"
 }
 need_command llvm-symbolizer llvm
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
-instrumented thread wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
+instrumented thread wrapper clang++ crates/capi/tests/cpp/wrapper.cpp "${cpp[@]}"
 run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
 for name in threads driven race published contended repeating scope batch; do
-    instrumented thread "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+    instrumented thread "$name" clang "crates/capi/tests/c/$name.c" "${c[@]}"
     run "$name, ThreadSanitizer" "$out/$name.tsan" "$((RACES / 100))"
 done
 for name in threads race published contended restart repeating scope batch; do
-    instrumented address "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+    instrumented address "$name" clang "crates/capi/tests/c/$name.c" "${c[@]}"
     run "$name, AddressSanitizer in the library too" "$out/$name.asan" "$((RACES / 10))"
 done
 for name in inside coroutine scope; do
-    instrumented address "$name" clang++ "capi/tests/cpp/$name.cpp" "${cpp[@]}" -std=c++20
+    instrumented address "$name" clang++ "crates/capi/tests/cpp/$name.cpp" "${cpp[@]}" -std=c++20
     run "$name, AddressSanitizer in the library too" "$out/$name.asan"
 done
 instrumented thread no_wait clang "$out/no_wait.c" "${c[@]}"
@@ -294,11 +294,11 @@ refused 'ThreadSanitizer: ' timeout "$LIMIT" "$out/no_wait.tsan" 100000
 echo "finds it as a race, too"
 
 # With a library that is not instrumented, for which the wrapper speaks, and what is installed for checkers.
-g++ "${cpp[@]}" -std=c++20 -fsanitize=thread capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
+g++ "${cpp[@]}" -std=c++20 -fsanitize=thread crates/capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
 run "annotated, ThreadSanitizer" env "TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp" \
     "$out/annotated.tsan"
 # A race of the program's own is still seen.
-sed 's|timer.cancel_wait();|local.uses++;|' capi/tests/cpp/annotated.cpp >"$out/racing.cpp"
+sed 's|timer.cancel_wait();|local.uses++;|' crates/capi/tests/cpp/annotated.cpp >"$out/racing.cpp"
 g++ "${cpp[@]}" -fsanitize=thread "$out/racing.cpp" "${libs[@]}" -o "$out/racing.tsan"
 refused 'WARNING: ThreadSanitizer: data race' \
     env "TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp" "$out/racing.tsan"
@@ -343,12 +343,12 @@ for loop in edge uv ev; do
     library=()
     [ $loop = edge ] || library=("-l$loop")
     # (libev's macros break the rules of aliasing.)
-    gcc "${c[@]}" -Wno-strict-aliasing "capi/examples/loop_$loop.c" "${libs[@]}" "${library[@]}" \
+    gcc "${c[@]}" -Wno-strict-aliasing "crates/capi/examples/loop_$loop.c" "${libs[@]}" "${library[@]}" \
         -o "$out/loop_$loop"
     run "the loop of $loop" "$out/loop_$loop"
 done
 
 for study in run loop stall; do
-    env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH timeout "$LIMIT" "capi/bench/$study.sh" --quick ||
-        fail "capi/bench/$study.sh does not run"
+    env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH timeout "$LIMIT" "crates/capi/bench/$study.sh" --quick ||
+        fail "crates/capi/bench/$study.sh does not run"
 done

@@ -4,7 +4,7 @@
 # says in our words that a payload has the wrong type.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-for crate in tickless:. tickless-core:core; do
+for crate in tickless:. tickless-core:crates/core; do
     features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "${crate#*:}/Cargo.toml")
     [ -n "$features" ] || fail "no feature of $crate was found"
     for feature in "" $features; do
@@ -13,7 +13,7 @@ for crate in tickless:. tickless-core:core; do
     done
 done
 # So that pairs of features have nothing to show.
-! grep -rnE 'cfg.*feature *=.*feature *=' src core/src || fail "code that depends on two features at once"
+! grep -rnE 'cfg.*feature *=.*feature *=' src crates/core/src || fail "code that depends on two features at once"
 
 deps=target/debug/deps
 library=$(find "$deps" -name 'libtickless-*.rmeta' -printf '%T@ %p\n' | sort -n | tail -n 1)

@@ -11,7 +11,7 @@ lint() {
 
 lint "" --workspace --exclude simulation --all-features
 # (ci/servers.sh has the stores on servers, whose clients are large.)
-for feature in "" $(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' durable/Cargo.toml | grep -vxE 'postgres|nats'); do
+for feature in "" $(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' crates/durable/Cargo.toml | grep -vxE 'postgres|nats'); do
     RUSTFLAGS="" CARGO_TARGET_DIR=target/clippy-all cargo clippy --locked --no-deps --package tickless-durable --lib \
         --features "$feature" -- -D warnings || fail "warnings in tickless-durable: $feature"
 done
@@ -23,7 +23,7 @@ done
 # Nothing is linked here, so libFuzzer need not be built, which comes as C++.
 CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a lint "" --manifest-path fuzz/Cargo.toml
 lint "" --manifest-path ci/no_std/Cargo.toml --bins
-lint "" --manifest-path durable/bench/Cargo.toml
+lint "" --manifest-path crates/durable/bench/Cargo.toml
 lint "" --manifest-path ci/peers/Cargo.toml
 lint "--cfg loom --cfg crossbeam_loom" --package loom-tests
 lint "--cfg shuttle" --package loom-tests

@@ -16,7 +16,7 @@ demo=(target/debug/tickless-demo --seconds 3 --timers 20000)
 timeout "$LIMIT" "${demo[@]}" --compare --report "$page" || fail "the demo ended with $?"
 grep -q '</html>' "$page" || fail "the demo wrote no page"
 
-for source in {,netty/,inspect/}examples/*.rs; do
+for source in {,crates/{netty,inspect}/}examples/*.rs; do
     name=$(basename "$source" .rs)
     echo "== $name"
     timeout "$LIMIT" "target/debug/examples/$name" </dev/null || fail "$name ended with $?"

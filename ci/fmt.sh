@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cargo fmt --all --check
-for manifest in Cargo.toml fuzz/Cargo.toml ci/no_std/Cargo.toml durable/bench/Cargo.toml ci/peers/Cargo.toml; do
+for manifest in Cargo.toml fuzz/Cargo.toml ci/no_std/Cargo.toml crates/durable/bench/Cargo.toml ci/peers/Cargo.toml; do
     cargo fmt --check --manifest-path "$manifest"
     cargo metadata --locked --format-version 1 --manifest-path "$manifest" >/dev/null ||
         fail "the lock file beside $manifest is missing or out of date"

@@ -37,7 +37,7 @@ leave_out() {
 
 # readme LANGUAGE: the blocks of that language in the README of the C API.
 readme() {
-    sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" capi/README.md
+    sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" crates/capi/README.md
 }
 
 # refused WORDS COMMAND..: it fails, and says this. All that it says is in `said`.

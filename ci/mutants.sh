@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Changes the engine a thousand times, each in one place, and expects a test to fail each time: without
 # arguments one of PART parts, by chance, since all of them take hours. Arguments are paths that the
-# changed files begin with: `ci/mutants.sh core/src/entry/word.rs core/src/wheel`. Survivors are listed in
+# changed files begin with: `ci/mutants.sh crates/core/src/entry/word.rs crates/core/src/wheel`. Survivors are listed in
 # target/mutants.out/missed.txt; those that are known, and why no test can notice them, are in
 # .cargo/mutants.toml. What this does not change, orderings and fences, is changed by
 # loom-tests/mutants.py: all of it has to compile, and a part of it is tried here, too.
@@ -14,7 +14,7 @@ export CARGO_INCREMENTAL=1 TICKLESS_TEST_SCALE=0.1
 # Seconds after which a build or a whole run of the tests counts as one that hangs.
 LIMIT=120
 COPY=target/mutable
-paths=$(IFS='|' && echo "${*:-src/|core/src/|netty/src/|wheel/src/}")
+paths=$(IFS='|' && echo "${*:-src/|crates/core/src/|crates/netty/src/|crates/wheel/src/}")
 PART=${PART:-20}
 part=()
 if [ $# = 0 ]; then
@@ -29,7 +29,7 @@ mkdir -p "$COPY"
 rm -rf "${COPY:?}"/{src,core,inspect,netty,tests,wheel}
 git ls-files -z --cached --others --exclude-standard |
     xargs -0 cp --parents --target-directory "$COPY"
-find "$COPY/src" "$COPY/core/src" "$COPY/wheel/src" -name '*.rs' -exec sed -i -E 's/\bunsafe fn ([a-z_])/fn \1/' {} +
+find "$COPY/src" "$COPY/crates/core/src" "$COPY/crates/wheel/src" -name '*.rs' -exec sed -i -E 's/\bunsafe fn ([a-z_])/fn \1/' {} +
 
 cargo mutants --dir "$COPY" --in-place --output target --package tickless --package tickless-core \
     --package tickless-netty --package tickless-wheel --re "^($paths)" "${part[@]}" --timeout "$LIMIT" --build-timeout "$LIMIT" --no-shuffle

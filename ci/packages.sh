@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The packages of the C library (capi/packaging): a prefix with nothing but what was installed builds the
+# The packages of the C library (crates/capi/packaging): a prefix with nothing but what was installed builds the
 # examples by Meson; so do Meson's subproject, Debian's packages and Conan's, each with a program that
 # runs. vcpkg's port is read, since vcpkg itself comes from elsewhere.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -15,12 +15,12 @@ out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT
 
 # What is installed, found by pkg-config, in an environment that has no Rust.
-capi/install.sh "$out/prefix" --dev
+crates/capi/install.sh "$out/prefix" --dev
 mkdir "$out/bin"
 for command in sh cc ar as ld pkg-config meson ninja python3; do
     ln -s "$(command -v "$command")" "$out/bin/$command"
 done
-cp -r capi/examples "$out/examples"
+cp -r crates/capi/examples "$out/examples"
 mkdir "$out/readme"
 readme c >"$out/readme/example.c"
 readme meson >"$out/readme/meson.build"
@@ -40,7 +40,7 @@ program=$out/program tree=$out/program/subprojects/tickless
 mkdir -p "$tree"
 cp "$out/readme"/{example.c,meson.build} "$program"
 git ls-files -z | xargs -0 cp --parents -P -t "$tree"
-cp -r capi/packaging/meson/* "$program/subprojects"
+cp -r crates/capi/packaging/meson/* "$program/subprojects"
 cp "$program/subprojects/packagefiles/tickless/meson.build" "$tree"
 (
     cd "$program"
@@ -57,7 +57,7 @@ git ls-files -z | xargs -0 cp --parents -P -t "$out/release"
 (
     target=$PWD/target
     cd "$out/release"
-    DEB_BUILD_OPTIONS=noopt CARGO_TARGET_DIR=$target capi/packaging/deb.sh "$out/deb"
+    DEB_BUILD_OPTIONS=noopt CARGO_TARGET_DIR=$target crates/capi/packaging/deb.sh "$out/deb"
 ) >"$out/log" 2>&1 || { cat "$out/log" && fail "the Debian packages are not built"; }
 for package in "$out"/deb/*.deb; do
     dpkg-deb --extract "$package" "$out/debian"
@@ -84,18 +84,18 @@ if python3 -m venv "$out/venv" && "$out/venv/bin/pip" install --quiet conan; the
     {
         "$conan" profile detect
         for shared in False True; do
-            CARGO_TARGET_DIR=$PWD/target "$conan" create capi/packaging/conan -s build_type=Debug \
+            CARGO_TARGET_DIR=$PWD/target "$conan" create crates/capi/packaging/conan -s build_type=Debug \
                 -o "tickless/*:shared=$shared"
         done
     } >"$out/log" 2>&1 || { cat "$out/log" && fail "Conan does not build the package"; }
-    rm -rf capi/packaging/conan/test_package/build capi/packaging/conan/test_package/CMakeUserPresets.json
+    rm -rf crates/capi/packaging/conan/test_package/build crates/capi/packaging/conan/test_package/CMakeUserPresets.json
     echo "passed: Conan"
 else
     leave_out "conan"
 fi
 
 # vcpkg's port: its JSON, and its code with vcpkg's functions replaced.
-python3 -m json.tool capi/packaging/vcpkg/tickless/vcpkg.json >/dev/null
+python3 -m json.tool crates/capi/packaging/vcpkg/tickless/vcpkg.json >/dev/null
 cat >"$out/port.cmake" <<'EOF'
 foreach(name add_to_path execute_required_process cmake_config_fixup fixup_pkgconfig install_copyright)
     function(vcpkg_${name})
@@ -105,9 +105,9 @@ endforeach()
 set(CURRENT_PACKAGES_DIR "${OUT}/vcpkg")
 set(TARGET_TRIPLET x64-linux)
 include("${PORT}")
-if(NOT EXISTS "${SOURCE_PATH}/capi/install.sh")
+if(NOT EXISTS "${SOURCE_PATH}/crates/capi/install.sh")
     message(FATAL_ERROR "the port does not find the repository: ${SOURCE_PATH}")
 endif()
 EOF
-cmake -DOUT="$out" -DPORT="$PWD/capi/packaging/vcpkg/tickless/portfile.cmake" -P "$out/port.cmake"
+cmake -DOUT="$out" -DPORT="$PWD/crates/capi/packaging/vcpkg/tickless/portfile.cmake" -P "$out/port.cmake"
 leave_out "vcpkg, which is no package of Debian's or PyPI's: its port was read, and not built"

@@ -21,30 +21,30 @@ FAULTS = {
     "a line is too far to the right": (
         "fmt", "Diff in .*lib.rs", "src/lib.rs", "pub use ", "    pub use "),
     "an idle reaper looks around 20 times a second": (
-        "realtime", "FAIL.* (idle|wakes)", "core/src/os/alarm.rs", "return self.take_notes(None)",
+        "realtime", "FAIL.* (idle|wakes)", "crates/core/src/os/alarm.rs", "return self.take_notes(None)",
         "return self.take_notes(Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }))"),
     "a deadline may be a nanosecond after its tick: an early fire": (
-        "test", "panicked at tests/.*", "core/src/time/scale.rs", "(deadline_ns + (self.tick_ns - 1))", "(deadline_ns + (self.tick_ns - 2))"),
+        "test", "panicked at tests/.*", "crates/core/src/time/scale.rs", "(deadline_ns + (self.tick_ns - 1))", "(deadline_ns + (self.tick_ns - 2))"),
     "the README names a package that there is not": (
         "test", "the_commands_of_the_readmes.* FAILED", "README.md", "cargo run --release -p tickless-demo\n", "cargo run --release -p demo\n"),
     "a test is in no program": (
         "test", "stress.rs", "tests/races/main.rs", "    mod stress;\n", ""),
     "a push publishes nothing: a weakened ordering": (
-        "loom", "FAIL.* loom-tests", "core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
+        "loom", "FAIL.* loom-tests", "crates/core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),
     "a ring has no fence: a lost wake-up": (
-        "loom", "FAIL.* loom-tests", "core/src/doorbell/mod.rs",
+        "loom", "FAIL.* loom-tests", "crates/core/src/doorbell/mod.rs",
         "        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.\n"
         "        fence(Ordering::SeqCst);\n", ""),
     "memory goes back while readers are there: a use after free": (
-        "asan", "AddressSanitizer: heap-use-after-free", "core/src/memory/blocks.rs", "    unsafe { after_readers(free) };\n", "    free();\n"),
+        "asan", "AddressSanitizer: heap-use-after-free", "crates/core/src/memory/blocks.rs", "    unsafe { after_readers(free) };\n", "    free();\n"),
     "memory never goes back: a leak": (
-        "asan", "LeakSanitizer: detected memory leaks", "core/src/memory/shared.rs", "unsafe { self.blocks.give(entries) };", "entries.clear();"),
+        "asan", "LeakSanitizer: detected memory leaks", "crates/core/src/memory/shared.rs", "unsafe { self.blocks.give(entries) };", "entries.clear();"),
     "a push publishes nothing: a data race": (
-        "tsan", "ThreadSanitizer: data race", "core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
+        "tsan", "ThreadSanitizer: data race", "crates/core/src/inbox/stack.rs", "node.as_ptr(),\n                Ordering::AcqRel,",
         "node.as_ptr(),\n                Ordering::Relaxed,"),
     "a test needs a feature that its crate does not ask for": (
-        "test", "durable/src/service/firing.rs", "durable/src/service/firing.rs",
+        "test", "crates/durable/src/service/firing.rs", "crates/durable/src/service/firing.rs",
         '#[cfg(all(test, any(feature = "postgres", feature = "nats")))]', "#[cfg(test)]"),
     "a link leads nowhere": (
         "docs", "crate::nowhere", "src/lib.rs", "//! ", "//! [nowhere](crate::nowhere) "),
@@ -54,14 +54,14 @@ FAULTS = {
         "demo", "planted", "examples/manual_clock.rs", "fn main() -> Result<(), Box<dyn std::error::Error>> {",
         'fn main() -> Result<(), Box<dyn std::error::Error>> {\n    assert!(false, "planted");'),
     "the header lacks a function": (
-        "capi", "tickless_engine_(new|made)", "capi/include/tickless.h", "tickless_engine_new(", "tickless_engine_made("),
+        "capi", "tickless_engine_(new|made)", "crates/capi/include/tickless.h", "tickless_engine_new(", "tickless_engine_made("),
     "a schedule takes longer": (
-        "instructions", "an operation costs too much", "core/src/time/scale.rs", "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n",
+        "instructions", "an operation costs too much", "crates/core/src/time/scale.rs", "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n",
         "    pub fn ceil(self, deadline_ns: u64) -> Tick {\n        (0..9).for_each(|n| _ = std::hint::black_box(n));\n"),
     "due timers of a store begin in the wrong order": (
-        "test", "panicked at durable/tests", "durable/src/service/window.rs", "self.ready.push_back(position);", "self.ready.push_front(position);"),
+        "test", "panicked at crates/durable/tests", "crates/durable/src/service/window.rs", "self.ready.push_back(position);", "self.ready.push_front(position);"),
     "a slot is one too far": (
-        "test", "FAILED", "wheel/src/geometry.rs", "bucket as u32 & self.slot_mask", "(bucket as u32 + 1) & self.slot_mask"),
+        "test", "FAILED", "crates/wheel/src/geometry.rs", "bucket as u32 & self.slot_mask", "(bucket as u32 + 1) & self.slot_mask"),
 }
 
 

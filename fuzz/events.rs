@@ -1,6 +1,6 @@
 //! The rare branches of the engine that a run of a fuzz target has reached, told when it ends.
 //!
-//! Only with `--cfg events`, by which the engine counts them: see `core/src/sync/events.rs`.
+//! Only with `--cfg events`, by which the engine counts them: see `crates/core/src/sync/events.rs`.
 
 /// Tells which events were reached, and which were not, once this process ends.
 #[cfg(events)]

@@ -1,5 +1,5 @@
 //! Each of the wheels and a sorted map side by side: the body of the fuzz target
-//! `wheel_vs_oracle`, of `wheel/tests/oracle.rs` and of the corpus replay.
+//! `wheel_vs_oracle`, of `crates/wheel/tests/oracle.rs` and of the corpus replay.
 //!
 //! After every step both must agree on everything that can be observed, and the wheel must pass
 //! its own `check`. Every history is run on the hierarchical wheel and on the hashed one.

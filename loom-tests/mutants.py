@@ -33,39 +33,39 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
-SYNC = "core/src/sync/mod.rs"
-STACK, LANES = "core/src/inbox/stack.rs", "core/src/inbox/lanes.rs"
-SHARD, BUCKET, OWNER = "core/src/shard/mod.rs", "core/src/shard/bucket.rs", "core/src/shard/owner.rs"
-OPENING = "core/src/shard/opening.rs"
-FLUSH, EAGER, CLOSE = "core/src/shard/flush.rs", "core/src/shard/eager.rs", "core/src/shard/close.rs"
-TRAYS, PARKED = "core/src/shard/trays.rs", "core/src/shard/parked.rs"
-PRODUCER, FREE_LIST, SCAN = "core/src/producer/scheduling.rs", "core/src/memory/free_list.rs", "core/src/shard/scan.rs"
-SHARED, COUNTERS = "core/src/memory/shared.rs", "core/src/memory/counters.rs"
-GROWING_LIST = "core/src/sync/growing_list.rs"
-SWEEP, TRAY = "core/src/shard/sweep.rs", "core/src/inbox/tray.rs"
-WALK = "core/src/inbox/walk.rs"
-WHEEL = "core/src/wheel/mod.rs"
-HOLDER, REAPING = "core/src/entry/holder.rs", "core/src/entry/reaping.rs"
-NODE, WORD, RECLAIM = "core/src/entry/node.rs", "core/src/entry/word.rs", "core/src/entry/reclaim.rs"
-HOLD, EXCHANGED = "core/src/protocol/hold.rs", "core/src/producer/scheduling.rs"
-QUEUE = "core/src/dispatch/queue.rs"
-BLOCK = "core/src/entry/block.rs"
-PULSE, GATE = "core/src/protocol/pulse.rs", "core/src/protocol/gate.rs"
-WATCH = "core/src/reaper/watch.rs"
-TWIN, CLOSABLE = "core/src/protocol/twin.rs", "core/src/protocol/closable.rs"
-STOPS = "core/src/protocol/stops.rs"
-LATCH, REVOCABLE = "core/src/protocol/latch.rs", "core/src/protocol/revocable.rs"
-ENDING, ROLE = "core/src/reaper/ending.rs", "core/src/reaper/role.rs"
-DOORBELL, HOOK = "core/src/doorbell/mod.rs", "core/src/doorbell/hook.rs"
-PARKER = "core/src/doorbell/parker.rs"
-EARLIEST = "core/src/doorbell/earliest.rs"
-LISTENER, AHEAD = "core/src/doorbell/listener.rs", "core/src/reaper/turn.rs"
-SERVER, SLOTS = "core/src/reaper/server.rs", "core/src/memory/slots.rs"
-SPIN, TURN = "core/src/reaper/spin.rs", "core/src/reaper/turn.rs"
-IN_HAND, STUCK = "core/src/dispatch/in_hand.rs", "core/src/reaper/stuck.rs"
-ASYMMETRIC = "core/src/protocol/asymmetric.rs"
+SYNC = "crates/core/src/sync/mod.rs"
+STACK, LANES = "crates/core/src/inbox/stack.rs", "crates/core/src/inbox/lanes.rs"
+SHARD, BUCKET, OWNER = "crates/core/src/shard/mod.rs", "crates/core/src/shard/bucket.rs", "crates/core/src/shard/owner.rs"
+OPENING = "crates/core/src/shard/opening.rs"
+FLUSH, EAGER, CLOSE = "crates/core/src/shard/flush.rs", "crates/core/src/shard/eager.rs", "crates/core/src/shard/close.rs"
+TRAYS, PARKED = "crates/core/src/shard/trays.rs", "crates/core/src/shard/parked.rs"
+PRODUCER, FREE_LIST, SCAN = "crates/core/src/producer/scheduling.rs", "crates/core/src/memory/free_list.rs", "crates/core/src/shard/scan.rs"
+SHARED, COUNTERS = "crates/core/src/memory/shared.rs", "crates/core/src/memory/counters.rs"
+GROWING_LIST = "crates/core/src/sync/growing_list.rs"
+SWEEP, TRAY = "crates/core/src/shard/sweep.rs", "crates/core/src/inbox/tray.rs"
+WALK = "crates/core/src/inbox/walk.rs"
+WHEEL = "crates/core/src/wheel/mod.rs"
+HOLDER, REAPING = "crates/core/src/entry/holder.rs", "crates/core/src/entry/reaping.rs"
+NODE, WORD, RECLAIM = "crates/core/src/entry/node.rs", "crates/core/src/entry/word.rs", "crates/core/src/entry/reclaim.rs"
+HOLD, EXCHANGED = "crates/core/src/protocol/hold.rs", "crates/core/src/producer/scheduling.rs"
+QUEUE = "crates/core/src/dispatch/queue.rs"
+BLOCK = "crates/core/src/entry/block.rs"
+PULSE, GATE = "crates/core/src/protocol/pulse.rs", "crates/core/src/protocol/gate.rs"
+WATCH = "crates/core/src/reaper/watch.rs"
+TWIN, CLOSABLE = "crates/core/src/protocol/twin.rs", "crates/core/src/protocol/closable.rs"
+STOPS = "crates/core/src/protocol/stops.rs"
+LATCH, REVOCABLE = "crates/core/src/protocol/latch.rs", "crates/core/src/protocol/revocable.rs"
+ENDING, ROLE = "crates/core/src/reaper/ending.rs", "crates/core/src/reaper/role.rs"
+DOORBELL, HOOK = "crates/core/src/doorbell/mod.rs", "crates/core/src/doorbell/hook.rs"
+PARKER = "crates/core/src/doorbell/parker.rs"
+EARLIEST = "crates/core/src/doorbell/earliest.rs"
+LISTENER, AHEAD = "crates/core/src/doorbell/listener.rs", "crates/core/src/reaper/turn.rs"
+SERVER, SLOTS = "crates/core/src/reaper/server.rs", "crates/core/src/memory/slots.rs"
+SPIN, TURN = "crates/core/src/reaper/spin.rs", "crates/core/src/reaper/turn.rs"
+IN_HAND, STUCK = "crates/core/src/dispatch/in_hand.rs", "crates/core/src/reaper/stuck.rs"
+ASYMMETRIC = "crates/core/src/protocol/asymmetric.rs"
 
-LEAD, GROUP = "core/src/reaper/lead.rs", "core/src/reaper/group.rs"
+LEAD, GROUP = "crates/core/src/reaper/lead.rs", "crates/core/src/reaper/group.rs"
 
 LAST_LOOK = "if group.earliest() < next || is_called() {"
 IN_SPIN = "until_ns, is_called);"
@@ -473,7 +473,7 @@ MUTANTS = {
     ),
     "a seat is taken whatever its time": (
         "seat",
-        [("core/src/memory/stock.rs", [("let serves = |seat: &Seat<T>| seat.opens <= deadline;", "let serves = |_: &Seat<T>| deadline >= Tick::ZERO;")])],
+        [("crates/core/src/memory/stock.rs", [("let serves = |seat: &Seat<T>| seat.opens <= deadline;", "let serves = |_: &Seat<T>| deadline >= Tick::ZERO;")])],
     ),
     "reuse without a version, exchange without Acquire": (
         "seat",
@@ -527,10 +527,10 @@ MUTANTS = {
         "release", [(SHARED, [("    unsafe { after_readers(free) };\n", "    free();\n"),
                               ("use crate::entry::{Entry, after_readers};", "use crate::entry::Entry;")])]),
     "a cancel that finds the engine gone frees at once": (
-        "release", [("core/src/producer/cancel.rs", [("            if unsafe { Entry::let_go(entry) } {\n", "            if unsafe { Entry::let_go(entry) } || true {\n")])]),
+        "release", [("crates/core/src/producer/cancel.rs", [("            if unsafe { Entry::let_go(entry) } {\n", "            if unsafe { Entry::let_go(entry) } || true {\n")])]),
     # DEPOT
     "a block that stays although it is whole is not listed": (
-        "block", [("core/src/memory/blocks.rs", [("                    block.list();\n", "")])]),
+        "block", [("crates/core/src/memory/blocks.rs", [("                    block.list();\n", "")])]),
     "a vacancy moves until it is unlinked": (
         "freed", [(FLUSH, [("                moved();\n                // SAFETY: the owner holds it; `word` is vacant.\n                match unsafe { Entry::unlink(entry, word) } {",
                            "                // SAFETY: the owner holds it; `word` is vacant.\n                let unlinked = unsafe { Entry::unlink(entry, word) };\n                moved();\n                match unlinked {")])]),
@@ -551,7 +551,7 @@ MUTANTS = {
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "freed", [("core/src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
+        "freed", [("crates/core/src/memory/blocks.rs", [("    unsafe { after_readers(free) };\n", "    unsafe { after_readers(|| ()) };\n    free();\n")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
         "takeover", [(IN_HAND, [("self.word.store(word, Ordering::Release);", "self.word.store(word, Ordering::Relaxed);"), ("self.word.store(word | FENCED, Ordering::Release);", "self.word.store(word | FENCED, Ordering::Relaxed);")])]),
@@ -679,13 +679,13 @@ MUTANTS = {
     "a block that is found whole stays in the list": (
         "block", [(BLOCK, [("                unsafe { self.remove(block) };\n", "")])]),
     "the list is given up before what is free of its block is taken": (
-        "block", [("core/src/memory/blocks.rs", [
+        "block", [("crates/core/src/memory/blocks.rs", [
             ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",
              "        let used = self.try_list().and_then(|mut listed| listed.pop());\n        let used = used.map(|block| unsafe { block.take() });")])]),
     "a whole block that another thread has in its list is forgotten": (
-        "block", [("core/src/memory/blocks.rs", [("            self.has_missed.store(true, Ordering::Relaxed);\n", "")])]),
+        "block", [("crates/core/src/memory/blocks.rs", [("            self.has_missed.store(true, Ordering::Relaxed);\n", "")])]),
     "a block that becomes whole in the list is left there": (
-        "block", [("core/src/memory/blocks.rs", [("                unsafe { listed.remove(block) };\n                whole.push(block);\n", "")])]),
+        "block", [("crates/core/src/memory/blocks.rs", [("                unsafe { listed.remove(block) };\n                whole.push(block);\n", "")])]),
     "the reader looks without a guard": (
         "bucket_read",
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
@@ -948,7 +948,7 @@ MUTANTS = {
     "a tray that is empty again looks as before": (
         "tray", [(TRAY, [("        // So a tray that was filled and emptied differs from one that was not filled.\n        self.step();\n", "")])]),
     "a seat in a bucket that is due is taken": (
-        "parked", [("core/src/memory/stock.rs", [("        if self.kept[at].opens <= due {", "        if false {"), (" && last.opens > due()", "")])]),
+        "parked", [("crates/core/src/memory/stock.rs", [("        if self.kept[at].opens <= due {", "        if false {"), (" && last.opens > due()", "")])]),
     "a timer in a bucket that is due is moved in place": (
         "parked", [(HOLDER, [("deadline < opens || opens <= due", "deadline < opens")])]),
     "what is parked is not due": (

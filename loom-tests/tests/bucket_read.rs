@@ -285,7 +285,7 @@ fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
 
 /// A dead entry lies between two living ones, in the middle of a list or first: it is unlinked
 /// where it is, and the reader that stands on it goes on. (If its memory serves the next timer
-/// meanwhile, the reader begins with the list again: `core/src/shard/scan/tests.rs`.)
+/// meanwhile, the reader begins with the list again: `crates/core/src/shard/scan/tests.rs`.)
 fn sweep_under_a_reader(dead: usize, has_depots: bool) {
     check(1, move || {
         let slots = if has_depots { 4 } else { 2 };

@@ -9,7 +9,7 @@ from terms import sat_add, sat_mul, sat_sub
 
 NONE = -1
 
-# wheel/src/tick.rs
+# crates/wheel/src/tick.rs
 
 
 def tick(count):
@@ -29,7 +29,7 @@ def tick_in_range(count):
     return count
 
 
-# core/src/time/scale.rs
+# crates/core/src/time/scale.rs
 
 
 def shift_of(tick_ns):
@@ -90,7 +90,7 @@ def start_ns(tick_ns, at):
     return ite(either(at == NEVER, at * tick_ns > U64), lambda: NONE, lambda: fits(at * tick_ns))
 
 
-# core/src/time/scale.rs, capi/src/driving.rs
+# crates/core/src/time/scale.rs, crates/capi/src/driving.rs
 
 
 def next_on_grid(last_ns, period_ns, earliest_ns):
@@ -114,7 +114,7 @@ def timeout_ms(sleep_ns):
     return ite(sleep_ns == U64, lambda: -1, lambda: min2(ms, 2**31 - 1))
 
 
-# core/src/time/thread_clock.rs
+# crates/core/src/time/thread_clock.rs
 
 
 def rate_of(now_ns, cycles):
@@ -156,7 +156,7 @@ def went_slow(set_ns, rate, passed, later_ns):
     return flag(later_ns > carried(set_ns, rate, passed))
 
 
-# core/src/reaper/spin.rs
+# crates/core/src/reaper/spin.rs
 
 
 def part(ns, share):
@@ -208,7 +208,7 @@ def adapt(margin_ns, late_ns):
     return ite(late_ns <= MOST_MARGIN_NS, lambda: bounded, lambda: margin_ns)
 
 
-# core/src/protocol/pulse.rs
+# crates/core/src/protocol/pulse.rs
 
 LATE = U64 - 2
 
@@ -230,7 +230,7 @@ def expire(first_ns, beat_ns, now_ns, timeout_ns):
     return ite(is_late(first_ns, beat_ns, timeout_ns), lambda: NONE, lambda: waits)
 
 
-# wheel/src/geometry.rs
+# crates/wheel/src/geometry.rs
 
 
 def widths(reach):
@@ -344,7 +344,7 @@ def slack(tick_ns, slots, reach, now_ns, delay_ns, slack_ns):
     return start_ns(tick_ns, due)
 
 
-# core/src/shard/mod.rs, core/src/wheel/mod.rs
+# crates/core/src/shard/mod.rs, crates/core/src/wheel/mod.rs
 
 
 def seen(now, clock):
@@ -370,7 +370,7 @@ def bucket(slots, level, slot):
     return div(segment, per_level) + 1, first + mod(slot, SEGMENT)
 
 
-# wheel/src/rings.rs, wheel/src/rounds.rs
+# crates/wheel/src/rings.rs, crates/wheel/src/rounds.rs
 
 
 def buckets_to(slot, here, slots):
@@ -410,7 +410,7 @@ def hashed(slots, start, deadline, now):
     return hashed_rounds(slots, tick_add(start, 1), deadline), int(fires), left
 
 
-# core/src/entry/word.rs, core/src/entry/node.rs
+# crates/core/src/entry/word.rs, crates/core/src/entry/node.rs
 
 LIST, HELD, PHASE, PENDING, VACANT = 0, 1, 2, 0, 1
 
@@ -471,14 +471,14 @@ def filed(level, expiration):
     return bits, mod(bits, 2**LEVEL_BITS), tick(div(bits, 2**LEVEL_BITS))
 
 
-# core/src/doorbell/mod.rs
+# crates/core/src/doorbell/mod.rs
 
 
 def rings(wakes_at, due):
     return flag(due < wakes_at), tick(wakes_at)
 
 
-# core/src/reaper/lateness.rs, core/src/reaper/stuck.rs
+# crates/core/src/reaper/lateness.rs, crates/core/src/reaper/stuck.rs
 
 
 def upper_ns(ns, length=None):
@@ -501,7 +501,7 @@ def stuck(shard, since_ns):
     return mod(place, 2**STUCK_SHARD_BITS) - 1, fits(div(place, 2**STUCK_SHARD_BITS) * unit_ns)
 
 
-# core/src/memory/balance.rs
+# crates/core/src/memory/balance.rs
 
 
 def are_too_many(dead, living):

@@ -25,25 +25,25 @@ LIMIT = int(os.environ.get("LIMIT", "60"))
 # Name: file, what is there, and what takes its place.
 FAULTS = {
     "a notice is not posted once the clock has passed the bucket": (
-        "core/src/shard/mod.rs", "if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
+        "crates/core/src/shard/mod.rs", "if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
         "if !bucket.is_armed_for(place.expiration) {"),
     "a round is put aside for its deadline, and not for its bucket": (
-        "core/src/shard/flush.rs", "let place = self.wheel.geometry().place_on(filed.expiration, filed.level);",
+        "crates/core/src/shard/flush.rs", "let place = self.wheel.geometry().place_on(filed.expiration, filed.level);",
         "let place = self.wheel.geometry().place_on(unsafe { entry.as_ref() }.word().deadline(), filed.level);"),
     "a seat is taken although its bucket opens a tick later": (
-        "core/src/memory/stock.rs", "Some(last) if last.opens <= deadline && ",
+        "crates/core/src/memory/stock.rs", "Some(last) if last.opens <= deadline && ",
         "Some(last) if last.opens <= deadline.saturating_add(1) && "),
     "a stop forgets the buckets that are parked": (
-        "core/src/shard/close.rs", "under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",
+        "crates/core/src/shard/close.rs", "under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",
         "under_way.chain(iter::from_fn(|| None)).collect::<Vec<_>>()"),
     "a reset to an earlier time leaves the timer where it is": (
-        "core/src/entry/holder.rs", "if deadline < opens || opens <= due {",
+        "crates/core/src/entry/holder.rs", "if deadline < opens || opens <= due {",
         "if deadline.saturating_add(1) < opens || opens <= due {"),
     "a cascade that is due is not opened before its bucket": (
-        "core/src/shard/opening.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
+        "crates/core/src/shard/opening.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
         "if let Some(mut open) = owner.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
     "a timer under a key is due before it is there, and does not come again": (
-        "core/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
+        "crates/core/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
         "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),
     "an interval ticks a tick of the engine early": (
         "src/engine/engine_ref.rs", "if is_near && core.clock.now_ns() >= due_ns {",
@@ -53,38 +53,38 @@ FAULTS = {
     "a periodic that is late runs once more for what it missed": (
         "src/periodic/schedule.rs", "Skips::Past => clock.now_ns(),", "Skips::Past => clock.now_ns().saturating_sub(*period_ns),"),
     "a heartbeat is silent an eighth of its timeout early": (
-        "core/src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
+        "crates/core/src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
         "let until = |last: u64| last.saturating_add(timeout_ns - timeout_ns / 8);"),
     "a scope that ends forgets its first timer": (
         "src/scope/mod.rs", "        for handle in self.slots.drain() {\n            contained(|| _ = handle.cancel());",
         "        for handle in self.slots.drain().skip(1) {\n            contained(|| _ = handle.cancel());"),
     "a timeout of the hashed wheel is cancelled after it has run": (
-        "netty/src/timeout.rs", "        decided.is_ok()\n", "        decided.is_ok() || end == Outcome::Cancelled as u32\n"),
+        "crates/netty/src/timeout.rs", "        decided.is_ok()\n", "        decided.is_ok() || end == Outcome::Cancelled as u32\n"),
     "a sweep takes the seat of a thread for dead": (
-        "core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && !word.is_held();",
+        "crates/core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && !word.is_held();",
         "let is_dead = word.phase() == Phase::Vacant;"),
     "a takeover takes the payload that runs": (
-        "core/src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..contents.hidden)",
+        "crates/core/src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..contents.hidden)",
         "let rest = ((seen.0 & CLAIMED).saturating_sub(1) as usize..waiting.hidden)"),
 }
 
 # The same, for faults that take two threads.
 RACES = {
     "a cancel gives up when the reaper was faster, though it only moved the timer": (
-        "core/src/entry/holder.rs", "            reached(Event::CancelLost);", "            return None;"),
+        "crates/core/src/entry/holder.rs", "            reached(Event::CancelLost);", "            return None;"),
     "a reset gives up when the reaper was faster, though it only moved the timer": (
-        "core/src/entry/holder.rs", "            reached(Event::ResetLost);", "            return Reset::Gone;"),
+        "crates/core/src/entry/holder.rs", "            reached(Event::ResetLost);", "            return Reset::Gone;"),
     "a seat that a thread took under the reaper is left unlinked": (
-        "core/src/shard/flush.rs", "None => reached(Event::UnlinkLost),", "None => return,"),
+        "crates/core/src/shard/flush.rs", "None => reached(Event::UnlinkLost),", "None => return,"),
     "a timer that was reset under the reaper is left where it was": (
-        "core/src/shard/flush.rs", "                reached(Event::RefileLost);", "                return moved();"),
+        "crates/core/src/shard/flush.rs", "                reached(Event::RefileLost);", "                return moved();"),
     "a poll that finds its entry unlinked does not file it again": (
         "src/engine/engine_ref.rs", "Exchange::Unlinked(old, deadline) => (old, deadline),",
         "Exchange::Unlinked(old, _) => return old,"),
     "a payload is moved out, and its memory is free at once": (
-        "core/src/entry/reaping.rs", "let mine = !before.is_held();", "let mine = true;"),
+        "crates/core/src/entry/reaping.rs", "let mine = !before.is_held();", "let mine = true;"),
     "what comes while a thing is held is forgotten": (
-        "core/src/protocol/hold.rs", "            None if before & AGAIN != 0 => Released::Again,\n", ""),
+        "crates/core/src/protocol/hold.rs", "            None if before & AGAIN != 0 => Released::Again,\n", ""),
 }
 
 

@@ -216,7 +216,7 @@ TypeOK == /\ now \in 0 .. Last /\ clock \in 0 .. Last /\ cbuf \in 0 .. Last
 \* Nothing is filed, in the bucket or aside.
 AllFired == \A x \in Rounds : inbox[x] = 0 /\ aside[x] = 0
 
-\* Coverage, as the header of core/src/shard/mod.rs has it.
+\* Coverage, as the header of crates/core/src/shard/mod.rs has it.
 Covered == \A x \in Rounds : inbox[x] > 0 =>
               \/ \E y \in heap \cup notices : y <= x
               \/ \E p \in Producers : at[p] = x /\ (pc[p] /= "idle" \/ nbuf[p])

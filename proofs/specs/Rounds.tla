@@ -6,7 +6,7 @@
 (* the reaper looks at.                                                       *)
 (*                                                                            *)
 (* `Others` says what a flush does with an entry of a later round:            *)
-(*   "aside"  it waits by itself until its round opens (core/src/shard/rounds.rs)  *)
+(*   "aside"  it waits by itself until its round opens (crates/core/src/shard/rounds.rs)  *)
 (*   "back"   it is pushed back, and looked at again by each opening before   *)
 (*   "copies" the same, and the armed heap takes a copy of its round, unless  *)
 (*            the bucket remembers just that round: the arming before its fix *)

@@ -11,7 +11,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-SRC = HERE.parent.parent / "core" / "src"
+SRC = HERE.parent.parent / "crates" / "core" / "src"
 
 sites, headers = {}, {}
 for path in SRC.rglob("*.rs"):

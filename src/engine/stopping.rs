@@ -2,7 +2,7 @@
 //! dropped.
 //!
 //! *Owner*: anyone who has the engine. [`Ending`](crate::reaper::Ending) has the protocol, and
-//! `core/src/reaper/README.md` the steps. This file decides who waits, and who must not.
+//! `crates/core/src/reaper/README.md` the steps. This file decides who waits, and who must not.
 //!
 //! *Tested by*: `tests/races/stop/payloads.rs`, `tests/races/stop/backlog.rs`,
 //! `tests/races/stop/cycles.rs`, `tests/races/stop/within.rs`, `tests/races/stop/sleeps.rs`.

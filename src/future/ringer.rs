@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A ringer runs where it is due, on the thread that serves its shard, and never passes through the
-//! engine's handler (`core/src/dispatch/own.rs`). So each is run, dropped or taken back once.
+//! engine's handler (`dispatch/own.rs`). So each is run, dropped or taken back once.
 //! A poll that loses the entry to a firing finds that the timer has fired, and needs no waker.
 //!
 //! *Invariants*

@@ -2,7 +2,7 @@
 //! sleep by an alarm of their own, and leave no file open.
 //!
 //! A suspension itself cannot be had in a test; what it does to the arithmetic is tested in
-//! `core/src/time/clock.rs`.
+//! `crates/core/src/time/clock.rs`.
 
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 

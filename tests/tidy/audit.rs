@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use super::source::{Source, has_word, line_of};
 
 /// Crates that are a room each, by folder and name; the rooms of the engine are its folders.
-const WHOLE: [(&str, &str); 3] =
-    [("wheel", "tickless-wheel"), ("capi", "tickless-c"), ("netty", "tickless-netty")];
+const WHOLE: [(&str, &str); 3] = [
+    ("crates/wheel", "tickless-wheel"),
+    ("crates/capi", "tickless-c"),
+    ("crates/netty", "tickless-netty"),
+];
 
 /// Rows that are missing, count wrongly, or name a room without unsafe blocks.
 pub(crate) fn uncounted_unsafe(files: &[Source], page: &str) -> Vec<String> {
@@ -39,12 +42,12 @@ fn counts(files: &[Source]) -> BTreeMap<&str, usize> {
     counts
 }
 
-/// The room of a file of the library: its folder in `src` or `core/src`, or its crate.
+/// The room of a file of the library: its folder in `src` or `crates/core/src`, or its crate.
 fn room(path: &str) -> Option<&str> {
     let (krate, inside) = path.split_once("src/")?;
     let krate = krate.strip_suffix('/').unwrap_or(krate);
     match krate {
-        "" | "core" => inside.split(['/', '.']).next(),
+        "" | "crates/core" => inside.split(['/', '.']).next(),
         folder => WHOLE.iter().find(|(whole, _)| *whole == folder).map(|(_, name)| *name),
     }
 }
@@ -136,10 +139,10 @@ fn field(item: &str) -> Option<&str> {
 fn a_room_that_is_missing_or_counts_wrongly_is_found() {
     let files = [
         Source::new("src/entry/a.rs", "fn a() { unsafe { b() } }\n// unsafe {\n"),
-        Source::new("core/src/entry/tests.rs", "fn a() { unsafe { b() } }\n"),
-        Source::new("core/src/entry/c.rs", "fn a() { unsafe { b() } }\n"),
-        Source::new("netty/src/timer.rs", "fn a() { unsafe { b() } }\n"),
-        Source::new("capi/src/a.rs", "fn a() { unsafe { b() } unsafe { c() } }\n"),
+        Source::new("crates/core/src/entry/tests.rs", "fn a() { unsafe { b() } }\n"),
+        Source::new("crates/core/src/entry/c.rs", "fn a() { unsafe { b() } }\n"),
+        Source::new("crates/netty/src/timer.rs", "fn a() { unsafe { b() } }\n"),
+        Source::new("crates/capi/src/a.rs", "fn a() { unsafe { b() } unsafe { c() } }\n"),
         Source::new("benches/rivals/src/a.rs", "fn a() { unsafe { b() } }\n"),
     ];
     let page = "| room | blocks |\n|---|---|\n| `entry` | 2 | x |\n| `tickless-netty` | 3 | x |\n\

@@ -77,12 +77,12 @@ fn words_of_lists(script: &str) -> Vec<&str> {
 /// The documents whose commands users copy.
 const READMES: [&str; 8] = [
     "README.md",
-    "core/README.md",
-    "wheel/README.md",
-    "inspect/README.md",
-    "netty/README.md",
-    "durable/README.md",
-    "capi/README.md",
+    "crates/core/README.md",
+    "crates/wheel/README.md",
+    "crates/inspect/README.md",
+    "crates/netty/README.md",
+    "crates/durable/README.md",
+    "crates/capi/README.md",
     "loom-tests/README.md",
 ];
 
@@ -120,7 +120,7 @@ const REAL_TIME: [&str; 3] = ["succeeds_at_last", "voluntary_ctxt", "elapsed() <
 
 /// The tests that look at real time (`ci/realtime.sh` runs them), and these checks.
 const MAY_LOOK: [&str; 4] =
-    ["tests/realtime/", "netty/tests/wakes", "inspect/tests/realtime", "tests/tidy/"];
+    ["tests/realtime/", "crates/netty/tests/wakes", "crates/inspect/tests/realtime", "tests/tidy/"];
 
 /// Other tests that look at real time, of whichever crate.
 pub(crate) fn tests_of_real_time(files: &[Source]) -> Vec<String> {
@@ -172,7 +172,7 @@ fn a_test_that_looks_at_real_time_is_found() {
     assert_eq!(found("assert!(begun.elapsed() < MS);"), 1);
     assert_eq!(found("assert!(begun.elapsed() < PATIENCE);\nassert!(begun.elapsed() >= MS);"), 0);
     assert_eq!(found("assert!(clock.elapsed() > MS);"), 0);
-    let durable = Source::new("durable/tests/a.rs", "assert!(begun.elapsed() < MS);");
+    let durable = Source::new("crates/durable/tests/a.rs", "assert!(begun.elapsed() < MS);");
     assert_eq!(tests_of_real_time(&[durable]).len(), 1);
     let realtime = Source::new("tests/realtime/a.rs", "assert!(begun.elapsed() < MS);");
     assert_eq!(tests_of_real_time(&[realtime]).len(), 0);

@@ -13,14 +13,14 @@ const DOCUMENTS: [&str; 15] = [
     "PERF.md",
     "SECURITY.md",
     "benches/RESULTS.md",
-    "core/README.md",
-    "core/src/doorbell/README.md",
-    "core/src/memory/README.md",
-    "core/src/reaper/README.md",
-    "core/src/shard/README.md",
-    "inspect/README.md",
-    "netty/README.md",
-    "wheel/README.md",
+    "crates/core/README.md",
+    "crates/core/src/doorbell/README.md",
+    "crates/core/src/memory/README.md",
+    "crates/core/src/reaper/README.md",
+    "crates/core/src/shard/README.md",
+    "crates/inspect/README.md",
+    "crates/netty/README.md",
+    "crates/wheel/README.md",
 ];
 
 const MAX_INPUTS: usize = 150;
@@ -52,25 +52,34 @@ fn marks_that_split(name: &str, text: &str) -> Vec<String> {
 pub(crate) fn broken_references(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in files {
-        for (line, name) in missing(&source.comments) {
+        for (line, name) in missing(&source.comments, krate(&source.path)) {
             complaints.push(source.complaint(line, &format!("there is no `{name}`")));
         }
     }
     for name in DOCUMENTS {
-        for (line, file) in missing(&document(name)) {
+        for (line, file) in missing(&document(name), "") {
             complaints.push(format!("{name}:{line}: there is no `{file}`"));
         }
     }
     complaints
 }
 
-/// Rust files of the repository's folders that `text` names between backticks.
-fn missing(text: &str) -> Vec<(usize, String)> {
+/// The folder of the crate that a file belongs to, if that lies in `crates`.
+fn krate(path: &str) -> &str {
+    let inside = path.strip_prefix("crates/").and_then(|path| path.find('/'));
+    inside.map_or("", |at| &path["crates/".len()..][..at])
+}
+
+/// Rust files that `text` names between backticks, and that are neither in the repository's folders
+/// nor in its crate's.
+fn missing(text: &str, krate: &str) -> Vec<(usize, String)> {
+    let krate = format!("crates/{krate}");
     let mut missing = Vec::new();
     for (line, text) in numbered(text) {
         let quoted = text.split('`').skip(1).step_by(2);
         for name in quoted.filter(|name| is_file_name(name)).flat_map(alternatives) {
-            let places = ["", "src", "core/src"].map(|folder| root().join(folder).join(&name));
+            let folders = ["", "src", "crates/core/src", &krate];
+            let places = folders.map(|folder| root().join(folder).join(&name));
             if !places.iter().any(|place| place.exists()) {
                 missing.push((line, name));
             }
@@ -82,10 +91,10 @@ fn missing(text: &str) -> Vec<(usize, String)> {
 /// Folders of tests, and the manifests that name their programs.
 const TESTED: [&str; 6] = [
     "tests/",
-    "wheel/tests/",
-    "demo/tests/",
-    "inspect/tests/",
-    "netty/tests/",
+    "crates/wheel/tests/",
+    "crates/demo/tests/",
+    "crates/inspect/tests/",
+    "crates/netty/tests/",
     "loom-tests/tests/",
 ];
 const MANIFESTS: [&str; 9] = [
@@ -93,16 +102,16 @@ const MANIFESTS: [&str; 9] = [
     "tests/races/Cargo.toml",
     "tests/clients/Cargo.toml",
     "tests/support/Cargo.toml",
-    "wheel/Cargo.toml",
-    "demo/Cargo.toml",
-    "inspect/Cargo.toml",
-    "netty/Cargo.toml",
+    "crates/wheel/Cargo.toml",
+    "crates/demo/Cargo.toml",
+    "crates/inspect/Cargo.toml",
+    "crates/netty/Cargo.toml",
     "loom-tests/Cargo.toml",
 ];
 
 /// Programs that a script runs.
 const BY_SCRIPT: [&str; 3] =
-    ["tests/realtime/main.rs", "netty/tests/wakes.rs", "inspect/tests/realtime.rs"];
+    ["tests/realtime/main.rs", "crates/netty/tests/wakes.rs", "crates/inspect/tests/realtime.rs"];
 
 /// Files of tests that nobody runs: no program by its manifest, and no module of one.
 pub(crate) fn forgotten_tests(files: &[Source]) -> Vec<String> {
@@ -215,7 +224,7 @@ fn a_mark_that_splits_a_paragraph_is_found() {
 fn a_file_that_is_not_there_is_found() {
     let text = "see `src/lib.rs`, `entry/{word,nowhere}.rs`,\n`tests/nothing.rs` and `a.rs`";
     let expected = [(1, "entry/nowhere.rs".to_owned()), (2, "tests/nothing.rs".to_owned())];
-    assert_eq!(missing(text), expected);
+    assert_eq!(missing(text, ""), expected);
 }
 
 #[test]

@@ -17,7 +17,7 @@ enum From {
 type House = [(&'static str, u8, From)];
 
 /// Where the files of the core are.
-const CORE: &str = "core/src/";
+const CORE: &str = "crates/core/src/";
 
 /// The core, which imports nothing of `tickless`: the compiler sees to that. `bench` is for tests:
 /// nothing imports it.
@@ -57,7 +57,7 @@ const HOUSE: &House = &[
 ];
 
 /// Where the files of durable timers are. (Their command line has no floor.)
-const DURABLE: &str = "durable/src/";
+const DURABLE: &str = "crates/durable/src/";
 
 /// Durable timers, which see nothing of `tickless` that users do not see.
 const DURABLE_HOUSE: &House = &[
@@ -93,41 +93,41 @@ const DOORS: [Door; 5] = [
             &["loom"],
             &["shuttle"],
         ],
-        rooms: &["core/src/sync/"],
+        rooms: &["crates/core/src/sync/"],
         message: "threads and what they share come through `crate::sync`",
     },
     Door {
         names: &[&["crossbeam_epoch"]],
-        rooms: &["core/src/entry/reclaim.rs"],
+        rooms: &["crates/core/src/entry/reclaim.rs"],
         message: "only `entry/reclaim.rs` names the epoch crate",
     },
     Door {
         names: &[&["libc"], &["rustix"]],
-        rooms: &["core/src/os/"],
+        rooms: &["crates/core/src/os/"],
         message: "only `os` talks to the operating system",
     },
     Door {
         names: &[&["tickless_wheel"]],
-        rooms: &["core/src/time/", "src/local.rs"],
+        rooms: &["crates/core/src/time/", "src/local.rs"],
         message: "ticks and placement come through `crate::time`",
     },
     Door {
         names: &[&["std", "panic", "catch_unwind"], &["panic", "catch_unwind"]],
-        rooms: &["core/src/dispatch/panics.rs"],
+        rooms: &["crates/core/src/dispatch/panics.rs"],
         message: "panics end in `contained`, or are put off by `Panics`",
     },
 ];
 
 /// Where a lock may be named, besides the door to it.
 const LOCK_ROOMS: [&str; 17] = [
-    "core/src/sync/",
-    "core/src/bench.rs",
-    "core/src/memory/blocks.rs",
-    "core/src/shard/mod.rs",
-    "core/src/reaper/ending.rs",
-    "core/src/reaper/role.rs",
-    "core/src/dispatch/in_hand.rs",
-    "core/src/dispatch/queue.rs",
+    "crates/core/src/sync/",
+    "crates/core/src/bench.rs",
+    "crates/core/src/memory/blocks.rs",
+    "crates/core/src/shard/mod.rs",
+    "crates/core/src/reaper/ending.rs",
+    "crates/core/src/reaper/role.rs",
+    "crates/core/src/dispatch/in_hand.rs",
+    "crates/core/src/dispatch/queue.rs",
     "src/engine/callers.rs",
     "src/engine/core.rs",
     "src/engine/crew.rs",
@@ -276,7 +276,7 @@ pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
 /// enter one after a wait, and reports a race on all that the lock protects.
 pub(crate) fn unseen_locks(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
-    let folders = ["tests/races/", "netty/tests/", "inspect/tests/"];
+    let folders = ["tests/races/", "crates/netty/tests/", "crates/inspect/tests/"];
     let is_raced = |path: &str| folders.iter().any(|folder| path.starts_with(folder));
     for source in files.iter().filter(|source| is_raced(&source.path)) {
         for named in paths(&source.code) {
@@ -297,29 +297,32 @@ fn begins(parts: &[String], prefix: &[&str]) -> bool {
 #[test]
 fn an_import_that_goes_up_or_aside_is_found() {
     let upward = |path: &str, text: &str| upward_imports(&[Source::new(path, text)]).len();
-    assert_eq!(upward("core/src/inbox/mod.rs", "use crate::{entry::Entry, sync::Arc};"), 0);
-    assert_eq!(upward("core/src/inbox/mod.rs", "use crate::{entry::Entry, shard::Shard};"), 1);
-    assert_eq!(upward("core/src/inbox/stack.rs", "fn a() { crate::memory::b() }"), 1);
-    assert_eq!(upward("core/src/inbox/stack.rs", "use super::super::wheel::Wheel;"), 1);
-    assert_eq!(upward("core/src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
-    assert_eq!(upward("core/src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
+    assert_eq!(upward("crates/core/src/inbox/mod.rs", "use crate::{entry::Entry, sync::Arc};"), 0);
+    assert_eq!(
+        upward("crates/core/src/inbox/mod.rs", "use crate::{entry::Entry, shard::Shard};"),
+        1
+    );
+    assert_eq!(upward("crates/core/src/inbox/stack.rs", "fn a() { crate::memory::b() }"), 1);
+    assert_eq!(upward("crates/core/src/inbox/stack.rs", "use super::super::wheel::Wheel;"), 1);
+    assert_eq!(upward("crates/core/src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
+    assert_eq!(upward("crates/core/src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
     assert_eq!(upward("src/local.rs", "use crate::sync::Arc;"), 1);
-    assert_eq!(upward("core/src/sync/std.rs", "use crate::time::Tick;"), 1);
-    assert_eq!(upward("core/src/shard/mod.rs", "use crate::Tick;"), 1);
+    assert_eq!(upward("crates/core/src/sync/std.rs", "use crate::time::Tick;"), 1);
+    assert_eq!(upward("crates/core/src/shard/mod.rs", "use crate::Tick;"), 1);
     assert_eq!(upward("src/attic/mod.rs", ""), 1);
-    assert_eq!(upward("core/src/engine/mod.rs", ""), 1);
+    assert_eq!(upward("crates/core/src/engine/mod.rs", ""), 1);
     assert_eq!(upward("src/engine/mod.rs", "use crate::{shard::Shard, wait::Waiter};"), 0);
     assert_eq!(upward("src/wait/mod.rs", "use crate::engine::Engine;"), 1);
     assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, keyed::Timers};"), 1);
-    assert_eq!(upward("core/src/inbox/tray/tests.rs", "use crate::shard::Shard;"), 0);
-    assert_eq!(upward("core/src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
+    assert_eq!(upward("crates/core/src/inbox/tray/tests.rs", "use crate::shard::Shard;"), 0);
+    assert_eq!(upward("crates/core/src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
 }
 
 #[test]
 fn a_circle_of_imports_is_found() {
     let circles = |texts: &[(&str, &str)]| {
         let source =
-            |(path, text): &(&str, &str)| Source::new(&format!("durable/src/{path}"), text);
+            |(path, text): &(&str, &str)| Source::new(&format!("crates/durable/src/{path}"), text);
         circles(&texts.iter().map(source).collect::<Vec<_>>()).len()
     };
     let (room, leaf) = ("mod leaf;\npub use leaf::Leaf;", "use crate::other::Other;");
@@ -353,15 +356,18 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/engine/a.rs", "use std::{fmt, thread::JoinHandle};"), 1);
     assert_eq!(forced("src/engine/a.rs", "let a = std::sync::mpsc::channel();"), 1);
     assert_eq!(forced("src/engine/a.rs", "#[cfg(not(loom))]\nuse crate::sync::thread;"), 0);
-    assert_eq!(forced("core/src/sync/std.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(forced("crates/core/src/sync/std.rs", "pub use std::sync::Mutex;"), 0);
     assert_eq!(
-        forced("core/src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"),
+        forced("crates/core/src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"),
         2
     );
-    assert_eq!(forced("core/src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
-    assert_eq!(forced("core/src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
+    assert_eq!(
+        forced("crates/core/src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"),
+        0
+    );
+    assert_eq!(forced("crates/core/src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
-    assert_eq!(forced("core/src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
+    assert_eq!(forced("crates/core/src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
     assert_eq!(forced("src/keyed/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"), 1);
-    assert_eq!(forced("core/src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
+    assert_eq!(forced("crates/core/src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
 }

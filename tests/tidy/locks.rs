@@ -25,7 +25,7 @@ const PARTIES: [&str; 7] = ["engine", "stopper", "worker", "caller", "observer",
 const ACTING: [&str; 3] = ["engine", "stopper", "worker"];
 
 /// Where locks are made, and what only tests and models use.
-const LEFT_OUT: [&str; 2] = ["core/src/sync/", "core/src/bench.rs"];
+const LEFT_OUT: [&str; 2] = ["crates/core/src/sync/", "crates/core/src/bench.rs"];
 
 const NAMES: [&str; 3] = ["Mutex<", "QuietMutex<", "RwLock<"];
 

@@ -52,7 +52,7 @@ struct Note {
 /// Whether the rules on atomic accesses hold in that file: the door to the atomics only passes
 /// them on.
 fn is_judged(source: &Source) -> bool {
-    is_product(&source.path) && !source.path.starts_with("core/src/sync/")
+    is_product(&source.path) && !source.path.starts_with("crates/core/src/sync/")
 }
 
 /// The orderings that a line of code names.

@@ -120,7 +120,7 @@ pub(crate) fn unreasoned_unsafe(files: &[Source]) -> Vec<String> {
 /// Chains of conditions with `let`: the compiler that the crates promise to build with has none,
 /// and no lint knows.
 pub(crate) fn let_chains(files: &[Source]) -> Vec<String> {
-    let beside = ["inspect/src/", "netty/src/", "wheel/src/"];
+    let beside = ["crates/inspect/src/", "crates/netty/src/", "crates/wheel/src/"];
     let ours = |source: &&Source| {
         is_product(&source.path) || beside.iter().any(|folder| source.path.starts_with(folder))
     };

@@ -21,22 +21,8 @@ pub(crate) struct Source {
 }
 
 /// Folders with Rust files of ours.
-const FOLDERS: [&str; 14] = [
-    "src",
-    "core",
-    "tests",
-    "benches",
-    "capi",
-    "ci",
-    "demo",
-    "durable",
-    "examples",
-    "fuzz",
-    "inspect",
-    "loom-tests",
-    "netty",
-    "wheel",
-];
+const FOLDERS: [&str; 8] =
+    ["src", "tests", "benches", "ci", "crates", "examples", "fuzz", "loom-tests"];
 
 /// Folders that tools fill.
 const NOT_OURS: [&str; 3] = ["target", "corpus", "artifacts"];
@@ -71,7 +57,7 @@ pub(crate) fn crate_files() -> Vec<Source> {
 
 /// Whether a file is a part of the crate or of its core.
 pub(crate) fn is_product(path: &str) -> bool {
-    path.starts_with("src/") || path.starts_with("core/src/")
+    path.starts_with("src/") || path.starts_with("crates/core/src/")
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {

@@ -24,7 +24,8 @@ pub(crate) fn name(site: &str) -> String {
     let mut number = || parts.next()?.parse::<usize>().ok();
     let (Some(column), Some(line)) = (number(), number()) else { return site.to_owned() };
     let Some(file) = parts.next() else { return site.to_owned() };
-    let short = file.trim_start_matches("core/").trim_start_matches("src/").trim_end_matches(".rs");
+    let short =
+        file.trim_start_matches("crates/core/").trim_start_matches("src/").trim_end_matches(".rs");
     let short = short.trim_start_matches("proofs/coherence/src/").trim_end_matches("/mod");
     let variable = fs::read_to_string(root().join(file))
         .ok()

@@ -9,7 +9,7 @@ struct Told;
 
 /// A clock that is moved by hand is the program's. In production, time comes from the processor's
 /// counter and from the system, which no core writes.
-const CLOCK: &str = "core/src/time/clock.rs";
+const CLOCK: &str = "crates/core/src/time/clock.rs";
 
 /// From now on, the machine is told.
 pub(crate) fn begin() {

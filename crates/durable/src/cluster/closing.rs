@@ -1,0 +1,134 @@
+//! Opening and closing a shard, each in a thread of its own.
+//!
+//! A shard that this instance gives up is closed as a service is stopped: the handlers come to
+//! their end, and what became of their timers is written. Then others can have it. A shard that is
+//! lost is closed at once: its handlers may still run when another instance has its timers fire.
+//!
+//! *Tested by*: `tests/postgres/`.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{Error, OpenError, StoreErrorKind};
+use crate::events;
+use crate::promise::{Reply, promise_alone};
+use crate::record::Record;
+use crate::service::{Durable, Share};
+use crate::store::Op;
+
+use super::clerk::Then;
+use super::inner::Inner;
+use super::lease::Lease;
+use super::message::Message;
+
+/// How often notes are taken back at most, where the connection works.
+const TRIES: u32 = 20;
+
+/// Runs it in a thread, or right here if there cannot be one.
+pub(super) fn apart(what: &str, work: impl FnOnce() + Send + 'static) {
+    let shared = Arc::new(std::sync::Mutex::new(Some(work)));
+    let theirs = shared.clone();
+    let run = move || {
+        let work = theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        work.into_iter().for_each(|work| work());
+    };
+    if thread::Builder::new().name(format!("durable-{what}")).spawn(run).is_err() {
+        let work = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        work.into_iter().for_each(|work| work());
+    }
+}
+
+pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>) {
+    // The hub may keep this for as long as the store is there, which the instance has.
+    let weak = Arc::downgrade(inner);
+    let tell = Box::new(move |message: Message| {
+        weak.upgrade().iter().for_each(|inner| inner.hear_of_shard(message.clone()));
+    });
+    let store = inner.hub.open(lease.taken, tell);
+    let opened =
+        store.map_err(OpenError::Store).and_then(|store| (inner.open)(inner, lease, store));
+    match opened {
+        Ok(durable) => {
+            events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "opened");
+            let unwanted = inner.held().opened(lease, durable);
+            if let Err(durable) = unwanted {
+                close(inner, lease, durable);
+            }
+        }
+        Err(error) => {
+            if let OpenError::Store(error) = &error {
+                inner.note(Some(lease.taken.shard), error);
+            }
+            leave(inner, lease);
+        }
+    }
+}
+
+pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durable<P>) {
+    if let Some(error) = durable.failure() {
+        inner.note(Some(lease.taken.shard), &error);
+    }
+    match lease.may_fire().err().or_else(|| durable.failure()) {
+        Some(error) => {
+            durable.fail(&error);
+            let _ = durable.stop_within(Duration::ZERO);
+        }
+        // What it could not write has failed by now, and who waits for it was told.
+        None => {
+            if let Some(until) = inner.state().end_by {
+                durable.end_by(until);
+            }
+            let left = durable.stop_and_count().unwrap_or(0);
+            inner.state().left_behind += left;
+        }
+    }
+    take_back_notes(inner, lease.taken.shard, durable.take_notes());
+    drop(durable);
+    events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "closed");
+    leave(inner, lease);
+}
+
+/// Has the store forget that handlers were about to run: this process has not ended. The shard
+/// stays with this instance until then, so that it does not open it again before. Another instance
+/// that has it by now may have read the notes, and adds to them.
+fn take_back_notes<P>(inner: &Inner<P>, shard: u32, notes: Vec<Record>) {
+    let mut left: Vec<Arc<Record>> = notes.into_iter().map(Arc::new).collect();
+    for round in 0.. {
+        if left.is_empty() {
+            return;
+        }
+        let replies = left.into_iter().map(|record| {
+            let (promise, reply) = promise_alone();
+            let op = Op::Move { from: record.position, to: record.clone() };
+            inner.clerk.write(shard, op, Then::Letter(promise), true);
+            (record, reply)
+        });
+        let replies: Vec<_> = replies.collect();
+        // What was told to fail, as on NATS, or has another reason, does so again.
+        let is_early = |error| match error {
+            Error::Store(error) => error.kind() == StoreErrorKind::Io,
+            _ => false,
+        };
+        let again = |reply: &Reply<bool>| reply.wait().is_err_and(is_early);
+        left = replies.into_iter().filter(|(_, reply)| again(reply)).map(|(one, _)| one).collect();
+        // A connection that is lost is noticed by who uses it, one after another.
+        let is_hopeless = round >= TRIES && inner.state().troubles.is_connected();
+        if is_hopeless || inner.is_stopping() {
+            return;
+        }
+        if !left.is_empty() {
+            thread::sleep(inner.lease / 20);
+        }
+    }
+}
+
+/// Lets others have the shard.
+pub(super) fn leave<P>(inner: &Inner<P>, lease: &Lease) {
+    // In this order: the clerk of an instance that stops ends when nothing is held. In between, the
+    // keeper finds that the lease is not renewed, and takes no shard that is held.
+    inner.clerk.release(lease.taken);
+    inner.held().remove(lease);
+    inner.clerk.tell(Message::Wake(inner.instance));
+    inner.wake();
+}

@@ -1,0 +1,130 @@
+//! What is in the shards of a cluster, and who has them.
+//!
+//! It is read from the database, or from the shards' holders where a shard's list is its holder's.
+//!
+//! *Tested by*: `tests/postgres/looking.rs`, `tests/nats/letters.rs`.
+
+use std::time::Duration;
+
+use crate::position::Position;
+use crate::promise::{Reply, promise_alone};
+use crate::record::Record;
+#[cfg(feature = "metrics")]
+use crate::service::Place;
+use crate::service::Stats;
+
+use super::clerk::reading;
+use super::clock::since_start;
+use super::handle::Cluster;
+use super::hub::Shard;
+use super::id::TimerId;
+
+/// A timer of some shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timer {
+    /// Its shard.
+    pub shard: u32,
+    /// What the shard has of it.
+    pub record: Record,
+}
+
+/// What this instance does for a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Work {
+    /// The shard's number.
+    pub shard: u32,
+    /// The fence with which it was taken.
+    pub fence: u64,
+    /// What its service has done here since it was opened.
+    pub stats: Stats,
+}
+
+// === impl Timer ===
+
+impl Timer {
+    /// The timer's number.
+    pub fn id(&self) -> TimerId {
+        TimerId { shard: self.shard, timer: self.record.id() }
+    }
+}
+
+// === impl Cluster ===
+
+impl<P> Cluster<P> {
+    /// What this instance has done for each shard whose timers fire here. Those that it had before
+    /// are not in it.
+    pub fn stats(&self) -> Vec<Work> {
+        let shards = self.shards().into_iter();
+        let work = |(shard, fence)| {
+            let stats = self.inner.open_at(shard)?.stats();
+            Some(Work { shard, fence, stats })
+        };
+        shards.filter_map(work).collect()
+    }
+
+    /// How late the first timer of each shard is, held by any instance or by none: for how long it
+    /// has been due, the time that its handler runs included. It is read from the database three
+    /// times per lease; while it cannot be read, what was late gets later. On NATS, this is empty.
+    pub fn lags(&self) -> Vec<(u32, Duration)> {
+        self.inner.state().overdue.lags(since_start(), self.inner.lease)
+    }
+
+    /// The metrics of the shards that this instance holds, and how late all are.
+    #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    pub fn metrics(&self) -> crate::service::Metrics
+    where
+        P: Send + 'static,
+    {
+        let cluster = Cluster { inner: self.inner.clone(), owner: None };
+        let all = cluster.inner.clone();
+        let lags = move || all.state().overdue.lags(since_start(), all.lease);
+        let metrics = crate::service::Metrics::new(move || {
+            let place = |work: &Work| {
+                let service = cluster.inner.open_at(work.shard)?.name().to_owned();
+                Some(Place { service, shard: Some((work.shard, work.fence)) })
+            };
+            let work = cluster.stats().into_iter();
+            work.filter_map(|work| Some((place(&work)?, work.stats))).collect()
+        });
+        metrics.of_all_shards(lags)
+    }
+
+    /// All shards: who has each, how many timers and dead letters it has, and when the first timer
+    /// is due. The database counts its rows for that.
+    pub fn contents(&self) -> Reply<Vec<Shard>> {
+        let (promise, reply) = promise_alone();
+        self.inner.clerk.read(reading(promise, |clerking| clerking.contents()));
+        reply
+    }
+
+    /// Reads the timers of all shards: at most `limit`, after that one, in the order of their
+    /// shards and then of their times. It is what is durable: a timer is in it when its ticket is
+    /// ready.
+    pub fn list(&self, after: Option<&Timer>, limit: usize) -> Reply<Vec<Timer>> {
+        let after = after.map(|after| (after.shard, after.record.position));
+        self.list_after(after, limit)
+    }
+
+    /// As [`list`](Cluster::list), from a place in a shard on: see [`Position::before_all_at`].
+    pub fn list_after(&self, after: Option<(u32, Position)>, limit: usize) -> Reply<Vec<Timer>> {
+        let (promise, reply) = promise_alone();
+        let timer = |(shard, record)| Timer { shard, record };
+        self.inner.clerk.read(reading(promise, move |clerking| {
+            Ok(clerking.timers(after, limit)?.into_iter().map(timer).collect())
+        }));
+        reply
+    }
+
+    /// Looks a timer up. `None`: it is over, or it never became durable.
+    pub fn get(&self, id: TimerId) -> Reply<Option<Timer>> {
+        let (promise, reply) = promise_alone();
+        let (shard, timer) = (id.shard_of(self.inner.shards), id.timer);
+        self.inner.clerk.read(reading(promise, move |clerking| {
+            Ok(clerking.get(shard, timer)?.map(|record| Timer { shard, record }))
+        }));
+        reply
+    }
+}

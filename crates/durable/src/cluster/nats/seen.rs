@@ -1,0 +1,157 @@
+//! What an instance knows of the bucket, and since when.
+//!
+//! *Owner*: any thread, under its lock.
+//!
+//! *Invariant*: a revision is never older than the one that was known before.
+//!
+//! *Tested by*: here, and `tests/nats/`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::cluster::clock::since_start;
+
+/// What this instance knows of the bucket.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The leases, by shard.
+    pub(super) shards: BTreeMap<u32, Key>,
+    /// By instance, those that may be alive.
+    pub(super) instances: BTreeMap<u64, Key>,
+}
+
+/// A key of the bucket.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Key {
+    pub(super) revision: u64,
+    /// When this revision was first seen, by [`since_start`].
+    pub(super) since: Duration,
+    /// When it was written by the clock of the bucket's leader, in microseconds since 1970, if that
+    /// was read.
+    pub(super) written_us: Option<i64>,
+    pub(super) holder: u64,
+    pub(super) fence: u64,
+}
+
+pub(super) fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// A holder or an instance says which revisions it has written: `KEY REVISION ..`.
+    pub(super) fn hear(&mut self, renewed: &str) {
+        let now = since_start();
+        let words: Vec<&str> = renewed.split(' ').collect();
+        for pair in words.chunks_exact(2) {
+            let Ok(revision) = pair[1].parse() else { continue };
+            if let Some(key) = self.key(pair[0]) {
+                // Who has it does not change with a renewal. What is new is read in a round.
+                if key.revision > 0 && key.revision < revision {
+                    (key.revision, key.since, key.written_us) = (revision, now, None);
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, name: &str) -> Option<&mut Key> {
+        match name.split_once('.')? {
+            ("s", shard) => self.shards.get_mut(&shard.parse().ok()?),
+            ("i", instance) => self.instances.get_mut(&instance.parse().ok()?),
+            _ => None,
+        }
+    }
+
+    /// A key was read, with the time at which it was written.
+    pub(super) fn read_written(&mut self, name: &str, revision: u64, value: &[u8], us: i64) {
+        self.read(name, revision, value);
+        if let Some(key) = self.key(name).filter(|key| key.revision == revision) {
+            key.written_us = Some(us);
+        }
+    }
+
+    /// A key was read, or was written here.
+    pub(super) fn read(&mut self, name: &str, revision: u64, value: &[u8]) {
+        let key = match name.split_once('.') {
+            Some(("s", shard)) => shard.parse().ok().map(|n| self.shards.entry(n).or_default()),
+            Some(("i", instance)) => {
+                instance.parse().ok().map(|n| self.instances.entry(n).or_default())
+            }
+            _ => None,
+        };
+        // A server that is behind tells what was before.
+        let Some(key) = key.filter(|key| key.revision <= revision) else { return };
+        if key.revision < revision {
+            (key.revision, key.since, key.written_us) = (revision, since_start(), None);
+        }
+        let value = String::from_utf8_lossy(value);
+        let numbers = value.split_once(' ').map(|(holder, fence)| (holder.parse(), fence.parse()));
+        if let Some((Ok(holder), Ok(fence))) = numbers {
+            // A taking does not know its number yet.
+            (key.holder, key.fence) = (holder, if fence == 0 { revision } else { fence });
+        }
+    }
+}
+
+impl Key {
+    /// Until when somebody had the shard, by that clock, in milliseconds; zero: nobody ever had it.
+    /// What is not known counts as a time to come, so that nothing is taken for missed.
+    pub(super) fn served_ms(&self, lease: Duration) -> u64 {
+        match self.written_us.and_then(|us| u64::try_from(us / 1000).ok()) {
+            _ if self.revision == 0 => 0,
+            None => u64::MAX,
+            Some(written_ms) if self.holder == 0 => written_ms,
+            Some(written_ms) => {
+                let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+                written_ms.saturating_add(lease_ms)
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self, now: Duration, lease: Duration) -> bool {
+        now >= self.since + lease
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_stands_still_is_over_and_one_that_was_read_late_is_not_younger() {
+        let mut seen = Seen::default();
+        seen.read("s.3", 10, b"7 0");
+        let first = seen.shards[&3];
+        assert_eq!((first.holder, first.fence, first.revision), (7, 10, 10));
+        // The same again, from a server that is behind, and of a key that nobody knows.
+        seen.read("s.3", 10, b"7 0");
+        seen.read("s.3", 9, b"6 5");
+        seen.hear("s.3 9 s.4 11 x");
+        let same = seen.shards[&3];
+        assert_eq!((same.holder, same.revision, same.since), (7, 10, first.since));
+        assert!(!seen.shards.contains_key(&4));
+        let lease = Duration::from_secs(1);
+        assert!(!same.is_over(first.since, lease) && same.is_over(first.since + lease, lease));
+        seen.hear("s.3 12");
+        let renewed = seen.shards[&3];
+        assert_eq!((renewed.holder, renewed.fence, renewed.revision), (7, 10, 12));
+        seen.read("s.3", 13, b"0 0");
+        assert_eq!(seen.shards[&3].holder, 0);
+    }
+
+    #[test]
+    fn until_when_a_shard_was_served_is_not_guessed() {
+        let (mut seen, lease) = (Seen::default(), Duration::from_secs(2));
+        assert_eq!(Key::default().served_ms(lease), 0);
+        seen.read("s.3", 10, b"7 0");
+        assert_eq!(seen.shards[&3].served_ms(lease), u64::MAX);
+        seen.read_written("s.3", 10, b"7 0", 5_000_000);
+        assert_eq!(seen.shards[&3].served_ms(lease), 7000, "as long as the lease may last");
+        seen.hear("s.3 11");
+        assert_eq!(seen.shards[&3].served_ms(lease), u64::MAX);
+        seen.read_written("s.3", 12, b"0 0", 6_000_000);
+        assert_eq!(seen.shards[&3].served_ms(lease), 6000, "it was let go of then");
+    }
+}

@@ -1,0 +1,196 @@
+//! What the streams and subjects of a cluster are called, and how the streams are made.
+//!
+//! *Tested by*: `tests/nats/`.
+
+use serde_json::json;
+
+use crate::error::{StoreError, StoreErrorKind};
+
+use super::client::Nats;
+use super::reply::{Trouble, WRONG_LAST, failed};
+
+/// The version of what is in the streams.
+const VERSION: u32 = 2;
+
+/// How many shards there are in a new cluster, if nobody says.
+const SHARDS: u32 = 8;
+
+/// How many there can be: a bucket is read by one request, of 1024 keys at most.
+const MAX_SHARDS: u32 = 500;
+
+/// The header for a stream's last number, and the one for the last number of a subject.
+pub(crate) const EXPECT_LAST: &str = "Nats-Expected-Last-Sequence";
+const EXPECT_LAST_OF_KEY: &str = "Nats-Expected-Last-Subject-Sequence";
+
+/// The names of a cluster: all begin in the same way.
+#[derive(Clone, Debug)]
+pub(crate) struct Names(pub(crate) String);
+
+impl Names {
+    /// The stream with a shard's log, and its subject.
+    pub(crate) fn log(&self, shard: u32) -> String {
+        format!("tickless_{}_{shard}", self.0)
+    }
+
+    pub(crate) fn log_subject(&self, shard: u32) -> String {
+        format!("tickless.{}.log.{shard}", self.0)
+    }
+
+    /// The stream of the bucket with leases and instances.
+    pub(crate) fn bucket(&self) -> String {
+        format!("KV_tickless_{}", self.0)
+    }
+
+    /// The subject of a key in the bucket.
+    pub(crate) fn key(&self, key: &str) -> String {
+        format!("$KV.tickless_{}.{key}", self.0)
+    }
+
+    /// Where instances tell each other.
+    pub(crate) fn told(&self) -> String {
+        format!("tickless.{}.told", self.0)
+    }
+
+    /// Where the holder of a shard is asked that has taken it with this fence. Nobody else hears
+    /// it: if that one has not done something, no other has.
+    pub(crate) fn ask(&self, shard: u32, fence: u64) -> String {
+        format!("tickless.{}.ask.{shard}.{fence}", self.0)
+    }
+
+    /// The value of a key in the bucket, and its revision.
+    pub(crate) fn value(&self, nats: &Nats, key: &str) -> Result<Option<(String, u64)>, Trouble> {
+        let which = json!({ "last_by_subj": self.key(key) });
+        let found = nats.read(&self.bucket(), &which)?.pop();
+        Ok(found.map(|found| (String::from_utf8_lossy(&found.data).into_owned(), found.sequence)))
+    }
+
+    /// Writes a key if its revision is the one that is known. `None`: it is not.
+    pub(crate) fn swap(
+        &self,
+        nats: &Nats,
+        key: &str,
+        revision: u64,
+        value: &str,
+    ) -> Result<Option<u64>, Trouble> {
+        let expected = Some((EXPECT_LAST_OF_KEY, revision));
+        match nats.add(self.key(key), expected, value.as_bytes().to_vec()) {
+            Ok(revision) => Ok(Some(revision)),
+            Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => Ok(None),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Adds one to a number in the bucket, and returns the sum.
+    pub(crate) fn count(&self, nats: &Nats, key: &str) -> Result<u64, StoreError> {
+        // Each try that fails is another's that has not, or one that was behind.
+        for _ in 0..1000 {
+            let found = self.value(nats, key).map_err(failed)?;
+            let (count, revision) = match found {
+                None => (0, 0),
+                Some((count, revision)) => {
+                    let count = count.parse().map_err(|_| {
+                        let message = format!("the number {key} in a bucket is {count:?}");
+                        StoreError::new(StoreErrorKind::Corrupt, message)
+                    })?;
+                    (count, revision)
+                }
+            };
+            let next: u64 = count + 1;
+            // If this fails and it was added all the same, that number is nobody's.
+            if self.swap(nats, key, revision, &next.to_string()).map_err(failed)?.is_some() {
+                return Ok(next);
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Io, "a number in a bucket does not stand still"))
+    }
+}
+
+/// Makes the streams if they are not there, and returns how many shards there are.
+///
+/// # Errors
+/// What is there is of a later version, or has another number of shards than is asked for, or the
+/// bucket was emptied and the logs were not.
+pub(crate) fn prepare(
+    nats: &Nats,
+    names: &Names,
+    wanted: Option<u32>,
+    replicas: Option<usize>,
+) -> Result<u32, StoreError> {
+    let replicas = replicas.unwrap_or(if nats.is_clustered() { 3 } else { 1 });
+    let bucket = json!({
+        "name": names.bucket(),
+        "description": "Leases of durable timers",
+        "subjects": [names.key(">")],
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "storage": "file",
+        "num_replicas": replicas,
+        "allow_direct": true,
+    });
+    nats.make_stream(&names.bucket(), &bucket).map_err(failed)?;
+    if names.value(nats, "meta").map_err(failed)?.is_none() {
+        let shards = wanted.unwrap_or(SHARDS).min(MAX_SHARDS);
+        for shard in 0..shards {
+            let log = json!({
+                "name": names.log(shard),
+                "description": "A shard of durable timers",
+                "subjects": [names.log_subject(shard)],
+                "discard": "new",
+                "storage": "file",
+                "num_replicas": replicas,
+                "allow_direct": true,
+            });
+            nats.make_stream(&names.log(shard), &log).map_err(failed)?;
+            let extent = nats.extent(&names.log(shard)).map_err(failed)?;
+            if extent.is_some_and(|extent| extent.last > 0) {
+                // Another instance may have made all this meanwhile, and begun.
+                return agreed(&meta(nats, names)?.ok_or_else(emptied)?, wanted);
+            }
+        }
+        // If another has made it meanwhile, what counts is that.
+        names.swap(nats, "meta", 0, &format!("{VERSION} {shards}")).map_err(failed)?;
+    }
+    let unread = || StoreError::new(StoreErrorKind::Io, "the bucket cannot be read");
+    agreed(&meta(nats, names)?.ok_or_else(unread)?, wanted)
+}
+
+/// There is a log, and the bucket does not say whose.
+fn emptied() -> StoreError {
+    let message = "the logs of shards are there, and the bucket with their numbers was emptied";
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+/// The number of shards that the bucket tells, if that is as many as are wanted.
+fn agreed(meta: &str, wanted: Option<u32>) -> Result<u32, StoreError> {
+    let numbers = meta
+        .split_once(' ')
+        .map(|(version, shards)| (version.parse::<u32>(), shards.parse::<u32>()));
+    match numbers {
+        Some((Ok(version), _)) if version != VERSION => {
+            let message = format!("the streams have version {version}, not {VERSION}");
+            Err(StoreError::new(StoreErrorKind::Version, message))
+        }
+        Some((Ok(_), Ok(found))) => match wanted.map(|shards| shards.min(MAX_SHARDS)) {
+            Some(shards) if shards != found => {
+                let message = format!("there are {found} shards, not {shards}");
+                Err(StoreError::new(StoreErrorKind::Denied, message))
+            }
+            _ => Ok(found),
+        },
+        _ => {
+            let message = format!("the bucket is of something else: {meta:?}");
+            Err(StoreError::new(StoreErrorKind::Corrupt, message))
+        }
+    }
+}
+
+/// What the bucket says about itself. The server that replies may be a little behind.
+fn meta(nats: &Nats, names: &Names) -> Result<Option<String>, StoreError> {
+    for _ in 0..100 {
+        if let Some((meta, _)) = names.value(nats, "meta").map_err(failed)? {
+            return Ok(Some(meta));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    Ok(None)
+}
