@@ -58,7 +58,7 @@ pub struct Shared<T> {
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
-    /// How many entries of a crowded bucket come before others: see `shard/parked.rs`.
+    /// How many entries of a crowded bucket come before others: see `shard/agenda.rs`.
     pub(crate) share: usize,
     limit: Option<Limit<T>>,
 }
