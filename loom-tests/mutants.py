@@ -323,7 +323,7 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("Bell::None | Bell::Hook(_) => {}\n        }\n        self.retract();", "Bell::None | Bell::Hook(_) => {}\n        }")]),
-            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell.retract();"),
+            (SERVER, [("            let has_worked = self.pass(self.engine.clock().now_ns());", "            let has_worked = self.pass(self.engine.clock().now_ns());\n            self.group.doorbell.retract();"),
                       ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
@@ -382,7 +382,7 @@ MUTANTS = {
     ),
     "who takes the place of a loop that asked does not say so": (
         "doorbell",
-        [(HOOK, [("            self.has_asked.store(false, Ordering::Relaxed);\n", "")])],
+        [(HOOK, [("            self.asked_by.store(NOBODY, Ordering::Relaxed);\n", "")])],
     ),
     "a sleep is counted after the fence": (
         "doorbell",

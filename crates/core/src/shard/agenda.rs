@@ -3,7 +3,7 @@
 //! | of a bucket | where |
 //! |---|---|
 //! | it is armed for a time, and nobody has opened it for that | in the heap |
-//! | its entries of that time were found when it opened for another one | in the heap, *put aside* |
+//! | entries of that time were found when it opened for another | in the heap, *put aside* |
 //! | it is open, and the owner goes through its entries | `due` |
 //! | it is open though it is not due: it is cascaded eagerly | `eager` |
 //! | it is open, and lets others pass: a crowd | `parked` |
