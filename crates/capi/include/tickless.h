@@ -295,8 +295,6 @@ typedef struct tickless_stats_info {
     uint64_t dead;
     /// Callbacks in Rust that panicked.
     uint64_t panicked;
-    /// Times that a shard was a second behind.
-    uint64_t saturations;
     /// Of shards, from a callback.
     uint64_t takeovers;
     /// Callbacks that run for too long.
