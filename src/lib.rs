@@ -38,11 +38,19 @@ pub mod docs {
 mod engine;
 mod error;
 pub mod future;
-#[cfg(feature = "keyed")]
-pub mod keyed;
+/// What the crates of this repository that stand on this one need beside what is public. It may
+/// change in any release.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::dispatch::deadlock::{Party, work_for};
+    pub use crate::engine::{Cancel, EngineRef, EngineTicks, HandleTicks};
+    pub use crate::wait::waiting::{Bell, Ends, deadline_in, wait_for_end};
+    pub use tickless_core::dispatch::{Panics, Runs, contained};
+    pub use tickless_core::os::Process;
+    pub use tickless_core::{debug, display, protocol, sync, unwind_safe};
+}
 pub mod local;
 pub mod periodic;
-pub mod purgatory;
 pub mod scope;
 #[cfg(feature = "test-util")]
 pub mod test;

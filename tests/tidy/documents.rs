@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents that there have to be.
-const DOCUMENTS: [&str; 15] = [
+const DOCUMENTS: [&str; 17] = [
     "ARCHITECTURE.md",
     "tests/README.md",
     "README.md",
@@ -19,7 +19,9 @@ const DOCUMENTS: [&str; 15] = [
     "crates/core/src/reaper/README.md",
     "crates/core/src/shard/README.md",
     "crates/inspect/README.md",
+    "crates/keyed/README.md",
     "crates/netty/README.md",
+    "crates/purgatory/README.md",
     "crates/wheel/README.md",
 ];
 

@@ -44,8 +44,6 @@ const CORE_HOUSE: &House = &[
 const HOUSE: &House = &[
     ("future", 8, From::Below),
     ("periodic", 8, From::Below),
-    ("keyed", 8, From::Below),
-    ("purgatory", 8, From::Below),
     ("scope", 8, From::Below),
     ("test", 8, From::Below),
     ("wall", 8, From::Below),
@@ -118,6 +116,20 @@ const DOORS: [Door; 5] = [
     },
 ];
 
+/// What is hidden of the engine, and its core: for crates that users have.
+const HIDDEN_DOORS: [Door; 2] = [
+    Door {
+        names: &[&["tickless", "internal"]],
+        rooms: &["crates/keyed/src/", "crates/purgatory/src/"],
+        message: "the hidden door of `tickless` is for the crates that were parts of it",
+    },
+    Door {
+        names: &[&["tickless_core"]],
+        rooms: &["src/", "crates/capi/src/bells.rs"],
+        message: "users and the crates beside it see what `tickless` re-exports of its core",
+    },
+];
+
 /// Where a lock may be named, besides the door to it.
 const LOCK_ROOMS: [&str; 17] = [
     "crates/core/src/sync/",
@@ -132,9 +144,9 @@ const LOCK_ROOMS: [&str; 17] = [
     "src/engine/core.rs",
     "src/engine/crew.rs",
     "src/dispatch/deadlock.rs",
-    "src/purgatory/lists.rs",
+    "crates/purgatory/src/lists.rs",
     "src/test.rs",
-    "src/keyed/table.rs",
+    "crates/keyed/src/table.rs",
     "src/dispatch/pool/",
     "src/wall/",
 ];
@@ -202,6 +214,11 @@ fn crate_module(parts: &[String], depth: usize) -> Option<&str> {
     }
 }
 
+/// Whether a file's crate has floors.
+pub(crate) fn has_floors(path: &str) -> bool {
+    path.starts_with("src/") || path.starts_with(CORE) || is_durable(path)
+}
+
 /// Whether a file is one of durable timers, below the root of their crate.
 pub(crate) fn is_durable(path: &str) -> bool {
     let path = path.strip_prefix(DURABLE);
@@ -249,19 +266,40 @@ fn absolute<'a>(place: &[&'a str], parts: &'a [String]) -> Vec<&'a str> {
     base.iter().copied().chain(rest.iter().map(String::as_str)).collect()
 }
 
+/// Names that were taken past these doors.
+fn forced(source: &Source, doors: &[Door]) -> Vec<String> {
+    let may = |rooms: &[&str]| rooms.iter().any(|room| source.path.starts_with(room));
+    let mut complaints = Vec::new();
+    for named in paths(&source.product) {
+        // A lone word is a variable, or a `cfg`.
+        let through = |door: &Door| {
+            named.parts.len() > 1 && door.names.iter().any(|name| begins(&named.parts, name))
+        };
+        for door in doors.iter().filter(|door| !may(door.rooms) && through(door)) {
+            complaints.push(source.complaint(named.line, door.message));
+        }
+    }
+    complaints
+}
+
+/// Hidden things that a crate for users, or an example, names without being meant.
+pub(crate) fn hidden_doors(files: &[Source]) -> Vec<String> {
+    let is_for_users = |path: &str| {
+        let inside = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
+        ["src/", "examples/"].iter().any(|folder| path.starts_with(folder))
+            || inside.is_some_and(|(krate, path)| krate != "core" && path.starts_with("src/"))
+    };
+    let judged = files.iter().filter(|source| is_for_users(&source.path));
+    judged.flat_map(|source| forced(source, &HIDDEN_DOORS)).collect()
+}
+
 /// Names that were taken past their door, and locks where none belong.
 pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in files {
+        complaints.extend(forced(source, &DOORS));
         let may = |rooms: &[&str]| rooms.iter().any(|room| source.path.starts_with(room));
         for named in paths(&source.product) {
-            // A lone word is a variable, or a `cfg`.
-            let through = |door: &Door| {
-                named.parts.len() > 1 && door.names.iter().any(|name| begins(&named.parts, name))
-            };
-            for door in DOORS.iter().filter(|door| !may(door.rooms) && through(door)) {
-                complaints.push(source.complaint(named.line, door.message));
-            }
             let locks = named.parts.iter().any(|part| LOCKS.contains(&part.as_str()));
             if locks && !may(&LOCK_ROOMS) {
                 let message = "a lock where ARCHITECTURE.md says that there is none";
@@ -313,7 +351,7 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("crates/core/src/engine/mod.rs", ""), 1);
     assert_eq!(upward("src/engine/mod.rs", "use crate::{shard::Shard, wait::Waiter};"), 0);
     assert_eq!(upward("src/wait/mod.rs", "use crate::engine::Engine;"), 1);
-    assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, keyed::Timers};"), 1);
+    assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, wall::Wall};"), 1);
     assert_eq!(upward("crates/core/src/inbox/tray/tests.rs", "use crate::shard::Shard;"), 0);
     assert_eq!(upward("crates/core/src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
 }
@@ -368,6 +406,21 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("crates/core/src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
     assert_eq!(forced("crates/core/src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
-    assert_eq!(forced("src/keyed/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"), 1);
+    assert_eq!(
+        forced("crates/keyed/src/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"),
+        1
+    );
     assert_eq!(forced("crates/core/src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
+}
+
+#[test]
+fn what_is_hidden_and_used_by_others_is_found() {
+    let found = |path: &str, text: &str| hidden_doors(&[Source::new(path, text)]).len();
+    let (internal, core) = ("use tickless::internal::Panics;", "use tickless_core::sync::Arc;");
+    assert_eq!(found("crates/keyed/src/a.rs", internal), 0);
+    assert_eq!(found("crates/netty/src/a.rs", internal), 1);
+    assert_eq!(found("examples/a.rs", internal), 1);
+    assert_eq!(found("src/engine/a.rs", core), 0);
+    assert_eq!(found("crates/keyed/src/a.rs", core), 1);
+    assert_eq!(found("tests/races/a.rs", core), 0);
 }

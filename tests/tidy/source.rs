@@ -50,14 +50,19 @@ fn read_all() -> Vec<Source> {
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// The files of the crate itself, and of its core.
+/// Where the files of the engine are: of the crate itself, its core, and those that use its hidden
+/// door.
+const PRODUCT: [&str; 4] =
+    ["src/", "crates/core/src/", "crates/keyed/src/", "crates/purgatory/src/"];
+
+/// The files of the engine.
 pub(crate) fn crate_files() -> Vec<Source> {
     tree().iter().filter(|source| is_product(&source.path)).cloned().collect()
 }
 
-/// Whether a file is a part of the crate or of its core.
+/// Whether a file is a part of the engine.
 pub(crate) fn is_product(path: &str) -> bool {
-    path.starts_with("src/") || path.starts_with("crates/core/src/")
+    PRODUCT.iter().any(|folder| path.starts_with(folder))
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {

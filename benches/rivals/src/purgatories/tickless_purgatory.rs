@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickless::purgatory::{self, Arrival, Delayed};
+use tickless_purgatory::{self, Arrival, Delayed};
 
 use super::request::Request;
 use super::{KEYS_EACH, Purgatory};

@@ -56,7 +56,7 @@ pub enum End {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::purgatory::{Decision, Operation, Purgatory};
+/// use tickless_purgatory::{Decision, Operation, Purgatory};
 ///
 /// struct Join;
 /// impl Operation for Join {

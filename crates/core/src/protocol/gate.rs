@@ -17,8 +17,8 @@
 //!   enters the timer. If it cannot open the gate, the timer has been due already: the maker enters
 //!   nothing, shuts the gate and schedules the timer once more, for now.
 //! - The thread to which the engine hands the timer *arrives*, under the same lock. If the gate is
-//!   open it looks for the timer under the key, which decides (see `keyed/table.rs`). If not, it
-//!   goes away, and the maker will find out.
+//!   open it looks for the timer under the key, which decides (see `crates/keyed/src/table.rs`).
+//!   If not, it goes away, and the maker will find out.
 //! - The thread that has taken the timer from under its key *ends* it. This saves later arrivals
 //!   the lock, under which they would find nothing.
 //!

@@ -11,8 +11,8 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use crate::engine::Engine;
-use crate::sync::Arc;
+use tickless::Engine;
+use tickless::internal::sync::Arc;
 
 use super::lists::Walk;
 use super::node::{Lists, Node};
@@ -37,7 +37,7 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
     /// # use std::sync::Arc;
     /// # use std::sync::atomic::{AtomicU64, Ordering};
     /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// # struct Fetch(Arc<AtomicU64>);
     /// # impl Operation for Fetch {
     /// #     fn try_complete(&self) -> bool {
@@ -75,7 +75,7 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// # struct Fetch;
     /// # impl Operation for Fetch {
     /// #     fn try_complete(&self) -> bool {
@@ -109,7 +109,7 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// # struct Fetch;
     /// # impl Operation for Fetch {
     /// #     fn try_complete(&self) -> bool {

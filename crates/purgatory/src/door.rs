@@ -3,16 +3,15 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::{iter, mem};
 
-use crate::dispatch::Task;
-use crate::engine::{Engine, EngineRef, When};
-use crate::error::{BuildError, Refused};
-use crate::sync::{Arc, ShardedCount};
+use tickless::internal::sync::{Arc, ShardedCount};
+use tickless::internal::{EngineRef, debug};
+use tickless::{BuildError, Engine, Refused, Task, When};
 
 use super::node::{COMPLETED, Expiry, Hold, Lists, Node};
 use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 
 /// Operations wait here under keys until they complete or time out: see the
-/// [module](crate::purgatory).
+/// [crate].
 ///
 /// Clones are cheap and share the purgatory. When the last clone is dropped, the operations that
 /// wait are cancelled and dropped; [`stop`](Purgatory::stop) returns them instead. (An operation
@@ -21,10 +20,10 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 ///
 /// *Threads.* Callbacks run on the thread whose call decided the end: the thread that checks or
 /// forces, or the engine's reaper if the timeout came. They should be short, like every task of an
-/// engine: others wait for them, up to the engine's [`takeover`](crate::Builder::takeover), after
-/// which they may overlap. If the decision comes while another thread
-/// tries or registers the operation, the callbacks run on that thread when its try is over. So
-/// `try_complete_else_watch` and `check_and_complete` may also run `on_expire`.
+/// engine: others wait for them, up to the engine's [`takeover`](tickless::Builder::takeover),
+/// after which they may overlap. If the decision comes while another thread tries or registers the
+/// operation, the callbacks run on that thread when its try is over. So `try_complete_else_watch`
+/// and `check_and_complete` may also run `on_expire`.
 ///
 /// *Cost.* A registration allocates once, takes one short lock per key and schedules one timer. An
 /// end cancels the timer and takes the same locks. Both are O(1) per key, however many operations
@@ -38,7 +37,7 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// use std::time::Duration;
-/// use tickless::purgatory::{Operation, Purgatory};
+/// use tickless_purgatory::{Operation, Purgatory};
 ///
 /// /// A fetch that waits for `wanted` bytes of a topic.
 /// struct Fetch {
@@ -104,12 +103,12 @@ where
     /// itself. (Among the tasks that `Engine::stop` returns are those of the purgatory. Running one
     /// expires its operation, and so does dropping one when its time has come. An operation whose
     /// task is dropped before that has no timeout any more.) If the engine's dispatcher drops a
-    /// task that is due (see [`Full::Drop`](crate::dispatch::Full::Drop)), the operation expires,
-    /// and its callbacks run where the task is dropped.
+    /// task that is due (see [`Full::Drop`](tickless::dispatch::Full::Drop)), the operation
+    /// expires, and its callbacks run where the task is dropped.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::purgatory::{Operation, Purgatory};
+    /// use tickless_purgatory::{Operation, Purgatory};
     /// use tickless::{Engine, ManualClock};
     ///
     /// struct Never;
@@ -146,7 +145,7 @@ where
     /// # use std::hash::{BuildHasherDefault, DefaultHasher};
     /// # use std::time::Duration;
     /// # use tickless::Engine;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// # struct Fetch;
     /// # impl Operation for Fetch {
     /// #     fn try_complete(&self) -> bool {
@@ -188,7 +187,7 @@ where
     /// # use std::sync::atomic::{AtomicBool, Ordering};
     /// # use std::sync::Arc;
     /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// # #[derive(Default)]
     /// # struct Produce(AtomicBool);
     /// # impl Operation for Produce {
@@ -271,7 +270,7 @@ debug! { impl[K, O: Operation, S] Purgatory[K, O, S] { len = |this| this.len() }
 
 impl<K, O: Operation, S> Drop for Inner<K, O, S> {
     fn drop(&mut self) {
-        if self.engine.is_inherited() {
+        if EngineRef::new(&self.engine).is_inherited() {
             // In a child, a lock may be held for ever. The child's copy stays as it is.
             return mem::forget(self.lists.clone());
         }

@@ -5,8 +5,9 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Panics, Task};
-use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
+use tickless::Task;
+use tickless::internal::{Panics, deadline_in, wait_for_end};
+use tickless::wait::{Cancelled, WaitError};
 
 use super::KeyedTimers;
 use super::node::Node;
@@ -39,7 +40,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
+    /// use tickless_keyed::KeyedTimers;
     ///
     /// let timers = KeyedTimers::new()?;
     /// timers.schedule_keyed("session", Duration::from_millis(1), || println!("it is idle"))?;

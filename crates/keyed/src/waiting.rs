@@ -8,9 +8,9 @@
 
 use std::mem::{self, needs_drop};
 
-use crate::dispatch::Panics;
-use crate::protocol::gate::Armed;
-use crate::protocol::twin::Twin;
+use tickless::internal::Panics;
+use tickless::internal::protocol::gate::Armed;
+use tickless::internal::protocol::twin::Twin;
 
 use super::node::{KeyHash, MainNode, SharedNode, Timer, Waits};
 

@@ -12,7 +12,7 @@
 //! *Invariants*: each block is in one list, between its ends; the sequence numbers grow along a
 //! list; a block has an operation or a pin; only the last block of a list gets new operations.
 //!
-//! *Tested by*: the unit tests in `src/purgatory/watchers.rs`.
+//! *Tested by*: the unit tests in `src/watchers.rs`.
 
 use super::chunks::Chunks;
 

@@ -30,10 +30,10 @@ use std::ptr;
 
 use hashbrown::HashTable;
 
-use crate::dispatch::Panics;
-use crate::engine::CancelOnDrop;
-use crate::protocol::twin::Twin;
-use crate::sync::{CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
+use tickless::CancelOnDrop;
+use tickless::internal::Panics;
+use tickless::internal::protocol::twin::Twin;
+use tickless::internal::sync::{CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
 
 use super::node::{KeyHash, MainNode, Node, SharedNode, Timer, Waits};
 use super::running::{Running, SharedRuns, working_on};

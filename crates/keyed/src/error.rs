@@ -1,13 +1,13 @@
 //! The results of scheduling or resetting a timer under a key.
 
-use crate::dispatch::Task;
-use crate::error::{Refused, ScheduleError};
+use tickless::internal::display;
+use tickless::{Refused, ScheduleError, Task};
 
 /// Whether a new timer has replaced another.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::keyed::{KeyedTimers, Scheduled};
+/// use tickless_keyed::{KeyedTimers, Scheduled};
 ///
 /// let timers = KeyedTimers::new()?;
 /// let second = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub enum Scheduled {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::keyed::{IfAbsentReason, KeyedTimers};
+/// use tickless_keyed::{IfAbsentReason, KeyedTimers};
 ///
 /// let timers = KeyedTimers::new()?;
 /// let second = Duration::from_secs(1);
@@ -49,7 +49,7 @@ pub type IfAbsentError = Refused<IfAbsentReason, Task>;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::keyed::{IfAbsentReason, KeyedTimers};
+/// use tickless_keyed::{IfAbsentReason, KeyedTimers};
 ///
 /// let timers = KeyedTimers::new()?;
 /// timers.engine().stop()?;
@@ -75,7 +75,7 @@ pub enum IfAbsentReason {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::keyed::{KeyedTimers, ResetError};
+/// use tickless_keyed::{KeyedTimers, ResetError};
 ///
 /// let timers = KeyedTimers::new()?;
 /// timers.schedule_keyed("key", Duration::from_secs(1), || ())?;

@@ -13,10 +13,9 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem::ManuallyDrop;
 
-use crate::dispatch::contained;
-use crate::engine::{Engine, When};
-use crate::error::{BuildError, ScheduleError};
-use crate::sync::Arc;
+use tickless::internal::sync::Arc;
+use tickless::internal::{contained, debug, unwind_safe};
+use tickless::{BuildError, Engine, ScheduleError, When};
 
 use super::door::Door;
 use super::error::by_the_engine;
@@ -29,7 +28,7 @@ use super::table::Rule;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tickless::keyed::TtlMap;
+/// use tickless_keyed::TtlMap;
 /// use tickless::{Engine, ManualClock};
 ///
 /// let clock = ManualClock::new();
@@ -116,7 +115,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::TtlMap;
+    /// use tickless_keyed::TtlMap;
     ///
     /// // A cache: nobody asks for what has expired.
     /// let addresses = TtlMap::<String, str>::new(|_, _| ())?;
@@ -140,7 +139,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::TtlMap;
+    /// use tickless_keyed::TtlMap;
     /// use tickless::Engine;
     ///
     /// let engine = Engine::new()?;
@@ -196,7 +195,7 @@ where
     /// ```
     /// use std::time::Duration;
     /// use tickless::When;
-    /// use tickless::keyed::TtlMap;
+    /// use tickless_keyed::TtlMap;
     ///
     /// let map = TtlMap::<u32, &str>::new(|_, _| ())?;
     /// let hour = Duration::from_secs(3600);

@@ -17,7 +17,7 @@
 /// ```
 /// use std::sync::mpsc::{self, Sender};
 /// use std::time::Duration;
-/// use tickless::purgatory::{Operation, Purgatory};
+/// use tickless_purgatory::{Operation, Purgatory};
 /// use tickless::{Engine, ManualClock};
 ///
 /// /// An answer that is owed as soon as a file has grown to a length, or it is too late.
@@ -61,7 +61,7 @@ pub trait Operation: Send + Sync + 'static {
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering};
-    /// # use tickless::purgatory::Operation;
+    /// # use tickless_purgatory::Operation;
     /// /// Waits until `wanted` members of a group have come.
     /// struct Join {
     ///     wanted: u32,
@@ -88,7 +88,7 @@ pub trait Operation: Send + Sync + 'static {
     /// ```
     /// # use std::sync::mpsc::{self, Sender};
     /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// struct Fetch {
     ///     client: Sender<String>,
     /// }
@@ -117,7 +117,7 @@ pub trait Operation: Send + Sync + 'static {
     /// # use std::sync::Arc;
     /// # use std::sync::atomic::{AtomicU32, Ordering};
     /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// # use tickless::{Engine, ManualClock};
     /// struct Fetch {
     ///     timeouts: Arc<AtomicU32>,

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-use crate::dispatch::Task;
-use crate::engine::{Engine, When};
+use tickless::internal::{EngineTicks, debug};
+use tickless::{Engine, Task, When};
 
 use super::{KeyedTimers, ResetError};
 
@@ -46,7 +46,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
+    /// use tickless_keyed::KeyedTimers;
     ///
     /// let timers = KeyedTimers::new()?;
     /// timers.schedule_keyed("flush", Duration::from_secs(5), || println!("flushing"))?;
@@ -69,7 +69,7 @@ where
     /// O(1): one search of the map and one compare-and-swap if the new time is not much earlier
     /// than the old one; otherwise also a schedule and a cancel. If several threads move one timer
     /// at the same time, one of them is the last, and its time counts. (What happens to many timers
-    /// that are moved from the present: [`Handle::reset`](crate::Handle::reset).)
+    /// that are moved from the present: [`Handle::reset`](tickless::Handle::reset).)
     ///
     /// # Errors
     /// No timer waits under the key. Or the timer had to be scheduled anew, and the engine is full
@@ -81,7 +81,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::{KeyedTimers, ResetError};
+    /// use tickless_keyed::{KeyedTimers, ResetError};
     ///
     /// let timers = KeyedTimers::new()?;
     /// timers.schedule_keyed("session", Duration::from_secs(60), || println!("logged out"))?;
@@ -161,7 +161,7 @@ impl<K, S> KeyedTimers<K, S> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
+    /// # use tickless_keyed::KeyedTimers;
     /// let timers = KeyedTimers::new()?;
     /// for user in 0..10 {
     ///     timers.schedule_keyed(user, Duration::from_secs(5), || println!("due"))?;

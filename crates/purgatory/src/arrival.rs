@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::error::Refused;
-use crate::sync::Arc;
+use tickless::Refused;
+use tickless::internal::sync::Arc;
+use tickless::internal::{debug, display, unwind_safe};
 
 use super::node::Node;
 use super::{Decision, Operation};
@@ -12,7 +13,7 @@ use super::{Decision, Operation};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::purgatory::{Arrival, Operation, Purgatory};
+/// use tickless_purgatory::{Arrival, Operation, Purgatory};
 ///
 /// struct Fetch {
 ///     bytes: usize,
@@ -49,7 +50,7 @@ pub enum Arrival<K, O> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::purgatory::{Decision, Operation, Purgatory};
+/// use tickless_purgatory::{Decision, Operation, Purgatory};
 ///
 /// struct Join;
 /// impl Operation for Join {
@@ -80,7 +81,7 @@ pub struct Delayed<K, O> {
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tickless::purgatory::{Operation, Purgatory, WatchReason};
+/// use tickless_purgatory::{Operation, Purgatory, WatchReason};
 ///
 /// struct Fetch;
 /// impl Operation for Fetch {
@@ -105,7 +106,7 @@ pub type WatchError<O> = Refused<WatchReason, Arc<O>>;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::purgatory::{Operation, Purgatory, WatchReason};
+/// use tickless_purgatory::{Operation, Purgatory, WatchReason};
 ///
 /// struct Fetch;
 /// impl Operation for Fetch {
@@ -184,7 +185,7 @@ impl<K, O: Operation> Delayed<K, O> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # use tickless_purgatory::{Operation, Purgatory};
     /// # struct Join;
     /// # impl Operation for Join {
     /// #     fn try_complete(&self) -> bool {

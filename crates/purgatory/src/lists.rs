@@ -15,8 +15,8 @@ use std::borrow::Borrow;
 use std::ops::{Deref, DerefMut};
 use std::vec;
 
-use crate::dispatch::contained;
-use crate::sync::{CachePadded, Counter, Mutex, MutexGuard, Ordering, Record};
+use tickless::internal::contained;
+use tickless::internal::sync::{CachePadded, Counter, Mutex, MutexGuard, Ordering, Record};
 
 use super::Decision;
 use super::blocks::{BATCH, Bookmark};
@@ -55,7 +55,7 @@ pub(super) struct WatchLists<K, N> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::purgatory::{Operation, Purgatory};
+/// use tickless_purgatory::{Operation, Purgatory};
 ///
 /// struct Fetch;
 /// impl Operation for Fetch {

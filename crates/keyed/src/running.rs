@@ -10,11 +10,10 @@
 //!
 //! *Tested by*: `tests/races/wait/keys.rs`.
 
-use crate::dispatch::{Party, Process, work_for};
-use crate::protocol::latch::Latch;
-use crate::protocol::twin::Twin;
-use crate::sync::Arc;
-use crate::wait::{Bell, Ends};
+use tickless::internal::protocol::latch::Latch;
+use tickless::internal::protocol::twin::Twin;
+use tickless::internal::sync::Arc;
+use tickless::internal::{Bell, Ends, Party, Process, work_for};
 
 use super::node::{KeyHash, Node, SharedNode};
 

@@ -17,14 +17,14 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
+use std::time::Duration;
 
-use crate::dispatch::Panics;
-use crate::engine::{Cancel, Engine, When};
-use crate::error::Refused;
-use crate::protocol::gate::Armed;
-use crate::protocol::twin::Twin;
-use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, CountShard, ShardedCount, spread};
+use tickless::internal::protocol::gate::Armed;
+use tickless::internal::protocol::twin::Twin;
+use tickless::internal::sync::events::{Event, reached};
+use tickless::internal::sync::{Arc, CountShard, ShardedCount, spread};
+use tickless::internal::{Cancel, EngineRef, EngineTicks, Panics};
+use tickless::{Engine, Refused, When};
 
 use super::node::{KeyHash, MainNode, Node, SharedNode, Ticket, Waits};
 use super::table::{Entered, Rule, Table};
@@ -196,7 +196,7 @@ where
             engine.count_rearmed();
             node.gate.shut();
             other = node.twin().clone();
-            when = When::NOW;
+            when = When::after(Duration::ZERO);
         };
         let (kept, node) = node.split();
         Err(Refused::new(reason, after(|| drop(node), kept.task)))
@@ -274,7 +274,7 @@ where
 
 impl<K, T: Waits<K>, S> Drop for Door<K, T, S> {
     fn drop(&mut self) {
-        if self.engine.is_inherited() {
+        if EngineRef::new(&self.engine).is_inherited() {
             // In a child, a lock may be held for ever. The child's copy stays as it is.
             return mem::forget(self.table.clone());
         }

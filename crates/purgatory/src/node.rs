@@ -12,9 +12,10 @@
 
 use std::mem;
 
-use crate::engine::{EngineRef, Handle};
-use crate::protocol::hold::{Came, Decided, HoldWord, Released};
-use crate::sync::{Arc, CountShard, Nesting, UnsafeCell};
+use tickless::Handle;
+use tickless::internal::protocol::hold::{Came, Decided, HoldWord, Released};
+use tickless::internal::sync::{Arc, CountShard, Nesting, UnsafeCell};
+use tickless::internal::{EngineRef, debug};
 
 use super::lists::{WatchLists, WatchPlace};
 use super::{Decision, Operation};

@@ -21,13 +21,11 @@
 
 use std::marker::PhantomData;
 
-use crate::dispatch::{Panics, Runs, Task};
-use crate::engine::{Cancel, CancelOnDrop, Engine, Handle, When};
-use crate::error::ScheduleError;
-use crate::protocol::gate::{Gate, Generations};
-use crate::protocol::twin::{Main, Twin};
-use crate::sync::{Arc, CountShard};
-use crate::time::Tick;
+use tickless::internal::protocol::gate::{Gate, Generations};
+use tickless::internal::protocol::twin::{Main, Twin};
+use tickless::internal::sync::{Arc, CountShard};
+use tickless::internal::{Cancel, EngineTicks, HandleTicks, Panics, Runs};
+use tickless::{CancelOnDrop, Engine, Handle, ScheduleError, Task, Tick, When};
 
 use super::running::working_on;
 use super::table::Table;
@@ -175,7 +173,7 @@ where
         when: When,
     ) -> Result<CancelOnDrop<Timer<K, T>>, ScheduleError<()>> {
         match engine.schedule(when, Task::of(self)) {
-            Ok(handle) => Ok(CancelOnDrop::new(Timer { handle, ticket: PhantomData })),
+            Ok(handle) => Ok(Timer { handle, ticket: PhantomData }.guarded()),
             Err(error) => Err(error.map(drop)),
         }
     }
@@ -214,7 +212,7 @@ impl<K, T: Waits<K>> Drop for Ticket<K, T> {
 // === impl Timer ===
 
 impl<K, T: Waits<K>> Timer<K, T> {
-    /// As [`Engine::reset_in_place`].
+    /// As `Engine::reset_in_place`.
     #[inline]
     pub(super) fn reset_in_place(&mut self, engine: &Engine, due: Tick, now_ns: u64) -> bool {
         engine.reset_in_place(&mut self.handle, due, now_ns)

@@ -7,17 +7,16 @@
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
-use crate::dispatch::{IntoPayload, Panics, Task};
-use crate::engine::{Engine, When};
-use crate::error::{BuildError, ScheduleError};
-use crate::sync::Arc;
+use tickless::internal::Panics;
+use tickless::internal::sync::Arc;
+use tickless::{BuildError, Engine, IntoPayload, ScheduleError, Task, When};
 
 use super::door::Door;
 use super::error::by_the_engine;
 use super::table::Rule;
 use super::{IfAbsentError, Scheduled};
 
-/// Timers under keys, at most one under each: see the [module](crate::keyed).
+/// Timers under keys, at most one under each: see the [crate].
 ///
 /// Clones are cheap and share the timers. When the last clone is dropped, all waiting timers are
 /// cancelled and their tasks dropped (a panic of such a drop is swallowed). A task that captures a
@@ -29,7 +28,7 @@ use super::{IfAbsentError, Scheduled};
 /// *Cost.* Scheduling allocates once (and once more for a closure of more than three words). The
 /// other operations on a key allocate nothing of their own, unless they wait for a task. Each
 /// operation searches the map, O(1), and costs in the engine as much as with a plain
-/// [`Handle`](crate::Handle).
+/// [`Handle`](tickless::Handle).
 ///
 /// The map has some 32 parts per CPU (a power of two, from 64 to 256) with a lock each. A lock is
 /// held for one search, or while a part that has grown moves to a table of twice the size. Threads
@@ -42,7 +41,7 @@ use super::{IfAbsentError, Scheduled};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::keyed::{KeyedTimers, Scheduled};
+/// use tickless_keyed::{KeyedTimers, Scheduled};
 ///
 /// let idle = KeyedTimers::<u64>::new()?;
 /// let (connection, half_a_minute) = (7, Duration::from_secs(30));
@@ -82,7 +81,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
+    /// use tickless_keyed::KeyedTimers;
     /// use tickless::{Engine, ManualClock};
     ///
     /// let clock = ManualClock::new();
@@ -111,7 +110,7 @@ where
     /// ```
     /// use std::hash::{BuildHasherDefault, DefaultHasher};
     /// use tickless::Engine;
-    /// use tickless::keyed::KeyedTimers;
+    /// use tickless_keyed::KeyedTimers;
     ///
     /// // The same hash in every run.
     /// type Fixed = BuildHasherDefault<DefaultHasher>;
@@ -142,7 +141,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::{KeyedTimers, Scheduled};
+    /// use tickless_keyed::{KeyedTimers, Scheduled};
     ///
     /// let timers = KeyedTimers::new()?;
     /// let second = Duration::from_secs(1);
@@ -184,7 +183,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::{IfAbsentReason, KeyedTimers};
+    /// use tickless_keyed::{IfAbsentReason, KeyedTimers};
     ///
     /// let timers = KeyedTimers::new()?;
     /// // One flush per file, however often the file is written.

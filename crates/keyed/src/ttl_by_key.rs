@@ -4,9 +4,9 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-use crate::dispatch::Panics;
-use crate::engine::{Engine, When};
-use crate::sync::Arc;
+use tickless::internal::sync::Arc;
+use tickless::internal::{EngineTicks, Panics};
+use tickless::{Engine, When};
 
 use super::node::SharedNode;
 use super::waiting::Waiting;
@@ -31,7 +31,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::TtlMap;
+    /// use tickless_keyed::TtlMap;
     ///
     /// let map = TtlMap::<String, Vec<u8>>::new(|_, _| ())?;
     /// map.insert("page".to_owned(), vec![1, 2], Duration::from_secs(60))?;
@@ -194,7 +194,7 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::keyed::TtlMap;
+    /// # use tickless_keyed::TtlMap;
     /// let map = TtlMap::<u32, u32>::new(|_, _| ())?;
     /// for user in 0..10 {
     ///     map.insert(user, user % 3, Duration::from_secs(60))?;
@@ -235,7 +235,7 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::keyed::TtlMap;
+    /// # use tickless_keyed::TtlMap;
     /// let map = TtlMap::<&str, u32>::new(|_, _| ())?;
     /// map.insert("ada", 7, Duration::from_secs(60))?;
     /// // The program ends: what has not expired is saved.
