@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-use tickless::internal::{EngineTicks, debug};
+use tickless::internal::debug;
 use tickless::{Engine, Task, When};
 
 use super::{KeyedTimers, ResetError};
@@ -61,7 +61,7 @@ where
     where
         K: Borrow<Q>,
     {
-        self.door.take_by(key, || (), |_, ()| true)
+        self.door.take(key)
     }
 
     /// Moves the timer that waits under `key`: it is due at `when`, and not at its old time.
@@ -97,7 +97,7 @@ where
     where
         K: Borrow<Q>,
     {
-        self.door.reset(key, when.into(), |_, _| Some(()))
+        self.door.reset(key, when.into(), |_| ())
     }
 
     /// Returns `true` if a timer waits under `key`. That may change right after the call. O(1).
@@ -120,8 +120,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let due = self.door.find(key, |waiting| waiting.timer.due())?;
-        self.door.engine.instant_of(due)
+        self.door.deadline(key)
     }
 }
 
@@ -143,10 +142,8 @@ impl<K, S> KeyedTimers<K, S> {
     /// Timers that wait during the whole call are included. Timers that are added, removed or
     /// replaced meanwhile may or may not be. The keys are collected first (O(n), one reference to
     /// each), so `look` may use the timers.
-    pub fn for_each_key(&self, mut look: impl FnMut(&K)) {
-        for node in self.door.table.nodes() {
-            look(&node.key);
-        }
+    pub fn for_each_key(&self, look: impl FnMut(&K)) {
+        self.door.for_each_key(look);
     }
 
     /// Cancels each timer for whose key `keep` returns `false`. Returns the number of cancelled
@@ -182,7 +179,7 @@ impl<K, S> KeyedTimers<K, S> {
     /// # Panics
     /// As [`retain`](KeyedTimers::retain).
     pub fn cancel_all(&self) -> usize {
-        self.retain(|_| false)
+        self.door.clear()
     }
 
     /// Returns the timers' engine, to stop it, to advance it or to read its statistics.

@@ -17,7 +17,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tickless::internal::protocol::gate::Armed;
 use tickless::internal::protocol::twin::Twin;
@@ -90,6 +90,21 @@ impl<K, T: Waits<K>, S> Door<K, T, S> {
         self.take_where(|_| Some(()), |key, ()| is_meant(key), Waiting::discard)
     }
 
+    /// Takes out and drops all that wait. Returns how many there were.
+    ///
+    /// # Panics
+    /// Propagates the first panic of a drop at the end.
+    pub(super) fn clear(&self) -> usize {
+        let (dropped, panics) = self.call_off_where(|_| true);
+        panics.go_on();
+        dropped
+    }
+
+    /// Calls `look` with the key of each timer that waits, without a lock.
+    pub(super) fn for_each_key(&self, mut look: impl FnMut(&K)) {
+        self.table.nodes().iter().for_each(|node| look(&node.key));
+    }
+
     /// Calls `look` with the timer of this node, under its lock, if it still waits.
     pub(super) fn find_node<R>(
         &self,
@@ -106,6 +121,19 @@ impl<K, T: Waits<K>, S: BuildHasher> Door<K, T, S> {
         KeyHash::new(spread(self.hasher.hash_one(key)))
     }
 
+    /// Returns the time by the thread's clock, if `lives` needs it. Not under a lock: this may
+    /// create the thread's cache of the engine.
+    #[inline]
+    fn glance_ns(&self) -> u64 {
+        if T::EXPIRES { self.engine.thread_now_ns() } else { 0 }
+    }
+
+    /// Whether the timer can still be found, by a thread whose clock shows `now_ns`.
+    #[inline]
+    fn lives(&self, waiting: &Waiting<K, T>, now_ns: u64) -> bool {
+        !T::EXPIRES || !self.engine.has_reached(waiting.timer.due(), now_ns)
+    }
+
     /// Calls `look` with the timer that waits under `key`, under its lock.
     pub(super) fn find<Q, R>(
         &self,
@@ -116,43 +144,42 @@ impl<K, T: Waits<K>, S: BuildHasher> Door<K, T, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.find_by(self.hash(key), key, look)
+        let is_it = |node: &MainNode<K, T>| *node.key.borrow() == *key;
+        let hash = self.hash(key);
+        if T::EXPIRES {
+            // Fetched while the clock is read.
+            self.table.prefetch(hash);
+        }
+        let now_ns = self.glance_ns();
+        let look = |waiting: &mut Waiting<K, T>| self.lives(waiting, now_ns).then(|| look(waiting));
+        self.table.find(hash, is_it, look).flatten()
     }
 
-    /// As `find`, for a key whose hash is known.
-    pub(super) fn find_by<Q, R>(
-        &self,
-        hash: KeyHash,
-        key: &Q,
-        look: impl FnOnce(&mut Waiting<K, T>) -> R,
-    ) -> Option<R>
+    /// Returns the deadline of the timer that waits under `key`. `None`: none waits, or it is never
+    /// due.
+    pub(super) fn deadline<Q>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
     {
-        self.table.find(hash, |node| *node.key.borrow() == *key, look)
+        self.engine.instant_of(self.find(key, |waiting| waiting.timer.due())?)
     }
 
-    /// Cancels the timer that waits under `key`, if `may` allows it, and returns its task.
+    /// Cancels the timer that waits under `key`, and returns its task.
     ///
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key, or of the drop of the key.
-    pub(super) fn take_by<Q, C>(
-        &self,
-        key: &Q,
-        ready: impl FnOnce() -> C,
-        may: impl FnOnce(&mut Waiting<K, T>, C) -> bool,
-    ) -> Option<T>
+    pub(super) fn take<Q>(&self, key: &Q) -> Option<T>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let is_it = |node: &MainNode<K, T>| *node.key.borrow() == *key;
         let hash = self.hash(key);
+        // Fetched while the clock is read.
         self.table.prefetch(hash);
-        // What `ready` does takes the time in which the table is fetched.
-        let context = ready();
-        let taken = self.table.take(hash, is_it, |waiting| may(waiting, context))?;
+        let now_ns = self.glance_ns();
+        let taken = self.table.take(hash, is_it, |waiting| self.lives(waiting, now_ns))?;
         Some(taken.into_task())
     }
 }
@@ -202,12 +229,12 @@ where
         Err(Refused::new(reason, after(|| drop(node), kept.task)))
     }
 
-    /// Moves the timer that waits under `key`, if `look` returns `Some` of it, and returns that.
-    /// `look` is also passed the time by the thread's clock, and runs under the lock.
+    /// Moves the timer that waits under `key`, and returns what `look` returns of it, under the
+    /// lock.
     ///
     /// # Errors
-    /// No timer waits under the key, or `look` returned `None` of it; or the engine has refused a
-    /// new timer, and the old one waits as before.
+    /// No timer waits under the key; or the engine has refused a new timer, and the old one waits
+    /// as before.
     ///
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then.
@@ -215,7 +242,7 @@ where
         &self,
         key: &Q,
         when: When,
-        look: impl Fn(&mut Waiting<K, T>, u64) -> Option<R>,
+        look: impl Fn(&mut Waiting<K, T>) -> R,
     ) -> Result<R, ResetError>
     where
         K: Borrow<Q>,
@@ -230,14 +257,15 @@ where
             // what waits under the key by now may be over at a time that has come since.
             let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
             let reset_in_place = |waiting: &mut Waiting<K, T>| {
-                let seen = look(waiting, now_ns)?;
+                let seen = self.lives(waiting, now_ns).then(|| look(waiting))?;
                 if waiting.timer.reset_in_place(engine, due, now_ns) {
                     return Some((seen, None));
                 }
                 let generation = waiting.node.own().generations.issue();
                 Some((seen, Some((waiting.node.twin().clone(), generation))))
             };
-            let found = self.find_by(hash, key, reset_in_place).flatten();
+            let is_it = |node: &MainNode<K, T>| *node.key.borrow() == *key;
+            let found = table.find(hash, is_it, reset_in_place).flatten();
             let (seen, anew) = found.ok_or(ResetError::Absent)?;
             let Some((node, generation)) = anew else {
                 engine.count_reset();

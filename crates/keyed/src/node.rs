@@ -36,6 +36,9 @@ pub(super) trait Waits<K> {
     /// What all that wait in one table have in common.
     type Shared;
 
+    /// Whether it is over at its time, even if the engine is late: no look-up finds it then.
+    const EXPIRES: bool;
+
     /// Its time has come, and it was taken out of the table. No lock is held.
     fn come(self, key: &K, shared: &Self::Shared);
 }
@@ -85,6 +88,7 @@ pub(super) struct Timer<K, T> {
 
 impl<K> Waits<K> for Task {
     type Shared = ();
+    const EXPIRES: bool = false;
 
     #[inline]
     fn come(self, _key: &K, _shared: &()) {

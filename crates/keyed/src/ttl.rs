@@ -229,6 +229,7 @@ debug! { impl[K, V: ?Sized, S] TtlMap[K, V, S] { len = |this| this.len() } }
 
 impl<K, V: ?Sized> Waits<K> for Arc<V> {
     type Shared = OnExpiry<K, V>;
+    const EXPIRES: bool = true;
 
     fn come(self, key: &K, on_expiry: &OnExpiry<K, V>) {
         (on_expiry.0)(key, self);

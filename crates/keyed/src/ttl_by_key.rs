@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
+use tickless::internal::Panics;
 use tickless::internal::sync::Arc;
-use tickless::internal::{EngineTicks, Panics};
 use tickless::{Engine, When};
 
 use super::node::SharedNode;
@@ -14,6 +14,10 @@ use super::{ResetError, TtlMap};
 
 /// An entry, as the table has it.
 type Entry<K, V> = Waiting<K, Arc<V>>;
+
+fn value<K, V: ?Sized>(entry: &mut Entry<K, V>) -> Arc<V> {
+    entry.node.own().task.clone()
+}
 
 // === impl TtlMap ===
 
@@ -44,7 +48,7 @@ where
     where
         K: Borrow<Q>,
     {
-        self.look(key, |entry| entry.node.own().task.clone())
+        self.door.find(key, value)
     }
 
     /// Returns the value under `key`, unless its time has come, and lets the entry live until `ttl`
@@ -68,9 +72,6 @@ where
     where
         K: Borrow<Q>,
     {
-        let value = |entry: &mut Entry<K, V>, now_ns| {
-            self.lives(entry, now_ns).then(|| entry.node.own().task.clone())
-        };
         self.door.reset(key, ttl.into(), value)
     }
 
@@ -89,8 +90,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let lives = |entry: &mut Entry<K, V>, now_ns| self.lives(entry, now_ns).then_some(());
-        self.door.reset(key, ttl.into(), lives)
+        self.door.reset(key, ttl.into(), |_| ())
     }
 
     /// Removes the entry under `key` and returns its value, which is handed over here: it will
@@ -104,8 +104,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let thread_now_ns = || self.door.engine.thread_now_ns();
-        self.door.take_by(key, thread_now_ns, |entry, now_ns| self.lives(entry, now_ns))
+        self.door.take(key)
     }
 
     /// Returns `true` if there is an entry under `key` whose time has not come. That may change
@@ -117,7 +116,7 @@ where
     where
         K: Borrow<Q>,
     {
-        self.look(key, |_| ()).is_some()
+        self.door.find(key, |_| ()).is_some()
     }
 
     /// Returns when the time of the entry under `key` comes, rounded up to the tick. `None` if
@@ -129,29 +128,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let due = self.look(key, |entry| entry.timer.due())?;
-        self.door.engine.instant_of(due)
-    }
-
-    /// Calls `look` with the entry under `key`, under its lock, if its time has not come.
-    fn look<Q, R>(&self, key: &Q, look: impl FnOnce(&mut Entry<K, V>) -> R) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let hash = self.door.hash(key);
-        // Fetched while the clock is read. Not under the lock: this may create the thread's cache
-        // of the engine.
-        self.door.table.prefetch(hash);
-        let now_ns = self.door.engine.thread_now_ns();
-        let if_it_lives = |entry: &mut Entry<K, V>| self.lives(entry, now_ns).then(|| look(entry));
-        self.door.find_by(hash, key, if_it_lives).flatten()
-    }
-
-    /// Whether the time of an entry has not come, for a thread whose clock shows `now_ns`.
-    #[inline]
-    fn lives(&self, entry: &Entry<K, V>, now_ns: u64) -> bool {
-        !self.door.engine.has_reached(entry.timer.due(), now_ns)
+        self.door.deadline(key)
     }
 }
 
@@ -174,10 +151,8 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     /// Entries that are in the map during the whole call are included. Entries that are added,
     /// removed or replaced meanwhile may or may not be. The keys are collected first (O(n), one
     /// reference to each), so `look` may use the map.
-    pub fn for_each_key(&self, mut look: impl FnMut(&K)) {
-        for node in self.door.table.nodes() {
-            look(&node.key);
-        }
+    pub fn for_each_key(&self, look: impl FnMut(&K)) {
+        self.door.for_each_key(look);
     }
 
     /// Drops each entry for whose key and value `keep` returns `false`, without the callback.
@@ -203,7 +178,6 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) -> usize {
-        let value = |entry: &mut Entry<K, V>| entry.node.own().task.clone();
         // One value at a time: what another thread removes meanwhile is that thread's alone.
         let see = |node: &SharedNode<K, Arc<V>>| self.door.find_node(node, value);
         let is_meant = |key: &K, value: &Arc<V>| !keep(key, value);
@@ -219,9 +193,7 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     /// # Panics
     /// As [`retain`](TtlMap::retain).
     pub fn clear(&self) -> usize {
-        let (dropped, panics) = self.door.call_off_where(|_| true);
-        panics.go_on();
-        dropped
+        self.door.clear()
     }
 
     /// Takes all entries out of the map, and hands each to `take`, in no particular order. Returns
