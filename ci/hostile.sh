@@ -16,7 +16,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.1}"
 tests=("$@")
-[ $# -gt 0 ] || tests=(--package tickless --package tickless-core --package tickless-wheel --package tickless-demo
+[ $# -gt 0 ] || tests=(--package tickless --package tickless-sync --package tickless-core --package tickless-wheel --package tickless-demo
     --package tickless-c --package tickless-keyed --package tickless-purgatory --package tickless-netty
     --package tickless-inspect --package tickless-durable --package race-tests --package loom-tests --package histories --tests)
 cargo test --locked "${tests[@]}" --no-run

@@ -10,8 +10,8 @@ use support::random::Random;
 use support::scaled;
 use support::token::Fates;
 use tickless::{Engine, Task};
-use tickless_core::sync::Mutex;
 use tickless_keyed::{KeyedTimers, ResetError, Scheduled};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

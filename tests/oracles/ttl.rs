@@ -9,8 +9,8 @@ use support::random::Random;
 use support::scaled;
 use support::token::{Fates, Token};
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
 use tickless_keyed::{ResetError, TtlMap};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -18,7 +18,7 @@ use support::until::wait_until;
 use tickless_purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats, WatchReason};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -75,7 +75,7 @@ fn words_of_lists(script: &str) -> Vec<&str> {
 }
 
 /// The documents whose commands users copy.
-const READMES: [&str; 10] = [
+const READMES: [&str; 11] = [
     "README.md",
     "crates/core/README.md",
     "crates/wheel/README.md",
@@ -83,6 +83,7 @@ const READMES: [&str; 10] = [
     "crates/keyed/README.md",
     "crates/netty/README.md",
     "crates/purgatory/README.md",
+    "crates/sync/README.md",
     "crates/durable/README.md",
     "crates/capi/README.md",
     "loom-tests/README.md",

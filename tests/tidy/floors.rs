@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::paths::paths;
-use super::source::Source;
+use super::source::{SYNC, Source, is_primitive};
 
 /// What a module may import from.
 enum From {
@@ -32,12 +32,11 @@ const CORE_HOUSE: &House = &[
     ("memory", 2, From::Below),
     ("dispatch", 2, From::Below),
     ("entry", 1, From::Below),
-    ("protocol", 1, From::Below),
     ("time", 0, From::Only(&["sync", "os", "error"])),
     ("error", 0, From::Only(&[])),
     ("os", 0, From::Only(&["sync"])),
+    // The crate `tickless-sync`.
     ("sync", 0, From::Only(&[])),
-    ("macros", 0, From::Only(&[])),
 ];
 
 /// `tickless`, whose modules also see those of the core, under the names that they have there.
@@ -52,6 +51,8 @@ const HOUSE: &House = &[
     ("dispatch", 5, From::Below),
     ("error", 5, From::Below),
     ("local", 5, From::Only(&[])),
+    // Of the crate `tickless-sync`.
+    ("protocol", 1, From::Only(&[])),
 ];
 
 /// Where the files of durable timers are. (Their command line has no floor.)
@@ -91,8 +92,8 @@ const DOORS: [Door; 5] = [
             &["loom"],
             &["shuttle"],
         ],
-        rooms: &["crates/core/src/sync/"],
-        message: "threads and what they share come through `crate::sync`",
+        rooms: &[SYNC],
+        message: "threads and what they share come through `tickless-sync`",
     },
     Door {
         names: &[&["crossbeam_epoch"]],
@@ -116,7 +117,7 @@ const DOORS: [Door; 5] = [
     },
 ];
 
-/// What is hidden of the engine, and its core: for crates that users have.
+/// What is hidden of the engine, and the crates below it: for those that users have.
 const HIDDEN_DOORS: [Door; 2] = [
     Door {
         names: &[&["tickless", "internal"]],
@@ -124,22 +125,22 @@ const HIDDEN_DOORS: [Door; 2] = [
         message: "the hidden door of `tickless` is for the crates that were parts of it",
     },
     Door {
-        names: &[&["tickless_core"]],
+        names: &[&["tickless_core"], &["tickless_sync"]],
         rooms: &["src/", "crates/capi/src/bells.rs"],
-        message: "users and the crates beside it see what `tickless` re-exports of its core",
+        message: "users and the crates beside it see what `tickless` re-exports of those below it",
     },
 ];
 
 /// Where a lock may be named, besides the door to it.
 const LOCK_ROOMS: [&str; 17] = [
-    "crates/core/src/sync/",
+    SYNC,
     "crates/core/src/bench.rs",
     "crates/core/src/memory/blocks.rs",
     "crates/core/src/shard/mod.rs",
     "crates/core/src/reaper/ending.rs",
     "crates/core/src/reaper/role.rs",
     "crates/core/src/dispatch/in_hand.rs",
-    "crates/core/src/dispatch/queue.rs",
+    "crates/sync/src/queue.rs",
     "src/engine/callers.rs",
     "src/engine/core.rs",
     "src/engine/crew.rs",
@@ -266,9 +267,14 @@ fn absolute<'a>(place: &[&'a str], parts: &'a [String]) -> Vec<&'a str> {
     base.iter().copied().chain(rest.iter().map(String::as_str)).collect()
 }
 
+/// Whether a file is in one of these rooms. (Of `tickless-sync`, that of the primitives.)
+fn is_in(path: &str, rooms: &[&str]) -> bool {
+    rooms.iter().any(|&room| path.starts_with(room) && (room != SYNC || is_primitive(path)))
+}
+
 /// Names that were taken past these doors.
 fn forced(source: &Source, doors: &[Door]) -> Vec<String> {
-    let may = |rooms: &[&str]| rooms.iter().any(|room| source.path.starts_with(room));
+    let may = |rooms: &[&str]| is_in(&source.path, rooms);
     let mut complaints = Vec::new();
     for named in paths(&source.product) {
         // A lone word is a variable, or a `cfg`.
@@ -287,7 +293,9 @@ pub(crate) fn hidden_doors(files: &[Source]) -> Vec<String> {
     let is_for_users = |path: &str| {
         let inside = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
         ["src/", "examples/"].iter().any(|folder| path.starts_with(folder))
-            || inside.is_some_and(|(krate, path)| krate != "core" && path.starts_with("src/"))
+            || inside.is_some_and(|(krate, path)| {
+                !["core", "sync"].contains(&krate) && path.starts_with("src/")
+            })
     };
     let judged = files.iter().filter(|source| is_for_users(&source.path));
     judged.flat_map(|source| forced(source, &HIDDEN_DOORS)).collect()
@@ -298,10 +306,9 @@ pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in files {
         complaints.extend(forced(source, &DOORS));
-        let may = |rooms: &[&str]| rooms.iter().any(|room| source.path.starts_with(room));
         for named in paths(&source.product) {
             let locks = named.parts.iter().any(|part| LOCKS.contains(&part.as_str()));
-            if locks && !may(&LOCK_ROOMS) {
+            if locks && !is_in(&source.path, &LOCK_ROOMS) {
                 let message = "a lock where ARCHITECTURE.md says that there is none";
                 complaints.push(source.complaint(named.line, message));
             }
@@ -320,7 +327,7 @@ pub(crate) fn unseen_locks(files: &[Source]) -> Vec<String> {
         for named in paths(&source.code) {
             let lock = |name: &&str| begins(&named.parts, &["std", "sync", name]);
             if ["Mutex", "RwLock", "Condvar"].iter().any(lock) {
-                let message = "`tickless_core::sync` has a lock that ThreadSanitizer sees";
+                let message = "`tickless_sync` has a lock that ThreadSanitizer sees";
                 complaints.push(source.complaint(named.line, message));
             }
         }
@@ -345,7 +352,7 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("crates/core/src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
     assert_eq!(upward("crates/core/src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
     assert_eq!(upward("src/local.rs", "use crate::sync::Arc;"), 1);
-    assert_eq!(upward("crates/core/src/sync/std.rs", "use crate::time::Tick;"), 1);
+    assert_eq!(upward("crates/core/src/os/process.rs", "use crate::time::Tick;"), 1);
     assert_eq!(upward("crates/core/src/shard/mod.rs", "use crate::Tick;"), 1);
     assert_eq!(upward("src/attic/mod.rs", ""), 1);
     assert_eq!(upward("crates/core/src/engine/mod.rs", ""), 1);
@@ -381,10 +388,7 @@ fn a_lock_that_is_not_seen_is_found() {
     let unseen = |path: &str, text: &str| unseen_locks(&[Source::new(path, text)]).len();
     assert_eq!(unseen("tests/races/stop.rs", "use std::sync::{Arc, Mutex};"), 1);
     assert_eq!(unseen("tests/races/stop.rs", "fn a() -> std::sync::RwLock<()> {}"), 1);
-    assert_eq!(
-        unseen("tests/races/stop.rs", "use std::sync::Arc;\nuse tickless_core::sync::Mutex;"),
-        0
-    );
+    assert_eq!(unseen("tests/races/stop.rs", "use std::sync::Arc;\nuse tickless_sync::Mutex;"), 0);
     assert_eq!(unseen("tests/suite/engine/order.rs", "use std::sync::Mutex;"), 0);
 }
 
@@ -394,7 +398,8 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/engine/a.rs", "use std::{fmt, thread::JoinHandle};"), 1);
     assert_eq!(forced("src/engine/a.rs", "let a = std::sync::mpsc::channel();"), 1);
     assert_eq!(forced("src/engine/a.rs", "#[cfg(not(loom))]\nuse crate::sync::thread;"), 0);
-    assert_eq!(forced("crates/core/src/sync/std.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(forced("crates/sync/src/std.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(forced("crates/sync/src/protocol/gate.rs", "use std::sync::Arc;"), 1);
     assert_eq!(
         forced("crates/core/src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"),
         2
@@ -416,7 +421,7 @@ fn a_name_taken_past_its_door_is_found() {
 #[test]
 fn what_is_hidden_and_used_by_others_is_found() {
     let found = |path: &str, text: &str| hidden_doors(&[Source::new(path, text)]).len();
-    let (internal, core) = ("use tickless::internal::Panics;", "use tickless_core::sync::Arc;");
+    let (internal, core) = ("use tickless::internal::Panics;", "use tickless_core::os::Process;");
     assert_eq!(found("crates/keyed/src/a.rs", internal), 0);
     assert_eq!(found("crates/netty/src/a.rs", internal), 1);
     assert_eq!(found("examples/a.rs", internal), 1);

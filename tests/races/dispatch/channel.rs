@@ -10,7 +10,7 @@ use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
 use tickless::{Builder, Engine, Handler, ManualClock, SlowTask};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

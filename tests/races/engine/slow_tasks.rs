@@ -9,7 +9,7 @@ use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::dispatch::{Full, Pool};
 use tickless::{Batch, Builder, Engine, ManualClock, SlowTask};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -11,8 +11,8 @@ use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
 use tickless_purgatory::{Decision, Operation, Purgatory};
+use tickless_sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 

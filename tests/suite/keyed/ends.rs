@@ -12,8 +12,8 @@ use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
 use tickless::{Engine, StopError};
-use tickless_core::sync::Mutex;
 use tickless_keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

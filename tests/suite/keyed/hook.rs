@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use support::token::{Fates, Token};
 use tickless::{Driver, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
 use tickless_keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled, TtlMap};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

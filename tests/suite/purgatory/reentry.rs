@@ -13,7 +13,7 @@ use tickless_purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
 use super::waiting::wait;
 use support::patience::PATIENCE;
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -12,7 +12,7 @@ pub use shuttle::sync::atomic::{
 pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
 pub use shuttle::thread::{self, JoinHandle, Thread};
 /// A thread-local value that needs no destructor.
-pub(crate) use shuttle::thread_local as per_thread;
+pub use shuttle::thread_local as per_thread;
 
 /// Sleeps until unparked. The scheduler has no time: a timeout is a sleep for ever, so that a
 /// test which needs one to make progress is reported as a deadlock (a lost wake-up).

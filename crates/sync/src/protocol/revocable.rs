@@ -33,8 +33,8 @@
 
 use std::mem::ManuallyDrop;
 
-use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU32, Ordering, UnsafeCell};
+use crate::events::{Event, reached};
+use crate::{AtomicU32, Ordering, UnsafeCell};
 
 use super::latch::Latch;
 

@@ -1,4 +1,4 @@
-//! Macros of this crate and of `tickless`.
+//! Macros of the engine's crates.
 
 /// Implements `Debug` for a type by the fields that are named here, and `..` for the rest. A name
 /// without a value is that of a field:

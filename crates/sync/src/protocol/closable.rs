@@ -15,7 +15,7 @@
 
 use std::mem::ManuallyDrop;
 
-use crate::sync::{AtomicUsize, Ordering, UnsafeCell};
+use crate::{AtomicUsize, Ordering, UnsafeCell};
 
 /// A value that can be taken away from those who use it.
 pub struct Closable<V> {
@@ -98,7 +98,7 @@ debug! { impl[V] Closable[V] {} }
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::sync::Arc;
+    use crate::Arc;
 
     #[test]
     fn a_value_that_is_closed_in_the_middle_of_a_use_stays_until_its_end() {

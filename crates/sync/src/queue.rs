@@ -23,7 +23,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{Condvar, QuietMutex, Record};
+use crate::{Condvar, QuietMutex, Record};
 
 /// A bounded queue that workers empty.
 pub struct Queue<T> {

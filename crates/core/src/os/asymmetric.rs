@@ -20,7 +20,7 @@
 //! thread whose last store says that it fenced in full does so for the next one too.
 //!
 //! *Orderings*: as two `fence(SeqCst)`. To the model checker as well, a light fence is one for
-//! heavy ones alone (`sync/membarrier.rs`).
+//! heavy ones alone (`crates/sync/src/membarrier.rs`).
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/{asymmetric,ending,takeover}.rs`,
 //! `tests/races/engine/takeover.rs`, `tests/alone/refused.rs`.

@@ -48,7 +48,7 @@ pub enum End {
     /// before the first.
     Panicked,
     /// Only for a retry that is a future: its task was not permitted to await the next pause
-    /// ([`ScheduleReason::Circular`](crate::error::ScheduleReason::Circular)).
+    /// (`ScheduleReason::Circular`).
     Circular,
 }
 

@@ -107,7 +107,7 @@ debug! { impl[V] ShardedCount[V] {} }
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::sync::thread;
+    use crate::thread;
 
     #[test]
     fn a_thread_has_one_shard_and_its_neighbours_have_others() {

@@ -13,6 +13,8 @@ pub use std::sync::{Condvar, MutexGuard};
 pub use std::thread::{self, JoinHandle, Thread};
 
 /// A thread-local value that needs no destructor.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! per_thread {
     ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {
         std::thread_local! {
@@ -21,7 +23,6 @@ macro_rules! per_thread {
         }
     };
 }
-pub(crate) use per_thread;
 
 /// Sleeps until unparked or until `timeout` has passed; `None`: until unparked.
 pub fn park(timeout: Option<std::time::Duration>) {

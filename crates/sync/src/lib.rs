@@ -1,11 +1,13 @@
-//! The only access to the primitives that threads share.
-//!
-//! Every other module imports atomics, cells, locks and threads from here, so that one switch
-//! replaces them in the whole engine: `--cfg loom` by those of a model checker, `--cfg shuttle` by
-//! those of a random scheduler, `--cfg coherence` by those that tell of each access.
-//!
-//! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
-//! (`tests/tidy` looks).
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// The models leave parts out, of which no user needs to know.
+#![cfg_attr(docsrs, doc(auto_cfg(hide(loom, shuttle))))]
+
+#[macro_use]
+mod macros;
+
+pub mod protocol;
+pub mod queue;
 
 mod cache;
 pub mod events;
@@ -100,7 +102,7 @@ pub use cell::{Life, UnsafeCell, deallocate, free, free_slice};
 
 // It lies beside what it is for.
 #[cfg(coherence)]
-#[path = "../../../../proofs/coherence/primitives.rs"]
+#[path = "../../../proofs/coherence/primitives.rs"]
 pub mod coherence;
 #[cfg(coherence)]
 pub use coherence::{

@@ -28,7 +28,7 @@
 
 use std::ptr;
 
-use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+use crate::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
 
 /// An event that comes once. `W` is what is left to be woken.
 pub struct Latch<W> {

@@ -19,8 +19,8 @@
 //! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`,
 //! `tests/races/periodic/heartbeat.rs`.
 
-use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU64, Ordering};
+use crate::events::{Event, reached};
+use crate::{AtomicU64, Ordering};
 
 /// The beats fell silent, and the timer noticed.
 const SILENT: u64 = u64::MAX;

@@ -39,8 +39,8 @@
 //!
 //! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/races/keyed/races.rs`.
 
-use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU32, Ordering};
+use crate::events::{Event, reached};
+use crate::{AtomicU32, Ordering};
 
 /// The timer is not yet under its key.
 const MAKING: u32 = 0;

@@ -55,8 +55,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicU64, Ordering};
+use crate::events::{Event, reached};
+use crate::{AtomicU64, Ordering};
 
 use super::ends::EndCode;
 

@@ -7,7 +7,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/ending.rs`, `tests/alone/freed_early.rs`.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::{AtomicU64, Ordering};
 
 /// A count of stops.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ pub fn begin_iteration() {
 }
 
 /// What the engine knows of the system.
-pub(crate) fn answer() -> Rc<AtomicU64> {
+pub fn answer() -> Rc<AtomicU64> {
     barriers().answer.clone()
 }
 
@@ -60,7 +60,7 @@ pub fn refuse() {
 }
 
 /// A fence that pairs with those of `fence_all` alone.
-pub(crate) fn light() {
+pub fn light() {
     let barriers = barriers();
     let own = OWN.with(Cell::get).unwrap_or_else(|| {
         let own = barriers.threads.replace(barriers.threads.get() + 1);
@@ -74,7 +74,7 @@ pub(crate) fn light() {
 }
 
 /// Fences on all processors. Returns `false` if the system refuses.
-pub(crate) fn fence_all() -> bool {
+pub fn fence_all() -> bool {
     let barriers = barriers();
     if barriers.refuses.get() {
         return false;

@@ -88,7 +88,7 @@ debug! { impl[T] Global[T] {} }
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::sync::thread;
+    use crate::thread;
 
     #[test]
     fn of_threads_that_make_it_first_all_get_the_same() {

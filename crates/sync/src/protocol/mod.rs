@@ -11,9 +11,7 @@
 //! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
 //! - [`closable`]: between threads that use a value and the one that takes it away (CLOSABLE).
 //! - [`stops`]: between the thread that stops an engine and those that keep a part of it (STOP).
-//! - [`asymmetric`]: fences for a side that is frequent and a side that is rare (TAKEOVER).
 
-pub mod asymmetric;
 pub mod closable;
 pub mod ends;
 pub mod gate;

@@ -27,7 +27,7 @@ use std::ops::Deref;
 use std::process::abort;
 use std::ptr::NonNull;
 
-use crate::sync::{AtomicUsize, Ordering, UnsafeCell, prefetch};
+use crate::{AtomicUsize, Ordering, UnsafeCell, prefetch};
 
 /// One of the owners of a value.
 pub struct Twin<V, O = ()> {

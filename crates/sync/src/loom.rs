@@ -10,7 +10,7 @@ pub use loom::sync::atomic::{
 };
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
 /// A thread-local value that needs no destructor.
-pub(crate) use loom::thread_local as per_thread;
+pub use loom::thread_local as per_thread;
 /// Statics that live for one iteration of a model, and locals of the model's threads.
 #[cfg(crossbeam_loom)]
 pub use loom::{lazy_static, thread_local as modelled_local};
