@@ -27,7 +27,7 @@ pub trait EngineTicks<T: Send + 'static> {
     /// Returns when a timer of this engine is due. `None`: never.
     fn instant_of(&self, due: Tick) -> Option<Instant>;
 
-    /// Moves a timer of this engine if one CAS can: see [`Handle::reset_in_place`]. `now_ns` is the
+    /// Moves a timer of this engine if one CAS can, and does not count that. `now_ns` is the
     /// time by the thread's clock.
     fn reset_in_place(&self, handle: &mut Handle<T>, tick: Tick, now_ns: u64) -> bool;
 
