@@ -23,7 +23,7 @@
 //! [5 ms]: crate::Builder::takeover
 
 mod channel;
-mod deadlock;
+pub(crate) mod deadlock;
 mod monitor;
 mod pool;
 #[cfg(feature = "rayon")]

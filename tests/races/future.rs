@@ -21,7 +21,7 @@ use tickless::Engine;
 use tickless::dispatch::Channel;
 use tickless::future::{Sleep, SleepError};
 // One that ThreadSanitizer can follow.
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 
