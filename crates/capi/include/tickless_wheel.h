@@ -411,30 +411,35 @@ static inline void tickless_wheel_begin_(struct tickless_wheel *wheel) {
  * were added, then the others in order of their deadlines; within one tick in no particular order.
  * Returns NULL if there is none left: the wheel's time is then `now`. One that is added in between for
  * a time that has come is the next, after those that were due when they were added before it. A time
- * before the wheel's is taken as the wheel's. On the way, all timers of a bucket come down a level:
- * where that may be too many at once, take tickless_wheel_advance, with a limit. */
+ * before the wheel's is taken as the wheel's.
+ *
+ * `*limit` is what a loop of such calls may still do, counted as in tickless_wheel_advance, and what
+ * this call does is taken off. At zero, NULL is returned, and tickless_wheel_next tells whether
+ * something is left. (NULL: no limit.) */
 static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wheel *wheel,
-                                                              uint64_t now) {
-    struct tickless_wheel_timer *timer;
+                                                              uint64_t now, uint64_t *limit) {
+    uint64_t all = UINT64_MAX;
+    limit = limit != NULL ? limit : &all;
     now = tickless_wheel_reach_(wheel, now);
     tickless_wheel_begin_(wheel);
-    timer = wheel->late;
-    while (timer == NULL && (timer = wheel->firing) == NULL) {
+    while (*limit > 0) {
+        struct tickless_wheel_timer *timer = wheel->late != NULL ? wheel->late : wheel->firing;
+        if (timer != NULL) {
+            tickless_wheel_unlink_(timer);
+            wheel->pending--;
+            --*limit;
+            return timer;
+        }
         if (wheel->opened != 0) {
-            tickless_wheel_come_down_(wheel, UINT64_MAX);
-            continue;
-        }
-        if (now < wheel->hint) {
+            *limit = tickless_wheel_come_down_(wheel, *limit);
+        } else if (now < wheel->hint) {
             wheel->now = now;
-            return NULL;
-        }
-        if (!tickless_wheel_open_(wheel, now)) {
-            return NULL;
+            break;
+        } else if (!tickless_wheel_open_(wheel, now)) {
+            break;
         }
     }
-    tickless_wheel_unlink_(timer);
-    wheel->pending--;
-    return timer;
+    return NULL;
 }
 
 /* Moves time to `now`, and calls back each timer that is due by then, in the order of
