@@ -6,7 +6,8 @@
 //! [proofs]: https://docs.rs/crate/tickless/latest/source/proofs/README.md
 //!
 // The first definition of a link counts, so these stand in for the README's own: at docs.rs there
-// is no repository, only the package.
+// is no repository, only the package. The picture's has all of it.
+#![doc = include_str!("../docs/http.md")]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
