@@ -110,13 +110,14 @@ impl TimeoutLayer {
         TimeoutLayer { engine: engine.clone(), limit }
     }
 
-    /// As [`new`](TimeoutLayer::new), on the [global engine](Engine::global).
+    /// As [`new`](TimeoutLayer::new), on the [global engine](Engine::global) or, inside a tokio
+    /// runtime, on what code that names no engine uses there in its place.
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
     #[track_caller]
     pub fn global(limit: Duration) -> TimeoutLayer {
-        TimeoutLayer::new(Engine::global(), limit)
+        TimeoutLayer::new(&Engine::of_place(), limit)
     }
 }
 
