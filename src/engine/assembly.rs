@@ -190,6 +190,8 @@ impl Builder {
             watch,
             listener,
             #[cfg(feature = "tokio")]
+            runtime: self.runtime,
+            #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
             #[cfg(feature = "callers")]
             callers: Default::default(),
