@@ -1205,11 +1205,6 @@ MUTANTS = {
         "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
     ),
-    "who pushed is told under the lock": (
-        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n                self.call(calls);\n",
-                             "                source.settle();\n                drop(state);\n"
-                             "                self.wake(sleepers);\n                self.call(calls);\n")])],
-    ),
     # WAKER
     "an exchange does not mind that the entry was unlinked": (
         "waker", [(HOLDER, [("            false => Exchange::Unlinked(old, deadline),\n",

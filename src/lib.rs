@@ -63,7 +63,7 @@ pub mod wait;
 pub mod wall;
 
 #[doc(inline)]
-pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
+pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
 #[cfg(feature = "callers")]
 pub use engine::Callers;
 #[cfg(feature = "serde")]

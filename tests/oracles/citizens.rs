@@ -14,8 +14,8 @@ use tickless::local::Geometry;
 use tickless::periodic::{Attempt, Heartbeat, Periodic, Retrying, StartReason};
 use tickless::wait::{Cancelled, Guarded, Waiter};
 use tickless::{
-    Batch, CancelOnDrop, Engine, Handle, ManualClock, ResetError, ScheduleReason, SlowTask,
-    Snapshot, Stats, StopError, Task, Tick, TurnError, View,
+    Batch, CancelOnDrop, Engine, Handle, ManualClock, ResetError, ScheduleReason, Snapshot, Stats,
+    StopError, Task, Tick, TurnError, View,
 };
 use tickless_keyed::IfAbsentReason;
 use tickless_purgatory::{Delayed, WatchReason};
@@ -39,7 +39,6 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Stats>();
     is_send_and_sync::<View<Unshared>>();
-    is_send_and_sync::<SlowTask>();
     is_send_and_sync::<Task>();
     is_send::<Batch<'static, Unshared>>();
     is_unpin::<Handle<Unshared>>();

@@ -43,7 +43,6 @@ mod engine {
     mod precise;
     mod reset;
     mod rounds;
-    mod saturation;
     mod scan;
     mod seats;
     mod size;

@@ -3,8 +3,6 @@
 //! One lock, held for a few moves of payloads and never while code of the user runs. A batch is
 //! pushed at once. Workers take one payload at a time, so that no payload waits behind a slow one
 //! while another worker is free. The lock is held while payloads are pulled out of a [`Source`].
-//! That is why a source is not an iterator: the iterator of a batch calls the callbacks of slow
-//! tasks.
 //!
 //! *Owner*: any thread. A thread that only looks takes no lock: it reads a record of what was
 //! counted. *Invariants*
@@ -28,8 +26,8 @@ use crate::{Condvar, QuietMutex, Record};
 /// A bounded queue that workers empty.
 pub struct Queue<T> {
     bound: usize,
-    // LOCK(QUEUE): engine: push_unsettled, count_inline, count_dropped; stopper: close; worker:
-    // take, yield_while, come_back; caller: push_unsettled, count_inline, count_dropped, close.
+    // LOCK(QUEUE): engine: push, count_inline, count_dropped; stopper: close; worker: take,
+    // yield_while, come_back; caller: push, count_inline, count_dropped, close.
     state: QuietMutex<State<T>>,
     /// Notified for workers when there is a payload to take, or when the queue is closed.
     work: Condvar,
@@ -65,10 +63,6 @@ pub trait Source {
     /// Takes the next payload. The queue calls this under its lock, so it must not run code of the
     /// user.
     fn pull(&mut self) -> Option<Self::Item>;
-
-    /// Finishes the work for payloads that were pulled. The queue calls this after each push, with
-    /// no lock held: code of the user may run here, and may use the queue.
-    fn settle(&mut self) {}
 
     /// The caller waits for room, until this is called with `false`.
     fn waits(&mut self, _is_waiting: bool) {}
@@ -184,12 +178,6 @@ impl<T> Queue<T> {
     /// Pushes as many payloads as there is room for, in order. With [`Patience::Waits`], waits for
     /// room for the rest. Payloads that were not pushed stay in `source`.
     pub fn push(&self, source: &mut impl Source<Item = T>, patience: Patience) -> Pushed {
-        let pushed = self.push_unsettled(source, patience);
-        source.settle();
-        pushed
-    }
-
-    fn push_unsettled(&self, source: &mut impl Source<Item = T>, patience: Patience) -> Pushed {
         let mut state = self.state.lock();
         let mut has_waited = false;
         loop {

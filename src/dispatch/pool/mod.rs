@@ -250,7 +250,6 @@ impl<T: Send + 'static> Inner<T> {
         let mut items = Items { batch, form };
         self.feed(&mut items);
         while let Some(payload) = items.pull() {
-            items.settle();
             // Counted before the drop, which may panic.
             self.core.queue.count_dropped(1);
             drop(payload);
@@ -271,7 +270,6 @@ impl<T: Send + 'static> Inner<T> {
                 return pushed;
             }
             if let Some(payload) = payloads.pull() {
-                payloads.settle();
                 self.core.run_here(payload);
             }
         }
@@ -325,12 +323,8 @@ where
     }
 
     fn pull(&mut self) -> Option<T> {
-        let next = self.batch.pull_untold()?;
+        let next = self.batch.pull()?;
         Some((self.form)(&self.batch, next))
-    }
-
-    fn settle(&mut self) {
-        self.batch.tell();
     }
 
     fn waits(&mut self, is_waiting: bool) {

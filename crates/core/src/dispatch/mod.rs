@@ -8,7 +8,6 @@ mod handler;
 mod in_hand;
 mod own;
 mod panics;
-mod slow;
 mod task;
 
 pub use batch::{Batch, Due};
@@ -16,6 +15,4 @@ pub use handler::{Handler, Inline, IntoPayload};
 pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
 pub use own::Own;
 pub use panics::{Panics, contained, contained_or, drop_each};
-pub(crate) use slow::Stopwatch;
-pub use slow::{OnSlowTask, SlowRule, SlowTask};
 pub use task::{Runs, Task};

@@ -117,7 +117,7 @@ pub(super) fn a_takeover_is_late() {
     let ending = Ending::<u32, ()>::new(1, (), |_| false);
     let mut turns = ending.take(0).expect("nobody has the role");
     let (_, in_hand) = turns.parts();
-    in_hand.fill(&mut vec![(Tick::ZERO, 7)], None, 0);
+    in_hand.fill(&mut vec![(Tick::ZERO, 7)], 0);
     in_hand.open(1, 0);
     let seen = ending.progress(0).expect("the line is open");
     assert_eq!(in_hand.close(), Ok(()));
