@@ -23,7 +23,7 @@
 //! [5 ms]: crate::Builder::takeover
 
 mod channel;
-mod deadlock;
+pub(crate) mod deadlock;
 mod monitor;
 mod pool;
 #[cfg(feature = "rayon")]
@@ -49,7 +49,7 @@ pub use runtime::{OnTokio, RuntimeStats};
 pub use senders::ChannelSender;
 
 #[doc(inline)]
-pub use tickless_core::dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
+pub use tickless_core::dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
 pub(crate) use tickless_core::dispatch::{
-    InHand, Own, Panics, Progress, Runs, SlowRule, contained, drop_each,
+    InHand, Own, Panics, Progress, Runs, contained, drop_each,
 };

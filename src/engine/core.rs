@@ -242,10 +242,6 @@ impl<T> Core<T> {
     pub(super) fn stop<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {
         let sorted = self.ending.stop(&self.shards, &self.shared, sort);
         STOPS.count();
-        for observer in &*self.observers {
-            // Nothing that is still due will be handed over.
-            observer.caught_up(self.clock.now_ns());
-        }
         sorted
     }
 

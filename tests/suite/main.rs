@@ -44,7 +44,6 @@ mod engine {
     mod precise;
     mod reset;
     mod rounds;
-    mod saturation;
     mod scan;
     mod seats;
     mod size;

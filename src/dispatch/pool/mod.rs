@@ -19,8 +19,8 @@ use self::core::PoolCore;
 pub use builder::PoolBuilder;
 pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
 #[doc(inline)]
-pub use tickless_core::dispatch::queue::PoolStats;
-use tickless_core::dispatch::queue::{Patience, Pushed, Source};
+pub use tickless_sync::queue::PoolStats;
+use tickless_sync::queue::{Patience, Pushed, Source};
 
 /// A bounded pool of threads, as a handler for an engine: the reaper hands payloads over and
 /// continues, so that a slow task does not delay timers.
@@ -250,7 +250,6 @@ impl<T: Send + 'static> Inner<T> {
         let mut items = Items { batch, form };
         self.feed(&mut items);
         while let Some(payload) = items.pull() {
-            items.settle();
             // Counted before the drop, which may panic.
             self.core.queue.count_dropped(1);
             drop(payload);
@@ -271,7 +270,6 @@ impl<T: Send + 'static> Inner<T> {
                 return pushed;
             }
             if let Some(payload) = payloads.pull() {
-                payloads.settle();
                 self.core.run_here(payload);
             }
         }
@@ -325,12 +323,8 @@ where
     }
 
     fn pull(&mut self) -> Option<T> {
-        let next = self.batch.pull_untold()?;
+        let next = self.batch.pull()?;
         Some((self.form)(&self.batch, next))
-    }
-
-    fn settle(&mut self) {
-        self.batch.tell();
     }
 
     fn waits(&mut self, is_waiting: bool) {

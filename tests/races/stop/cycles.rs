@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::patience::PATIENCE;
 use tickless::dispatch::{Full, Pool, ShutdownError};
 use tickless::{Engine, StopError, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 type Answers = (Sender<Option<StopError>>, Receiver<Option<StopError>>);
 

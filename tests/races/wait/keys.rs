@@ -15,9 +15,9 @@ use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
-use tickless::keyed::KeyedTimers;
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine};
+use tickless_keyed::KeyedTimers;
 
 /// A wait that may be passed on.
 type Wait = Pin<Box<dyn Future<Output = Result<bool, WaitError>> + Send>>;
