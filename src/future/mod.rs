@@ -112,8 +112,8 @@
 //! `Pending` now and then, and wakes its task at once: on tokio (feature `tokio`) when the task's
 //! [budget](https://docs.rs/tokio/latest/tokio/task/coop/index.html) is spent, elsewhere after 128
 //! of them in a row on one thread. What has waited for its time is reported whatever the budget is,
-//! and nothing is put off twice: so no expiry is starved. (A poll with a waker that holds no data, as
-//! [`Waker::noop`](std::task::Waker::noop), is not put off.)
+//! and nothing is put off twice: so no expiry is starved. (A poll with a waker that holds no data,
+//! as [`Waker::noop`](std::task::Waker::noop), is not put off.)
 //!
 //! # Cancel safety
 //!
