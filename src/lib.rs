@@ -51,8 +51,6 @@ pub mod wall;
 
 #[doc(inline)]
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
-#[cfg(feature = "callers")]
-pub use engine::Callers;
 #[cfg(feature = "serde")]
 pub use engine::Listing;
 pub use engine::{

@@ -191,8 +191,6 @@ impl Builder {
             listener,
             #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
-            #[cfg(feature = "callers")]
-            callers: Default::default(),
             groups: groups.into(),
             waiting: nobody_waits(threads.len()),
             threads,

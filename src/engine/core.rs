@@ -16,8 +16,6 @@ use crate::sync::AtomicBool;
 use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
-#[cfg(feature = "callers")]
-use super::callers::CallerNotes;
 use super::registry::{self, ENGINES, STOPS};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -49,8 +47,6 @@ pub(super) struct Core<T> {
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
     /// Who schedules the timers.
-    #[cfg(feature = "callers")]
-    pub(super) callers: CallerNotes,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.

@@ -234,7 +234,6 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// The engine is full or has stopped; the payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule(
         &self,
         when: impl Into<When>,
@@ -254,7 +253,6 @@ impl<T: Send + 'static> Engine<T> {
     /// engine, and does not panic. After an error, what it has stored is no handle.
     #[doc(hidden)]
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub unsafe fn schedule_with(
         &self,
         when: impl Into<When>,
@@ -270,7 +268,6 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`schedule`](Engine::schedule).
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule_detached(
         &self,
         when: impl Into<When>,
@@ -316,7 +313,6 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Files `payload` for `when`. `store` gets the entry first: see `schedule_with`.
     #[inline(always)]
-    #[cfg_attr(feature = "callers", track_caller)]
     fn file(
         &self,
         when: When,

@@ -119,7 +119,7 @@ const DOORS: [Door; 5] = [
 ];
 
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 17] = [
+const LOCK_ROOMS: [&str; 15] = [
     "crates/core/src/sync/",
     "crates/core/src/bench.rs",
     "crates/core/src/memory/blocks.rs",
@@ -128,10 +128,8 @@ const LOCK_ROOMS: [&str; 17] = [
     "crates/core/src/reaper/role.rs",
     "crates/core/src/dispatch/in_hand.rs",
     "crates/core/src/dispatch/queue.rs",
-    "src/engine/callers.rs",
     "src/engine/core.rs",
     "src/engine/crew.rs",
-    "src/dispatch/deadlock.rs",
     "src/purgatory/lists.rs",
     "src/test.rs",
     "src/keyed/table.rs",
