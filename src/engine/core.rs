@@ -176,14 +176,17 @@ impl<T> Core<T> {
 
     /// Whether the calling thread, which works for the engine, may await a timer of it: each thread
     /// that does, or that is stuck, needs a spare that takes its shard over. Counts the thread
-    /// among them until its turn is over.
+    /// among them until its turn is over. A task that serves the engine has no spare; and nobody
+    /// knows who serves one that its callers drive.
     pub(super) fn may_wait(&self) -> bool {
-        !self.has_threads()
-            || match WAITS.get() {
-                Awaits::Not => false,
-                Awaits::May(number) => self.begins_to_wait(number),
-                Awaits::Does => true,
-            }
+        if let Some(listener) = &self.listener {
+            return !listener.is_heard();
+        }
+        match WAITS.get() {
+            Awaits::Not => false,
+            Awaits::May(number) => self.begins_to_wait(number),
+            Awaits::Does => true,
+        }
     }
 
     fn begins_to_wait(&self, number: usize) -> bool {
