@@ -1,6 +1,6 @@
 //! The rare branches of the engine that a run of a fuzz target has reached, told when it ends.
 //!
-//! Only with `--cfg events`, by which the engine counts them: see `crates/core/src/sync/events.rs`.
+//! Only with `--cfg events`, by which the engine counts them: see `crates/sync/src/events.rs`.
 
 /// Tells which events were reached, and which were not, once this process ends.
 #[cfg(events)]
@@ -21,7 +21,7 @@ pub(crate) fn report_at_exit() {}
 
 #[cfg(events)]
 extern "C" fn report() {
-    let counts = tickless_core::sync::events::counts();
+    let counts = tickless_sync::events::counts();
     let (reached, missing): (Vec<_>, Vec<_>) = counts.iter().partition(|(_, count)| *count > 0);
     for (name, count) in &reached {
         eprintln!("{count:>12}  {name}");

@@ -149,7 +149,13 @@ subject!(
     exact: false,
     with_start: Wheel::with_start,
     advance_within: |wheel: &mut Wheel<Token>, now, most, sink: Sink<'_>| {
-        wheel.advance_within(now, most, sink)
+        if most % 2 == 0 {
+            return wheel.advance_within(now, most, sink);
+        }
+        // The other call with a limit comes to the same.
+        let mut left = most;
+        let due = std::iter::from_fn(|| wheel.pop_within(now, &mut left));
+        due.map(|(key, deadline, token)| sink(key, deadline, token)).count()
     }
 );
 subject!(

@@ -20,7 +20,7 @@ use tickless_core::entry::Entry;
 use tickless_core::memory::Shared;
 use tickless_core::producer::{self, Moved, Producer};
 use tickless_core::shard::Shard;
-use tickless_core::sync::AtomicBool;
+use tickless_sync::AtomicBool;
 
 use crate::when::When;
 

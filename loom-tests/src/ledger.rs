@@ -12,8 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tickless_core::sync::Counter;
 use tickless_core::time::Tick;
+use tickless_sync::Counter;
 
 /// What became of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

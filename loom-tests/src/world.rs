@@ -13,8 +13,8 @@ use tickless_core::reaper::{
     Ending, Found, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited,
 };
 use tickless_core::shard::Shard;
-use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
+use tickless_sync::{Counter, JoinHandle, Ordering, thread};
 
 use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};

@@ -5,8 +5,8 @@
 //! that said yes got it.
 
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
-use tickless_core::sync::thread;
 use tickless_core::time::Tick;
+use tickless_sync::thread;
 
 #[test]
 fn a_cancel_or_the_reaper_gets_the_payload() {

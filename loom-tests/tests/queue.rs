@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::vec;
 
 use loom_tests::{Event, check};
-use tickless_core::dispatch::queue::{Done, Patience, Pushed, Queue, Source};
-use tickless_core::sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
+use tickless_sync::queue::{Done, Patience, Pushed, Queue, Source};
+use tickless_sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A payload that is not atomic: the checker reports who looks at it unordered.
 struct Payload(UnsafeCell<u32>);

@@ -6,8 +6,8 @@
 
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::sync::thread;
 use tickless_core::time::Tick;
+use tickless_sync::thread;
 
 /// Resets a timer of `deadline` to `to` on a thread whose clock shows `now`, while turns run at
 /// `turns`, of which none reaches the later of both.

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
-use tickless_core::sync::{AtomicUsize, Ordering, thread};
 use tickless_core::time::Tick;
+use tickless_sync::{AtomicUsize, Ordering, thread};
 
 /// Cancels a timer of `first` and schedules one of `second`, while turns run at `turns`; then
 /// lets time pass tick by tick, and sees that each timer fired at its time.

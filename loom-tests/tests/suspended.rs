@@ -16,8 +16,8 @@ use loom_tests::{
     Fate, Hand, TOO_BIG, Timer, World, check, fate, has_run, on_thread, resume, suspendable, wheel,
 };
 use tickless_core::doorbell::{Bell, Parker};
-use tickless_core::sync::{AtomicBool, JoinHandle, Ordering, thread};
 use tickless_core::time::Tick;
+use tickless_sync::{AtomicBool, JoinHandle, Ordering, thread};
 
 /// The ticks in which the two others' timers are due.
 const END: u64 = 7;

@@ -23,7 +23,7 @@ use crate::sync::{Arc, Nesting};
 
 /// An engine, a pool or a task: its end waits for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Party {
+pub enum Party {
     /// An engine, by its number: it waits for the threads that run its turns.
     Engine(u32),
     /// A pool of threads, by its number: it waits for its workers.
@@ -50,7 +50,7 @@ thread_local! {
 }
 
 /// Runs `f` as work that `party` waits for when it ends.
-pub(crate) fn work_for<R>(party: Party, f: impl FnOnce() -> R) -> R {
+pub fn work_for<R>(party: Party, f: impl FnOnce() -> R) -> R {
     WORKS_FOR.with(|parties| parties.inside(party, f))
 }
 

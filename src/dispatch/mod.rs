@@ -23,7 +23,7 @@
 //! [5 ms]: crate::Builder::takeover
 
 mod channel;
-mod inside;
+pub(crate) mod inside;
 mod monitor;
 mod pool;
 #[cfg(feature = "rayon")]

@@ -13,7 +13,7 @@ use crate::doorbell::{
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::Cpus;
-use crate::protocol::asymmetric;
+use crate::os::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
 #[cfg(feature = "tokio")]

@@ -36,7 +36,7 @@ use super::when::Start;
 use super::{Engine, Handle, When};
 
 /// A weak reference to an engine: its number. It does not keep the engine alive.
-pub(crate) struct EngineRef<T = Task> {
+pub struct EngineRef<T = Task> {
     number: u32,
     /// The number is that of an engine with this type of payload.
     payload: PhantomData<fn(T)>,
@@ -55,7 +55,8 @@ const NEAR_NS: u64 = 100_000;
 // === impl EngineRef: the engine ===
 
 impl<T: Send + 'static> EngineRef<T> {
-    pub(crate) fn new(engine: &Engine<T>) -> EngineRef<T> {
+    /// A reference to this engine.
+    pub fn new(engine: &Engine<T>) -> EngineRef<T> {
         EngineRef::numbered(engine.number())
     }
 
@@ -82,7 +83,7 @@ impl<T: Send + 'static> EngineRef<T> {
     /// Whether the engine belongs to a process that this one was forked from: the timers that it
     /// took never end here.
     #[inline]
-    pub(crate) fn is_inherited(self) -> bool {
+    pub fn is_inherited(self) -> bool {
         is_inherited(self.number)
     }
 
@@ -155,7 +156,7 @@ impl<T: Send + 'static> EngineRef<T> {
     ///
     /// # Errors
     /// As `schedule_when`.
-    pub(crate) fn schedule_at_ns(
+    pub fn schedule_at_ns(
         self,
         deadline_ns: u64,
         payload: T,
@@ -276,7 +277,7 @@ impl<T: Send + 'static> EngineRef<T> {
     /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`. If the
     /// engine is gone, any time does: that returns an error.
     #[inline]
-    pub(crate) fn due_ns(self, when: When) -> u64 {
+    pub fn due_ns(self, when: When) -> u64 {
         let Some(mut cache) = self.lent() else { return 0 };
         let now_ns = cache.now_ns();
         when.due_ns(&cache.core, now_ns)
@@ -372,7 +373,7 @@ impl EngineRef {
     }
 
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
-    pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
+    pub fn has_reached(self, deadline_ns: u64) -> bool {
         self.lent().is_some_and(|cache| cache.core.clock.now_ns() >= deadline_ns)
     }
 

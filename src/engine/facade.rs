@@ -66,9 +66,11 @@ use super::{Builder, Handle, When};
 ///
 /// There are two limits. A child made by a system call that the C library does not know is not
 /// recognized. A child made *inside a task* must end, or replace its program, before the task
-/// returns. [`keyed`](crate::keyed), [`purgatory`](crate::purgatory) and [`wall`](crate::wall) have
-/// locks: do not use the parent's in a child.
+/// returns. [`wall`](crate::wall), [keyed timers] and a [purgatory] have locks: do not use the
+/// parent's in a child.
 ///
+/// [keyed timers]: https://docs.rs/tickless-keyed
+/// [purgatory]: https://docs.rs/tickless-purgatory
 /// [stopped]: crate::ScheduleReason::Stopped
 /// [`StopError::Forked`]: crate::StopError::Forked
 /// [`TurnError::Forked`]: crate::TurnError::Forked

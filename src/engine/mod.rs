@@ -35,7 +35,6 @@ mod spin;
 mod stopping;
 mod thread_cache;
 mod threads;
-#[cfg(feature = "keyed")]
 mod ticks;
 mod virtual_time;
 mod waitable;
@@ -47,15 +46,16 @@ pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
 pub(crate) use deadline::Deadline;
 pub use driving::Turn;
-pub(crate) use engine_ref::{Computed, EngineRef};
+pub(crate) use engine_ref::Computed;
+pub use engine_ref::EngineRef;
 pub use facade::Engine;
-pub(crate) use handle::Cancel;
-pub use handle::{CancelOnDrop, Handle, State};
+pub use handle::{Cancel, CancelOnDrop, Handle, State};
 #[cfg(feature = "serde")]
 pub use observe::Listing;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats, View};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
 pub use stopping::Stopped;
+pub use ticks::{EngineTicks, HandleTicks};
 pub use waitable::Waitable;
 pub use when::When;

@@ -26,7 +26,8 @@ pub struct Cancelled<'a, E = Ended> {
 // === impl Cancelled ===
 
 impl<'a, E> Cancelled<'a, E> {
-    pub(crate) fn new(thing: &'a dyn Ends<E>) -> Cancelled<'a, E> {
+    #[doc(hidden)]
+    pub fn new(thing: &'a dyn Ends<E>) -> Cancelled<'a, E> {
         Cancelled { thing, place: None }
     }
 

@@ -17,7 +17,7 @@ use crate::sync::{Thread, park, thread};
 use super::WaitError;
 
 /// What a waiter leaves to be woken.
-pub(crate) enum Bell {
+pub enum Bell {
     /// A thread that is parked, or is about to be.
     Thread(Thread),
     /// A task of an executor.
@@ -25,7 +25,7 @@ pub(crate) enum Bell {
 }
 
 /// A thing whose end can be waited for, and that ends in a way of type `E`.
-pub(crate) trait Ends<E>: Sync {
+pub trait Ends<E>: Sync {
     /// What opens when it has ended.
     fn latch(&self) -> &Latch<Bell>;
 
@@ -48,15 +48,12 @@ pub(crate) fn working_on<R>(latch: &Latch<Bell>, f: impl FnOnce() -> R) -> R {
 
 /// When a wait ends that lasts no longer than `limit`. `None`: never, since the limit is too long
 /// to represent.
-pub(crate) fn deadline_in(limit: Duration) -> Option<Instant> {
+pub fn deadline_in(limit: Duration) -> Option<Instant> {
     Instant::now().checked_add(limit)
 }
 
 /// Waits until `thing` has ended, or until `deadline`: the calling thread sleeps.
-pub(crate) fn wait_for_end<E>(
-    thing: &dyn Ends<E>,
-    deadline: Option<Instant>,
-) -> Result<E, WaitError> {
+pub fn wait_for_end<E>(thing: &dyn Ends<E>, deadline: Option<Instant>) -> Result<E, WaitError> {
     if let Some(ended) = thing.ended() {
         return Ok(ended);
     }
@@ -99,7 +96,7 @@ fn party(latch: &Latch<Bell>) -> Party {
 
 impl Bell {
     /// Wakes. A panic of a waker is swallowed: the code that runs here is not the waiter's.
-    pub(crate) fn ring(self) {
+    pub fn ring(self) {
         match self {
             Bell::Thread(thread) => thread.unpark(),
             Bell::Task(waker) => _ = contained(|| waker.wake()),

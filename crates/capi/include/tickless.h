@@ -44,8 +44,8 @@
  * TICKLESS_E_STOPPED, to wait, stop, turn or bind TICKLESS_E_FORKED; others use the child's copy. It
  * can end its copies and make engines. If a thread was in a call for a timer or scope, those for the
  * copy may return TICKLESS_E_FORKED or _HANDLE. A child of a callback must end or execute a program.
- * After _Fork or a bare clone, waits and tickless_engine_new are TICKLESS_E_FORKED, and what is
- * scheduled never fires.
+ * After _Fork or a bare clone, all calls that take an engine but _free, that schedule, move or wait
+ * are TICKLESS_E_FORKED.
  *
  * SIGNALS. The engine's threads block all but SIGPROF and those of a fault. A child that a callback
  * forks has the mask of the engine's maker. posix_spawn, vfork, system and popen pass on that of the
@@ -221,8 +221,8 @@ typedef struct tickless_options {
     /// sizeof(tickless_options).
     size_t size;
     /// Timers of one tick fire together. Default: 1 ms. Times reach 2^54 ticks: at 1 ns, the
-    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT; a reset makes it
-    /// never.
+    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT; in a reset, what is
+    /// later by the shortest ticks that an engine of the process ever had.
     uint64_t tick_ns;
     /// How many timers may be pending. Default: no limit.
     uint64_t max_pending;

@@ -46,7 +46,7 @@ struct Shim {
     count: unsafe extern "C" fn(Memory) -> u64,
     now: unsafe extern "C" fn(Memory) -> u64,
     next: unsafe extern "C" fn(Memory) -> u64,
-    pop: unsafe extern "C" fn(Memory, u64) -> *mut Timer,
+    pop: unsafe extern "C" fn(Memory, u64, *mut u64) -> *mut Timer,
     advance: unsafe extern "C" fn(Memory, u64, u64, Fired, *mut c_void) -> u64,
     remove_any: unsafe extern "C" fn(Memory) -> *mut Timer,
 }
@@ -198,7 +198,7 @@ impl Pair {
             Op::AdvanceInterrupted(when, number) => {
                 self.advance(self.at(when), u64::from(number % LIMITED) + 1);
             }
-            Op::Pop(when, _) => self.pop(self.at(when)),
+            Op::Pop(when, number) => self.pop(self.at(when), u64::from(number) + 1),
             Op::Drain(_) | Op::Clear => self.clear(),
             Op::Shrink => {}
         }
@@ -266,17 +266,23 @@ impl Pair {
         self.settle(now, &fired);
     }
 
-    fn pop(&mut self, now: Tick) {
+    fn pop(&mut self, now: Tick, limit: u64) {
         if now < self.rust.now() {
             return;
         }
         let mut fired = Vec::new();
         let (pop, count, wheel) = (self.shim.pop, self.shim.count, self.c());
-        // SAFETY: it is a wheel.
-        while let Some(timer) = unsafe { pop(wheel, now.get()).as_ref() } {
-            fired.push(timer.number);
+        let mut left = limit;
+        loop {
+            // SAFETY: they are a wheel and a number.
+            let popped = unsafe { pop(wheel, now.get(), &raw mut left).as_ref() };
+            if popped.is_none() && left > 0 {
+                break;
+            }
+            fired.extend(popped.map(|timer| timer.number));
             // SAFETY: as above.
             assert_eq!(unsafe { count(wheel) } as usize, self.pending.len() - fired.len());
+            left = if left > 0 { left } else { limit };
         }
         self.settle(now, &fired);
     }

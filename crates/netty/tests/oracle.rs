@@ -15,8 +15,8 @@ use support::hold::hold;
 use support::planned::{panic_as_planned, quietly};
 use tickless::local::Geometry;
 use tickless::{ManualClock, Tick};
-use tickless_core::sync::Mutex;
 use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
+use tickless_sync::Mutex;
 
 const CASES: u64 = 300;
 

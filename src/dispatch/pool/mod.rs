@@ -19,8 +19,8 @@ use self::core::PoolCore;
 pub use builder::PoolBuilder;
 pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
 #[doc(inline)]
-pub use tickless_core::dispatch::queue::PoolStats;
-use tickless_core::dispatch::queue::{Patience, Pushed, Source};
+pub use tickless_sync::queue::PoolStats;
+use tickless_sync::queue::{Patience, Pushed, Source};
 
 /// A bounded pool of threads, as a handler for an engine: the reaper hands payloads over and
 /// continues, so that a slow task does not delay timers.

@@ -10,7 +10,7 @@ use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, ManualClock, TaskPanic};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const SOON: Duration = Duration::from_millis(5);
 

@@ -14,7 +14,7 @@ use support::planned::{Planned, quietly};
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{Sleep, SleepError};
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 fn builder(shards: usize) -> Builder {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::patience::PATIENCE;
 use tickless::dispatch::{Full, Pool};
 use tickless::{Engine, StopError};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 #[test]
 fn a_task_on_a_pool_stops_the_engine_that_feeds_it() {

@@ -15,7 +15,7 @@ use support::slow::Slow;
 use support::token::Fates;
 use tickless::wait::{self, Ended, Stage, WaitError};
 use tickless::{Engine, Waitable};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 fn engine() -> Engine {
     Engine::builder().tick(Duration::from_micros(20)).shards(1).build().unwrap()

@@ -11,9 +11,9 @@ use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
-use tickless::keyed::KeyedTimers;
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine};
+use tickless_keyed::KeyedTimers;
 
 const US: Duration = Duration::from_micros(1);
 const HOUR: Duration = Duration::from_secs(3600);

@@ -17,7 +17,7 @@ use tickless::Engine;
 use tickless::dispatch::{Full, Pool};
 use tickless::periodic::{Backoff, End, Heartbeat, Outcome, Periodic, Retry, Schedule};
 use tickless::wait::WaitError;
-use tickless_core::sync::OnceLock;
+use tickless_sync::OnceLock;
 
 const US: Duration = Duration::from_micros(1);
 

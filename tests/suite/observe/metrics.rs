@@ -14,7 +14,7 @@ use support::planned::{panic_as_planned, quietly};
 use tickless::dispatch::Channel;
 use tickless::periodic::Heartbeat;
 use tickless::{Builder, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

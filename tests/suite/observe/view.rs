@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tickless::{Builder, Engine, ManualClock, View};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

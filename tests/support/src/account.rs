@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tickless::{Batch, Engine, Handle, ManualClock, ResetError, ScheduleError, State, Stats};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 /// Items and what became of them.
 #[derive(Clone, Debug)]

@@ -34,7 +34,7 @@
 //! none is claimed after the takeover. Only an open line is taken over, once.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence
-//! (`protocol/asymmetric.rs`). The holder's side is light, because a locked instruction for each
+//! (`os/asymmetric.rs`). The holder's side is light, because a locked instruction for each
 //! payload would make each wait for the stores of the one before. Holder: store the word, light
 //! fence, look whether the rest is wanted. Taker: say so, heavy fence, look at the word. So the
 //! taker sees a claim, or the claimer sees the taker. The word is stored with Release, and the
@@ -46,7 +46,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
-use crate::protocol::asymmetric;
+use crate::os::asymmetric;
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, fence};
 use crate::time::Tick;

@@ -1,5 +1,5 @@
 //! Dispatch, as far as a reaper takes part: the handler and its batches, the payloads in hand, and
-//! what becomes of their panics. And the queue of a pool, for the models.
+//! what becomes of their panics.
 //!
 //! The handlers with threads, channels and runtimes of their own are in the crate `tickless`.
 
@@ -8,7 +8,6 @@ mod handler;
 mod in_hand;
 mod own;
 mod panics;
-pub mod queue;
 mod task;
 
 pub use batch::{Batch, Due};

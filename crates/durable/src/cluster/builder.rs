@@ -86,7 +86,15 @@ impl Cluster {
     #[cfg(feature = "postgres")]
     #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
     pub fn builder(database: &str) -> Builder {
-        Builder::postgres(database)
+        Builder::postgres(database.parse().map_err(failed))
+    }
+
+    /// As [`builder`](Cluster::builder), for a database whose address or password comes from
+    /// elsewhere than a text.
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+    pub fn with_config(database: Config) -> Builder {
+        Builder::postgres(Ok(database))
     }
 
     /// Returns a [`Builder`] for an instance whose timers are on these servers of NATS, with
@@ -102,8 +110,8 @@ impl Cluster {
 
 impl Builder {
     #[cfg(feature = "postgres")]
-    pub(super) fn postgres(database: &str) -> Builder {
-        let config = Box::new(database.parse().map_err(failed));
+    pub(super) fn postgres(database: Result<Config, StoreError>) -> Builder {
+        let config = Box::new(database);
         let reach = Box::new(|config, schema: &str, patience| {
             Database::new(config, NoTls, schema, patience)
         });

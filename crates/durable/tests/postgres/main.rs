@@ -14,6 +14,8 @@ mod instance;
 mod letters;
 #[path = "../common/limit.rs"]
 mod limit;
+#[cfg(feature = "tls")]
+mod login;
 mod looking;
 mod network;
 mod operating;

@@ -9,11 +9,12 @@ use tickless::{Batch, ManualClock, Tick};
 use tickless_core::bench::{Around, Bench};
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::entry::Entry;
 use tickless_core::memory::Shared;
 use tickless_core::producer::{self, Moved, Producer};
 use tickless_core::reaper::Ending;
 use tickless_core::shard::Shard;
-use tickless_core::sync::AtomicBool;
+use tickless_sync::AtomicBool;
 
 /// A shard with a thread's producer.
 fn bench() -> Bench<u32> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use tickless::ScheduleReason;
-use tickless::keyed::{IfAbsentReason, ResetError};
+use tickless_keyed::{IfAbsentReason, ResetError};
 
 use super::case::Deed;
 use super::stage::Stage;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use tickless::ScheduleReason;
-use tickless::purgatory::{Arrival, Operation, WatchReason};
 use tickless_netty::Timeout;
+use tickless_purgatory::{Arrival, Operation, WatchReason};
 
 use super::case::Deed;
 use super::stage::{Stage, picked};

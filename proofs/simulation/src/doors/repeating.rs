@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickless::ScheduleReason;
 use tickless::periodic::{
-    End, Heartbeat, Outcome, Periodic, Retry, Retrying, Run, Schedule, StartReason,
+    Heartbeat, Outcome, Periodic, Retry, Retrying, Run, Schedule, StartReason,
 };
 
 use super::case::Deed;

@@ -4,6 +4,8 @@
 //! *Tested by*: `tests/cli.rs`.
 
 mod file;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+mod login;
 mod place;
 mod salvage;
 #[cfg(any(feature = "postgres", feature = "nats"))]
@@ -22,8 +24,6 @@ use serde_json::{Value, json};
 
 use place::{Answer, Place, Row, Which};
 use salvage::Salvaged;
-#[cfg(any(feature = "postgres", feature = "nats"))]
-use tickless_durable::Cluster;
 use tickless_durable::Position;
 
 /// Looks at durable timers, and changes some. It fires no timer itself.
@@ -37,6 +37,9 @@ struct Command {
     /// The schema of a cluster.
     #[arg(long, default_value = "tickless", global = true)]
     schema: String,
+    /// A file with credentials for NATS; otherwise, the one that NATS_CREDS names.
+    #[arg(long, global = true)]
+    credentials: Option<String>,
     /// Writes JSON, one value in a line.
     #[arg(long, global = true)]
     json: bool,
@@ -173,6 +176,9 @@ fn main() -> ExitCode {
             let mut cause = error.source();
             while let Some(error) = cause {
                 eprintln!("  because: {error}");
+                if error.to_string().starts_with("invalid peer certificate") {
+                    eprintln!("  PGSSLROOTCERT can name a file with the certificate of its issuer");
+                }
                 cause = error.source();
             }
             ExitCode::from(2)
@@ -189,15 +195,22 @@ fn is_read_no_more(error: &(dyn Error + 'static)) -> bool {
 /// Opens the place that a command names.
 fn open(command: &Command) -> Answer<Box<dyn Place>> {
     let (name, schema) = (&*command.place, &*command.schema);
+    let is_nats = name.starts_with("nats://") || name.starts_with("tls://");
+    if command.credentials.is_some() && !is_nats {
+        return Err("--credentials is for servers of NATS: leave it out".into());
+    }
     if name.starts_with("postgres://") || name.starts_with("postgresql://") {
         #[cfg(feature = "postgres")]
-        return Ok(Box::new(servers::Servers(Cluster::builder(name).schema(schema).observe()?)));
+        return Ok(Box::new(servers::Servers(login::database(name)?.schema(schema).observe()?)));
         #[cfg(not(feature = "postgres"))]
         return Err("this program was built without the feature postgres".into());
     }
-    if name.starts_with("nats://") || name.starts_with("tls://") {
+    if is_nats {
         #[cfg(feature = "nats")]
-        return Ok(Box::new(servers::Servers(Cluster::nats(name).schema(schema).observe()?)));
+        {
+            let builder = login::nats(name, command.credentials.as_deref())?;
+            return Ok(Box::new(servers::Servers(builder.schema(schema).observe()?)));
+        }
         #[cfg(not(feature = "nats"))]
         return Err("this program was built without the feature nats".into());
     }
