@@ -10,6 +10,7 @@ need_command pkg-config pkg-config
 need_command dpkg-buildpackage dpkg-dev
 need_command dh debhelper
 need_command doxygen doxygen
+need_command groff groff-base
 
 out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT

@@ -11,8 +11,8 @@ use std::time::Duration;
 use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
 use tickless_core::doorbell::{Alarm, Bell, Parker};
 use tickless_core::reaper::{Lead, Spin};
-use tickless_core::sync::{JoinHandle, UnsafeCell, thread};
 use tickless_core::time::ManualClock;
+use tickless_sync::{JoinHandle, UnsafeCell, thread};
 
 /// What the leader has alone, in place of a doorbell.
 struct Led {

@@ -197,7 +197,7 @@ def plans(share, before_ns, now1, due1, spent, now2, due2):
     return waits1, until1, waits2, until2
 
 
-# crates/core/src/protocol/pulse.rs
+# crates/sync/src/protocol/pulse.rs
 
 LATE = U64 - 2
 

@@ -11,7 +11,7 @@ use crate::doorbell::{Alarm, Bell, Doorbell, Hook, Listener, Parker, SystemAlarm
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::Cpus;
-use crate::protocol::asymmetric;
+use crate::os::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
 #[cfg(feature = "tokio")]
@@ -188,9 +188,9 @@ impl Builder {
             watch,
             listener,
             #[cfg(feature = "tokio")]
+            runtime: self.runtime,
+            #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
-            #[cfg(feature = "callers")]
-            callers: Default::default(),
             groups: groups.into(),
             waiting: nobody_waits(threads),
             threads,

@@ -34,7 +34,7 @@ use crate::process;
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
 use crate::users::{KIND, USE_BITS, Use, wait_for};
-use crate::when::{TicklessWhen, when_of};
+use crate::when::{TicklessWhen, reach_of_all, when_of};
 
 /// It waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
@@ -219,8 +219,11 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// Errors: TICKLESS_E_TOO_LATE; TICKLESS_E_ARGUMENT, it repeats.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_ns: u64) -> c_int {
-    // SAFETY: it points to a timer, as the header asks.
-    enter(|| unsafe { reset(timer, delay(delay_ns)) })
+    enter(|| {
+        reach_of_all(delay_ns, 0)?;
+        // SAFETY: it points to a timer, as the header asks.
+        unsafe { reset(timer, delay(delay_ns)) }
+    })
 }
 
 /// As tickless_timer_reset, for a time or a slack.
@@ -231,7 +234,7 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 ) -> c_int {
     enter(|| {
         // SAFETY: it points to a time, as the header asks.
-        let when = unsafe { when_of(when) }?.when;
+        let when = unsafe { when_of(when) }?.within_all()?;
         // SAFETY: it points to a timer, as the header asks.
         unsafe { reset(timer, when) }
     })
@@ -616,6 +619,7 @@ fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
 /// As for `borrow`.
 #[inline]
 unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
+    process::check()?;
     // SAFETY: as the caller promises.
     let borrowed = unsafe { borrow(timer) }?;
     if borrowed.kind == REPEATING {

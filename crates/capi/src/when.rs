@@ -1,5 +1,6 @@
 //! When a timer is due, as C says it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tickless::When;
@@ -45,6 +46,11 @@ impl Timing {
         reach.check(self.time_ns, self.flags).map(|()| self)
     }
 
+    /// The time, if the ticks of all engines reach it: see [`reach_of_all`].
+    pub(crate) fn within_all(self) -> Result<When, Failure> {
+        reach_of_all(self.time_ns, self.flags).map(|()| self.when)
+    }
+
     /// If it was to come once, but the engine's ticks do not reach it: so it was made to be never.
     pub(crate) fn is_unreached(&self, deadline: Option<Instant>) -> Result<(), Failure> {
         let is_far = self.time_ns >= FAR && self.time_ns != TICKLESS_NEVER;
@@ -70,12 +76,14 @@ impl Reach {
 
     /// Of an engine that is being made, with ticks of that length; 0 is the default.
     pub(crate) fn of_ticks(tick_ns: u64) -> Reach {
-        match tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0) {
-            None => Reach { delay_ns: u64::MAX, end_ns: u64::MAX },
-            Some(delay_ns) => {
-                Reach { delay_ns, end_ns: ns_of(Instant::now()).saturating_add(delay_ns) }
-            }
-        }
+        let Some(delay_ns) = tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0) else {
+            return Reach { delay_ns: u64::MAX, end_ns: u64::MAX };
+        };
+        let end_ns = ns_of(Instant::now()).saturating_add(delay_ns);
+        // ORDER: Relaxed, for both - as in `reach_of_all`.
+        SHORTEST[0].fetch_min(delay_ns, Ordering::Relaxed);
+        SHORTEST[1].fetch_min(end_ns, Ordering::Relaxed);
+        Reach { delay_ns, end_ns }
     }
 
     /// Whether a time or a delay is one that ticks reach. What they do not reach would never fire,
@@ -94,6 +102,26 @@ impl Reach {
         }
         Err(unreached(time_ns))
     }
+}
+
+/// The shortest reach that an engine of this process ever had.
+static SHORTEST: [AtomicU64; 2] = [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)];
+
+/// As [`Reach::check`], for a reset. A timer does not know how long the ticks of its engine are, so
+/// the shortest of the process count: where all are of 1 us or more, everything is in reach.
+///
+/// # Errors
+/// As for [`Reach::check`].
+#[inline]
+pub(crate) fn reach_of_all(time_ns: u64, flags: u64) -> Result<(), Failure> {
+    if time_ns < FAR { Ok(()) } else { reach_of_all_far(time_ns, flags) }
+}
+
+#[cold]
+fn reach_of_all_far(time_ns: u64, flags: u64) -> Result<(), Failure> {
+    // ORDER: Relaxed, for both - numbers. Who knows the timer knows of its engine.
+    let [delay_ns, end_ns] = [0, 1].map(|at| SHORTEST[at].load(Ordering::Relaxed));
+    Reach { delay_ns, end_ns }.check(time_ns, flags)
 }
 
 #[cold]
