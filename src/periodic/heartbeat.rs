@@ -126,8 +126,9 @@ impl Heartbeat {
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the
     /// timeout has passed from here. `false`: the timeout had passed since the last beat, or the
     /// heartbeat or its engine was stopped, or the engine's handler dropped the task that calls the
-    /// closure. If it had passed, the closure has been, is being or will be called, unless the engine or a
-    /// waiting stop ends the heartbeat first: also if the engine is late and has not noticed yet.
+    /// closure. If it had passed, the closure has been, is being or will be called, unless the
+    /// engine or a waiting stop ends the heartbeat first: also if the engine is late and has not
+    /// noticed yet.
     ///
     /// The closure sees what a thread did before a beat in time.
     ///

@@ -10,8 +10,8 @@
 //!   beat has left, so that nobody waits for a task that has not begun.
 //!
 //! Ends are stored as times that no clock shows, above all others. Nothing replaces them, except
-//! that the timer takes note of a late beat, or a revocation does. (A timer that may not run its task
-//! where it is due *looks* first: to the task, silence is then as after a late beat.)
+//! that the timer takes note of a late beat, or a revocation does. (A timer that may not run its
+//! task where it is due *looks* first: to the task, silence is then as after a late beat.)
 //!
 //! *Orderings*: HEARTBEAT. The CAS that ends the beats acquires what each beat before it released.
 //! Each beat is a CAS, also with an earlier time than the one that is stored, so they form one
