@@ -19,6 +19,9 @@ pub mod dispatch;
 /// systems that it runs on, and what an auditor needs.
 pub mod docs {
     #[doc = include_str!("../docs/adapters.md")]
+    #[doc = "```ignore"]
+    #[doc = include_str!("../docs/server.rs")]
+    #[doc = "```"]
     pub mod adapters {}
     #[doc = include_str!("../docs/compare.md")]
     pub mod compare {}

@@ -190,6 +190,8 @@ impl Builder {
             watch,
             listener,
             #[cfg(feature = "tokio")]
+            runtime: self.runtime,
+            #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
             groups: groups.into(),
             waiting: nobody_waits(threads.len()),

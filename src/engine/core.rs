@@ -51,6 +51,9 @@ pub(super) struct Core<T> {
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
+    /// The runtime that it was built on.
+    #[cfg(feature = "tokio")]
+    pub(super) runtime: Option<tokio::runtime::Id>,
     /// Whether it has stopped because the runtime that served it has ended.
     #[cfg(feature = "tokio")]
     pub(super) runtime_ended: AtomicBool,

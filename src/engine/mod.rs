@@ -4,7 +4,8 @@
 //!   the engine from them; `core` is the state that its threads share.
 //! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
 //!   time of a timer as callers give it.
-//! - `ambient` is the engine of code that names none: entered, the thread's, the process's.
+//! - `ambient` is the engine of code that names none: entered, the thread's, the process's;
+//!   `of_runtime`: that of a runtime of tokio's.
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
 //! - `threads` and `spin` have the settings for the engine's threads; `crew` has the threads, and
 //!   `watching` is what one of them does who watches the others.
@@ -28,6 +29,8 @@ mod facade;
 mod handle;
 mod limits;
 mod observe;
+#[cfg(feature = "tokio")]
+mod of_runtime;
 #[cfg(feature = "tokio")]
 mod on_tokio;
 mod registry;

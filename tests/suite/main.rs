@@ -26,6 +26,7 @@ mod drive {
     mod attacks;
     mod busy;
     mod live;
+    mod of_runtime;
     mod on_tokio;
     mod paused_time;
     mod steps;

@@ -146,7 +146,8 @@ const ENDS: &[(&str, Call)] = &[
 ];
 
 /// These tests are built without the features that have them.
-const BEHIND_FEATURES: [&str; 2] = ["Engine::metrics", "Snapshot::listing"];
+const BEHIND_FEATURES: [&str; 4] =
+    ["Engine::enter_runtime", "Engine::metrics", "Engine::of_runtime", "Snapshot::listing"];
 
 /// They are used before there is an engine, or have a thread of their own.
 const OTHERS: [&str; 3] = ["Builder", "When", "Metrics"];

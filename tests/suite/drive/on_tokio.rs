@@ -112,6 +112,19 @@ fn a_hook_may_schedule_what_is_due_earlier() {
     });
 }
 
+/// One without a runtime, another's, and another runtime.
+#[test]
+fn executors_of_others_may_await_its_timers() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    pollster::block_on(engine.sleep(MS));
+    smol::block_on(engine.sleep(MS));
+    Builder::new_current_thread().build().unwrap().block_on(engine.sleep(MS));
+    let late = pollster::block_on(engine.timeout(MS, std::future::pending::<()>()));
+    assert_eq!(late.unwrap_err().cause(), None);
+    assert_eq!(engine.stats().fired, 4);
+}
+
 #[test]
 fn in_paused_time_nothing_waits_and_all_ends_on_time() {
     paused(async {
