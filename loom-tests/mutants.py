@@ -1185,11 +1185,11 @@ MUTANTS = {
         "queue", [(QUEUE, [("        if is_last {\n            self.room", "        if is_last && false {\n            self.room")])],
     ),
     "the first worker to step aside speaks for all": (
-        "queue", [(QUEUE, [("        state.present -= 1;\n        let is_last", "        state.present = 0;\n        let is_last"),
-                            ("                state.present -= 1;\n                return None;", "                return None;")])],
+        "queue", [(QUEUE, [("        state.present -= 1;\n        state.yielded", "        state.present = 0;\n        state.yielded"),
+                            ("                state.present -= 1;\n                self.leave", "                self.leave")])],
     ),
     "a worker that comes back is not counted": (
-        "queue", [(QUEUE, [("self.state.lock().present += 1;", "self.state.lock().present += 0;")])],
+        "queue", [(QUEUE, [("        state.present += 1;\n", "")])],
     ),
     "a close wakes no worker": (
         "queue", [(QUEUE, [("        self.work.notify_all();\n", "")])],
@@ -1204,6 +1204,15 @@ MUTANTS = {
     "a payload is pushed after the end": (
         "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
+    ),
+    "who waits for workers is not told that the last one has ended": (
+        "queue", [(QUEUE, [("                state.present -= 1;\n                self.leave(state);\n", "                state.present -= 1;\n")])],
+    ),
+    "who waits for workers does not mind that one has yielded": (
+        "queue", [(QUEUE, [("        state.yielded == 0\n", "        true\n")])],
+    ),
+    "a worker that is back has still yielded": (
+        "queue", [(QUEUE, [("        state.yielded -= 1;\n", "")])],
     ),
     # WAKER
     "an exchange does not mind that the entry was unlinked": (

@@ -19,6 +19,9 @@ pub mod dispatch;
 /// systems that it runs on, and what an auditor needs.
 pub mod docs {
     #[doc = include_str!("../docs/adapters.md")]
+    #[doc = "```ignore"]
+    #[doc = include_str!("../docs/server.rs")]
+    #[doc = "```"]
     pub mod adapters {}
     #[doc = include_str!("../docs/compare.md")]
     pub mod compare {}
@@ -43,7 +46,7 @@ pub mod future;
 /// change in any release.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::dispatch::deadlock::{Party, work_for};
+    pub use crate::dispatch::inside::{Party, work_for};
     pub use crate::engine::{Cancel, EngineRef, EngineTicks, HandleTicks};
     pub use crate::wait::waiting::{Bell, Ends, deadline_in, wait_for_end};
     pub use tickless_core::dispatch::{Panics, Runs, contained};
@@ -64,8 +67,6 @@ pub mod wall;
 
 #[doc(inline)]
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
-#[cfg(feature = "callers")]
-pub use engine::Callers;
 #[cfg(feature = "serde")]
 pub use engine::Listing;
 pub use engine::{

@@ -190,9 +190,9 @@ impl Builder {
             watch,
             listener,
             #[cfg(feature = "tokio")]
+            runtime: self.runtime,
+            #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
-            #[cfg(feature = "callers")]
-            callers: Default::default(),
             groups: groups.into(),
             waiting: nobody_waits(threads.len()),
             threads,

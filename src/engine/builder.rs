@@ -46,6 +46,9 @@ pub struct Builder {
     /// What a task of a runtime waits for, for one engine.
     #[cfg(feature = "tokio")]
     pub(super) timer: Option<Arc<dyn crate::doorbell::Rung>>,
+    /// The runtime of that task.
+    #[cfg(feature = "tokio")]
+    pub(super) runtime: Option<tokio::runtime::Id>,
     pub(super) hook: Option<Hook>,
     #[cfg(feature = "test-util")]
     pub(super) on_timer: Option<OnTimer>,
@@ -110,6 +113,8 @@ impl Builder {
             driver: None,
             #[cfg(feature = "tokio")]
             timer: None,
+            #[cfg(feature = "tokio")]
+            runtime: None,
             hook: None,
             #[cfg(feature = "test-util")]
             on_timer: None,

@@ -73,7 +73,7 @@ pub(crate) fn unfinished(files: &[Source]) -> Vec<String> {
 
 /// Where files may be modules by their paths. What several programs share is a crate:
 /// `tests/support`, `tests/models`, `benches/common`.
-const MOUNTS: [&str; 5] = [
+const MOUNTS: [&str; 6] = [
     // A part of a program that is no library.
     "crates/demo/tests/demo_audit.rs",
     // Parts of tests whose programs have different features.
@@ -84,6 +84,8 @@ const MOUNTS: [&str; 5] = [
     "loom-tests/src/model.rs",
     // A model in two files, which is a program by itself and a part of another.
     "loom-tests/tests/hold.rs",
+    // A program that a page shows.
+    "tests/clients/main.rs",
 ];
 
 /// Files that are modules by their paths, of which each program has a copy.

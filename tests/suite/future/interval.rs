@@ -192,8 +192,8 @@ fn an_interval_is_a_stream_of_its_ticks() {
     assert_eq!(seen, [0, 10, 20, 30, 40].map(|ms| begin + MS * ms));
 }
 
-/// pgdog#1017: with tokio's timer, what ticks stood still once a process was 2^30 ms old, because the
-/// wheel took a sleep of the longest delay for the next one due.
+/// pgdog#1017: with tokio's timer, what ticks stood still once a process was 2^30 ms old, because
+/// the wheel took a sleep of the longest delay for the next one due.
 #[test]
 fn an_interval_goes_on_past_each_power_of_two_beside_the_longest_sleep() {
     let engine = engine_by_hand();
