@@ -31,6 +31,7 @@ static GLOBAL: Global<OfProcess> = Global::empty();
 struct OfProcess {
     engine: Engine,
     /// The program has set it.
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "only runtimes ask"))]
     is_set: bool,
 }
 

@@ -22,6 +22,8 @@ pub enum Choice {
     Tickless,
     /// This crate's, on an engine that a task of the runtime serves.
     TicklessDrive,
+    /// The same with ticks of 100 us.
+    TicklessFine,
     /// The runtime's.
     Tokio,
     /// The runtime's alternative ones.
@@ -104,6 +106,12 @@ impl Choice {
             Choice::TicklessDrive => {
                 let _entered = runtime.enter();
                 *lock(&ENGINE) = Some(Engine::of_runtime()?);
+            }
+            Choice::TicklessFine => {
+                let _entered = runtime.enter();
+                let engine = Engine::builder().tick(Duration::from_micros(100)).build_on_tokio()?;
+                engine.enter_runtime()?;
+                *lock(&ENGINE) = Some(engine);
             }
             Choice::None | Choice::Tokio | Choice::TokioAlt => {}
         }
