@@ -179,9 +179,6 @@ pub enum StopError {
     /// A task of the engine made the call, or a destructor of a thread-local on one of its threads:
     /// stopping would wait for that very task or thread.
     InsideTask,
-    /// A task of another engine or pool made the call, and a task of this engine waits for the end
-    /// of that one, directly or through others: none of them would ever return.
-    Circular,
     /// The engine belongs to the process that this one was forked from, and only that process can
     /// stop it.
     Forked,
@@ -245,7 +242,6 @@ impl std::error::Error for ResetError {}
 
 display! { StopError {
     InsideTask => "an engine cannot be stopped by its own task",
-    Circular => "a task of the engine waits for the caller to end",
     Forked => "the engine belongs to the parent process",
 } }
 

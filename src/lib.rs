@@ -46,7 +46,7 @@ pub mod future;
 /// change in any release.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::dispatch::deadlock::{Party, work_for};
+    pub use crate::dispatch::inside::{Party, work_for};
     pub use crate::engine::{Cancel, EngineRef, EngineTicks, HandleTicks};
     pub use crate::wait::waiting::{Bell, Ends, deadline_in, wait_for_end};
     pub use tickless_core::dispatch::{Panics, Runs, contained};
@@ -67,8 +67,6 @@ pub mod wall;
 
 #[doc(inline)]
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
-#[cfg(feature = "callers")]
-pub use engine::Callers;
 #[cfg(feature = "serde")]
 pub use engine::Listing;
 pub use engine::{

@@ -341,3 +341,29 @@ fn a_close_lets_a_producer_go_that_no_worker_serves() {
         assert_eq!((taken + dropped, kept), (2, 0));
     });
 }
+
+/// One worker has something to do, the other waits for the caller.
+#[test]
+fn who_waits_for_the_workers_waits_for_all_but_those_that_wait_for_him() {
+    check(3, || {
+        let (rig, end) = (Rig::new(2, 2), Event::new());
+        assert_eq!(rig.produce(2), Pushed::All);
+        let aside = {
+            let end = end.clone();
+            on_thread(&rig, move |rig| {
+                rig.queue.yield_while();
+                end.wait();
+                rig.queue.come_back();
+                rig.work();
+            })
+        };
+        let worker = on_thread(&rig, Rig::work);
+        rig.queue.close();
+        assert!(!rig.queue.wait_for_workers(), "one has not ended");
+        assert_eq!(rig.sums(), (2, 0, 0), "the other has");
+        end.comes();
+        aside.join().unwrap();
+        worker.join().unwrap();
+        assert!(rig.queue.wait_for_workers());
+    });
+}

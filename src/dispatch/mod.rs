@@ -23,7 +23,7 @@
 //! [5 ms]: crate::Builder::takeover
 
 mod channel;
-pub(crate) mod deadlock;
+pub(crate) mod inside;
 mod monitor;
 mod pool;
 #[cfg(feature = "rayon")]
@@ -34,9 +34,8 @@ mod senders;
 
 pub(crate) use crate::os::{Process, Told};
 pub use channel::{Channel, ChannelStats, DueChannel};
-pub(crate) use deadlock::{
-    Party, WaitGuard, wait_for, work_for, work_to_the_end_for, works_for, works_for_any,
-    yield_while,
+pub(crate) use inside::{
+    Party, work_for, work_to_the_end_for, works_for, works_for_any, yield_while,
 };
 pub use monitor::Monitor;
 pub use pool::{

@@ -193,8 +193,6 @@ impl Builder {
             runtime: self.runtime,
             #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
-            #[cfg(feature = "callers")]
-            callers: Default::default(),
             groups: groups.into(),
             waiting: nobody_waits(threads.len()),
             threads,

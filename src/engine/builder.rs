@@ -227,10 +227,9 @@ impl Builder {
     /// the hook, so run a turn before the first sleep.
     ///
     /// The hook is also called when a shard has many cancelled timers to clean up, and when the
-    /// engine stops, so that a sleeping caller finds out. If several threads run a shard's turns,
-    /// the hook is also called when a turn wants the next one earlier than the turn before it did,
-    /// because the other threads sleep until the time that they were given. It then runs on the
-    /// thread that ran the turn.
+    /// engine stops, so that a sleeping caller finds out. One loop runs the
+    /// turns of a shard. If another thread runs one as well, it alone is told when the next one is
+    /// needed, and has to see to it.
     ///
     /// A loop that asks for its next turn ([`look_ahead`](crate::Engine::look_ahead)) before it
     /// sleeps is not called back for what its own thread schedules.

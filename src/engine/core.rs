@@ -16,8 +16,6 @@ use crate::sync::AtomicBool;
 use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
-#[cfg(feature = "callers")]
-use super::callers::CallerNotes;
 use super::registry::{self, ENGINES, STOPS};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -49,8 +47,6 @@ pub(super) struct Core<T> {
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
     /// Who schedules the timers.
-    #[cfg(feature = "callers")]
-    pub(super) callers: CallerNotes,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
@@ -183,14 +179,17 @@ impl<T> Core<T> {
 
     /// Whether the calling thread, which works for the engine, may await a timer of it: each thread
     /// that does, or that is stuck, needs a spare that takes its shard over. Counts the thread
-    /// among them until its turn is over.
+    /// among them until its turn is over. A task that serves the engine has no spare; and nobody
+    /// knows who serves one that its callers drive.
     pub(super) fn may_wait(&self) -> bool {
-        !self.has_threads()
-            || match WAITS.get() {
-                Awaits::Not => false,
-                Awaits::May(number) => self.begins_to_wait(number),
-                Awaits::Does => true,
-            }
+        if let Some(listener) = &self.listener {
+            return !listener.is_heard();
+        }
+        match WAITS.get() {
+            Awaits::Not => false,
+            Awaits::May(number) => self.begins_to_wait(number),
+            Awaits::Does => true,
+        }
     }
 
     fn begins_to_wait(&self, number: usize) -> bool {

@@ -139,7 +139,6 @@ impl<T: Send + 'static> EngineRef<T> {
     /// # Errors
     /// The engine is full, has stopped or is gone; the payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_when(
         self,
         when: When,
@@ -157,7 +156,6 @@ impl<T: Send + 'static> EngineRef<T> {
     ///
     /// # Errors
     /// As `schedule_when`.
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule_at_ns(
         self,
         deadline_ns: u64,
@@ -184,7 +182,6 @@ impl EngineRef {
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_sleep(
         self,
         computed: Computed,
@@ -199,7 +196,6 @@ impl EngineRef {
     ///
     /// # Errors
     /// The engine has stopped or is gone; the task comes back in the error.
-    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let now_ns = cache.now_ns();
@@ -429,7 +425,6 @@ where
 
 /// Files a payload in its engine. `EXEMPT`: it is not to be admitted.
 #[inline]
-#[cfg_attr(feature = "callers", track_caller)]
 fn file<T: Send + 'static, const EXEMPT: bool>(
     cache: Lent<T>,
     Computed { deadline, now_ns }: Computed,
@@ -442,7 +437,6 @@ fn file<T: Send + 'static, const EXEMPT: bool>(
 }
 
 /// Files the next payload of something that the engine has accepted before.
-#[cfg_attr(feature = "callers", track_caller)]
 fn file_again<T: Send + 'static>(
     cache: Lent<T>,
     computed: Computed,

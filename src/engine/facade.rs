@@ -236,7 +236,6 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// The engine is full or has stopped; the payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule(
         &self,
         when: impl Into<When>,
@@ -256,7 +255,6 @@ impl<T: Send + 'static> Engine<T> {
     /// engine, and does not panic. After an error, what it has stored is no handle.
     #[doc(hidden)]
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub unsafe fn schedule_with(
         &self,
         when: impl Into<When>,
@@ -272,7 +270,6 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`schedule`](Engine::schedule).
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule_detached(
         &self,
         when: impl Into<When>,
@@ -318,7 +315,6 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Files `payload` for `when`. `store` gets the entry first: see `schedule_with`.
     #[inline(always)]
-    #[cfg_attr(feature = "callers", track_caller)]
     fn file(
         &self,
         when: When,

@@ -14,14 +14,11 @@
 //! - `engine_ref` is a weak reference to an engine; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for higher-level APIs that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine; `registry` finds an engine by number.
-//! - `callers` samples who schedules.
 //! - `observe` has statistics, snapshots and metrics.
 
 mod ambient;
 mod assembly;
 mod builder;
-#[cfg(feature = "callers")]
-mod callers;
 mod core;
 mod crew;
 mod deadline;
@@ -50,8 +47,6 @@ mod when;
 pub use crate::time::Driven;
 pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
-#[cfg(feature = "callers")]
-pub use callers::Callers;
 pub(crate) use deadline::Deadline;
 pub use driving::Turn;
 pub(crate) use engine_ref::Computed;

@@ -39,7 +39,7 @@ use tokio::time::{Instant as TokioInstant, sleep_until};
 use crate::dispatch::{Handler, Inline, contained};
 #[cfg(target_os = "linux")]
 use crate::doorbell::{Earliest, SystemTimer};
-use crate::doorbell::{Listening, Rings, Rung, Turner};
+use crate::doorbell::{Listening, Rings, Rung};
 use crate::error::BuildError;
 use crate::reaper::waits_by_sleep;
 use crate::sync::{Arc, OnceLock, Weak};
@@ -219,7 +219,7 @@ fn serve_at_once<T: Send + 'static>(core: Weak<Core<T>>) -> Arc<dyn Fn() + Send 
     Arc::new(move || {
         let Some(core) = core.upgrade() else { return };
         for shard in 0..core.shards.len() {
-            let _ = core.turn(Turner::Task, shard, usize::MAX);
+            let _ = core.turn(shard, usize::MAX, usize::MAX);
         }
     })
 }

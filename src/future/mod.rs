@@ -96,11 +96,14 @@
 //! [spares](crate::Builder::spares). A further one is refused as by an engine that has stopped, but
 //! the error is [`Circular`](crate::ScheduleReason::Circular): all of them might wait for ever. The
 //! same happens while as many tasks are stuck otherwise. Without takeovers there are no spares, and
-//! each such poll is refused. So it always is in [`on_stuck`](crate::Builder::on_stuck) and
+//! each such poll is refused. So it is where a task of a runtime serves the engine
+//! ([`drive`](crate::Engine::drive), `build_on_tokio`); and in
+//! [`on_stuck`](crate::Builder::on_stuck) and
 //! [`on_thread_start`](crate::Builder::on_thread_start), whose threads serve no shard that another
 //! could take over. (A poll counts, since the engine cannot see whether the thread sleeps after it:
 //! until the task has returned, or the tasks that were due with it. The engine does not know who
-//! serves the shards of one that its callers [drive](crate::Driver), and refuses nothing there.)
+//! serves the shards of one that its callers [drive](crate::Driver) otherwise, and refuses nothing
+//! there.)
 //! Nor does an engine look for circles through others: where a task of one engine awaits a timer of
 //! another, and a task of that one a timer of the first, spares make them go on. Without takeovers
 //! both wait until one of the engines stops.

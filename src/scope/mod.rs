@@ -126,7 +126,6 @@ impl<T: Send + 'static> Scope<T> {
     /// # Errors
     /// The engine is full, has stopped or is gone. The payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule(
         &mut self,
         when: impl Into<When>,

@@ -46,16 +46,10 @@
 //!
 //! # Deadlocks
 //!
-//! A wait that could not end is refused: a task cannot wait for itself
-//! ([`WaitError::InsideTask`]), or for one that waits, directly or through others, for the caller
-//! ([`WaitError::Circular`]). The engine knows the waits of this module, and those for engines and
-//! pools to end. It does not know waits by other means: for a lock that the caller holds, for a
-//! message, or for the turn of an engine that its callers drive. Nor does it know which thread runs
-//! a task that is a future: between [`Guarded::begin`] and the drop of [`Running`], a task that
-//! waits for itself waits for ever.
-//!
-//! A future of this module counts as a wait of the task that polled it last, until it is polled
-//! again or dropped. That is so even if the task has returned meanwhile, and handed the future on.
+//! A task cannot wait for itself: the wait is refused ([`WaitError::InsideTask`]). Circles through
+//! others are not looked for: two tasks that wait for each other wait for ever, as with locks. Nor
+//! does the engine know which thread runs a task that is a future: between [`Guarded::begin`] and
+//! the drop of [`Running`], a task that waits for itself waits for ever.
 //!
 //! A thread of a pool that waits steps aside: reapers do not wait for it meanwhile. (One that
 //! blocks on a future of this module does not.)

@@ -1,8 +1,7 @@
 //! How a thread or a task waits for a latch, and who may.
 //!
-//! What ends by opening a latch is *worked on* by the thread that runs it or drops it. The
-//! circles of waits are looked for where all others are (`dispatch/deadlock.rs`): each such thing
-//! is a party there, by its address.
+//! What ends by opening a latch is *worked on* by the thread that runs it or drops it: it is a
+//! party, by its address, and nobody who works for it waits for it (`dispatch/inside.rs`).
 //!
 //! *Owner*: any thread.
 //!
@@ -11,9 +10,7 @@
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{
-    Party, Process, WaitGuard, contained, wait_for, work_for, works_for, yield_while,
-};
+use crate::dispatch::{Party, Process, contained, work_for, works_for, yield_while};
 use crate::protocol::latch::Latch;
 use crate::sync::{Thread, park, thread};
 
@@ -60,7 +57,7 @@ pub fn wait_for_end<E>(thing: &dyn Ends<E>, deadline: Option<Instant>) -> Result
     if let Some(ended) = thing.ended() {
         return Ok(ended);
     }
-    let _waiting = may_wait(thing)?;
+    may_wait(thing)?;
     let latch = thing.latch();
     if let Some(place) = latch.watch(Bell::Thread(thread::current())) {
         let is_over = yield_while(|| sleep_until(latch, deadline));
@@ -71,16 +68,12 @@ pub fn wait_for_end<E>(thing: &dyn Ends<E>, deadline: Option<Instant>) -> Result
     Ok(thing.ended().expect("the latch is open"))
 }
 
-/// Registers that the calling thread waits for `thing`, if it may.
-pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<WaitGuard, WaitError> {
+/// Whether the calling thread may wait for `thing`.
+pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<(), WaitError> {
     if !thing.process().is_current() {
         return Err(WaitError::Forked);
     }
-    let party = thing.party();
-    if works_for(party) {
-        return Err(WaitError::InsideTask);
-    }
-    wait_for(party).ok_or(WaitError::Circular)
+    if works_for(thing.party()) { Err(WaitError::InsideTask) } else { Ok(()) }
 }
 
 /// Sleeps until `latch` is open or the deadline has passed. Returns whether it is open.

@@ -75,7 +75,6 @@ mod keyed {
     mod panics;
 }
 mod observe {
-    mod callers;
     mod json;
     mod metrics;
     mod stats;

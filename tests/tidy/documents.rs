@@ -100,10 +100,11 @@ const TESTED: [&str; 6] = [
     "crates/netty/tests/",
     "loom-tests/tests/",
 ];
-const MANIFESTS: [&str; 9] = [
+const MANIFESTS: [&str; 10] = [
     "Cargo.toml",
     "tests/races/Cargo.toml",
     "tests/clients/Cargo.toml",
+    "tests/models/Cargo.toml",
     "tests/support/Cargo.toml",
     "crates/wheel/Cargo.toml",
     "crates/demo/Cargo.toml",

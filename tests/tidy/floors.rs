@@ -132,7 +132,7 @@ const HIDDEN_DOORS: [Door; 2] = [
 ];
 
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 17] = [
+const LOCK_ROOMS: [&str; 15] = [
     SYNC,
     "crates/core/src/bench.rs",
     "crates/core/src/memory/blocks.rs",
@@ -141,10 +141,8 @@ const LOCK_ROOMS: [&str; 17] = [
     "crates/core/src/reaper/role.rs",
     "crates/core/src/dispatch/in_hand.rs",
     "crates/sync/src/queue.rs",
-    "src/engine/callers.rs",
     "src/engine/core.rs",
     "src/engine/crew.rs",
-    "src/dispatch/deadlock.rs",
     "crates/purgatory/src/lists.rs",
     "src/test.rs",
     "crates/keyed/src/table.rs",

@@ -89,8 +89,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("\n{}\n{}", engine.snapshot(), engine.stats());
     assert_eq!(engine.snapshot().len(), 502);
 
-    // The same, and who schedules, for browsers and programs of this machine.
-    engine.sample_callers(true);
+    // The same, for browsers and programs of this machine.
     let inspector = tickless_inspect::serve(&engine, ([127, 0, 0, 1], 0))?;
     println!("see {inspector}, or {inspector}stats.json");
     let overdue = ask(&inspector, "/overdue.json")?;

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::histories::when;
-use crate::when::When;
+use models::histories::when;
+use models::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::hold::hold;

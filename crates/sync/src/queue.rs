@@ -14,25 +14,27 @@
 //!   the wake-up of a thread cost one for several payloads, and not one for each.
 //! - Producers that come later leave the room to those that wait.
 //! - A worker that waits for a reaper (because its task stops an engine, say) yields first.
-//!   When no worker is left, producers that wait for room are woken and told.
+//!   When no worker is left, producers that wait for room are woken and told, and so is one that
+//!   waits for the workers' end.
 //!
 //! *Tested by*: `loom-tests/tests/queue.rs`, `tests/races/dispatch/pool.rs`,
 //! `tests/races/dispatch/load.rs`.
 
 use std::collections::VecDeque;
 
-use crate::{Condvar, QuietMutex, Record};
+use crate::{Condvar, Quiet, QuietMutex, Record};
 
 /// A bounded queue that workers empty.
 pub struct Queue<T> {
     bound: usize,
-    // LOCK(QUEUE): engine: push, count_inline, count_dropped; stopper: close; worker: take,
-    // yield_while, come_back; caller: push, count_inline, count_dropped, close.
+    // LOCK(QUEUE): engine: push, count_inline, count_dropped, close, wait_for_workers; stopper:
+    // close, wait_for_workers; worker: take, yield_while, come_back; caller: push, count_inline,
+    // count_dropped, close, wait_for_workers.
     state: QuietMutex<State<T>>,
     /// Notified for workers when there is a payload to take, or when the queue is closed.
     work: Condvar,
     /// Notified for producers when there is room, when no worker is left to make any, or when the
-    /// queue is closed.
+    /// queue is closed; and for who waits for the workers, when none is left.
     room: Condvar,
     /// What was counted, for those who look: the fields of a [`PoolStats`].
     record: Record<7>,
@@ -45,6 +47,8 @@ struct State<T> {
     idle: usize,
     /// Workers that have neither ended nor yielded.
     present: usize,
+    /// Workers that have yielded.
+    yielded: usize,
     /// Producers that wait for room.
     waiting: usize,
     /// One of them was woken because there is room, and does not have the lock yet.
@@ -167,6 +171,7 @@ impl<T> Queue<T> {
             is_over: false,
             idle: 0,
             present: workers,
+            yielded: 0,
             waiting: 0,
             is_called: false,
             stats: PoolStats::default(),
@@ -233,6 +238,7 @@ impl<T> Queue<T> {
             self.record.write(state.numbers());
             if state.is_over {
                 state.present -= 1;
+                self.leave(state);
                 return None;
             }
             state.idle += 1;
@@ -246,6 +252,12 @@ impl<T> Queue<T> {
     pub fn yield_while(&self) {
         let mut state = self.state.lock();
         state.present -= 1;
+        state.yielded += 1;
+        self.leave(state);
+    }
+
+    /// A worker has ended or yielded. If nobody is left, those that wait for workers are told.
+    fn leave(&self, state: Quiet<'_, State<T>>) {
         let is_last = state.present == 0;
         drop(state);
         if is_last {
@@ -255,7 +267,9 @@ impl<T> Queue<T> {
 
     /// A worker that has yielded is back.
     pub fn come_back(&self) {
-        self.state.lock().present += 1;
+        let mut state = self.state.lock();
+        state.present += 1;
+        state.yielded -= 1;
     }
 
     /// Closes the queue: it takes no more payloads, and workers still empty it.
@@ -263,6 +277,16 @@ impl<T> Queue<T> {
         self.state.lock().is_over = true;
         self.work.notify_all();
         self.room.notify_all();
+    }
+
+    /// After the queue was closed: waits until each worker has ended or yielded. One that has
+    /// yielded may wait for the caller. Returns `true` if all have ended.
+    pub fn wait_for_workers(&self) -> bool {
+        let mut state = self.state.lock();
+        while state.present > 0 {
+            state = self.state.wait(&self.room, state);
+        }
+        state.yielded == 0
     }
 
     /// Counts a payload that its producer ran itself.

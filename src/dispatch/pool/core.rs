@@ -6,7 +6,7 @@
 //! *Tested by*: `tests/races/dispatch/pool.rs`, `tests/races/dispatch/ends.rs`,
 //! `tests/races/dispatch/inside.rs`.
 
-use crate::dispatch::deadlock::{Post, serve};
+use crate::dispatch::inside::{Post, serve};
 use crate::dispatch::{Party, Process, contained, work_to_the_end_for, works_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 

@@ -18,8 +18,8 @@ use support::scaled;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
 use tickless::{
-    Batch, BindError, Builder, Callers, Driver, Engine, GlobalReason, Handle, ManualClock, State,
-    StopError, Task, TurnError,
+    Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
+    Task, TurnError,
 };
 use tickless_core::entry::{read, waiting};
 use tickless_keyed::KeyedTimers;
@@ -67,8 +67,6 @@ fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
         assert_eq!(engine.stats().pending, 1);
         assert_eq!(engine.snapshot().len(), 1);
         assert!(!format!("{engine:?}").is_empty());
-        engine.sample_callers(true);
-        assert_eq!(engine.callers(), Callers::default());
         assert!(view.stats().is_none(), "it belongs to the parent");
     });
     assert_works(&engine);

@@ -47,7 +47,7 @@ use crate::time::Tick;
 pub use alarm::{Alarm, SystemAlarm, SystemTimer};
 pub use answering::{Answering, Threads};
 pub use earliest::{Earliest, Timer};
-pub use hook::{Hook, Turner};
+pub use hook::Hook;
 pub use listener::{Listener, Listening, Rings, Rung};
 pub use parker::Parker;
 
@@ -243,23 +243,9 @@ impl Doorbell {
         self.hook().is_some_and(|hook| hook.call(due))
     }
 
-    /// Whether others than `turner`, which holds the shard's role, take turns too.
-    pub fn has_others(&self, turner: Turner) -> bool {
-        self.hook().is_some_and(|hook| hook.turn(turner))
-    }
-
-    /// Notes that `turner`, which holds the shard's role, has ended a turn. The turn wants the next
-    /// one at `next`; the turn before it wanted one at `before`, or was taken over. Returns `true`
-    /// if the hook has to be called: several take turns, and those that sleep were not rung.
-    #[must_use = "a hook waits to be called"]
-    pub fn is_for_others(&self, turner: Turner, before: Tick, next: Tick) -> bool {
-        let is_sooner = || next < before || before.get() == AWAKE;
-        self.has_others(turner) && is_sooner()
-    }
-
     /// The calling thread, which holds the shard's role, has published its next wake-up because it
     /// asked for that, and always asks, or takes a turn, before it sleeps: its own rings call no
-    /// hook, as long as it alone takes turns.
+    /// hook, until another thread publishes.
     pub fn has_asked(&self) {
         self.hook().into_iter().for_each(Hook::has_asked);
     }

@@ -102,7 +102,7 @@ impl<'a, T> TurnContext<'a, T> {
         max_fired: usize,
         looks: usize,
     ) -> Option<Report> {
-        owner.bound_looks(looks);
+        owner.set_budget(looks);
         if owner.is_closed() {
             reached(Event::ClosedTurn);
             // A stop came between a takeover and this turn.
@@ -155,7 +155,7 @@ impl<'a, T> TurnContext<'a, T> {
                 break;
             }
             self.shard.flush(&mut owner, self.shared, batch::<T>().min(max_fired - fired));
-            if owner.has_looked_enough() {
+            if owner.has_spent_budget() {
                 break;
             }
             if owner.batch().len() >= const { batch::<T>() } {

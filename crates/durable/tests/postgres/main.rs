@@ -6,6 +6,8 @@ mod checks;
 mod events;
 mod faults;
 mod figures;
+#[path = "../common/fixture.rs"]
+mod fixture;
 mod history;
 #[path = "../common/initdb.rs"]
 mod initdb;
@@ -29,3 +31,4 @@ mod share;
 mod store;
 #[path = "../common/until.rs"]
 mod until;
+mod versions;

@@ -10,7 +10,7 @@ use tickless_purgatory::{Arrival, Operation, WatchReason};
 use super::case::Deed;
 use super::stage::{Stage, picked};
 use super::world::{Token, What, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 /// An operation of the purgatory.
 pub(crate) struct Op {

@@ -12,7 +12,7 @@ use tickless::periodic::{
 use super::case::Deed;
 use super::stage::{Stage, picked};
 use super::world::{Token, What, World, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 /// A periodic, and the number of its next run.
 pub(crate) struct Repeated {

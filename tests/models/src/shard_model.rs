@@ -25,20 +25,20 @@ use tickless_sync::AtomicBool;
 use crate::when::When;
 
 /// The geometries that are tried: slots and reach.
-pub(crate) const SHAPES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 7), (64, 32), (512, 512)];
+pub const SHAPES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 7), (64, 32), (512, 512)];
 
 /// A history of one shard.
 #[derive(Arbitrary, Clone, Debug)]
-pub(crate) struct Case {
+pub struct Case {
     /// Which of [`SHAPES`], going round.
-    pub(crate) shape: u8,
-    pub(crate) start: When,
-    pub(crate) ops: Vec<Op>,
+    pub shape: u8,
+    pub start: When,
+    pub ops: Vec<Op>,
 }
 
 /// One step, by one of two producers. `skew` is how far its clock is from the shard's, in ticks.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum Op {
+pub enum Op {
     Schedule {
         producer: bool,
         deadline: When,
@@ -67,13 +67,13 @@ pub(crate) enum Op {
 }
 
 /// Runs a history, then turns to the end of time.
-pub(crate) fn run(case: &Case) {
+pub fn run(case: &Case) {
     run_in_shares(case, None);
 }
 
 /// The same, where each bucket that a turn does not finish is a crowd. A bounded turn is bounded as
 /// those of an engine's threads are: it goes through no more entries than it may fire.
-pub(crate) fn run_in_crowds(case: &Case) {
+pub fn run_in_crowds(case: &Case) {
     run_in_shares(case, Some(0));
 }
 

@@ -9,48 +9,48 @@ use tickless::local::Geometry;
 use crate::when::When;
 
 /// The geometries that are tried: slots and reach.
-pub(crate) const SHAPES: [(u32, u32); 9] =
+pub const SHAPES: [(u32, u32); 9] =
     [(2, 2), (3, 3), (3, 2), (20, 20), (20, 7), (64, 32), (64, 64), (512, 512), (512, 256)];
 
 /// The ticks that are tried, in nanoseconds: from the shortest to one of which a clock sees five
 /// million.
-pub(crate) const TICKS_NS: [u64; 8] =
+pub const TICKS_NS: [u64; 8] =
     [1, 2, 777, 1_000, 1_000_000, 1_000_000_007, 60_000_000_000, 3_600_000_000_000];
 
 /// Not what an input ends with, nor what it begins with.
-pub(crate) const STORMY: u8 = 90;
+pub const STORMY: u8 = 90;
 
 /// A history: an engine, the threads that use it, and what they do.
 #[derive(Arbitrary, Clone, Debug)]
-pub(crate) struct Case {
-    pub(crate) config: Config,
+pub struct Case {
+    pub config: Config,
     /// Where the clock stands when the engine is built.
-    pub(crate) start: At,
+    pub start: At,
     /// How many threads there are besides the one that drives, and how it ends.
-    pub(crate) helpers: u8,
-    pub(crate) ops: Vec<Op>,
+    pub helpers: u8,
+    pub ops: Vec<Op>,
 }
 
 /// How an engine is built. Numbers go round in what they choose from.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) struct Config {
+pub struct Config {
     /// Which of [`SHAPES`].
-    pub(crate) shape: u8,
+    pub shape: u8,
     /// Which of [`TICKS_NS`].
-    pub(crate) tick: u8,
+    pub tick: u8,
     /// One to three.
-    pub(crate) shards: u8,
-    pub(crate) max_pending: Option<u8>,
+    pub shards: u8,
+    pub max_pending: Option<u8>,
     /// Whether to listen for earlier timers.
-    pub(crate) hook: bool,
+    pub hook: bool,
     /// In place of `shape` and `tick`. (Who draws it does so apart.)
     #[arbitrary(default)]
-    pub(crate) free: Option<Free>,
+    pub free: Option<Free>,
 }
 
 /// Any geometry and any tick.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) struct Free {
+pub struct Free {
     slots: u16,
     reach: u16,
     tick_ns: u64,
@@ -58,14 +58,14 @@ pub(crate) struct Free {
 
 /// A time around the start of a tick.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) struct At {
-    pub(crate) when: When,
-    pub(crate) nudge_ns: i8,
+pub struct At {
+    pub when: When,
+    pub nudge_ns: i8,
 }
 
 /// One step. A `u16` picks a handle from those that there are.
 #[derive(Arbitrary, Clone, Debug)]
-pub(crate) enum Op {
+pub enum Op {
     /// One call by a thread.
     Call {
         thread: u8,
@@ -129,7 +129,7 @@ pub(crate) enum Op {
 
 /// What a thread, or a task on the reaper's thread, asks of the engine.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum Call {
+pub enum Call {
     Schedule {
         at: At,
         by: By,
@@ -157,14 +157,14 @@ pub(crate) enum Call {
 
 /// How a time is given.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum By {
+pub enum By {
     Delay,
     Instant,
 }
 
 /// How a timer is cancelled.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum Way {
+pub enum Way {
     Cancel,
     Take,
     /// By dropping a guard.
@@ -173,7 +173,7 @@ pub(crate) enum Way {
 
 /// What a payload does when it is handed over.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum Task {
+pub enum Task {
     Nothing,
     Schedule {
         at: At,
@@ -201,7 +201,7 @@ pub(crate) enum Task {
 
 /// How the handler takes its batches.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum Manner {
+pub enum Manner {
     TakesAll,
     /// Takes so many of each batch and returns.
     Leaves(u8),
@@ -213,12 +213,12 @@ pub(crate) enum Manner {
 
 impl Case {
     /// Up to three, going round.
-    pub(crate) fn helpers(&self) -> usize {
+    pub fn helpers(&self) -> usize {
         usize::from(self.helpers % 4)
     }
 
     /// Whether the engine is stopped in the midst of things, and not when all is done.
-    pub(crate) fn ends_at_once(&self) -> bool {
+    pub fn ends_at_once(&self) -> bool {
         self.helpers / 4 % 2 == 1
     }
 }
@@ -226,19 +226,19 @@ impl Case {
 // === impl Config ===
 
 impl Config {
-    pub(crate) fn shape(self) -> (u32, u32) {
+    pub fn shape(self) -> (u32, u32) {
         self.free.map_or(SHAPES[usize::from(self.shape) % SHAPES.len()], Free::shape)
     }
 
-    pub(crate) fn tick_ns(self) -> u64 {
+    pub fn tick_ns(self) -> u64 {
         self.free.map_or(TICKS_NS[usize::from(self.tick) % TICKS_NS.len()], Free::tick_ns)
     }
 
-    pub(crate) fn shards(self) -> usize {
+    pub fn shards(self) -> usize {
         usize::from(self.shards % 3) + 1
     }
 
-    pub(crate) fn max_pending(self) -> Option<u64> {
+    pub fn max_pending(self) -> Option<u64> {
         self.max_pending.map(|max| u64::from(max) + 1)
     }
 }
@@ -262,7 +262,7 @@ impl Free {
 
 impl At {
     /// In nanoseconds by a clock that shows `now_ns`; `u64::MAX`: never.
-    pub(crate) fn resolve_ns(self, geometry: &Geometry, tick_ns: u64, now_ns: u64) -> u64 {
+    pub fn resolve_ns(self, geometry: &Geometry, tick_ns: u64, now_ns: u64) -> u64 {
         let tick = self.when.resolve(geometry, Tick::new(now_ns / tick_ns));
         if tick == Tick::NEVER {
             return u64::MAX;
@@ -276,7 +276,7 @@ impl At {
 
 impl Task {
     /// The call that it makes, if it is one.
-    pub(crate) fn call(self) -> Option<Call> {
+    pub fn call(self) -> Option<Call> {
         let (by, task) = (By::Delay, Task::Nothing);
         match self {
             Task::Schedule { at, owned } => Some(Call::Schedule { at, by, owned, task }),
@@ -289,6 +289,6 @@ impl Task {
 }
 
 /// `ns` as a delay; never is the longest.
-pub(crate) fn delay(ns: u64) -> Duration {
+pub fn delay(ns: u64) -> Duration {
     if ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(ns) }
 }

@@ -15,22 +15,22 @@ use tickless_wheel::{Geometry, HashedWheel, Key, Tick, TimingWheel, Wheel};
 use crate::when::When;
 
 /// The geometries that are tried: slots and reach, of which a hashed wheel has the slots only.
-pub(crate) const SHAPES: [(u32, u32); 8] =
+pub const SHAPES: [(u32, u32); 8] =
     [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (256, 256), (512, 512), (1000, 999)];
 
 /// A history of one wheel.
 #[derive(Arbitrary, Clone, Debug)]
-pub(crate) struct Case {
+pub struct Case {
     /// Which of [`SHAPES`], going round.
-    pub(crate) shape: u8,
+    pub shape: u8,
     /// Where time starts.
-    pub(crate) start: When,
-    pub(crate) ops: Vec<Op>,
+    pub start: When,
+    pub ops: Vec<Op>,
 }
 
 /// One step. A `u16` picks a timer from all that there ever were, so that stale keys are tried.
 #[derive(Arbitrary, Clone, Debug)]
-pub(crate) enum Op {
+pub enum Op {
     Insert(When),
     Cancel(u16),
     Reset(u16, When),
@@ -51,10 +51,10 @@ pub(crate) enum Op {
 }
 
 /// An advance that is interrupted looks at no more than so many timers less than its number.
-pub(crate) const LIMITED: u8 = 128;
+pub const LIMITED: u8 = 128;
 
 /// Runs a history on each wheel.
-pub(crate) fn run(case: &Case) {
+pub fn run(case: &Case) {
     run_on::<Wheel<Token>>(case);
     run_on::<HashedWheel<Token>>(case);
 }

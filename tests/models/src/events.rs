@@ -4,7 +4,7 @@
 
 /// Tells which events were reached, and which were not, once this process ends.
 #[cfg(events)]
-pub(crate) fn report_at_exit() {
+pub fn report_at_exit() {
     use std::sync::Once;
 
     unsafe extern "C" {
@@ -17,7 +17,7 @@ pub(crate) fn report_at_exit() {
 }
 
 #[cfg(not(events))]
-pub(crate) fn report_at_exit() {}
+pub fn report_at_exit() {}
 
 #[cfg(events)]
 extern "C" fn report() {

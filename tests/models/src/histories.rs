@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::when::When;
 
 /// When something is due: mostly soon, and on every boundary there is.
-pub(crate) fn when() -> impl Strategy<Value = When> {
+pub fn when() -> impl Strategy<Value = When> {
     prop_oneof![
         2 => (0..50_u16).prop_map(When::Ago),
         6 => (0..100_u16).prop_map(When::Ahead),

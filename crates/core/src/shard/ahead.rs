@@ -13,16 +13,14 @@
 //! *Invariant*: eagerly cascaded entries are in a tray; when their bucket is due, the flush goes
 //! through that tray first. So background work never makes a timer late.
 
-use std::ptr::NonNull;
-
-use crate::entry::{Entry, Phase};
 use crate::memory::Shared;
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
-use super::opening::Open;
+use super::flush::Ends;
+use super::open::Open;
 use super::sweep::CHUNK;
-use super::{Bucket, Owner, Shard};
+use super::{Owner, Shard};
 
 /// A shard wakes up for eager cascading alone only if at least this many timers are pending: fewer
 /// are re-filed quickly when their bucket opens.
@@ -38,20 +36,16 @@ pub(crate) const LOOK_OUT: usize = 1024;
 impl<T> Shard<T> {
     /// Does a chunk of background work. Returns `true` if there may be more.
     pub fn run_background(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
-        let open = owner.eager.take().or_else(|| self.next_cascade(owner, now));
+        let open = owner.agenda.eager.take().or_else(|| self.next_cascade(owner, now));
         let Some(mut open) = open else {
             return self.sweep_some(owner, shared, CHUNK);
         };
-        for _ in 0..CHUNK {
-            let Some(entry) = open.tray.peek(&open.at) else { break };
-            // SAFETY: the owner holds each entry in a tray, by its list bit.
-            unsafe { self.cascade(owner, shared, &mut open, entry) };
-        }
+        self.settle_some(owner, shared, &mut open, Ends::None, CHUNK);
         if open.at.is_done() {
             owner.put_away(open);
         } else {
             reached(Event::CascadePaused);
-            owner.eager = Some(open);
+            owner.agenda.eager = Some(open);
         }
         true
     }
@@ -63,8 +57,9 @@ impl<T> Shard<T> {
         if shared.living() < MANY {
             return first;
         }
-        let ahead = (COARSE..=owner.levels())
-            .filter_map(|level| self.cascade_on(owner, level))
+        let agenda = &owner.agenda;
+        let ahead = (COARSE..=agenda.levels())
+            .filter_map(|level| agenda.first_to_cascade(level))
             .map(|place| self.cascade_begins(place))
             .min()
             .filter(|&ahead| ahead < first);
@@ -93,17 +88,6 @@ impl<T> Shard<T> {
         self.wheel.geometry().width(level) / 4
     }
 
-    /// The next bucket or round of `level` that has not been cascaded eagerly.
-    fn cascade_on(&self, owner: &Owner<T>, level: u8) -> Option<Place> {
-        let cascaded = owner.cascaded[usize::from(level) - 1];
-        let armed = owner.heap.first_of(level).filter(|place| place.expiration != cascaded);
-        if owner.rounds.is_empty() {
-            return armed;
-        }
-        let firsts = [owner.rounds.opens.first_of(level), armed].into_iter().flatten();
-        firsts.min_by_key(|place| place.expiration)
-    }
-
     /// From when on a bucket or round may be cascaded.
     fn cascade_begins(&self, place: Place) -> Tick {
         place.expiration.saturating_sub(self.lead_time(place.level))
@@ -113,27 +97,23 @@ impl<T> Shard<T> {
     /// changed, and it is too early for any.
     #[inline]
     fn next_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
-        let has_changed = owner.heap.take_change() | owner.rounds.opens.take_change();
-        if !has_changed && now < owner.cascades_from {
-            return None;
-        }
-        self.find_cascade(owner, now)
+        if now < owner.agenda.cascades_from { None } else { self.find_cascade(owner, now) }
     }
 
-    /// For checks: whether no bucket or round is to be cascaded before the owner would look for it.
+    /// For checks: whether no bucket is to be cascaded before the owner would look for it.
     pub(super) fn knows_cascades(&self, owner: &Owner<T>, now: Tick) -> bool {
-        let mut all = (2..=owner.levels()).filter_map(|level| self.cascade_on(owner, level));
-        let has_changed = owner.heap.has_changed() || owner.rounds.opens.has_changed();
-        has_changed
-            || all.all(|place| {
-                place.expiration <= now || owner.cascades_from <= self.cascade_begins(place)
-            })
+        let agenda = &owner.agenda;
+        let mut all = (2..=agenda.levels()).filter_map(|level| agenda.first_to_cascade(level));
+        all.all(|place| {
+            place.expiration <= now || agenda.cascades_from <= self.cascade_begins(place)
+        })
     }
 
     /// Looks for the cascade that is most urgent at `now`, and begins it.
     fn find_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
+        let agenda = &mut owner.agenda;
         let (mut from, mut first) = (Tick::NEVER, None::<Place>);
-        for place in (2..=owner.levels()).filter_map(|level| self.cascade_on(owner, level)) {
+        for place in (2..=agenda.levels()).filter_map(|level| agenda.first_to_cascade(level)) {
             if place.expiration <= now {
                 continue;
             }
@@ -144,55 +124,7 @@ impl<T> Shard<T> {
                 first = Some(place);
             }
         }
-        owner.cascades_from = from;
-        let place = first?;
-        if let Some(round) = self.open_round(owner, place) {
-            reached(Event::CascadeOfRound);
-            return Some(round);
-        }
-        owner.cascaded[usize::from(place.level) - 1] = place.expiration;
-        let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
-        Some(self.open_bucket(owner, bucket, place, Bucket::take_into))
-    }
-
-    /// Decides about one entry of a bucket that is not due: re-files it, unlinks it if vacant, or
-    /// puts it aside if it is filed for another round.
-    ///
-    /// # Safety
-    /// The tray showed the entry, and the owner holds it by its list bit.
-    unsafe fn cascade(
-        &self,
-        owner: &mut Owner<T>,
-        shared: &Shared<T>,
-        open: &mut Open<T>,
-        entry: NonNull<Entry<T>>,
-    ) {
-        owner.visited();
-        // SAFETY: the owner holds it.
-        let this = unsafe { entry.as_ref() };
-        let filed = this.filed();
-        let (tray, place) = (&*open.tray, open.place);
-        if filed.expiration != place.expiration {
-            reached(Event::CascadeAside);
-            // SAFETY: passed on to the caller.
-            open.at = unsafe { self.put_aside(owner, (tray, open.at), entry, filed) };
-            return;
-        }
-        // SAFETY: the tray showed it.
-        unsafe { tray.set_moving(entry) };
-        // SAFETY: the tray showed it.
-        unsafe { tray.pass(&mut open.at, entry) };
-        let it = (entry, this.word());
-        let is_early = it.1.phase() == Phase::Vacant || it.1.deadline() >= place.expiration;
-        debug_assert!(is_early, "filed after it is due");
-        // SAFETY: the owner holds it, and the word was read from it.
-        unsafe { self.settle(owner, shared, it, place, None, Some(tray)) };
-    }
-}
-
-impl<T> Owner<T> {
-    /// The highest level that may have a bucket or round to open.
-    fn levels(&self) -> u8 {
-        self.heap.levels().max(self.rounds.opens.levels())
+        agenda.cascades_from = from;
+        Some(self.open(owner, first?, false))
     }
 }

@@ -5,7 +5,7 @@
 //! After every step both must agree on everything that can be observed, and the engine must pass
 //! its own `check`.
 
-pub(crate) mod case;
+pub mod case;
 mod compare;
 mod crew;
 mod log;
@@ -33,12 +33,12 @@ const STORM: usize = 9000;
 const PATIENCE: usize = 5000;
 
 /// Runs a history, then (mostly) time until nothing fires any more, and the engine's end.
-pub(crate) fn run(case: &Case) {
+pub fn run(case: &Case) {
     run_in_shares(case, None);
 }
 
 /// The same, where each bucket that a turn does not finish is a crowd.
-pub(crate) fn run_in_crowds(case: &Case) {
+pub fn run_in_crowds(case: &Case) {
     run_in_shares(case, Some(0));
 }
 

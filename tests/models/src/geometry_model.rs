@@ -7,15 +7,15 @@ use tickless_wheel::{Geometry, MAX_SLOTS, Tick};
 /// A geometry, a deadline, and the time from which it is seen. Slots and reach go round a little
 /// beyond what is valid.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) struct Case {
-    pub(crate) slots: u32,
-    pub(crate) reach: u32,
-    pub(crate) deadline: u64,
-    pub(crate) from: u64,
+pub struct Case {
+    pub slots: u32,
+    pub reach: u32,
+    pub deadline: u64,
+    pub from: u64,
 }
 
 /// Files one deadline and takes it down to its tick.
-pub(crate) fn run(case: &Case) {
+pub fn run(case: &Case) {
     let slots = case.slots % (MAX_SLOTS + 8);
     let reach = case.reach % (slots + 4);
     let valid = (2..=MAX_SLOTS).contains(&slots) && (2..=slots).contains(&reach);

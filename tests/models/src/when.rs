@@ -5,7 +5,7 @@ use tickless_wheel::{Geometry, Tick};
 
 /// A point in time, told so that interesting ones are likely.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum When {
+pub enum When {
     /// So many ticks ago.
     Ago(u16),
     /// So many ticks from now.
@@ -24,7 +24,7 @@ pub(crate) enum When {
 
 impl When {
     /// The tick that is meant, seen from `now`.
-    pub(crate) fn resolve(self, geometry: &Geometry, now: Tick) -> Tick {
+    pub fn resolve(self, geometry: &Geometry, now: Tick) -> Tick {
         match self {
             When::Ago(ticks) => now.saturating_sub(u64::from(ticks)),
             When::Ahead(ticks) => now.saturating_add(u64::from(ticks)),

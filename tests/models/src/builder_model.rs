@@ -12,7 +12,7 @@ use tickless::{
 
 /// A configuration. Numbers may be of any size.
 #[derive(Arbitrary, Clone, Debug)]
-pub(crate) struct Case {
+pub struct Case {
     tick: Option<Span>,
     slots: Option<Size>,
     reach: Option<Size>,
@@ -82,7 +82,7 @@ const MOST_BUCKETS: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Builds an engine as the case says. If it is built, it has to work.
-pub(crate) fn run(case: &Case) {
+pub fn run(case: &Case) {
     let clock = ManualClock::new();
     clock.advance(case.start.duration());
     let (fired, receiver) = mpsc::channel();

@@ -1,24 +1,27 @@
-//! What is overdue: since when timers of a shard have been due that still wait in it.
+//! When timers are due: which has been due for longest and still waits, and which is due next.
 //!
-//! It reads as the scan does, and what the owner publishes: so nobody waits for a thread that
-//! looks.
-//!
-//! *Owner*: any thread, under a guard.
+//! *Owner*: any thread calls `oldest_due`, under a guard. It reads as the scan does, and what the
+//! owner publishes: so nobody waits for a thread that looks. `earliest` is for a thread that has
+//! the owner lock: only the owner takes entries out, so what it finds stays where it is. Producers
+//! may push more meanwhile.
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `tests/races/engine/overdue.rs`, `shard/tests.rs`.
+//! *Tested by*: `tests/races/engine/overdue.rs`, `tests/suite/engine/virtual_time.rs`,
+//! `shard/tests.rs`.
 
-use crate::entry::{Entry, Guard, Reader};
+use crate::entry::{Entry, Guard, Phase, Reader, Word};
+use crate::inbox::{Tray, Walk};
 use crate::sync::Ordering;
 use crate::time::{Place, Tick};
 
-use super::rounds::bucket_number;
-use super::{Bucket, Pending, Shard};
+use super::{Bucket, Owner, Pending, Shard, bucket_number};
 
 /// How many entries it looks at in the buckets, and how many in the trays: at first at half of
 /// them, then at half of what is left, and so on.
 const LOOKS: u64 = 8192;
+
+// === impl Shard: what has been due for longest ===
 
 impl<T> Shard<T> {
     /// The deadline of the timer that has been due for longest at `now` and still waits in the
@@ -84,4 +87,69 @@ fn with_half(left: &mut u64, f: impl FnOnce(&mut u64)) {
     *left -= half;
     f(&mut half);
     *left += half;
+}
+
+/// A bucket or a tray.
+enum Among<'a, T> {
+    Bucket(Place),
+    Tray(&'a Tray<Entry<T>>),
+}
+
+// === impl Shard: what is due next ===
+
+impl<T> Shard<T> {
+    /// The deadline of the timer that is due next; [`Tick::NEVER`] if none is.
+    ///
+    /// O(armed buckets), and the entries in those that open before it is due: all those of a coarse
+    /// bucket, if none opens earlier.
+    pub fn earliest(&self, owner: &Owner<T>) -> Tick {
+        let guard = self.guard(owner);
+        let mut places: Vec<_> = self.places(owner, guard).collect();
+        places.sort_by_key(|&(opens, _)| opens);
+        let mut earliest = Tick::NEVER;
+        for (opens, among) in places {
+            // Each entry is in a place that opens when it is due, or before.
+            if opens > earliest {
+                break;
+            }
+            let words = self.entries(&among, guard).map(Entry::word);
+            let pending = words.filter(|word| word.phase() == Phase::Pending);
+            earliest = pending.map(Word::deadline).fold(earliest, Tick::min);
+        }
+        earliest
+    }
+
+    /// The buckets and trays that may have entries; and when they open, or have opened.
+    fn places<'g>(
+        &'g self,
+        owner: &'g Owner<T>,
+        guard: Guard<'g>,
+    ) -> impl Iterator<Item = (Tick, Among<'g, T>)> {
+        // With the notices that were not read yet.
+        let unread = Walk::from(self.notices.first(guard), guard);
+        let unread = unread.map(|notice| self.announced_by(notice));
+        let armed = unread.chain(owner.agenda.armed());
+        let armed = armed.map(|place| (place.expiration, Among::Bucket(place)));
+        let aside = owner.agenda.all_aside();
+        let aside = aside.map(|(place, tray)| (place.expiration, Among::Tray(&**tray)));
+        let open = owner.agenda.all_due();
+        let open = open.map(|open| (open.opened(), Among::Tray(&*open.tray)));
+        // A cascade may hold entries that are filed for an earlier opening than its own.
+        let eager = owner.agenda.eager.iter().map(|open| (Tick::ZERO, Among::Tray(&*open.tray)));
+        armed.chain(aside).chain(open).chain(eager)
+    }
+
+    /// The entries of a place.
+    fn entries<'g>(
+        &'g self,
+        among: &Among<'g, T>,
+        guard: Guard<'g>,
+    ) -> impl Iterator<Item = &'g Entry<T>> {
+        let (bucket, tray) = match *among {
+            Among::Bucket(place) => (self.wheel.get(place), None),
+            Among::Tray(tray) => (None, Some(tray)),
+        };
+        let in_bucket = bucket.into_iter().flat_map(move |bucket| bucket.entries(guard));
+        in_bucket.chain(tray.into_iter().flat_map(move |tray| tray.rest(guard)))
+    }
 }
