@@ -10,8 +10,8 @@
 //!
 //! A loop may *ask* when it needs its next turn, before it sleeps. From then on it is not called
 //! back by itself: what its own thread schedules it finds when it asks again, or in its next turn.
-//! That holds until another thread publishes a sleep. (A shard has one loop. If another thread takes
-//! a turn, it knows when the next one is needed, and the loop is not told.)
+//! That holds until another thread publishes a sleep. (A shard has one loop. If another thread
+//! takes a turn, it knows when the next one is needed, and the loop is not told.)
 //!
 //! *Owner*: any thread calls; the loop counts its sleeps as it publishes them, and says that it has
 //! asked, while it holds the shard's role.
