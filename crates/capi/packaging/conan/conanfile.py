@@ -27,7 +27,7 @@ class TicklessConan(ConanFile):
             raise ConanInvalidConfiguration("tickless is for 64-bit Linux")
 
     def export_sources(self):
-        root = os.path.join(self.recipe_folder, "..", "..", "..")
+        root = os.path.join(self.recipe_folder, "..", "..", "..", "..")
         tracked = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True)
         for path in filter(None, tracked.stdout.decode().split("\0")):
             copy(self, path, root, self.export_sources_folder)
