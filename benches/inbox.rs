@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless_core::entry::{Guard, Linked};
 use tickless_core::inbox::{LANES, Lanes, OwnLanes, Tray};
-use tickless_core::sync::AtomicPtr;
+use tickless_sync::AtomicPtr;
 
 use delays::Delays;
 use rounds::per_item;

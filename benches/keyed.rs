@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless::keyed::KeyedTimers;
 use tickless::{Engine, Handle};
+use tickless_keyed::KeyedTimers;
 
 use delays::Delays;
 use threads::{on_threads, producers};

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tickless::purgatory::{Delayed, Operation, Purgatory};
+use tickless_purgatory::{Delayed, Operation, Purgatory};
 
 use threads::{on_threads, producers};
 

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless::keyed::TtlMap;
 use tickless::{CancelOnDrop, Engine, Handle};
+use tickless_keyed::TtlMap;
 
 use delays::Delays;
 use threads::{on_threads, producers};

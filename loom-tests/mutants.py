@@ -33,7 +33,7 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
-SYNC = "crates/core/src/sync/mod.rs"
+SYNC = "crates/sync/src/lib.rs"
 STACK, LANES = "crates/core/src/inbox/stack.rs", "crates/core/src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "crates/core/src/shard/mod.rs", "crates/core/src/shard/bucket.rs", "crates/core/src/shard/owner.rs"
 OPENING = "crates/core/src/shard/opening.rs"
@@ -41,20 +41,20 @@ FLUSH, EAGER, CLOSE = "crates/core/src/shard/flush.rs", "crates/core/src/shard/e
 TRAYS, PARKED = "crates/core/src/shard/trays.rs", "crates/core/src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "crates/core/src/producer/scheduling.rs", "crates/core/src/memory/free_list.rs", "crates/core/src/shard/scan.rs"
 SHARED, COUNTERS = "crates/core/src/memory/shared.rs", "crates/core/src/memory/counters.rs"
-GROWING_LIST = "crates/core/src/sync/growing_list.rs"
+GROWING_LIST = "crates/sync/src/growing_list.rs"
 SWEEP, TRAY = "crates/core/src/shard/sweep.rs", "crates/core/src/inbox/tray.rs"
 WALK = "crates/core/src/inbox/walk.rs"
 WHEEL = "crates/core/src/wheel/mod.rs"
 HOLDER, REAPING = "crates/core/src/entry/holder.rs", "crates/core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "crates/core/src/entry/node.rs", "crates/core/src/entry/word.rs", "crates/core/src/entry/reclaim.rs"
-HOLD, EXCHANGED = "crates/core/src/protocol/hold.rs", "crates/core/src/producer/scheduling.rs"
-QUEUE = "crates/core/src/dispatch/queue.rs"
+HOLD, EXCHANGED = "crates/sync/src/protocol/hold.rs", "crates/core/src/producer/scheduling.rs"
+QUEUE = "crates/sync/src/queue.rs"
 BLOCK = "crates/core/src/entry/block.rs"
-PULSE, GATE = "crates/core/src/protocol/pulse.rs", "crates/core/src/protocol/gate.rs"
+PULSE, GATE = "crates/sync/src/protocol/pulse.rs", "crates/sync/src/protocol/gate.rs"
 WATCH = "crates/core/src/reaper/watch.rs"
-TWIN, CLOSABLE = "crates/core/src/protocol/twin.rs", "crates/core/src/protocol/closable.rs"
-STOPS = "crates/core/src/protocol/stops.rs"
-LATCH, REVOCABLE = "crates/core/src/protocol/latch.rs", "crates/core/src/protocol/revocable.rs"
+TWIN, CLOSABLE = "crates/sync/src/protocol/twin.rs", "crates/sync/src/protocol/closable.rs"
+STOPS = "crates/sync/src/protocol/stops.rs"
+LATCH, REVOCABLE = "crates/sync/src/protocol/latch.rs", "crates/sync/src/protocol/revocable.rs"
 ENDING, ROLE = "crates/core/src/reaper/ending.rs", "crates/core/src/reaper/role.rs"
 DOORBELL, HOOK = "crates/core/src/doorbell/mod.rs", "crates/core/src/doorbell/hook.rs"
 PARKER = "crates/core/src/doorbell/parker.rs"
@@ -63,7 +63,7 @@ LISTENER, AHEAD = "crates/core/src/doorbell/listener.rs", "crates/core/src/reape
 SERVER, SLOTS = "crates/core/src/reaper/server.rs", "crates/core/src/memory/slots.rs"
 SPIN, TURN = "crates/core/src/reaper/spin.rs", "crates/core/src/reaper/turn.rs"
 IN_HAND, STUCK = "crates/core/src/dispatch/in_hand.rs", "crates/core/src/reaper/stuck.rs"
-ASYMMETRIC = "crates/core/src/protocol/asymmetric.rs"
+ASYMMETRIC = "crates/core/src/os/asymmetric.rs"
 
 LEAD, GROUP = "crates/core/src/reaper/lead.rs", "crates/core/src/reaper/group.rs"
 
@@ -1185,11 +1185,11 @@ MUTANTS = {
         "queue", [(QUEUE, [("        if is_last {\n            self.room", "        if is_last && false {\n            self.room")])],
     ),
     "the first worker to step aside speaks for all": (
-        "queue", [(QUEUE, [("        state.present -= 1;\n        let is_last", "        state.present = 0;\n        let is_last"),
-                            ("                state.present -= 1;\n                return None;", "                return None;")])],
+        "queue", [(QUEUE, [("        state.present -= 1;\n        state.yielded", "        state.present = 0;\n        state.yielded"),
+                            ("                state.present -= 1;\n                self.leave", "                self.leave")])],
     ),
     "a worker that comes back is not counted": (
-        "queue", [(QUEUE, [("self.state.lock().present += 1;", "self.state.lock().present += 0;")])],
+        "queue", [(QUEUE, [("        state.present += 1;\n", "")])],
     ),
     "a close wakes no worker": (
         "queue", [(QUEUE, [("        self.work.notify_all();\n", "")])],
@@ -1205,10 +1205,14 @@ MUTANTS = {
         "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
     ),
-    "who pushed is told under the lock": (
-        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n                self.call(calls);\n",
-                             "                source.settle();\n                drop(state);\n"
-                             "                self.wake(sleepers);\n                self.call(calls);\n")])],
+    "who waits for workers is not told that the last one has ended": (
+        "queue", [(QUEUE, [("                state.present -= 1;\n                self.leave(state);\n", "                state.present -= 1;\n")])],
+    ),
+    "who waits for workers does not mind that one has yielded": (
+        "queue", [(QUEUE, [("        state.yielded == 0\n", "        true\n")])],
+    ),
+    "a worker that is back has still yielded": (
+        "queue", [(QUEUE, [("        state.yielded -= 1;\n", "")])],
     ),
     # WAKER
     "an exchange does not mind that the entry was unlinked": (

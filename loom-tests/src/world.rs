@@ -13,8 +13,8 @@ use tickless_core::reaper::{
     Ending, Found, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited,
 };
 use tickless_core::shard::Shard;
-use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
+use tickless_sync::{Counter, JoinHandle, Ordering, thread};
 
 use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};
@@ -363,7 +363,7 @@ impl World {
     /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
     pub(crate) fn fire(&self, payload: Payload) {
         // ORDER: Relaxed - as in `turn_at_most`.
-        payload.meets(Fate::Ran(Tick::new(self.now.load(Ordering::Relaxed))));
+        payload.meets(Fate::Ran(self.now.load(Ordering::Relaxed)));
     }
 
     pub(crate) fn turn_context<'a>(

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, wheel};
 use tickless_core::doorbell::{Bell, Hook, Parker, Turner};
-use tickless_core::sync::{AtomicBool, Mutex, Ordering, UnsafeCell, park, thread};
 use tickless_core::time::Tick;
+use tickless_sync::{AtomicBool, Mutex, Ordering, UnsafeCell, park, thread};
 
 /// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
 /// stands at zero; `before` is there already. What is due must fire.

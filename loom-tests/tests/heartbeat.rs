@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::pulse::{Pulse, Verdict};
-use tickless_core::sync::{Counter, Ordering::Relaxed, UnsafeCell};
+use tickless_sync::protocol::pulse::{Pulse, Verdict};
+use tickless_sync::{Counter, Ordering::Relaxed, UnsafeCell};
 
 const TIMEOUT: u64 = 10;
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
 use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
 use tickless_core::reaper::{Lead, Spin};
-use tickless_core::sync::{AtomicBool, JoinHandle, Ordering, UnsafeCell, thread};
 use tickless_core::time::{ManualClock, Tick};
+use tickless_sync::{AtomicBool, JoinHandle, Ordering, UnsafeCell, thread};
 
 /// What the leader has alone, in place of a doorbell.
 struct Led {

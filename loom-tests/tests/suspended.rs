@@ -16,8 +16,7 @@ use loom_tests::{
     Fate, Hand, TOO_BIG, Timer, World, check, fate, has_run, on_thread, resume, suspendable, wheel,
 };
 use tickless_core::doorbell::{Bell, Parker};
-use tickless_core::sync::{AtomicBool, JoinHandle, Ordering, thread};
-use tickless_core::time::Tick;
+use tickless_sync::{AtomicBool, JoinHandle, Ordering, thread};
 
 /// The ticks in which the two others' timers are due.
 const END: u64 = 7;
@@ -96,7 +95,7 @@ fn delays_nobody<P: Send + 'static>(
         expected.extend(more);
         (1..=END).for_each(|now| world.turn_until_idle(now));
         for (id, deadline) in expected {
-            assert_eq!(fate(id), Some(Fate::Ran(Tick::new(deadline))), "payload {id}");
+            assert_eq!(fate(id), Some(Fate::Ran(deadline)), "payload {id}");
         }
         resume();
         let (timer, mut victim) = victim.join().unwrap();

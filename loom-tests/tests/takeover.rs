@@ -16,7 +16,7 @@ use loom_tests::{
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
 use tickless_core::reaper::{Ending, Found, NEVER_NS, Role, Spin, Waited, Watch};
-use tickless_core::sync::{Arc, AtomicBool, Counter, Ordering, UnsafeCell, thread};
+use tickless_sync::{Arc, AtomicBool, Counter, Ordering, UnsafeCell, thread};
 
 #[test]
 fn each_payload_runs_once_whichever_thread_hands_it_over() {

@@ -208,7 +208,7 @@ def adapt(margin_ns, late_ns):
     return ite(late_ns <= MOST_MARGIN_NS, lambda: bounded, lambda: margin_ns)
 
 
-# crates/core/src/protocol/pulse.rs
+# crates/sync/src/protocol/pulse.rs
 
 LATE = U64 - 2
 

@@ -43,7 +43,7 @@ FAULTS = {
         "crates/core/src/shard/opening.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
         "if let Some(mut open) = owner.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
     "a timer under a key is due before it is there, and does not come again": (
-        "crates/core/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
+        "crates/sync/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
         "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),
     "an interval ticks a tick of the engine early": (
         "src/engine/engine_ref.rs", "if is_near && core.clock.now_ns() >= due_ns {",
@@ -53,7 +53,7 @@ FAULTS = {
     "a periodic that is late runs once more for what it missed": (
         "src/periodic/schedule.rs", "Skips::Past => clock.now_ns(),", "Skips::Past => clock.now_ns().saturating_sub(*period_ns),"),
     "a heartbeat is silent an eighth of its timeout early": (
-        "crates/core/src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
+        "crates/sync/src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
         "let until = |last: u64| last.saturating_add(timeout_ns - timeout_ns / 8);"),
     "a scope that ends forgets its first timer": (
         "src/scope/mod.rs", "        for handle in self.slots.drain() {\n            contained(|| _ = handle.cancel());",
@@ -84,7 +84,7 @@ RACES = {
     "a payload is moved out, and its memory is free at once": (
         "crates/core/src/entry/reaping.rs", "let mine = !before.is_held();", "let mine = true;"),
     "what comes while a thing is held is forgotten": (
-        "crates/core/src/protocol/hold.rs", "            None if before & AGAIN != 0 => Released::Again,\n", ""),
+        "crates/sync/src/protocol/hold.rs", "            None if before & AGAIN != 0 => Released::Again,\n", ""),
 }
 
 

@@ -13,7 +13,7 @@ use crate::doorbell::{
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::Cpus;
-use crate::protocol::asymmetric;
+use crate::os::asymmetric;
 use crate::reaper::{Ending, Group, Observer, StuckThreads, Watch};
 use crate::shard::Shard;
 #[cfg(feature = "tokio")]
@@ -190,9 +190,9 @@ impl Builder {
             watch,
             listener,
             #[cfg(feature = "tokio")]
+            runtime: self.runtime,
+            #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
-            #[cfg(feature = "callers")]
-            callers: Default::default(),
             groups: groups.into(),
             waiting: nobody_waits(threads.len()),
             threads,

@@ -16,8 +16,6 @@ use crate::sync::AtomicBool;
 use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
-#[cfg(feature = "callers")]
-use super::callers::CallerNotes;
 use super::registry::{self, ENGINES, STOPS};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -49,12 +47,13 @@ pub(super) struct Core<T> {
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
     /// Who schedules the timers.
-    #[cfg(feature = "callers")]
-    pub(super) callers: CallerNotes,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
+    /// The runtime that it was built on.
+    #[cfg(feature = "tokio")]
+    pub(super) runtime: Option<tokio::runtime::Id>,
     /// Whether it has stopped because the runtime that served it has ended.
     #[cfg(feature = "tokio")]
     pub(super) runtime_ended: AtomicBool,
@@ -180,14 +179,17 @@ impl<T> Core<T> {
 
     /// Whether the calling thread, which works for the engine, may await a timer of it: each thread
     /// that does, or that is stuck, needs a spare that takes its shard over. Counts the thread
-    /// among them until its turn is over.
+    /// among them until its turn is over. A task that serves the engine has no spare; and nobody
+    /// knows who serves one that its callers drive.
     pub(super) fn may_wait(&self) -> bool {
-        !self.has_threads()
-            || match WAITS.get() {
-                Awaits::Not => false,
-                Awaits::May(number) => self.begins_to_wait(number),
-                Awaits::Does => true,
-            }
+        if let Some(listener) = &self.listener {
+            return !listener.is_heard();
+        }
+        match WAITS.get() {
+            Awaits::Not => false,
+            Awaits::May(number) => self.begins_to_wait(number),
+            Awaits::Does => true,
+        }
     }
 
     fn begins_to_wait(&self, number: usize) -> bool {
@@ -239,10 +241,6 @@ impl<T> Core<T> {
     pub(super) fn stop<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {
         let sorted = self.ending.stop(&self.shards, &self.shared, sort);
         STOPS.count();
-        for observer in &*self.observers {
-            // Nothing that is still due will be handed over.
-            observer.caught_up(self.clock.now_ns());
-        }
         sorted
     }
 

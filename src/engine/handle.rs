@@ -96,6 +96,14 @@ pub struct CancelOnDrop<H: Cancel = Handle>(Option<H>);
 pub trait Cancel {
     /// Cancels.
     fn cancel(self);
+
+    /// A guard that cancels when it is dropped.
+    fn guarded(self) -> CancelOnDrop<Self>
+    where
+        Self: Sized,
+    {
+        CancelOnDrop::new(self)
+    }
 }
 
 // SAFETY: a handle reaches its entry through atomic operations only, and the payload moves to the
@@ -288,18 +296,6 @@ impl<T: Send + 'static> Handle<T> {
     pub(crate) fn reset_in_place(&mut self, deadline: Tick, due: Tick) -> bool {
         // SAFETY: this is the handle.
         matches!(unsafe { self.as_entry().reset(deadline, due) }, Reset::Moved)
-    }
-
-    /// Starts to load the timer's entry into the processor's cache, to write it.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch_to_write(self.entry().addr().get());
-    }
-
-    /// When the timer is due, or was.
-    #[cfg(feature = "keyed")]
-    pub(crate) fn due(&self) -> Tick {
-        self.as_entry().word().deadline()
     }
 
     /// Why the timer could not be moved.

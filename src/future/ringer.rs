@@ -34,7 +34,7 @@ use std::ptr;
 use std::task::{Poll, Waker};
 
 use crate::dispatch::{Runs, Task};
-use crate::engine::{Computed, EngineRef, Handle, State};
+use crate::engine::{Computed, EngineRef, Handle, HandleTicks, State};
 
 use super::SleepError;
 

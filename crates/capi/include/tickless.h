@@ -99,7 +99,7 @@
 /// The call would wait for the callback that makes it.
 #define TICKLESS_E_INSIDE_TASK -7
 
-/// It would wait for a callback that waits for this thread.
+/// It would wait for another call for it, which this thread is in the middle of.
 #define TICKLESS_E_CIRCULAR -8
 
 /// The limit has passed, and a callback still runs.
@@ -295,8 +295,6 @@ typedef struct tickless_stats_info {
     uint64_t dead;
     /// Callbacks in Rust that panicked.
     uint64_t panicked;
-    /// Times that a shard was a second behind.
-    uint64_t saturations;
     /// Of shards, from a callback.
     uint64_t takeovers;
     /// Callbacks that run for too long.
@@ -441,8 +439,7 @@ int tickless_engine_new(const struct tickless_options *options,
 /// tickless_timer_cancel, which returns 1 then.) A second stop waits again. The engine has to be
 /// freed.
 ///
-/// Errors: TICKLESS_E_TIMED_OUT, it is stopped but something still runs; TICKLESS_E_INSIDE_TASK,
-/// TICKLESS_E_CIRCULAR.
+/// Errors: TICKLESS_E_TIMED_OUT, it is stopped but something still runs; TICKLESS_E_INSIDE_TASK.
 int tickless_engine_stop(struct tickless_engine *engine,
                          uint64_t limit_ns,
                          tickless_returned_fn returned,
@@ -452,7 +449,7 @@ int tickless_engine_stop(struct tickless_engine *engine,
 /// this does not wait, and what still runs must not use the engine. In a child, lets go of the
 /// copy.
 ///
-/// Errors: TICKLESS_E_INSIDE_TASK, TICKLESS_E_CIRCULAR.
+/// Errors: TICKLESS_E_INSIDE_TASK.
 int tickless_engine_free(struct tickless_engine *engine);
 
 /// Stores the engine's time, of CLOCK_MONOTONIC. A manual clock begins when its engine is made.

@@ -5,11 +5,6 @@
 //! The header is compiled as a library of its own (`wheel/shim.c`), which is loaded: so the test
 //! needs a C compiler, `CC` or `cc`.
 
-#[path = "../../../fuzz/ops_model.rs"]
-mod ops_model;
-#[path = "../../../fuzz/when.rs"]
-mod when;
-
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{CString, c_int, c_void};
@@ -20,10 +15,9 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use arbitrary::{Arbitrary, Unstructured};
+use models::ops_model::{self, Case, LIMITED, Op};
+use models::when::When;
 use tickless_wheel::{Geometry, Key, Tick, Wheel};
-
-use ops_model::{Case, LIMITED, Op};
-use when::When;
 
 /// A timer of C's, and which one it is.
 #[repr(C)]

@@ -132,7 +132,7 @@ pub fn timers_come_back_as_they_were<S: Store>(mut opens: impl FnMut() -> Result
         Record { key: Some([].into()), ..record(3, 3) },
         Record { key: Some([0, 0xff, b'\''].into()), attempt: u32::MAX, ..record(4, 4) },
         Record { first_due_ms: 0, attempt: 7, crashes: u32::MAX, ..record(5, LAST) },
-        Record { first_due_ms: LAST, tried: true, ..record(LAST, 6) },
+        Record { first_due_ms: LAST, tried: true, errors: "1 2 no".into(), ..record(LAST, 6) },
     ];
     let batch: Vec<Op> = records.iter().map(put).collect();
     commit(&mut open(&mut opens), &batch);

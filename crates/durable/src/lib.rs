@@ -29,7 +29,7 @@ pub use payload::Json;
 pub use payload::Payload;
 pub use position::{ParseIdError, Position, TimerId};
 pub use promise::{Reply, Ticket};
-pub use record::{DeadLetter, Key, Record};
+pub use record::{DeadLetter, FailedAttempt, Key, Record};
 #[doc(hidden)]
 pub use service::ByHand;
 #[cfg(feature = "metrics")]

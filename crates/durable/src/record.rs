@@ -2,7 +2,9 @@
 //!
 //! A record is one value: a byte with the version, then the attempt, the crashes, whether it was
 //! tried, when the timer was first due, the key and the payload, and a checksum over all of it and
-//! over its position. A store with columns may keep the parts apart instead.
+//! over its position. What attempts have failed with comes last, and the version says whether there
+//! is any: so a record without it is as in the version before. A store with columns may keep the
+//! parts apart instead.
 //!
 //! *Tested by*: here, and in every store by the conformance suite.
 
@@ -12,8 +14,13 @@ use std::time::SystemTime;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId, ms_at_or_after, time_of};
 
-/// What the layout of a record is called in its first byte.
+/// What the layout of a record is called in its first byte, without and with errors.
 const VERSION: u8 = 2;
+const WITH_ERRORS: u8 = 3;
+
+/// Of how many attempts the errors are kept, and how many characters of each.
+const ERRORS: usize = 10;
+const ERROR_CHARS: usize = 500;
 
 /// The key of a timer.
 pub type Key = Arc<[u8]>;
@@ -38,6 +45,21 @@ pub struct Record {
     pub key: Option<Key>,
     /// What the handler gets.
     pub payload: Arc<[u8]>,
+    /// What its last attempts have failed with, as a text for stores: see
+    /// [`failed_attempts`](Record::failed_attempts).
+    pub errors: Arc<str>,
+}
+
+/// An attempt that has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FailedAttempt {
+    /// Which one it was, from 1 on.
+    pub attempt: u32,
+    /// When it had failed.
+    pub at: SystemTime,
+    /// What it failed with.
+    pub error: String,
 }
 
 /// A timer that will not be tried again: it has failed too often, or the end of its process has
@@ -58,7 +80,17 @@ impl Record {
     /// A new timer: no handler has had it.
     pub fn new(position: Position, key: Option<Key>, payload: Arc<[u8]>) -> Record {
         let first_due_ms = position.due_ms;
-        Record { position, first_due_ms, attempt: 1, crashes: 0, tried: false, key, payload }
+        let errors = Arc::default();
+        Record {
+            position,
+            first_due_ms,
+            attempt: 1,
+            crashes: 0,
+            tried: false,
+            key,
+            payload,
+            errors,
+        }
     }
 
     /// How long its key and its payload are.
@@ -84,6 +116,30 @@ impl Record {
     /// Whether the timer is not where its [`id`](Record::id) says, because it is tried again.
     pub fn has_moved(&self) -> bool {
         self.first_due_ms != self.position.due_ms
+    }
+
+    /// What its last ten attempts have failed with, the first of them first. Of a long text, the
+    /// beginning is kept.
+    pub fn failed_attempts(&self) -> Vec<FailedAttempt> {
+        let parsed = |line: &str| {
+            let mut parts = line.splitn(3, ' ');
+            let attempt = parts.next()?.parse().ok()?;
+            let at = time_of(parts.next()?.parse().ok()?)?;
+            Some(FailedAttempt { attempt, at, error: unescaped(parts.next()?) })
+        };
+        self.errors.lines().filter_map(parsed).collect()
+    }
+
+    /// The [errors](Record::errors), with that of this attempt. No character is zero, which some
+    /// databases cannot have in a text.
+    pub(crate) fn errors_with(&self, at_ms: u64, error: &str) -> Arc<str> {
+        let lines: Vec<&str> = self.errors.lines().collect();
+        let error: String = error.chars().take(ERROR_CHARS).collect();
+        let error = error.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+        let last = format!("{} {at_ms} {}", self.attempt, error.replace('\0', "\u{fffd}"));
+        let kept = lines.len().saturating_sub(ERRORS - 1);
+        let all: Vec<&str> = lines[kept..].iter().copied().chain([&*last]).collect();
+        all.join("\n").into()
     }
 
     /// A checksum of all its parts, for a store that keeps them in columns.
@@ -159,7 +215,8 @@ impl DeadLetter {
 // === the layout ===
 
 fn encode(record: &Record, error: Option<&str>) -> Vec<u8> {
-    let mut bytes = vec![VERSION];
+    let has_errors = !record.errors.is_empty();
+    let mut bytes = vec![if has_errors { WITH_ERRORS } else { VERSION }];
     bytes.extend(record.attempt.to_le_bytes());
     bytes.extend(record.crashes.to_le_bytes());
     bytes.push(record.tried.into());
@@ -167,6 +224,9 @@ fn encode(record: &Record, error: Option<&str>) -> Vec<u8> {
     put(&mut bytes, record.key.as_deref());
     put(&mut bytes, Some(&record.payload));
     put(&mut bytes, error.map(str::as_bytes));
+    if has_errors {
+        put(&mut bytes, Some(record.errors.as_bytes()));
+    }
     bytes.extend(checksum(record.position, &bytes).to_le_bytes());
     bytes
 }
@@ -176,11 +236,11 @@ fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), 
     let (body, sum) = bytes.split_last_chunk().ok_or_else(|| wrong("it is too short"))?;
     // A later layout may have its checksum elsewhere, so the version is looked at first.
     match body.first() {
-        Some(&VERSION) => {}
-        Some(&later) if later > VERSION => {
+        Some(&(VERSION | WITH_ERRORS)) => {}
+        Some(&later) if later > WITH_ERRORS => {
             return Err(StoreError::new(
                 StoreErrorKind::Version,
-                format!("the record at {position:?} has version {later}, later than {VERSION}"),
+                format!("the record at {position:?} has version {later}, later than {WITH_ERRORS}"),
             ));
         }
         Some(&1) => {
@@ -204,10 +264,32 @@ fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), 
             Some(error) => Some(String::from_utf8(error.to_vec()).ok()?),
             None => None,
         };
+        let errors = match body[0] {
+            WITH_ERRORS => str::from_utf8(take_part(&mut rest)??).ok()?.into(),
+            _ => Arc::default(),
+        };
         let tried = tried == 1;
-        Some((Record { position, first_due_ms, attempt, crashes, tried, key, payload }, error))
+        let record =
+            Record { position, first_due_ms, attempt, crashes, tried, key, payload, errors };
+        Some((record, error))
     })();
     parts.filter(|_| rest.is_empty()).ok_or_else(|| wrong("its parts do not fit"))
+}
+
+/// An error as it was before it became a part of a line.
+fn unescaped(error: &str) -> String {
+    let (mut text, mut chars) = (String::new(), error.chars());
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some('r') => text.push('\r'),
+                other => text.extend(other),
+            },
+            char => text.push(char),
+        }
+    }
+    text
 }
 
 /// A part that may be missing: one more than its length, then the bytes.
@@ -259,8 +341,9 @@ mod tests {
     fn records() -> impl Strategy<Value = Record> {
         let key = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20));
         let payload = proptest::collection::vec(any::<u8>(), 0..40);
-        (any::<(u64, u64, u64, u32, u32, bool)>(), key, payload).prop_map(
-            |(numbers, key, payload)| {
+        let errors = ".{0,9}";
+        (any::<(u64, u64, u64, u32, u32, bool)>(), key, payload, errors).prop_map(
+            |(numbers, key, payload, errors)| {
                 let (due_ms, number, first_due_ms, attempt, crashes, tried) = numbers;
                 Record {
                     position: Position { due_ms, number },
@@ -270,6 +353,7 @@ mod tests {
                     tried,
                     key: key.map(Key::from),
                     payload: payload.into(),
+                    errors: errors.into(),
                 }
             },
         )
@@ -309,8 +393,25 @@ mod tests {
     }
 
     #[test]
+    fn the_errors_of_the_last_attempts_are_kept() {
+        let mut record = Record::new(Position::FIRST, None, [].into());
+        for attempt in 1..=12 {
+            record.attempt = attempt;
+            let error = format!("a \\ b\n{attempt}\0{}", "\u{fc}".repeat(1000));
+            record.errors = record.errors_with(7, &error);
+        }
+        let kept = record.failed_attempts();
+        assert_eq!(
+            kept.iter().map(|kept| kept.attempt).collect::<Vec<_>>(),
+            [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+        );
+        assert!(kept[0].error.starts_with("a \\ b\n3\u{fffd}\u{fc}"), "{}", kept[0].error);
+        assert!(kept[0].error.chars().count() == 500 && kept[0].at == time_of(7).unwrap());
+    }
+
+    #[test]
     fn a_later_version_is_told_from_damage() {
-        let bytes = [VERSION + 1, 0, 0, 0, 0];
+        let bytes = [WITH_ERRORS + 1, 0, 0, 0, 0];
         let error = Record::decode(Position::FIRST, &bytes).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Version);
     }

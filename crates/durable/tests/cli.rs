@@ -503,3 +503,25 @@ fn counts_are_watched() {
         assert!(code == 0 && out.contains("2 timers, 1 dead letters"), "{out}");
     });
 }
+
+#[test]
+fn a_file_of_an_earlier_version_says_what_to_do_and_that_works() {
+    let files = [
+        &include_bytes!("fixtures/redb-1.redb")[..],
+        &include_bytes!("fixtures/sqlite-2.sqlite")[..],
+    ];
+    for written in files {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("timers");
+        fs::write(&path, written).unwrap();
+        for arguments in [&["ls"][..], &["cancel", "--key", "order 17"]] {
+            let (code, _, said) = run(&path, arguments);
+            assert!(code == 2 && said.contains("`tickless-durable migrate`"), "{said}");
+        }
+        assert_eq!(json(&path, &["migrate"])[0]["migrated"], true);
+        assert_eq!(json(&path, &["migrate"])[0]["migrated"], true, "there is nothing to do");
+        assert_eq!(json(&path, &["ls"]).len(), 2);
+        assert_eq!(json(&path, &["dead"])[0]["failed"].as_array().map(Vec::len), Some(0));
+        assert_eq!(run(&path, &["cancel", "--key", "order 17"]).0, 0);
+    }
+}

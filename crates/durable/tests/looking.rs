@@ -124,3 +124,22 @@ fn a_service_that_has_stopped_shows_nothing() {
     let id = tickless_durable::TimerId::of(Position::before_all_at(SystemTime::now()));
     assert!(timers.get(id).wait().is_err());
 }
+
+#[test]
+fn the_errors_of_the_last_ten_attempts_are_kept() {
+    let quick = Builder::new().attempts(12).backoff(Backoff::new(Duration::from_millis(1)));
+    on_each(&quick, |name, timers| {
+        let begun = now() - Duration::from_secs(1);
+        timers.schedule(now(), text("fails")).unwrap().wait().unwrap();
+        let letter = loop {
+            if let Some(letter) = timers.dead_letters(None, 1).wait().unwrap().pop() {
+                break letter;
+            }
+            std::thread::yield_now();
+        };
+        let failed = letter.record.failed_attempts();
+        let attempts: Vec<u32> = failed.iter().map(|failed| failed.attempt).collect();
+        assert_eq!(attempts, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12], "{name}");
+        assert!(failed.iter().all(|failed| failed.error == "on purpose" && failed.at > begun));
+    });
+}

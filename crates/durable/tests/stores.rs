@@ -5,10 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+#[path = "common/fixture.rs"]
+mod fixture;
+
 use redb::StorageBackend;
 use redb::backends::FileBackend;
 use tickless_durable::store::{Disk, Fault};
-use tickless_durable::{RedbOptions, RedbStore, conformance};
+use tickless_durable::{
+    Op, Record, RedbOptions, RedbStore, Store, StoreError, StoreErrorKind, conformance,
+};
 
 #[test]
 fn a_file_of_redb_conforms() {
@@ -116,5 +121,44 @@ impl StorageBackend for Failing {
 
     fn close(&self) -> io::Result<()> {
         self.file.close()
+    }
+}
+
+/// A file that an earlier version has written is as it was until somebody asks for more.
+fn becomes_of_this_version<S: Store>(
+    written: &[u8],
+    open: impl Fn(&std::path::Path, bool) -> Result<S, StoreError>,
+) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("timers");
+    std::fs::write(&path, written).unwrap();
+    let error = open(&path, false).map(drop).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Version);
+    assert!(error.to_string().contains("`tickless-durable migrate`"), "{error}");
+    let (records, letters) = fixture::contents();
+    for migrate in [true, false, true] {
+        let mut store = open(&path, migrate).unwrap();
+        assert_eq!(store.scan(None, 9).unwrap(), records);
+        assert_eq!(store.dead_letters(None, 9).unwrap(), letters);
+    }
+    let mut store = open(&path, false).unwrap();
+    assert_eq!(store.begin().unwrap(), 2);
+    let errors: std::sync::Arc<str> = "1 5 no".into();
+    let failed = Record { errors: errors.clone(), ..records[0].clone() };
+    let from = failed.position;
+    store.commit(&[Op::Move { from, to: failed.into() }]).unwrap();
+    assert_eq!(store.scan(None, 1).unwrap()[0].errors, errors);
+}
+
+#[test]
+fn files_of_earlier_versions_are_refused_until_they_are_migrated() {
+    let redb = include_bytes!("fixtures/redb-1.redb");
+    becomes_of_this_version(redb, |path, migrate| RedbOptions::new().migrate(migrate).open(path));
+    #[cfg(feature = "sqlite")]
+    {
+        let sqlite = include_bytes!("fixtures/sqlite-2.sqlite");
+        becomes_of_this_version(sqlite, |path, migrate| {
+            tickless_durable::SqliteOptions::new().migrate(migrate).open(path)
+        });
     }
 }

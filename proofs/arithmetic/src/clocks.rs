@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tickless_core::protocol::pulse::{Pulse, Verdict};
 use tickless_core::reaper::Spin;
 use tickless_core::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, WINDOW_NS, Wait};
 use tickless_core::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
 use tickless_core::time::{Clock, ManualClock, Scale, ThreadClock};
+use tickless_sync::protocol::pulse::{Pulse, Verdict};
 
 use crate::draw::Draw;
 use crate::lines::{Lines, NONE, numbers, or_none};

@@ -14,7 +14,7 @@ use support::planned::{panic_as_planned, quietly};
 use support::scaled;
 use support::until::wait_until;
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -10,9 +10,9 @@ use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
-use tickless::purgatory::{Decision, Operation, Purgatory};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_purgatory::{Decision, Operation, Purgatory};
+use tickless_sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -193,7 +193,7 @@ fn an_attempt_has_failed_where_the_task_of_its_limit_is_dropped() {
 
 #[test]
 fn a_key_is_free_where_its_task_is_dropped() {
-    use tickless::keyed::{KeyedTimers, Scheduled};
+    use tickless_keyed::{KeyedTimers, Scheduled};
 
     Rig::each(|rig| {
         let timers = KeyedTimers::<u32>::with_engine(&rig.engine);

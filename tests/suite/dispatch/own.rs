@@ -15,7 +15,7 @@ use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, OnRayon, OnTokio, Pool};
 use tickless::future::SleepError;
 use tickless::{Batch, Builder, Engine, Handler, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use support::planned::{panic_as_planned, quietly};
 use support::polling::{Bell, bell, poll};
 use tickless::{Builder, Driver, Engine, ManualClock, TurnError};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

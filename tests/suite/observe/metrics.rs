@@ -14,7 +14,7 @@ use support::planned::{panic_as_planned, quietly};
 use tickless::dispatch::Channel;
 use tickless::periodic::Heartbeat;
 use tickless::{Builder, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -50,7 +50,7 @@ fn manual(shards: usize) -> (Engine, ManualClock) {
     quietly();
     let clock = ManualClock::new();
     let builder = Engine::builder().shards(shards).name("tea").manual_clock(&clock);
-    (builder.slow_threshold(MS * 100).saturation(MS * 500).build().unwrap(), clock)
+    (builder.build().unwrap(), clock)
 }
 
 /// A story in which each number becomes another.
@@ -91,8 +91,6 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         ("timers_fired_total", stats.fired),
         ("timers_cascaded_total", stats.cascaded),
         ("tasks_panicked_total", stats.panicked),
-        ("tasks_slow_total", stats.slow),
-        ("saturations_total", stats.saturations),
         ("timers_pending", stats.pending),
         ("shards", 2),
     ];
@@ -106,7 +104,6 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         "wake_ups_total",
         "timers_unended",
         "entries_dead",
-        "shards_saturated",
         "takeovers_total",
         "tasks_stuck",
         "overdue_seconds",
@@ -114,7 +111,7 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         assert_eq!(value(&published, name), 0.0, "{name}");
     }
     // And the histograms of two shards.
-    assert_eq!(published.len(), numbers.len() + 1 + 8 + 2);
+    assert_eq!(published.len(), numbers.len() + 1 + 7 + 2);
 }
 
 #[test]
@@ -189,7 +186,7 @@ fn every_metric_is_described_and_has_a_unit() {
     let (engine, _clock) = manual(1);
     let _metrics = metrics::with_local_recorder(&recorder, || engine.metrics());
     let all = snapshotter.snapshot().into_vec();
-    assert_eq!(all.len(), 12 + 8 + 1);
+    assert_eq!(all.len(), 10 + 7 + 1);
     for (key, unit, text, _) in all {
         let name = key.key().name();
         let is_time = name.ends_with("_seconds");

@@ -206,7 +206,7 @@ struct first_options {
 struct first_stats {
     size_t size;
     uint64_t scheduled, seated, cancelled, reset, fired, returned, pending, cascaded, dead, panicked;
-    uint64_t saturations, takeovers, stuck, overdue_ns, wake_ups;
+    uint64_t takeovers, stuck, overdue_ns, wake_ups;
     uint64_t lateness_p50_ns, lateness_p99_ns, lateness_p999_ns, lateness_max_ns;
 };
 struct first_turn {

@@ -23,6 +23,7 @@ use crate::store::nats::{
 };
 #[cfg(feature = "postgres")]
 use crate::store::postgres::{Database, failed, prepare};
+use crate::store::version::Makes;
 
 use super::clerk::{Clerk, Work};
 use super::clock::SharedClock;
@@ -51,6 +52,7 @@ pub struct Builder {
     shards: Option<u32>,
     lease: Duration,
     service: service::Builder,
+    migrate: bool,
     faults: Faults,
 }
 
@@ -86,7 +88,15 @@ impl Cluster {
     #[cfg(feature = "postgres")]
     #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
     pub fn builder(database: &str) -> Builder {
-        Builder::postgres(database)
+        Builder::postgres(database.parse().map_err(failed))
+    }
+
+    /// As [`builder`](Cluster::builder), for a database whose address or password comes from
+    /// elsewhere than a text.
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+    pub fn with_config(database: Config) -> Builder {
+        Builder::postgres(Ok(database))
     }
 
     /// Returns a [`Builder`] for an instance whose timers are on these servers of NATS, with
@@ -102,8 +112,8 @@ impl Cluster {
 
 impl Builder {
     #[cfg(feature = "postgres")]
-    pub(super) fn postgres(database: &str) -> Builder {
-        let config = Box::new(database.parse().map_err(failed));
+    pub(super) fn postgres(database: Result<Config, StoreError>) -> Builder {
+        let config = Box::new(database);
         let reach = Box::new(|config, schema: &str, patience| {
             Database::new(config, NoTls, schema, patience)
         });
@@ -127,6 +137,7 @@ impl Builder {
             shards: None,
             lease: Duration::from_secs(10),
             service: service::Builder::new(),
+            migrate: false,
             faults: Faults::default(),
         }
     }
@@ -227,6 +238,17 @@ impl Builder {
         self
     }
 
+    /// Whether tables or streams that an earlier version of this crate has made become such as this
+    /// version needs, when this starts or [observes](Builder::observe). Default: they are refused.
+    ///
+    /// In PostgreSQL, each step is one transaction, which is refused while an instance runs: stop
+    /// all of them first. What is in the tables is taken as it is. On NATS, instances of before are
+    /// to be stopped, too, and nothing sees to that.
+    pub fn migrate(mut self, migrate: bool) -> Builder {
+        self.migrate = migrate;
+        self
+    }
+
     #[doc(hidden)]
     pub fn faults(mut self, faults: Faults) -> Builder {
         self.faults = faults;
@@ -282,9 +304,15 @@ impl Builder {
     /// The database cannot be used, or has no such cluster.
     pub fn observe(self) -> Result<Observer, OpenError> {
         self.is_named_well()?;
-        let (hub, shards) =
-            self.place.reach(&self.schema, self.shards, self.lease, false, false)?;
-        Ok(Observer { clerking: hub.clerking()?, shards, lease: self.lease })
+        let (hub, shards) = self.place.reach(
+            &self.schema,
+            self.shards,
+            self.lease,
+            false,
+            Makes { new: false, newer: self.migrate },
+        )?;
+        let (clerking, shard_of) = (hub.clerking()?, hub.shard_of());
+        Ok(Observer { clerking, shards, shard_of, lease: self.lease })
     }
 
     fn is_named_well(&self) -> Result<(), StoreError> {
@@ -299,8 +327,9 @@ impl Builder {
         self.is_named_well()?;
         let (faults, lease, wait) = (self.faults, self.lease, self.service.longest_wait());
         let (place, schema, shards) = (self.place, &self.schema, self.shards);
+        let makes = Makes { new: true, newer: self.migrate };
         let join = move || {
-            let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence, true)?;
+            let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence, makes)?;
             let mut keeping = hub.keeping()?;
             let numbers = Numbers::of_session(keeping.next_session()?)?;
             let instance = numbers.session();
@@ -344,7 +373,7 @@ impl Place {
         shards: Option<u32>,
         lease: Duration,
         ignores_fence: bool,
-        makes: bool,
+        makes: Makes,
     ) -> Result<(Arc<dyn Hub>, u32), StoreError> {
         match self {
             #[cfg(feature = "postgres")]
@@ -361,11 +390,11 @@ impl Place {
                 let nats = Nats::connect(&addresses, options)?;
                 let names = Names(schema.to_owned());
                 let starting = nats.patient();
-                if !makes && starting.extent(&names.bucket()).map_err(nats_failed)?.is_none() {
+                if !makes.new && starting.extent(&names.bucket()).map_err(nats_failed)?.is_none() {
                     let message = format!("there is no cluster called {schema}");
                     return Err(StoreError::new(StoreErrorKind::Denied, message));
                 }
-                let shards = names::prepare(&starting, &names, shards, replicas)?;
+                let shards = names::prepare(&starting, &names, shards, replicas, makes.newer)?;
                 let meeting = Meeting::new(nats, names, shards, lease, directory, ignores_fence);
                 let meeting = meeting.starting(starting);
                 Ok((Arc::new(meeting), shards))

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::record::{DeadLetter, Record};
+use crate::record::{DeadLetter, Key, Record};
 use crate::store::{Contents, Op, Store};
 
 use super::message::{MOST, Message};
@@ -31,10 +31,17 @@ pub(super) trait Hub: Send + Sync {
     /// the store learns of that by itself.
     fn open(&self, lease: Taken, tell: Tell) -> Result<Box<dyn Store>, StoreError>;
 
+    /// The shard of a key, of so many: the same on every instance.
+    fn shard_of(&self) -> ShardOf {
+        |key, shards| crc32fast::hash(key) % shards
+    }
+
     /// Whether what others do to a shard reaches its holder even if a connection fails. If not, a
     /// failure of the keeper's is a reason to read all shards anew.
     fn misses_nothing(&self) -> bool;
 }
+
+pub(super) type ShardOf = fn(&Key, u32) -> u32;
 
 /// A shard, who has it, and what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

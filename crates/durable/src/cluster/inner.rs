@@ -70,11 +70,6 @@ pub struct Faults {
     pub goes_by_own_clock: bool,
 }
 
-/// The shard of a key: the same on every instance and in every version.
-pub(super) fn shard_of(key: &Key, shards: u32) -> u32 {
-    crc32fast::hash(key) % shards
-}
-
 // === impl Inner ===
 
 impl<P> Inner<P> {
@@ -92,7 +87,7 @@ impl<P> Inner<P> {
     }
 
     pub(super) fn shard_of(&self, key: &Key) -> u32 {
-        shard_of(key, self.shards)
+        self.hub.shard_of()(key, self.shards)
     }
 
     /// A new timer for a shard of another instance.

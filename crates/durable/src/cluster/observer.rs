@@ -15,9 +15,8 @@ use crate::record::{Key, Record};
 use crate::store::Op;
 
 use super::clock::since_start;
-use super::hub::{Clerking, Shard};
+use super::hub::{Clerking, Shard, ShardOf};
 use super::id::TimerId;
-use super::inner::shard_of;
 use super::letters::DeadLetter;
 use super::looking::Timer;
 
@@ -29,6 +28,7 @@ use super::looking::Timer;
 pub struct Observer {
     pub(super) clerking: Box<dyn Clerking>,
     pub(super) shards: u32,
+    pub(super) shard_of: ShardOf,
     pub(super) lease: Duration,
 }
 
@@ -94,7 +94,7 @@ impl Observer {
     /// As [`cancel`](Observer::cancel).
     pub fn cancel_key(&mut self, key: impl AsRef<[u8]>) -> Result<bool, StoreError> {
         let key: Key = key.as_ref().into();
-        self.change(shard_of(&key, self.shards), Op::CancelKey(key))
+        self.change((self.shard_of)(&key, self.shards), Op::CancelKey(key))
     }
 
     /// Has a timer due at another time. Returns whether it was there. One whose handler runs comes

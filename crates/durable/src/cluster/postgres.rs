@@ -15,14 +15,14 @@ use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::postgres::{
     Database, Params, PostgresStore, Session, all_letters, all_timers, apply, channel, contents_of,
-    ddl as tables, get, keep_shards, lock_list, next_session, resharded,
+    ddl as tables, get, keep_shards, lock_list, next_session, resharded, shard_of,
 };
 use crate::store::{Op, Store};
 
 use super::clock::since_start;
 use super::hub::{
-    Clerking, Hub, Keeping, Outcomes, Reading, Renewal, Shard, Taken, Taking, Tell, is_named_well,
-    messages,
+    Clerking, Hub, Keeping, Outcomes, Reading, Renewal, Shard, ShardOf, Taken, Taking, Tell,
+    is_named_well, messages,
 };
 use super::message::Message;
 
@@ -103,6 +103,10 @@ impl Hub for Postgres {
     fn open(&self, taken: Taken, _: Tell) -> Result<Box<dyn Store>, StoreError> {
         let Taken { shard, fence } = taken;
         Ok(Box::new(PostgresStore::new(&self.database, shard, fence, self.ignores_fence)?))
+    }
+
+    fn shard_of(&self) -> ShardOf {
+        shard_of
     }
 
     fn misses_nothing(&self) -> bool {

@@ -238,6 +238,8 @@ impl Core {
 
     fn after_failure(&self, record: &Record, failure: &Failure) -> (Op, Then) {
         let from = record.position;
+        let errors = record.errors_with(self.now_ms(), &failure.error);
+        let record = &Record { errors, ..record.clone() };
         if failure.is_final || record.attempt >= self.config.attempts {
             // What could not be read was not handed to the handler.
             let then = self.leave(record);

@@ -49,6 +49,7 @@ pub(crate) mod postgres;
 mod redb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+pub(crate) mod version;
 
 pub use contract::{Contents, Op, Store};
 #[doc(hidden)]

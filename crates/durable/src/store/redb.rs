@@ -27,6 +27,7 @@ use crate::record::{DeadLetter, Key, Record};
 use super::contract::{Contents, Op, Store};
 use super::files::make_whole;
 use super::list::{self, List};
+use super::version::wrong_version;
 
 /// A position as a key.
 type Place = [u8; 16];
@@ -36,9 +37,14 @@ const KEYS: TableDefinition<'_, &[u8], Place> = TableDefinition::new("keys");
 /// By a timer's number, where it is.
 const MOVED: TableDefinition<'_, u64, Place> = TableDefinition::new("moved");
 const LETTERS: TableDefinition<'_, Place, &[u8]> = TableDefinition::new("dead letters");
+/// How keys begin whose timers do not fire.
+const PAUSES: TableDefinition<'_, &[u8], ()> = TableDefinition::new("pauses");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 const SESSIONS: &str = "sessions";
+/// The version of the tables, which the first one did not have.
+const LAYOUT: &str = "version";
+const VERSION: u64 = 2;
 
 /// Bytes of the file that are kept in memory, unless told otherwise.
 const CACHE: usize = 64 << 20;
@@ -77,6 +83,7 @@ pub struct RedbStore {
 pub struct RedbOptions {
     cache_bytes: usize,
     check: bool,
+    migrate: bool,
 }
 
 // === impl RedbOptions ===
@@ -84,7 +91,7 @@ pub struct RedbOptions {
 impl RedbOptions {
     /// The default options.
     pub fn new() -> RedbOptions {
-        RedbOptions { cache_bytes: CACHE, check: true }
+        RedbOptions { cache_bytes: CACHE, check: true, migrate: false }
     }
 
     /// How much of the file is kept in memory. Default: 64 MiB.
@@ -101,6 +108,14 @@ impl RedbOptions {
     /// a page that is not a record's can leave timers out without an error.
     pub fn check(mut self, check: bool) -> RedbOptions {
         self.check = check;
+        self
+    }
+
+    /// Whether a file that an earlier version of this crate has written becomes one of this
+    /// version, which the earlier one may not read any more. Default: it is refused. Each step is
+    /// one transaction.
+    pub fn migrate(mut self, migrate: bool) -> RedbOptions {
+        self.migrate = migrate;
         self
     }
 
@@ -124,7 +139,21 @@ impl RedbOptions {
         }
         let opened = guarded(|| self.builder().open(path))?;
         let database = opened.map_err(|error| failed(path.display(), error))?;
-        Ok(RedbStore { database: Some(database), taken_bytes: 0 })
+        let store = RedbStore { database: Some(database), taken_bytes: 0 };
+        let version = guarded(|| version_of(store.database()))?;
+        match version.map_err(|error| failed(path.display(), error))? {
+            VERSION => {}
+            1 if self.migrate => {
+                let made = guarded(|| make_tables(store.database()))?;
+                made.map_err(|error| failed(path.display(), error))?;
+            }
+            version => {
+                let version = i64::try_from(version).unwrap_or(i64::MAX);
+                let wanted = VERSION.cast_signed();
+                return Err(wrong_version(&path.display().to_string(), version, 1, wanted));
+            }
+        }
+        Ok(store)
     }
 
     /// Opens what `backend` has, or begins in it if it is empty. This is for tests.
@@ -165,9 +194,15 @@ fn make_tables(database: &Database) -> Result<(), redb::Error> {
     write.open_table(KEYS)?;
     write.open_table(MOVED)?;
     write.open_table(LETTERS)?;
-    write.open_table(META)?;
+    write.open_table(PAUSES)?;
+    write.open_table(META)?.insert(LAYOUT, VERSION)?;
     write.commit()?;
     Ok(())
+}
+
+fn version_of(database: &Database) -> Result<u64, redb::Error> {
+    let meta = database.begin_read()?.open_table(META)?;
+    Ok(meta.get(LAYOUT)?.map_or(1, |version| version.value()))
 }
 
 // === impl RedbStore ===

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `timers` | a row for each timer, in order of `due` and `number` |
 //! | `dead_letters` | the same, with the `error` of the last attempt |
+//! | `pauses` | how keys begin whose timers do not fire |
 //! | `meta` | the number of sessions, and the digest |
 //!
 //! Times are milliseconds since 1970.
@@ -37,6 +38,7 @@ use super::contract::{Contents, Op, Store};
 use super::files::make_whole;
 use super::list::{self, List};
 use super::look::{Claim, HAS_READERS, is_missing, is_open};
+use super::version::wrong_version;
 
 /// How long others may hold the file up: one that closes it or repairs its log, for a moment, or a
 /// program that writes.
@@ -49,7 +51,15 @@ const LOG_BYTES: i64 = 64 << 20;
 const APPLICATION: i64 = 0x746b_6c73;
 
 /// The version of the tables (`PRAGMA user_version`).
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
+
+/// The first one that can be brought up to that, and what each step does.
+const FIRST: i64 = 2;
+const STEPS: [&str; 1] = ["
+    ALTER TABLE timers ADD COLUMN errors TEXT NOT NULL DEFAULT '';
+    ALTER TABLE dead_letters ADD COLUMN errors TEXT NOT NULL DEFAULT '';
+    CREATE TABLE pauses (prefix BLOB PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;
+"];
 
 /// `STRICT`, so that no value comes back as another type.
 const TABLES: &str = "
@@ -63,6 +73,7 @@ const TABLES: &str = "
         key BLOB,
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
+        errors TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (due, number)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX timers_by_key ON timers (key) WHERE key IS NOT NULL;
@@ -78,8 +89,10 @@ const TABLES: &str = "
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
         error TEXT NOT NULL,
+        errors TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (due, number)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE pauses (prefix BLOB PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE meta (sessions INTEGER NOT NULL, digest INTEGER NOT NULL) STRICT;
     INSERT INTO meta VALUES (0, 0);
 ";
@@ -126,6 +139,7 @@ pub struct SqliteStore {
 pub struct SqliteOptions {
     check: bool,
     read_only: bool,
+    migrate: bool,
 }
 
 // === impl SqliteOptions ===
@@ -133,7 +147,7 @@ pub struct SqliteOptions {
 impl SqliteOptions {
     /// The default options.
     pub fn new() -> SqliteOptions {
-        SqliteOptions { check: true, read_only: false }
+        SqliteOptions { check: true, read_only: false, migrate: false }
     }
 
     /// Whether the whole file is checked when it is opened: by SQLite (`PRAGMA integrity_check`),
@@ -172,6 +186,14 @@ impl SqliteOptions {
         self
     }
 
+    /// Whether a file that an earlier version of this crate has written becomes one of this
+    /// version, which the earlier one does not open any more. Default: it is refused. Each step is
+    /// one transaction.
+    pub fn migrate(mut self, migrate: bool) -> SqliteOptions {
+        self.migrate = migrate;
+        self
+    }
+
     /// Opens the database at `path`. It is made if it does not exist, unless it is only to be read;
     /// its directory has to exist.
     ///
@@ -195,6 +217,9 @@ impl SqliteOptions {
     fn open_to_write(&self, path: &Path) -> Result<SqliteStore, StoreError> {
         let file = Claim::to_write(path)?;
         let connection = connect(path, OpenFlags::empty())?;
+        if self.migrate {
+            migrate(&connection)?;
+        }
         check(&connection)?;
         prepare(&connection).map_err(failed)?;
         let version = version_of(&connection).map_err(failed)?;
@@ -273,16 +298,37 @@ fn make_tables(connection: &Connection) -> Result<(), StoreError> {
 
 /// Sees whose tables these are before anything is written.
 fn check(connection: &Connection) -> Result<(), StoreError> {
+    let version = layout_of(connection)?;
+    if version == VERSION {
+        Ok(())
+    } else {
+        Err(wrong_version("the file", version, FIRST, VERSION))
+    }
+}
+
+/// The version of the tables, if they are this crate's.
+fn layout_of(connection: &Connection) -> Result<i64, StoreError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let (application, version) =
-        (pragma("application_id").map_err(failed)?, pragma("user_version").map_err(failed)?);
-    if application != APPLICATION {
+    if pragma("application_id").map_err(failed)? != APPLICATION {
         let message = "the database is not one of timers";
         return Err(StoreError::new(StoreErrorKind::Corrupt, message));
     }
-    if version != VERSION {
-        let message = format!("the tables have version {version}, not {VERSION}");
-        return Err(StoreError::new(StoreErrorKind::Version, message));
+    pragma("user_version").map_err(failed)
+}
+
+/// Takes the steps up to this version.
+fn migrate(connection: &Connection) -> Result<(), StoreError> {
+    let version = layout_of(connection)?;
+    if version < FIRST {
+        return Ok(());
+    }
+    for (step, next) in STEPS.iter().zip(FIRST + 1..).filter(|(_, next)| *next > version) {
+        let all = format!("BEGIN EXCLUSIVE; {step} PRAGMA user_version = {next}; COMMIT");
+        connection.execute_batch(&all).map_err(|error| {
+            // Nothing of the step is left.
+            let _ = connection.execute_batch("ROLLBACK");
+            failed(error)
+        })?;
     }
     Ok(())
 }
@@ -422,14 +468,12 @@ impl Store for SqliteStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let columns =
-            "due, number, first_due, attempt, crashes, tried, key, payload, checksum, error";
-        let found =
-            self.read(&format!("SELECT {columns} FROM dead_letters"), after, limit, |row| {
-                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(9)?);
-                let is_intact = row.get::<_, i64>(8)? == i64::from(letter.checksum());
-                Ok((is_intact, letter.record.position, letter))
-            })?;
+        let select = format!("SELECT {COLUMNS}, error FROM dead_letters");
+        let found = self.read(&select, after, limit, |row| {
+            let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(10)?);
+            let is_intact = row.get::<_, i64>(8)? == i64::from(letter.checksum());
+            Ok((is_intact, letter.record.position, letter))
+        })?;
         found.into_iter().map(intact).collect()
     }
 }
@@ -437,7 +481,8 @@ impl Store for SqliteStore {
 /// What a row has, whether its checksum says so, and where it is.
 type Found<T> = (bool, Position, T);
 
-const COLUMNS: &str = "due, number, first_due, attempt, crashes, tried, key, payload, checksum";
+const COLUMNS: &str =
+    "due, number, first_due, attempt, crashes, tried, key, payload, checksum, errors";
 
 fn found_of(row: &Row<'_>) -> rusqlite::Result<Found<Record>> {
     let record = record_of(row)?;
@@ -572,7 +617,7 @@ impl List for Changes<'_> {
     type Error = rusqlite::Error;
 
     fn put(&mut self, record: &Arc<Record>) -> rusqlite::Result<()> {
-        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         self.connection.prepare_cached(put)?.execute(params![
             signed(record.position.due_ms),
             signed(record.position.number),
@@ -583,13 +628,14 @@ impl List for Changes<'_> {
             record.key.as_deref(),
             &*record.payload,
             record.checksum(),
+            &*record.errors,
         ])?;
         self.add(record.position, record.checksum(), TIMER);
         Ok(())
     }
 
     fn bury(&mut self, letter: &Arc<DeadLetter>) -> rusqlite::Result<()> {
-        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         self.connection.prepare_cached(bury)?.execute(params![
             signed(letter.record.position.due_ms),
             signed(letter.record.position.number),
@@ -601,6 +647,7 @@ impl List for Changes<'_> {
             &*letter.record.payload,
             letter.checksum(),
             letter.error,
+            &*letter.record.errors,
         ])?;
         self.add(letter.record.position, letter.checksum(), LETTER);
         Ok(())
@@ -668,6 +715,7 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
         tried: row.get::<_, bool>(5)?,
         key: row.get::<_, Option<Vec<u8>>>(6)?.map(Key::from),
         payload: row.get::<_, Vec<u8>>(7)?.into(),
+        errors: row.get::<_, String>(9)?.into(),
     })
 }
 

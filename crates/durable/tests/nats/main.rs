@@ -3,6 +3,8 @@
 #[path = "../common/history.rs"]
 mod checks;
 mod faults;
+#[path = "../common/fixture.rs"]
+mod fixture;
 #[path = "../common/instance.rs"]
 mod instance;
 mod letters;
@@ -16,3 +18,4 @@ mod share;
 mod store;
 #[path = "../common/until.rs"]
 mod until;
+mod versions;

@@ -228,7 +228,7 @@ fn the_command_line_works_on_a_cluster() {
     let far = cluster.now() + Duration::from_secs(3600);
     let id = cluster.schedule_keyed("k", far, "tea".to_owned()).unwrap().wait().unwrap();
     let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
-    let url = format!("postgres://tickless@{host}/postgres");
+    let url = format!("postgres://tickless@{host}:{}/postgres", place.port);
     let run = |arguments: &[&str]| {
         let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
         let program = program.args([&url, "--schema", &place.schema]).args(arguments);

@@ -6,6 +6,8 @@ mod checks;
 mod events;
 mod faults;
 mod figures;
+#[path = "../common/fixture.rs"]
+mod fixture;
 mod history;
 #[path = "../common/initdb.rs"]
 mod initdb;
@@ -14,6 +16,8 @@ mod instance;
 mod letters;
 #[path = "../common/limit.rs"]
 mod limit;
+#[cfg(feature = "tls")]
+mod login;
 mod looking;
 mod network;
 mod operating;
@@ -27,3 +31,4 @@ mod share;
 mod store;
 #[path = "../common/until.rs"]
 mod until;
+mod versions;

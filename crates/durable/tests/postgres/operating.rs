@@ -456,12 +456,12 @@ fn a_shard_whose_timers_are_slow_to_read_is_read_in_smaller_pieces() {
     cluster.stop().unwrap();
     // Each row takes 20 ms, and a statement has 1.8 s.
     let slow = "DROP VIEW timers; ALTER TABLE records RENAME TO quick;
-        CREATE FUNCTION slow(value bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$ BEGIN
+        CREATE FUNCTION slow(value bytea) RETURNS bytea LANGUAGE plpgsql STABLE AS $$ BEGIN
             PERFORM pg_sleep(0.02);
             RETURN value;
         END $$;
         CREATE VIEW records AS SELECT shard, due, number, first_due, attempt, crashes, tried, key,
-            payload, slow(checksum) AS checksum FROM quick";
+            payload, slow(checksum) AS checksum, errors FROM quick";
     recorder.client.batch_execute(slow).unwrap();
     let cluster = start();
     wait_until("all of them are read", || {

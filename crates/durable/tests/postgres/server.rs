@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::initdb::{programs, somebody_else};
 /// The server, and the pipe whose end is its end.
 struct Server {
     directory: PathBuf,
+    port: u16,
     _lifeline: ChildStdin,
 }
 
@@ -30,6 +32,8 @@ pub(crate) struct Place {
     pub(crate) url: String,
     /// The name of a schema that nobody has made yet.
     pub(crate) schema: String,
+    /// Where the server listens on this machine, with TLS.
+    pub(crate) port: u16,
     directory: PathBuf,
 }
 
@@ -41,8 +45,17 @@ const SCRIPT: &str = r#"
     bin=$1 dir=$2
     "$bin/initdb" -D "$dir/data" -U tickless -A trust -E UTF8 --locale=C --no-sync \
         >"$dir/log" 2>&1 || exit 1
-    "$bin/pg_ctl" -D "$dir/data" -l "$dir/log" -w -o "-k $dir -p 5432 -c listen_addresses='' \
-        -c fsync=off -c max_connections=300 -c log_min_messages=error" start \
+    certificate=$(openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+        -days 2 -subj '/CN=tickless tests' -addext subjectAltName=DNS:localhost \
+        -addext basicConstraints=critical,CA:FALSE -keyout "$dir/key" -out "$dir/roots" \
+        2>>"$dir/log" && echo on || echo off)
+    { echo "hostssl all secret 127.0.0.1/32 scram-sha-256"
+        echo "hostnossl all secret 127.0.0.1/32 reject"
+        cat "$dir/data/pg_hba.conf"; } \
+        >"$dir/hba"
+    "$bin/pg_ctl" -D "$dir/data" -l "$dir/log" -w -o "-k $dir -p $3 -c listen_addresses=127.0.0.1 \
+        -c ssl=$certificate -c ssl_cert_file=$dir/roots -c ssl_key_file=$dir/key \
+        -c hba_file=$dir/hba -c fsync=off -c max_connections=300 -c log_min_messages=error" start \
         >>"$dir/log" 2>&1 || exit 1
     echo ready
     read -r _
@@ -58,9 +71,9 @@ impl Place {
         match SERVER.get_or_init(start) {
             Ok(server) => {
                 let schema = format!("place_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
-                let directory = server.directory.clone();
-                let url = format!("host={} {LOGIN}", directory.display());
-                Some(Place { url, schema, directory })
+                let (directory, port) = (server.directory.clone(), server.port);
+                let url = format!("host={} port={port} {LOGIN}", directory.display());
+                Some(Place { url, schema, port, directory })
             }
             Err(why) if env::var_os("TICKLESS_POSTGRES").is_some_and(|is| is == "required") => {
                 panic!("{why}")
@@ -91,7 +104,12 @@ impl Place {
 
     /// Where the server listens.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.directory.join(".s.PGSQL.5432")
+        self.directory.join(format!(".s.PGSQL.{}", self.port))
+    }
+
+    /// The certificate that the server shows, which nobody has signed but the server.
+    pub(crate) fn roots(&self) -> PathBuf {
+        self.directory.join("roots")
     }
 
     /// A connection in which the schema's tables have their short names.
@@ -107,7 +125,14 @@ fn start() -> Result<Server, String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?.keep();
     let mut script = Command::new("sh");
     script.args([OsStr::new("-c"), OsStr::new(SCRIPT), OsStr::new("server")]);
-    script.args([&bin, &directory]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+    let port = listener.local_addr().map_err(|error| error.to_string())?.port();
+    drop(listener);
+    script
+        .args([&bin, &directory])
+        .arg(port.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     // The server refuses to run as root.
     if let Some((user, group)) = somebody_else()? {
         chown(&directory, Some(user), Some(group)).map_err(|error| error.to_string())?;
@@ -122,5 +147,5 @@ fn start() -> Result<Server, String> {
         let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
         return Err(format!("the server of {} does not start: {log}", bin.display()));
     }
-    Ok(Server { directory, _lifeline: script.stdin.take().unwrap() })
+    Ok(Server { directory, port, _lifeline: script.stdin.take().unwrap() })
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tickless::keyed::KeyedTimers;
 use tickless::{Batch, Builder, Engine, ManualClock};
+use tickless_keyed::KeyedTimers;
 
 use super::{count, until_reached};
 

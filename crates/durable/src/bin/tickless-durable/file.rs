@@ -19,6 +19,7 @@ pub(crate) struct File {
     path: PathBuf,
     kind: Kind,
     writes: bool,
+    migrate: bool,
     /// Until it is let go: see [`Place::let_go`].
     store: Option<Box<dyn Store>>,
 }
@@ -27,16 +28,16 @@ pub(crate) struct File {
 
 impl File {
     /// Opens a file that is there, to change it or to show it alone.
-    pub(crate) fn open(name: &str, writes: bool) -> Answer<File> {
+    pub(crate) fn open(name: &str, writes: bool, migrate: bool) -> Answer<File> {
         let path = PathBuf::from(name);
-        let mut file = File { kind: Kind::of(&path)?, path, writes, store: None };
+        let mut file = File { kind: Kind::of(&path)?, path, writes, migrate, store: None };
         file.store = Some(file.open_store(true)?);
         Ok(file)
     }
 
     fn open_store(&self, check: bool) -> Opened {
         let opened = match self.writes {
-            true => self.kind.open_with(&self.path, check),
+            true => self.kind.open_with(&self.path, check, self.migrate),
             false => self.kind.open_to_read(&self.path, check),
         };
         opened.map_err(|error| match error.kind() {
@@ -120,7 +121,7 @@ impl Kind {
     }
 
     pub(crate) fn open(&self, path: &Path) -> Opened {
-        self.open_with(path, true)
+        self.open_with(path, true, false)
     }
 
     /// Opens a file that is damaged, as far as that is possible, and may change it.
@@ -129,13 +130,13 @@ impl Kind {
         if matches!(self, Kind::Sqlite) {
             lengthen(path).map_err(|error| StoreError::io("the copy cannot be used", error))?;
         }
-        self.open_with(path, false)
+        self.open_with(path, false, true)
     }
 
     /// Only SQLite's can be read while others have them open.
     fn open_to_read(&self, path: &Path, check: bool) -> Opened {
         match self {
-            Kind::Redb => self.open_with(path, check),
+            Kind::Redb => self.open_with(path, check, false),
             #[cfg(feature = "sqlite")]
             Kind::Sqlite => {
                 let options = tickless_durable::SqliteOptions::new().check(check).read_only(true);
@@ -144,12 +145,13 @@ impl Kind {
         }
     }
 
-    fn open_with(&self, path: &Path, check: bool) -> Opened {
+    fn open_with(&self, path: &Path, check: bool, migrate: bool) -> Opened {
         Ok(match self {
-            Kind::Redb => Box::new(RedbOptions::new().check(check).open(path)?),
+            Kind::Redb => Box::new(RedbOptions::new().check(check).migrate(migrate).open(path)?),
             #[cfg(feature = "sqlite")]
             Kind::Sqlite => {
-                Box::new(tickless_durable::SqliteOptions::new().check(check).open(path)?)
+                let options = tickless_durable::SqliteOptions::new().check(check);
+                Box::new(options.migrate(migrate).open(path)?)
             }
         })
     }

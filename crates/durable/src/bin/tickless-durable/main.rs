@@ -4,6 +4,8 @@
 //! *Tested by*: `tests/cli.rs`.
 
 mod file;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+mod login;
 mod place;
 mod salvage;
 #[cfg(any(feature = "postgres", feature = "nats"))]
@@ -22,8 +24,6 @@ use serde_json::{Value, json};
 
 use place::{Answer, Place, Row, Which};
 use salvage::Salvaged;
-#[cfg(any(feature = "postgres", feature = "nats"))]
-use tickless_durable::Cluster;
 use tickless_durable::Position;
 
 /// Looks at durable timers, and changes some. It fires no timer itself.
@@ -37,6 +37,9 @@ struct Command {
     /// The schema of a cluster.
     #[arg(long, default_value = "tickless", global = true)]
     schema: String,
+    /// A file with credentials for NATS; otherwise, the one that NATS_CREDS names.
+    #[arg(long, global = true)]
+    credentials: Option<String>,
     /// Writes JSON, one value in a line.
     #[arg(long, global = true)]
     json: bool,
@@ -119,6 +122,9 @@ enum What {
         #[arg(long)]
         to: PathBuf,
     },
+    /// Makes of a store that an earlier version has written one of this version, which the earlier
+    /// one does not use any more. Nothing may use it meanwhile: of a cluster, no instance may run.
+    Migrate,
     /// Counts again and again, until it is ended.
     Watch {
         /// How long it waits in between.
@@ -139,8 +145,8 @@ enum What {
 
 impl What {
     fn writes(&self) -> bool {
-        use What::{Cancel, Forget, Reschedule, Revive};
-        matches!(self, Revive { .. } | Forget { .. } | Cancel { .. } | Reschedule { .. })
+        use What::{Cancel, Forget, Migrate, Reschedule, Revive};
+        matches!(self, Revive { .. } | Forget { .. } | Cancel { .. } | Reschedule { .. } | Migrate)
     }
 }
 
@@ -173,6 +179,9 @@ fn main() -> ExitCode {
             let mut cause = error.source();
             while let Some(error) = cause {
                 eprintln!("  because: {error}");
+                if error.to_string().starts_with("invalid peer certificate") {
+                    eprintln!("  PGSSLROOTCERT can name a file with the certificate of its issuer");
+                }
                 cause = error.source();
             }
             ExitCode::from(2)
@@ -186,23 +195,35 @@ fn is_read_no_more(error: &(dyn Error + 'static)) -> bool {
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Opens the place that a command names.
+/// Opens the place that a command names, and brings it up to this version if that is asked for.
 fn open(command: &Command) -> Answer<Box<dyn Place>> {
+    let migrate = matches!(command.what, What::Migrate);
     let (name, schema) = (&*command.place, &*command.schema);
+    let is_nats = name.starts_with("nats://") || name.starts_with("tls://");
+    if command.credentials.is_some() && !is_nats {
+        return Err("--credentials is for servers of NATS: leave it out".into());
+    }
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    let at = |builder: tickless_durable::cluster::Builder| -> Answer<servers::Servers> {
+        Ok(servers::Servers(builder.schema(schema).migrate(migrate).observe()?))
+    };
     if name.starts_with("postgres://") || name.starts_with("postgresql://") {
         #[cfg(feature = "postgres")]
-        return Ok(Box::new(servers::Servers(Cluster::builder(name).schema(schema).observe()?)));
+        return Ok(Box::new(at(login::database(name)?)?));
         #[cfg(not(feature = "postgres"))]
         return Err("this program was built without the feature postgres".into());
     }
-    if name.starts_with("nats://") || name.starts_with("tls://") {
+    if is_nats {
         #[cfg(feature = "nats")]
-        return Ok(Box::new(servers::Servers(Cluster::nats(name).schema(schema).observe()?)));
+        {
+            let builder = login::nats(name, command.credentials.as_deref())?;
+            return Ok(Box::new(at(builder)?));
+        }
         #[cfg(not(feature = "nats"))]
         return Err("this program was built without the feature nats".into());
     }
     let _ = schema;
-    Ok(Box::new(file::File::open(name, command.what.writes())?))
+    Ok(Box::new(file::File::open(name, command.what.writes(), migrate)?))
 }
 
 /// Whether what was asked for was there.
@@ -247,14 +268,7 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             command.tell_all(&which, "revived", &told)
         }
         What::Forget { id, older_than, .. } => {
-            let which = match (id, older_than) {
-                (Some(id), _) => Which::Id(id),
-                (None, Some(age)) => {
-                    let time = SystemTime::now().checked_sub(*age);
-                    Which::Before(time.unwrap_or(SystemTime::UNIX_EPOCH))
-                }
-                (None, None) => Which::All,
-            };
+            let which = Which::new(id.as_deref(), *older_than);
             let told = place.forget(&which)?;
             command.tell_all(&which, "forgotten", &told)
         }
@@ -268,6 +282,11 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
         }
         What::Check => check(command, place),
         What::Watch { every, times } => watch(command, place, *every, *times),
+        What::Migrate => {
+            let text = format!("{} is of this version", command.shown_place());
+            command.print(&json!({ "migrated": true }), &text)?;
+            Ok(true)
+        }
         What::Salvage { .. } => Ok(true),
         #[cfg(feature = "postgres")]
         What::Ddl { .. } => Ok(true),
@@ -346,6 +365,17 @@ fn watch(
 // === impl Command ===
 
 impl Command {
+    /// The place, without a password.
+    fn shown_place(&self) -> String {
+        let Some((scheme, rest)) = self.place.split_once("://") else { return self.place.clone() };
+        let (login, host) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let host = host.split('?').next().unwrap_or(host);
+        match login.split_once(':').map_or(login, |(user, _)| user) {
+            "" => format!("{scheme}://{host}"),
+            user => format!("{scheme}://{user}@{host}"),
+        }
+    }
+
     fn print(&self, json: &Value, text: &str) -> io::Result<()> {
         let mut out = io::stdout();
         if self.json { writeln!(out, "{json}") } else { writeln!(out, "{text}") }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tickless_durable::{Contents, Record};
+use tickless_durable::{Contents, FailedAttempt, Record};
 
 pub(crate) type Answer<T> = Result<T, Box<dyn Error>>;
 
@@ -45,7 +45,18 @@ pub(crate) enum Which<'a> {
     Before(SystemTime),
 }
 
-impl Which<'_> {
+impl<'a> Which<'a> {
+    pub(crate) fn new(id: Option<&'a str>, older_than: Option<Duration>) -> Which<'a> {
+        match (id, older_than) {
+            (Some(id), _) => Which::Id(id),
+            (None, Some(age)) => {
+                let time = SystemTime::now().checked_sub(age);
+                Which::Before(time.unwrap_or(SystemTime::UNIX_EPOCH))
+            }
+            (None, None) => Which::All,
+        }
+    }
+
     /// Whether it is about this letter, whose id may have another shard: `is_id` knows.
     pub(crate) fn has(&self, record: &Record, is_id: impl Fn() -> bool) -> bool {
         match self {
@@ -109,6 +120,9 @@ impl Row {
             "key": record.key.as_deref().map(shown),
             "payload": shown(&record.payload),
             "error": self.error,
+            "failed": record.failed_attempts().iter().map(|failed| json!({
+                "attempt": failed.attempt, "at": rfc3339(failed.at), "error": failed.error,
+            })).collect::<Vec<_>>(),
         })
     }
 
@@ -139,6 +153,9 @@ impl Row {
         ];
         lines.extend(record.key.as_deref().map(|key| format!("key        {}", shown(key))));
         lines.extend(self.error.as_ref().map(|error| format!("error      {error}")));
+        for FailedAttempt { attempt, at, error, .. } in record.failed_attempts() {
+            lines.push(format!("failed     {} attempt {attempt}: {error}", rfc3339(at)));
+        }
         lines.push(format!("payload    {}", shown(&record.payload)));
         lines.join("\n")
     }

@@ -241,6 +241,7 @@ mod tests {
             tried: true,
             key,
             payload,
+            errors: "1 5 no".into(),
         })
     }
 

@@ -8,9 +8,14 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::client::Nats;
 use super::reply::{Trouble, WRONG_LAST, failed};
+use crate::store::version::wrong_version;
 
 /// The version of what is in the streams.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The first one that can be brought up to that. To 3: records keep what attempts have failed with,
+/// which programs of before cannot read.
+const FIRST: u32 = 2;
 
 /// How many shards there are in a new cluster, if nobody says.
 const SHARDS: u32 = 8;
@@ -115,32 +120,14 @@ pub(crate) fn prepare(
     names: &Names,
     wanted: Option<u32>,
     replicas: Option<usize>,
+    migrates: bool,
 ) -> Result<u32, StoreError> {
     let replicas = replicas.unwrap_or(if nats.is_clustered() { 3 } else { 1 });
-    let bucket = json!({
-        "name": names.bucket(),
-        "description": "Leases of durable timers",
-        "subjects": [names.key(">")],
-        "max_msgs_per_subject": 1,
-        "discard": "new",
-        "storage": "file",
-        "num_replicas": replicas,
-        "allow_direct": true,
-    });
-    nats.make_stream(&names.bucket(), &bucket).map_err(failed)?;
+    make_bucket(nats, names, replicas)?;
     if names.value(nats, "meta").map_err(failed)?.is_none() {
         let shards = wanted.unwrap_or(SHARDS).min(MAX_SHARDS);
         for shard in 0..shards {
-            let log = json!({
-                "name": names.log(shard),
-                "description": "A shard of durable timers",
-                "subjects": [names.log_subject(shard)],
-                "discard": "new",
-                "storage": "file",
-                "num_replicas": replicas,
-                "allow_direct": true,
-            });
-            nats.make_stream(&names.log(shard), &log).map_err(failed)?;
+            make_log(nats, names, shard, replicas)?;
             let extent = nats.extent(&names.log(shard)).map_err(failed)?;
             if extent.is_some_and(|extent| extent.last > 0) {
                 // Another instance may have made all this meanwhile, and begun.
@@ -151,7 +138,52 @@ pub(crate) fn prepare(
         names.swap(nats, "meta", 0, &format!("{VERSION} {shards}")).map_err(failed)?;
     }
     let unread = || StoreError::new(StoreErrorKind::Io, "the bucket cannot be read");
-    agreed(&meta(nats, names)?.ok_or_else(unread)?, wanted)
+    let found = meta(nats, names)?.ok_or_else(unread)?;
+    match found.split_once(' ') {
+        Some((version, shards)) if migrates && version == FIRST.to_string() => {
+            let (Some((_, revision)), newer) =
+                (names.value(nats, "meta").map_err(failed)?, format!("{VERSION} {shards}"))
+            else {
+                return Err(unread());
+            };
+            // If another has done it meanwhile, it is done.
+            names.swap(nats, "meta", revision, &newer).map_err(failed)?;
+            agreed(&newer, wanted)
+        }
+        _ => agreed(&found, wanted),
+    }
+}
+
+pub(super) fn make_bucket(nats: &Nats, names: &Names, replicas: usize) -> Result<(), StoreError> {
+    let bucket = json!({
+        "name": names.bucket(),
+        "description": "Leases of durable timers",
+        "subjects": [names.key(">")],
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "storage": "file",
+        "num_replicas": replicas,
+        "allow_direct": true,
+    });
+    nats.make_stream(&names.bucket(), &bucket).map_err(failed)
+}
+
+pub(super) fn make_log(
+    nats: &Nats,
+    names: &Names,
+    shard: u32,
+    replicas: usize,
+) -> Result<(), StoreError> {
+    let log = json!({
+        "name": names.log(shard),
+        "description": "A shard of durable timers",
+        "subjects": [names.log_subject(shard)],
+        "discard": "new",
+        "storage": "file",
+        "num_replicas": replicas,
+        "allow_direct": true,
+    });
+    nats.make_stream(&names.log(shard), &log).map_err(failed)
 }
 
 /// There is a log, and the bucket does not say whose.
@@ -167,8 +199,7 @@ fn agreed(meta: &str, wanted: Option<u32>) -> Result<u32, StoreError> {
         .map(|(version, shards)| (version.parse::<u32>(), shards.parse::<u32>()));
     match numbers {
         Some((Ok(version), _)) if version != VERSION => {
-            let message = format!("the streams have version {version}, not {VERSION}");
-            Err(StoreError::new(StoreErrorKind::Version, message))
+            Err(wrong_version("the bucket", version.into(), FIRST.into(), VERSION.into()))
         }
         Some((Ok(_), Ok(found))) => match wanted.map(|shards| shards.min(MAX_SHARDS)) {
             Some(shards) if shards != found => {

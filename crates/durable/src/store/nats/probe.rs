@@ -18,7 +18,7 @@ impl NatsStore {
     pub fn take_first(servers: &str, name: &str, floor: u64) -> Result<NatsStore, StoreError> {
         let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
         let names = Names(name.to_owned());
-        names::prepare(&nats, &names, Some(1), None)?;
+        names::prepare(&nats, &names, Some(1), None, false)?;
         let fence = nats.add(names.key("s.0"), None, b"0 0".to_vec()).map_err(failed)?;
         NatsStore::open_one(&nats, &names, fence, floor)
     }
@@ -99,6 +99,14 @@ pub fn leader(servers: &str, stream: &str) -> Result<Option<String>, StoreError>
     let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
     let info = nats.api(&format!("STREAM.INFO.{stream}"), None).map_err(failed)?;
     Ok(info["cluster"]["leader"].as_str().map(str::to_owned))
+}
+
+/// Makes the streams of a cluster with one shard, in which there is nothing yet.
+pub fn make_streams(servers: &str, name: &str) -> Result<(), StoreError> {
+    let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
+    let names = Names(name.to_owned());
+    names::make_bucket(&nats, &names, 1)?;
+    names::make_log(&nats, &names, 0, 1)
 }
 
 /// Adds a message to a stream that is none of ours.

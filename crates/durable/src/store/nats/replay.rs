@@ -223,6 +223,7 @@ mod tests {
                 tried: false,
                 key: Some([7].into()),
                 payload: [].into(),
+                errors: Arc::default(),
             },
             "why",
         );

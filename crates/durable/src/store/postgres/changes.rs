@@ -18,7 +18,7 @@ use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Key, Record};
 use crate::store::contract::Op;
 
-use super::row::{position_of, signed};
+use super::row::{checksum_of, position_of, signed};
 use super::session::Session;
 
 /// How many changes make a statement at most, and how large they are together.
@@ -152,10 +152,14 @@ impl Changes<'_> {
         let tried: Vec<bool> = records.iter().map(|record| record.tried).collect();
         let keys: Vec<Option<&[u8]>> = records.iter().map(|record| record.key.as_deref()).collect();
         let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
+        let checksums: Vec<Vec<u8>> =
+            records.iter().map(|record| checksum_of(record, None)).collect();
+        let errors: Vec<&str> = records.iter().map(|record| &*record.errors).collect();
         let rows = self.session.query(
-            "INSERT INTO records SELECT $1::int, * FROM unnest($2::bigint[], $3::bigint[],
-                $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::bytea[],
-                $9::bytea[], $10::bigint[])
+            "INSERT INTO records (shard, due, number, first_due, attempt, crashes, tried, key,
+                payload, checksum, errors)
+             SELECT $1::int, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                $6::bigint[], $7::boolean[], $8::bytea[], $9::bytea[], $10::bytea[], $11::text[])
              ON CONFLICT (shard, sha256(key)) WHERE key IS NOT NULL DO NOTHING RETURNING number",
             &[
                 &self.shard,
@@ -167,7 +171,8 @@ impl Changes<'_> {
                 &tried,
                 &keys,
                 &payloads,
-                &numbers(|record| record.checksum().into()),
+                &checksums,
+                &errors,
             ],
         )?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -177,9 +182,10 @@ impl Changes<'_> {
         let record = &letter.record;
         // A text of this database cannot have the character zero, and an error can.
         let error = letter.error.replace('\0', "\u{fffd}");
-        let letter = DeadLetter::new(record.clone(), error);
         self.session.query(
-            "INSERT INTO dead_letters VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            "INSERT INTO dead_letters (shard, due, number, first_due, attempt, crashes, tried, key,
+                payload, checksum, error, errors)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             &[
                 &self.shard,
                 &signed(record.position.due_ms),
@@ -190,8 +196,9 @@ impl Changes<'_> {
                 &record.tried,
                 &record.key.as_deref(),
                 &&*record.payload,
-                &i64::from(letter.checksum()),
-                &letter.error,
+                &checksum_of(record, Some(&error)),
+                &error,
+                &&*record.errors,
             ],
         )?;
         Ok(())

@@ -7,7 +7,8 @@
 //! | `shards` | who holds a shard, until when, and its fence |
 //! | `writers` | a row for each shard, which those who write to its list lock |
 //! | `instances` | the instances that are alive, and until when |
-//! | `meta` | the number of sessions |
+//! | `pauses` | how keys begin whose timers do not fire |
+//! | `meta` | the version of all this, and the number of sessions |
 //!
 //! Times in `due` are milliseconds since 1970.
 //!
@@ -44,9 +45,11 @@ use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
 
 use super::contract::{Contents, Op, Store};
+use super::version::Makes;
 
 pub(crate) use changes::apply;
-pub(crate) use row::contents_of;
+use row::columns;
+pub(crate) use row::{contents_of, shard_of};
 use session::is_out_of_time;
 pub(crate) use session::{Database, Params, Session, failed};
 pub(crate) use tables::{channel, ddl, prepare};
@@ -93,14 +96,14 @@ impl PostgresStore {
     #[doc(hidden)]
     pub fn make_tables(url: &str, schema: &str, shards: u32) -> Result<(), StoreError> {
         let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
-        prepare(&database, Some(shards), true).map(drop)
+        prepare(&database, Some(shards), Makes { new: true, newer: false }).map(drop)
     }
 
     /// Takes the first shard of a schema, also from an instance that holds it, for tests.
     #[doc(hidden)]
     pub fn take(url: &str, schema: &str) -> Result<PostgresStore, StoreError> {
         let database = Database::new(url.parse().map_err(failed)?, NoTls, schema, PATIENCE);
-        prepare(&database, Some(1), true)?;
+        prepare(&database, Some(1), Makes { new: true, newer: false })?;
         let mut session = database.connect("tickless taking")?;
         let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";
         let fence = session.query(take, &[])?[0].get(0);
@@ -174,9 +177,12 @@ pub(crate) fn get(
     id: TimerId,
 ) -> Result<Option<Record>, StoreError> {
     let first = id.first_position();
-    let get = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
-        FROM records WHERE shard = $1 AND number = $3 AND first_due = $2
-            AND (due = $2 OR due <> first_due)";
+    let get = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM records WHERE shard = $1 AND number = $3 AND first_due = $2
+            AND (due = $2 OR due <> first_due)"
+    );
     let (due, number) = (row::signed(first.due_ms), row::signed(first.number));
     session.query(get, &[&shard, &due, &number])?.first().map(row::record_of).transpose()
 }
@@ -187,16 +193,18 @@ pub(crate) fn all_timers(
     after: Option<(u32, Position)>,
     limit: usize,
 ) -> Result<Vec<(u32, Record)>, StoreError> {
-    let scan = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum,
-            shard
-        FROM records
-        WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
+    let scan = concat!(
+        "SELECT ",
+        columns!(),
+        ", shard FROM records
+        WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4"
+    );
     let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
         (shard.cast_signed(), row::signed(at.due_ms), row::signed(at.number))
     });
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
-    let found = |row| Ok((Row::get::<_, i32>(row, 9).cast_unsigned(), row::record_of(row)?));
+    let found = |row| Ok((Row::get::<_, i32>(row, 10).cast_unsigned(), row::record_of(row)?));
     rows.iter().map(found).collect()
 }
 
@@ -206,24 +214,27 @@ pub(crate) fn all_letters(
     after: Option<(u32, Position)>,
     limit: usize,
 ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
-    let scan =
-        "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error,
-                    shard
-                FROM dead_letters
-                WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
+    let scan = concat!(
+        "SELECT ",
+        columns!(),
+        ", error, shard FROM dead_letters
+        WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4"
+    );
     let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
         (shard.cast_signed(), row::signed(at.due_ms), row::signed(at.number))
     });
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
-    let found = |row| Ok((Row::get::<_, i32>(row, 10).cast_unsigned(), row::letter_of(row)?));
+    let found = |row| Ok((Row::get::<_, i32>(row, 11).cast_unsigned(), row::letter_of(row)?));
     rows.iter().map(found).collect()
 }
 
-const TIMERS: &str =
-    "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
-    FROM records
-    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
+const TIMERS: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM records
+    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4"
+);
 
 impl Store for PostgresStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
@@ -246,10 +257,13 @@ impl Store for PostgresStore {
     }
 
     fn at(&mut self, positions: &[Position]) -> Result<Vec<Record>, StoreError> {
-        let read = "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum
-            FROM records JOIN unnest($2::bigint[], $3::bigint[]) AS at (due, number)
+        let read = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM records JOIN unnest($2::bigint[], $3::bigint[]) AS at (due, number)
                 USING (due, number)
-            WHERE shard = $1";
+            WHERE shard = $1"
+        );
         let (due, number): (Vec<i64>, Vec<i64>) =
             positions.iter().map(|at| (row::signed(at.due_ms), row::signed(at.number))).unzip();
         let rows = self.session.query(read, &[&self.shard, &due, &number])?;
@@ -281,10 +295,12 @@ impl Store for PostgresStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let scan =
-            "SELECT due, number, first_due, attempt, crashes, tried, key, payload, checksum, error
-                    FROM dead_letters
-                    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
+        let scan = concat!(
+            "SELECT ",
+            columns!(),
+            ", error FROM dead_letters
+            WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4"
+        );
         let rows = self.read(scan, after, limit)?;
         rows.iter().map(row::letter_of).collect()
     }

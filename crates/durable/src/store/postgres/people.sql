@@ -1,45 +1,55 @@
--- What is there for people and for their programs: see the header of mod.rs.
+-- What is there for people and for their programs: see the header of mod.rs. All of it can be made
+-- again over what an earlier version has made.
 
-CREATE FUNCTION ms_of(timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT greatest(0, ceil((extract(epoch FROM $1) * 1000000)::bigint / 1000.0)::bigint)
+CREATE OR REPLACE FUNCTION ms_of(timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT greatest(0, ((extract(epoch FROM $1) * 1000000)::bigint + 999) / 1000)
 $$;
 
-CREATE FUNCTION time_of(bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+-- Of an index, so it goes by no setting.
+CREATE OR REPLACE FUNCTION time_of(bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
     -- Until the year 10000.
     SELECT CASE WHEN $1 < 253402300800000
-        THEN timestamptz 'epoch' + $1 * interval '1 millisecond' ELSE 'infinity' END
+        THEN (timestamp 'epoch' + $1 * interval '1 millisecond') AT TIME ZONE 'UTC'
+        ELSE 'infinity'::timestamptz END
 $$;
 
-CREATE FUNCTION name_of(shard int, first_due bigint, number bigint) RETURNS text
+CREATE OR REPLACE FUNCTION name_of(shard int, first_due bigint, number bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT $1 || '-' || lpad(to_hex($2), 16, '0') || lpad(to_hex($3), 16, '0')
 $$;
 
-CREATE FUNCTION readable(bytea) RETURNS text LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION text_of(bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
     RETURN convert_from($1, 'UTF8');
 EXCEPTION WHEN OTHERS THEN
     RETURN '\x' || encode($1, 'hex');
 END $$;
 
--- The shard of a key: its CRC-32, as instances compute it, by halves of bytes.
-CREATE FUNCTION shard_of(bytea) RETURNS int LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path TO {schema}, pg_temp AS $$
-DECLARE
-    crc bigint := 4294967295;
-    half bigint[] := '{0, 498536548, 997073096, 651767980, 1994146192, 1802195444, 1303535960,
-        1342533948, 3988292384, 4027552580, 3604390888, 3412177804, 2607071920, 2262029012,
-        2685067896, 3183342108}';
-BEGIN
-    FOR i IN 0 .. length($1) - 1 LOOP
-        crc := crc # get_byte($1, i);
-        crc := (crc >> 4) # half[1 + (crc & 15)];
-        crc := (crc >> 4) # half[1 + (crc & 15)];
-    END LOOP;
-    RETURN (crc # 4294967295) % (SELECT count(*) FROM shards);
-END $$;
+-- Of an index, too. What has only characters of ASCII and no backslash is its own escape.
+CREATE OR REPLACE FUNCTION readable(bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN strpos(encode($1, 'escape'), '\') = 0 THEN encode($1, 'escape')
+        ELSE {schema}.text_of($1) END
+$$;
 
-CREATE FUNCTION cancel(key bytea) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+-- The shard of a key, as instances compute it.
+CREATE OR REPLACE FUNCTION shard_of(bytea) RETURNS int LANGUAGE sql STABLE AS $$
+    SELECT ((('x' || encode(substr(sha256($1), 1, 4), 'hex'))::bit(32)::bigint
+        & 4294967295)::bigint % (SELECT count(*) FROM {schema}.shards))::int
+$$;
+
+-- The checksum of a row, with all that it has but the shard.
+CREATE OR REPLACE FUNCTION checksum_of(due bigint, number bigint, first_due bigint, attempt bigint,
+    crashes bigint, tried boolean, key bytea, payload bytea, errors text, error text)
+RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT substr(sha256(int8send($1) || int8send($2) || int8send($3) || int8send($4)
+        || int8send($5) || boolsend($6)
+        || int8send(coalesce(length($7), -1)) || coalesce($7, '')
+        || int8send(length($8)) || $8
+        || int8send(octet_length(convert_to($9, 'UTF8'))) || convert_to($9, 'UTF8')
+        || convert_to(coalesce($10, ''), 'UTF8')), 1, 8)
+$$;
+
+CREATE OR REPLACE FUNCTION cancel(key bytea) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
 SET search_path TO {schema}, pg_temp AS $$
 DECLARE
     its_shard int := shard_of($1);
@@ -53,47 +63,76 @@ BEGIN
     RETURN gone.number IS NOT NULL;
 END $$;
 
--- Numbers are of the session that began last, in the half that no instance uses.
-CREATE FUNCTION schedule_ms(bigint, payload bytea, key bytea) RETURNS text
+-- Numbers are of the session that began last, in the half that no instance uses. What other functions
+-- compute stands here once more, because a call of one would take longer than all else: the shard,
+-- `checksum_of`, and `cancel`.
+CREATE OR REPLACE FUNCTION schedule_ms(bigint, payload bytea, key bytea) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path TO {schema}, pg_temp AS $$
-#variable_conflict use_column
+#variable_conflict use_variable
 DECLARE
-    number bigint := (SELECT (sessions << 40) + (salt + nextval('numbers')) % (1::bigint << 39)
-        FROM meta);
-    shard int := CASE WHEN $3 IS NULL THEN number % (SELECT count(*) FROM shards)
-        ELSE shard_of($3) END;
+    hash bytea := sha256($3);
+    checksum bytea;
+    new_number bigint;
+    new_shard bigint;
+    gone_due bigint;
+    gone_number bigint;
 BEGIN
-    LOOP
-        IF $3 IS NOT NULL THEN PERFORM cancel($3); END IF;
-        INSERT INTO records VALUES (shard, $1, number, $1, 1, 0, false, $3, $2, NULL)
-            ON CONFLICT (shard, sha256(key)) WHERE key IS NOT NULL DO NOTHING;
+    SELECT (sessions << 40) + (salt + nextval('numbers')) % (1::bigint << 39), count.shards
+        INTO new_number, new_shard FROM meta, (SELECT count(*) AS shards FROM shards) AS count;
+    new_shard := CASE WHEN $3 IS NULL THEN new_number ELSE
+        ('x' || encode(substr(hash, 1, 4), 'hex'))::bit(32)::bigint & 4294967295 END % new_shard;
+    checksum := substr(sha256(int8send($1) || int8send(new_number) || int8send($1) || int8send(1)
+        || int8send(0) || boolsend(false) || int8send(coalesce(length($3), -1))
+        || coalesce($3, '') || int8send(length($2)) || $2 || int8send(0)), 1, 8);
+    IF $3 IS NULL THEN
+        INSERT INTO records (shard, due, number, first_due, attempt, crashes, tried, payload,
+                checksum)
+            VALUES (new_shard, $1, new_number, $1, 1, 0, false, $2, checksum);
+    ELSE LOOP
+        DELETE FROM records WHERE shard = new_shard AND records.key IS NOT NULL
+            AND sha256(records.key) = hash AND records.key = $3 RETURNING due, number INTO gone_due, gone_number;
+        IF FOUND THEN
+            PERFORM pg_notify('{channel}',
+                format('gone %s %s %s', new_shard, gone_due, gone_number));
+        END IF;
+        INSERT INTO records (shard, due, number, first_due, attempt, crashes, tried, key, payload,
+                checksum)
+            VALUES (new_shard, $1, new_number, $1, 1, 0, false, $3, $2, checksum)
+            ON CONFLICT (shard, sha256(records.key)) WHERE records.key IS NOT NULL DO NOTHING;
         -- Otherwise another transaction has just scheduled one with this key.
         EXIT WHEN FOUND;
-    END LOOP;
-    PERFORM pg_notify('{channel}', format('there %s %s %s', shard, $1, number));
-    RETURN name_of(shard, $1, number);
+    END LOOP; END IF;
+    PERFORM pg_notify('{channel}', format('there %s %s %s', new_shard, $1, new_number));
+    RETURN name_of(new_shard::int, $1, new_number);
 END $$;
 
-CREATE FUNCTION schedule(due timestamptz, payload bytea, key bytea DEFAULT NULL) RETURNS text
+CREATE OR REPLACE FUNCTION schedule(due timestamptz, payload bytea, key bytea DEFAULT NULL)
+RETURNS text
 LANGUAGE sql AS $$ SELECT {schema}.schedule_ms({schema}.ms_of($1), $2, $3) $$;
 
-CREATE FUNCTION schedule(due timestamptz, payload text, key text DEFAULT NULL) RETURNS text
+CREATE OR REPLACE FUNCTION schedule(due timestamptz, payload text, key text DEFAULT NULL)
+RETURNS text
 LANGUAGE sql AS $$
     SELECT {schema}.schedule_ms({schema}.ms_of($1), convert_to($2, 'UTF8'), convert_to($3, 'UTF8'))
 $$;
 
-CREATE FUNCTION cancel(key text) RETURNS boolean
+CREATE OR REPLACE FUNCTION cancel(key text) RETURNS boolean
 LANGUAGE sql AS $$ SELECT {schema}.cancel(convert_to($1, 'UTF8')) $$;
 
-CREATE VIEW timers AS SELECT name_of(shard, first_due, number) AS id, time_of(due) AS due,
+-- What people ask by: a key, or a time. The second and the third ask for values of any length.
+CREATE INDEX IF NOT EXISTS records_by_time ON records (time_of(due));
+CREATE INDEX IF NOT EXISTS records_by_text ON records USING hash (readable(key));
+
+CREATE OR REPLACE VIEW timers AS SELECT name_of(shard, first_due, number) AS id,
+    time_of(due) AS due,
     readable(key) AS key, readable(payload) AS payload, attempt, crashes, tried,
-    time_of(first_due) AS first_due, shard, due AS due_ms, number FROM records;
+    time_of(first_due) AS first_due, shard, due AS due_ms, number, errors FROM records;
 
-CREATE VIEW dead AS SELECT name_of(shard, first_due, number) AS id, error,
+CREATE OR REPLACE VIEW dead AS SELECT name_of(shard, first_due, number) AS id, error,
     readable(key) AS key, readable(payload) AS payload, attempt, crashes,
-    time_of(first_due) AS first_due, time_of(due) AS last_due, shard FROM dead_letters;
+    time_of(first_due) AS first_due, time_of(due) AS last_due, shard, errors FROM dead_letters;
 
-CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path TO {schema}, pg_temp AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
@@ -103,7 +142,9 @@ BEGIN
         RAISE EXCEPTION 'of a timer, due alone can be changed' USING ERRCODE = '0A000';
     ELSE
         -- Its handler may begin until this is committed.
-        UPDATE records SET due = ms_of(NEW.due), tried = true, checksum = NULL
+        UPDATE records SET due = ms_of(NEW.due), tried = true,
+                checksum = checksum_of(ms_of(NEW.due), number, first_due, attempt, crashes, true,
+                    key, payload, errors, NULL)
             WHERE shard = OLD.shard AND due = OLD.due_ms AND number = OLD.number;
     END IF;
     IF NOT FOUND THEN RETURN NULL; END IF;
@@ -114,13 +155,26 @@ BEGIN
     RETURN NEW;
 END $$;
 
+DROP TRIGGER IF EXISTS touched ON timers;
 CREATE TRIGGER touched INSTEAD OF UPDATE OR DELETE ON timers
     FOR EACH ROW EXECUTE FUNCTION touch();
 
+-- Sees that no instance runs, and takes all tables before any of them is read.
+CREATE OR REPLACE FUNCTION have_all() RETURNS void LANGUAGE plpgsql
+SET search_path TO {schema}, pg_temp AS $$
+BEGIN
+    LOCK TABLE instances, shards, writers, records, dead_letters IN ACCESS EXCLUSIVE MODE;
+    IF EXISTS (SELECT FROM instances WHERE expires > clock_timestamp())
+        OR EXISTS (SELECT FROM shards WHERE holder IS NOT NULL AND expires > clock_timestamp())
+    THEN
+        RAISE EXCEPTION 'an instance is running: stop all of them first' USING ERRCODE = '55006';
+    END IF;
+END $$;
+
 -- Has the cluster n shards from now on, while no instance runs. A timer with a key goes where its
 -- key belongs, another one to its shard's number modulo n, where its id is looked for. What holders
--- from before may still write is refused by the fences. All is locked before any of it is read.
-CREATE FUNCTION reshard(n int) RETURNS void LANGUAGE plpgsql
+-- from before may still write is refused by the fences.
+CREATE OR REPLACE FUNCTION reshard(n int) RETURNS void LANGUAGE plpgsql
 SET search_path TO {schema}, pg_temp AS $$
 DECLARE
     last record;
@@ -128,12 +182,7 @@ BEGIN
     IF n NOT BETWEEN 1 AND 10000 THEN
         RAISE EXCEPTION 'there can be 1 to 10000 shards' USING ERRCODE = '22023';
     END IF;
-    LOCK TABLE instances, shards, writers, records, dead_letters IN ACCESS EXCLUSIVE MODE;
-    IF EXISTS (SELECT FROM instances WHERE expires > clock_timestamp())
-        OR EXISTS (SELECT FROM shards WHERE holder IS NOT NULL AND expires > clock_timestamp())
-    THEN
-        RAISE EXCEPTION 'an instance is running: stop all of them first' USING ERRCODE = '55006';
-    END IF;
+    PERFORM have_all();
     SELECT max(fence) + 1 AS fence, max(expires) AS served INTO last FROM shards;
     DELETE FROM shards;
     DELETE FROM writers;

@@ -1,5 +1,6 @@
 //! Timers as rows.
 
+use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -17,10 +18,42 @@ pub(super) fn position_of(row: &Row) -> Result<Position, StoreError> {
     Ok(Position { due_ms: unsigned(row, 0)?, number: unsigned(row, 1)? })
 }
 
+/// The columns of a timer, as [`record_of`] reads them.
+macro_rules! columns {
+    () => {
+        "due, number, first_due, attempt, crashes, tried, key, payload, checksum, errors"
+    };
+}
+pub(super) use columns;
+
 pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
     let record = parts_of(row)?;
-    intact(row, record.checksum(), record.position)?;
+    intact(row, &checksum_of(&record, None), record.position)?;
     Ok(record)
+}
+
+/// What `checksum_of` of `people.sql` returns for the row of a timer, or of a dead letter with this
+/// error.
+pub(super) fn checksum_of(record: &Record, error: Option<&str>) -> Vec<u8> {
+    let mut sum = Sha256::new();
+    for number in [record.position.due_ms, record.position.number, record.first_due_ms] {
+        sum.update(signed(number).to_be_bytes());
+    }
+    sum.update(i64::from(record.attempt).to_be_bytes());
+    sum.update(i64::from(record.crashes).to_be_bytes());
+    sum.update([u8::from(record.tried)]);
+    for part in [record.key.as_deref(), Some(&*record.payload), Some(record.errors.as_bytes())] {
+        sum.update(part.map_or(-1, |part| part.len() as i64).to_be_bytes());
+        sum.update(part.unwrap_or_default());
+    }
+    sum.update(error.unwrap_or_default());
+    sum.finalize()[..8].to_vec()
+}
+
+/// The shard of a key, as `shard_of` of `people.sql` computes it.
+pub(crate) fn shard_of(key: &Key, shards: u32) -> u32 {
+    let hash = Sha256::digest(key);
+    u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]) % shards
 }
 
 /// From three columns: how many timers, when the first is due, how many dead letters.
@@ -41,8 +74,9 @@ pub(super) fn unreadable(row: &Row) -> Result<Option<DeadLetter>, StoreError> {
 }
 
 pub(super) fn letter_of(row: &Row) -> Result<DeadLetter, StoreError> {
-    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(9));
-    intact(row, letter.checksum(), letter.record.position)?;
+    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(10));
+    let checksum = checksum_of(&letter.record, Some(&letter.error));
+    intact(row, &checksum, letter.record.position)?;
     Ok(letter)
 }
 
@@ -56,6 +90,7 @@ fn parts_of(row: &Row) -> Result<Record, StoreError> {
         tried: row.get(5),
         key: row.get::<_, Option<&[u8]>>(6).map(Key::from),
         payload: row.get::<_, &[u8]>(7).into(),
+        errors: row.get::<_, &str>(9).into(),
     })
 }
 
@@ -70,10 +105,9 @@ fn misfit(row: &Row, column: usize) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
 }
 
-/// Somebody may have changed the row, and a server need not have checksums of its own. A row that
-/// people have written by way of the functions and the view has none.
-fn intact(row: &Row, checksum: u32, position: Position) -> Result<(), StoreError> {
-    if row.get::<_, Option<i64>>(8).is_none_or(|noted| noted == i64::from(checksum)) {
+/// Somebody may have changed the row, and a server need not have checksums of its own.
+fn intact(row: &Row, checksum: &[u8], position: Position) -> Result<(), StoreError> {
+    if row.get::<_, &[u8]>(8) == checksum {
         return Ok(());
     }
     let message = format!("the checksum of the row at {position:?} does not match");
