@@ -1,1 +1,0 @@
-. "/work/wt-capi60/crates/capi/packaging/conan/test_package/build/gcc-12-x86_64-gnu17-debug/generators/deactivate_conanrunenv-debug-x86_64.sh"
