@@ -1427,15 +1427,18 @@ MUTANTS = {
         "heartbeat", [(PULSE, [("        self.last_ns.load(Ordering::Acquire)\n", "        self.last_ns.load(Ordering::Relaxed)\n")])],
     ),
     "the beats end whatever came meanwhile": (
-        "heartbeat", [(PULSE, [("        match self.end(SILENT, is_silent) {",
+        "heartbeat", [(PULSE, [("        match self.end(end, is_silent) {",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
-                                "        match self.end(SILENT, |_| is_silent(last)) {")])],
+                                "        match self.end(end, |_| is_silent(last)) {")])],
     ),
     "a timer ends the beats although there was a later one": (
         "heartbeat", [(PULSE, [("last < LATE && until(last) <= now_ns", "last < LATE && (last > 0 || until(last) <= now_ns)")])],
     ),
     "a timer ends what was stopped": (
         "heartbeat", [(PULSE, [("last == LATE || last < LATE && until(last) <= now_ns", "last == LATE || last == STOPPED || last < LATE && until(last) <= now_ns")])],
+    ),
+    "a look takes note of the silence": (
+        "heartbeat", [(PULSE, [("self.end_if_silent(LATE, now_ns, timeout_ns)", "self.end_if_silent(SILENT, now_ns, timeout_ns)")])],
     ),
     "a stop ends what was silent": (
         "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < LATE).is_ok()", "self.end(STOPPED, |_| true).is_ok()")])],

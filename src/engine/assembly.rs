@@ -24,7 +24,7 @@ use super::crew::{Crew, Settings};
 use super::deadline::start_after_origin_ns;
 use super::limits::is_exempt;
 use super::registry::ENGINES;
-use super::stopping::{Inner, is_own};
+use super::stopping::{Inner, ends_with_engine};
 use super::thread_cache::new_number;
 use super::{Builder, Driver, Engine};
 
@@ -89,7 +89,7 @@ impl Builder {
     ) -> Result<Engine<T>, BuildError> {
         // `Inline` runs everything where it is due, and keeps the order of tasks and wakes.
         let is_inline = TypeId::of::<H>() == TypeId::of::<Inline>();
-        let own = if is_inline { None } else { Own::wakes() };
+        let own = if is_inline { None } else { Own::tasks() };
         self.build_boxed(Box::new(handler), own)
     }
 
@@ -175,7 +175,7 @@ impl Builder {
         let observation = self.observation_named();
         let handler = Owned { party: Party::Engine(number), handler: Some(handler) };
         Ok(Core {
-            ending: Ending::new(count, handler, is_own),
+            ending: Ending::new(count, handler, ends_with_engine),
             shards: shards.into(),
             shared,
             observers: (0..count).map(|i| Observer::new(i, &observation)).collect(),
