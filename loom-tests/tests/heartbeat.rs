@@ -206,3 +206,17 @@ fn of_the_timer_and_a_stop_one_ends_the_beats() {
         assert!(!rig.pulse.is_alive() && !rig.beat(1, 99));
     });
 }
+
+/// The timer looks first, and then asks whether the task is still to run.
+#[test]
+fn what_a_look_has_found_is_told_to_the_task_or_revoked() {
+    check(3, || {
+        let rig = Rig::new();
+        let other = on_thread(&rig, |rig| rig.pulse.revoke());
+        let is_late = rig.pulse.look(TIMEOUT, TIMEOUT) == Verdict::Silent;
+        let verdict = rig.pulse.expire(TIMEOUT, TIMEOUT);
+        let runs = is_late && verdict == Verdict::Silent;
+        assert!(other.join().unwrap() != runs);
+        assert!(!rig.beat(0, TIMEOUT - 1));
+    });
+}

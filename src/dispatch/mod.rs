@@ -15,7 +15,8 @@
 //! | any `Fn(Batch<T>)` | on the reaper, or where it sends them | as with [`Inline`] |
 //! | your own [`Handler`] | on the reaper, or where it sends them | as with [`Inline`] |
 //!
-//! Wakes of futures never pass through a handler: see [`Handler`].
+//! What is the engine's own, such as the wakes of futures, never passes through a handler: see
+//! [`Handler`].
 //!
 //! A pool is right for tasks that are often slow: it bounds how many run at a time, and costs no
 //! takeover for each. For tasks that are slow now and then, none is needed.
@@ -50,5 +51,5 @@ pub use senders::ChannelSender;
 #[doc(inline)]
 pub use tickless_core::dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
 pub(crate) use tickless_core::dispatch::{
-    InHand, Own, Panics, Progress, Runs, contained, drop_each,
+    InHand, Kind, Own, Panics, Progress, Runs, contained, drop_each,
 };

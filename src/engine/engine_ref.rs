@@ -172,6 +172,24 @@ impl<T: Send + 'static> EngineRef<T> {
             file_again(cache, computed, payload)
         }
     }
+
+    /// Schedules a payload that is due at once: it waits for no tick. It belongs to something that
+    /// was accepted before: the engine is never full for it.
+    ///
+    /// # Errors
+    /// The engine has stopped or is gone; the payload comes back in the error.
+    pub(crate) fn schedule_at_once(self, payload: T) -> Result<(), ScheduleError<T>> {
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(payload)) };
+        let now_ns = cache.now_ns();
+        let deadline = cache.core.scale.floor(now_ns);
+        file_again(cache, Computed { deadline, now_ns }, payload).map(drop)
+    }
+
+    /// Whether tasks of the engine's own do not pass through its handler, which may keep what it
+    /// gets. Otherwise all of them run where they are due.
+    pub(crate) fn keeps_own_tasks(self) -> bool {
+        self.lent().is_some_and(|cache| cache.core.own.is_some())
+    }
 }
 
 impl EngineRef {
@@ -189,18 +207,6 @@ impl EngineRef {
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         file::<_, true>(cache, computed, task)
-    }
-
-    /// Schedules a task that is due at once: it waits for no tick. It belongs to something that was
-    /// accepted before: the engine is never full for it.
-    ///
-    /// # Errors
-    /// The engine has stopped or is gone; the task comes back in the error.
-    pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
-        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        let now_ns = cache.now_ns();
-        let deadline = cache.core.scale.floor(now_ns);
-        file_again(cache, Computed { deadline, now_ns }, task).map(drop)
     }
 }
 

@@ -7,11 +7,10 @@
 //! *Tested by*: `tests/races/stop/payloads.rs`, `tests/races/stop/backlog.rs`,
 //! `tests/races/stop/cycles.rs`, `tests/races/stop/within.rs`, `tests/races/stop/sleeps.rs`.
 
-use std::any::Any;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Task, drop_each, work_for, works_for, yield_while};
+use crate::dispatch::{Kind, Task, drop_each, work_for, works_for, yield_while};
 use crate::error::StopError;
 use crate::reaper::Waited;
 use crate::sync::Arc;
@@ -230,14 +229,14 @@ impl<T: Send + 'static> Core<T> {
 /// Ends what has timers of the engine's own among what was pending, and returns the rest. (What
 /// awaits such a thing is woken when the payload of its timer is dropped.)
 fn end_own<T: 'static>(pending: Vec<T>) -> Vec<T> {
-    let (own, rest) = pending.into_iter().partition(is_own);
+    let (own, rest) = pending.into_iter().partition(ends_with_engine);
     drop_each(own);
     rest
 }
 
-/// Whether a payload is a task of the engine's own.
-pub(super) fn is_own<T: 'static>(payload: &T) -> bool {
-    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_own)
+/// Whether a stop ends a payload, and does not return it.
+pub(super) fn ends_with_engine<T: 'static>(payload: &T) -> bool {
+    Task::kind_of(payload) > Kind::User
 }
 
 impl<T: Send + 'static> Drop for Inner<T> {

@@ -1,20 +1,13 @@
 //! Metrics: every name with its kind, unit, labels and value, and no value twice.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use metrics::{
-    Counter, CounterFn, Gauge, Histogram, Key as MetricKey, KeyName, Metadata, Recorder,
-    SharedString, Unit,
-};
+use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use tickless::dispatch::Channel;
-use tickless::periodic::Heartbeat;
-use tickless::{Builder, Engine, ManualClock, Task};
-use tickless_sync::Mutex;
+use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -234,60 +227,4 @@ fn a_publisher_publishes_again_and_again_and_when_it_ends() {
     engine.schedule_detached(Duration::MAX, || ()).unwrap();
     drop(seldom);
     assert_eq!(pending(), 4.0, "the last numbers are published at the end");
-}
-
-/// A recorder that keeps what a counter was set to last. (Many keep the greatest value.)
-#[derive(Clone, Default)]
-struct Last(Arc<Mutex<BTreeMap<String, u64>>>);
-
-struct LastOf(Last, String);
-
-impl CounterFn for LastOf {
-    fn increment(&self, _value: u64) {
-        unreachable!("counts are absolute");
-    }
-
-    fn absolute(&self, value: u64) {
-        self.0.0.lock().unwrap().insert(self.1.clone(), value);
-    }
-}
-
-impl Recorder for Last {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &MetricKey, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(Arc::new(LastOf(self.clone(), key.name().to_owned())))
-    }
-
-    fn register_gauge(&self, _: &MetricKey, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, _: &MetricKey, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
-}
-
-#[test]
-fn a_counter_stays_while_a_heartbeat_that_was_looking_is_armed_again() {
-    let (sender, receiver) = mpsc::channel::<Task>();
-    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_with_handler(Channel::dropping(sender)).unwrap();
-    let peer = Heartbeat::new(&engine, MS * 10, || ()).unwrap();
-    engine.advance(MS * 5).unwrap();
-    assert!(peer.beat());
-    engine.advance(MS * 5).unwrap();
-    let last = Last::default();
-    let mut metrics = metrics::with_local_recorder(&last, || engine.metrics());
-    let mut fired = || {
-        metrics.publish();
-        (last.0.lock().unwrap()["tickless_timers_fired_total"], engine.stats().fired)
-    };
-    assert_eq!(fired(), (1, 1), "it looks");
-    receiver.recv().unwrap().run();
-    assert_eq!(fired(), (1, 0));
 }

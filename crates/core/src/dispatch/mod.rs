@@ -15,4 +15,4 @@ pub use handler::{Handler, Inline, IntoPayload};
 pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
 pub use own::Own;
 pub use panics::{Panics, contained, contained_or, drop_each};
-pub use task::{Runs, Task};
+pub use task::{Kind, Runs, Task};

@@ -10,7 +10,8 @@
 //!   beat has left, so that nobody waits for a task that has not begun.
 //!
 //! Ends are stored as times that no clock shows, above all others. Nothing replaces them, except
-//! that the timer takes note of a late beat, or a revocation does.
+//! that the timer takes note of a late beat, or a revocation does. (A timer that may not run its
+//! task where it is due *looks* first: to the task, silence is then as after a late beat.)
 //!
 //! *Orderings*: HEARTBEAT. The CAS that ends the beats acquires what each beat before it released.
 //! Each beat is a CAS, also with an earlier time than the one that is stored, so they form one
@@ -28,7 +29,8 @@ const SILENT: u64 = u64::MAX;
 /// The beats were stopped: nobody listens any more.
 const STOPPED: u64 = u64::MAX - 1;
 
-/// A beat came too late, and the timer has still to notice.
+/// The beats fell silent, as a late one or a look of the timer has found, and the timer's task has
+/// still to notice.
 const LATE: u64 = u64::MAX - 2;
 
 /// When the last beat was.
@@ -41,7 +43,7 @@ pub struct Pulse {
 pub enum Verdict {
     /// There was a later beat, whose timeout passes at this time.
     Until(u64),
-    /// The beats have ended, by this call.
+    /// The beats have ended: by this call, by a late one, or by a look before.
     Silent,
     /// They had ended before.
     Over,
@@ -80,11 +82,20 @@ impl Pulse {
     }
 
     /// Ends the beats if the last one was `timeout_ns` or more before `now_ns`, or if a late one
-    /// has done so.
+    /// has done so. The timer's task runs now.
     pub fn expire(&self, now_ns: u64, timeout_ns: u64) -> Verdict {
+        self.end_if_silent(SILENT, now_ns, timeout_ns)
+    }
+
+    /// The same for a timer whose task runs later, unless it is revoked: it asks by `expire` then.
+    pub fn look(&self, now_ns: u64, timeout_ns: u64) -> Verdict {
+        self.end_if_silent(LATE, now_ns, timeout_ns)
+    }
+
+    fn end_if_silent(&self, end: u64, now_ns: u64, timeout_ns: u64) -> Verdict {
         let until = |last: u64| last.saturating_add(timeout_ns);
         let is_silent = |last: u64| last == LATE || last < LATE && until(last) <= now_ns;
-        match self.end(SILENT, is_silent) {
+        match self.end(end, is_silent) {
             Ok(_) => Verdict::Silent,
             Err(last) if last >= STOPPED => Verdict::Over,
             Err(last) => {
