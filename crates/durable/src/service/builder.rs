@@ -1,6 +1,5 @@
 //! How a service is configured and opened.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +12,7 @@ use crate::payload::Payload;
 use crate::position::ms_passed;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 use crate::record::Key;
+use crate::record::Record;
 use crate::store::Store;
 
 use super::by_hand::ByHand;
@@ -24,6 +24,7 @@ use super::durable::Durable;
 use super::firing::{Firing, erase};
 use super::numbers::Numbers;
 use super::owner::Owner;
+use super::retry::{Limits, Retry};
 use super::worker::Run;
 use super::{misfire, recurring};
 
@@ -138,6 +139,25 @@ impl Builder {
     /// How often a timer is tried before it becomes a dead letter, at least once. Default: 10.
     pub fn attempts(mut self, attempts: u32) -> Builder {
         self.config.attempts = attempts.max(1);
+        self
+    }
+
+    /// Which limits a timer has of its own: by its key or its payload, say. This is asked when an
+    /// attempt has failed. Default: none has any.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless_durable::{Builder, Limits, Record};
+    ///
+    /// let service = Builder::new().attempts(10).limits(|timer: &Record| {
+    ///     match timer.key.as_deref() {
+    ///         Some(key) if key.starts_with(b"mail/") => Limits::new().attempts(3),
+    ///         _ => Limits::new().within(Duration::from_secs(86_400)),
+    ///     }
+    /// });
+    /// ```
+    pub fn limits(mut self, limits: impl Fn(&Record) -> Limits + Send + Sync + 'static) -> Builder {
+        self.config.limits = Some(Arc::new(limits));
         self
     }
 
@@ -297,11 +317,12 @@ impl Builder {
     /// Opens the service on a store. Timers that are due begin to fire.
     ///
     /// `handler` is called with each timer that is due, on one of the service's threads. If it
-    /// returns `Ok`, the timer is over. If it returns an error or panics, the timer is tried again.
+    /// returns `Ok`, the timer is over. If it returns an error or panics, the timer is tried again:
+    /// see [`Retry`].
     ///
     /// # Errors
     /// The store cannot be used, or a thread cannot be started.
-    pub fn open<P: Payload, E: Display>(
+    pub fn open<P: Payload, E: Into<Retry>>(
         self,
         store: impl Store,
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
@@ -349,7 +370,7 @@ impl Builder {
     /// As [`open`](Builder::open).
     #[cfg(feature = "tokio")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
-    pub fn open_async<P: Payload, E: Display, F>(
+    pub fn open_async<P: Payload, E: Into<Retry>, F>(
         mut self,
         store: impl Store,
         runtime: &tokio::runtime::Handle,
@@ -385,7 +406,7 @@ impl Builder {
 
     /// Opens a service without threads, whose clocks are moved and whose steps are made by hand.
     #[doc(hidden)]
-    pub fn open_by_hand<P: Payload, E: Display, S: Store>(
+    pub fn open_by_hand<P: Payload, E: Into<Retry>, S: Store>(
         self,
         mut store: S,
         now: SystemTime,

@@ -19,6 +19,7 @@
 //! | `metrics.rs` | its counters for the `metrics` facade |
 //! | `misfire.rs`, `numbers.rs` | what happens when a store is opened |
 //! | `recurring.rs` | timers that come again |
+//! | `retry.rs` | what a handler says of a timer that is not over |
 //! | `by_hand.rs` | the same without threads |
 
 mod builder;
@@ -36,6 +37,7 @@ mod owner;
 mod pending;
 mod reading;
 mod recurring;
+mod retry;
 mod shared;
 mod stats;
 mod suspects;
@@ -65,4 +67,5 @@ pub(crate) use metrics::Place;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) use numbers::Numbers;
 pub use recurring::every;
+pub use retry::{Limits, Retry};
 pub use stats::Stats;
