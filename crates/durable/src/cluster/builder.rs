@@ -469,7 +469,8 @@ fn prepare_service<P: Send + 'static>(
     let waking = Weak::clone(&weak);
     let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
     let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
-    let service = service.window(inner.window_of_each());
+    let pauses = inner.state().pauses.clone();
+    let service = service.window(inner.window_of_each()).pauses(pauses);
     let service = service.recurring_in(|name| inner.shard_of(name) == lease.taken.shard);
     (weak, service)
 }

@@ -99,6 +99,13 @@ impl Builder {
         self
     }
 
+    /// What is paused in what instances share.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn pauses(mut self, pauses: Vec<Key>) -> Builder {
+        self.config.pauses = Some(pauses);
+        self
+    }
+
     #[cfg(any(feature = "postgres", feature = "nats"))]
     pub(crate) fn timers_in_memory(&self) -> usize {
         self.config.window
@@ -393,13 +400,14 @@ impl Builder {
         let share = self.config.share.as_deref();
         let now = share.map_or_else(SystemTime::now, Share::now);
         let served_ms = share.map_or(0, Share::served_ms);
-        misfire::settle(&mut store, &self.config, ms_passed(now), served_ms)?;
+        let pauses = self.config.pauses.clone().map_or_else(|| store.pauses(), Ok)?;
+        misfire::settle(&mut store, &self.config, ms_passed(now), served_ms, &pauses)?;
         recurring::settle(&mut store, &self.config, &mut numbers, now)?;
         let name = format!("{}-engine", self.config.thread_name);
         let engine = Engine::builder().shards(1).thread_name(name).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::new(&engine).map_err(OpenError::Thread)?;
-        let core = Core::new(self.config, engine, wall, numbers, ms_passed(now));
+        let core = Core::new(self.config, engine, wall, numbers, ms_passed(now), pauses);
         let owner = Owner::start(&core, store, run).map_err(OpenError::Thread)?;
         Ok(Durable::owned(core, owner))
     }
@@ -413,14 +421,15 @@ impl Builder {
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<ByHand<P, S>, OpenError> {
         let mut numbers = Numbers::begin(&mut store)?;
-        misfire::settle(&mut store, &self.config, ms_passed(now), 0)?;
+        let pauses = store.pauses()?;
+        misfire::settle(&mut store, &self.config, ms_passed(now), 0, &pauses)?;
         recurring::settle(&mut store, &self.config, &mut numbers, now)?;
         let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::by_hand(&engine, now);
         // The steps are made when the test says so.
         let config = Config { linger: Duration::ZERO, ..self.config };
-        let core = Core::new(config, engine, wall, numbers, ms_passed(now));
+        let core = Core::new(config, engine, wall, numbers, ms_passed(now), pauses);
         Ok(ByHand::new(core, store, erase(handler)))
     }
 }

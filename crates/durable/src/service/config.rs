@@ -97,6 +97,8 @@ pub(super) struct Config {
     pub(super) thread_name: String,
     pub(super) on_failure: Option<OnFailure>,
     pub(super) share: Option<Arc<dyn Share>>,
+    /// What is paused when the service is opened. `None`: the store knows.
+    pub(super) pauses: Option<Vec<Key>>,
 }
 
 impl Default for Config {
@@ -123,6 +125,7 @@ impl Default for Config {
             thread_name: "durable".to_owned(),
             on_failure: None,
             share: None,
+            pauses: None,
         }
     }
 }

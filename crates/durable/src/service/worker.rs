@@ -23,6 +23,7 @@ use crate::store::Op;
 #[cfg(feature = "tokio")]
 use super::core::Abort;
 use super::core::{Core, Running, State};
+use super::pauses::is_paused;
 use super::pending::Then;
 use super::retry::{Retry, Verdict};
 use super::window::Next;
@@ -169,8 +170,9 @@ impl Core {
             return None;
         }
         loop {
-            let State { window, numbers, .. } = &mut *state;
-            let next = window.begin(|record| self.is_suspect(numbers, record))?;
+            let State { window, numbers, pauses, .. } = &mut *state;
+            let is_suspect = |record: &Record| self.is_suspect(numbers, record);
+            let next = window.begin(is_suspect, |record| is_paused(pauses, record))?;
             let (Next::Run(record) | Next::Note(record)) = &next;
             let position = record.position;
             if position.due_ms > self.now_ms() {
