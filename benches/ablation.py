@@ -24,8 +24,8 @@ COPIES = ROOT / "target" / "ablation"
 
 CLOCK, GEOMETRY = "crates/core/src/time/clock.rs", "crates/wheel/src/geometry.rs"
 STOCK, FREE_LIST, SHARED = "crates/core/src/memory/stock.rs", "crates/core/src/memory/free_list.rs", "crates/core/src/memory/shared.rs"
-LANES, PREFETCH, DEPOT = "crates/core/src/inbox/lanes.rs", "crates/core/src/sync/cache.rs", "crates/core/src/memory/depot.rs"
-EAGER, OS, SCALE = "crates/core/src/shard/eager.rs", "crates/core/src/os/linux.rs", "crates/core/src/time/scale.rs"
+LANES, PREFETCH, DEPOT = "crates/core/src/inbox/lanes.rs", "crates/sync/src/cache.rs", "crates/core/src/memory/depot.rs"
+EAGER, OS, SCALE = "crates/core/src/shard/ahead.rs", "crates/core/src/os/linux.rs", "crates/core/src/time/scale.rs"
 BUCKET = "crates/core/src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"

@@ -1,19 +1,16 @@
-//! What it costs to look: statistics, the number of pending timers, a snapshot, and firing while
-//! slow tasks are looked for.
+//! What it costs to look: statistics, the number of pending timers, and a snapshot.
 //!
 //! Each thread that uses an engine at the same time as others has counters of its own, which a
 //! reading adds up.
 
+use bench_support::suite;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless::{Builder, Clock, Driver, Engine};
-
-#[path = "common/suite.rs"]
-mod suite;
+use tickless::Engine;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -60,47 +57,9 @@ fn stats(c: &mut Criterion) {
     group.finish();
 }
 
-/// Timers that fire in one turn.
-const FIRED: u64 = 1000;
-
-/// The time that turns take in which `iters` timers fire.
-fn turns(builder: Builder, iters: u64) -> Duration {
-    let builder = builder.shards(1).driver(Driver::Caller);
-    let engine = builder.build().expect("an engine of no thread");
-    let mut total = Duration::ZERO;
-    let mut fired = 0;
-    while fired < iters {
-        for _ in 0..FIRED {
-            engine.schedule_detached(Duration::ZERO, || ()).expect("there is room");
-        }
-        while !engine.is_empty() {
-            let begun = Instant::now();
-            let turn = black_box(engine.turn(0)).expect("it goes on");
-            // Until the next tick, turns find nothing.
-            if turn.fired > 0 {
-                total += begun.elapsed();
-                fired += turn.fired as u64;
-            }
-        }
-    }
-    total.mul_f64(iters as f64 / fired as f64)
-}
-
-fn fire(c: &mut Criterion) {
-    let mut group = suite::group(c, "fire-and-look-for-slow-tasks", 1);
-    group.bench_function("plain", |b| b.iter_custom(|iters| turns(Engine::builder(), iters)));
-    let timed = || Engine::builder().slow_threshold(HOUR);
-    group.bench_function("timed", |b| b.iter_custom(|iters| turns(timed(), iters)));
-    if let Ok(clock) = Clock::boottime() {
-        let timed = || timed().clock(clock.clone());
-        group.bench_function("timed-by-boottime", |b| b.iter_custom(|n| turns(timed(), n)));
-    }
-    group.finish();
-}
-
 criterion_group! {
     name = benches;
     config = suite::config();
-    targets = stats, fire
+    targets = stats
 }
 criterion_main!(benches);

@@ -10,8 +10,9 @@ export RUSTFLAGS="-Zsanitizer=address --cfg asan"
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
 tests=(--package canary --package race-tests --test races)
-[ -z "${LONG:-}" ] || tests=(--package canary --package race-tests --package tickless --package tickless-core
-    --package tickless-wheel --package tickless-netty --package tickless-inspect --package tickless-demo --tests)
+[ -z "${LONG:-}" ] || tests=(--package canary --package race-tests --package tickless --package tickless-sync --package tickless-core
+    --package tickless-wheel --package tickless-keyed --package tickless-purgatory --package tickless-netty
+    --package tickless-inspect --package tickless-demo --tests)
 finds "ERROR: AddressSanitizer: heap-use-after-free" use-after-free
 finds "ERROR: AddressSanitizer: heap-buffer-overflow" out-of-bounds
 finds "ERROR: AddressSanitizer: attempting double-free" double-free

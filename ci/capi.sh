@@ -18,6 +18,7 @@ c_compilers=(gcc) cpp_compilers=(g++)
 if [ -n "${LONG:-}" ]; then
     need_command clang clang
     need_command doxygen doxygen
+    need_command groff groff-base
     need_command valgrind valgrind
     c_compilers+=(clang) cpp_compilers+=(clang++)
 fi
@@ -205,8 +206,10 @@ PKG_CONFIG_PATH=$out/named/lib/there/pkgconfig pkg-config --libs tickless |
 
 # The reference is made from the header, where everything has to be described.
 DESTDIR="$out/a package" crates/capi/reference.sh /usr
-for name in $declared; do
-    [ -s "$out/a package/usr/share/man/man3/$name.3" ] || fail "$name has no man page"
+of_others=$(grep -oh '^static inline.*\|^tickless_wheel_[a-z_]*(' crates/capi/include/tickless_{wheel,post}.h |
+    grep -o 'tickless_[a-z_]*[a-z](' | tr -d '(')
+for name in $declared $of_others; do
+    grep -q "^$name .- " "$out/a package/usr/share/man/man3/$name.3" || fail "$name has no man page of its own"
 done
 DESTDIR="$out/a package" "$installer" /usr --uninstall
 [ -z "$(files "$out/a package")" ] || fail "an uninstall left $(files "$out/a package")"
@@ -229,7 +232,7 @@ done
 # With the static library. The programs are instrumented, and what both allocate and free is watched.
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
-for name in timers calls threads driven process misuse race published contended restart repeating scope batch wheel; do
+for name in timers calls threads driven process misuse race published contended restart repeating scope batch wheel post; do
     gcc "${c[@]}" "${asan[@]}" "crates/capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done
@@ -297,6 +300,9 @@ echo "finds it as a race, too"
 g++ "${cpp[@]}" -std=c++20 -fsanitize=thread crates/capi/tests/cpp/annotated.cpp "${libs[@]}" -o "$out/annotated.tsan"
 run "annotated, ThreadSanitizer" env "TSAN_OPTIONS=suppressions=$out/prefix/share/tickless/tsan.supp" \
     "$out/annotated.tsan"
+# What sends work is a header, and so instrumented.
+gcc "${c[@]}" -fsanitize=thread crates/capi/tests/c/post.c "${libs[@]}" -o "$out/post.tsan"
+run "post, ThreadSanitizer" "$out/post.tsan" "$RACES"
 # A race of the program's own is still seen.
 sed 's|timer.cancel_wait();|local.uses++;|' crates/capi/tests/cpp/annotated.cpp >"$out/racing.cpp"
 g++ "${cpp[@]}" -fsanitize=thread "$out/racing.cpp" "${libs[@]}" -o "$out/racing.tsan"
@@ -339,9 +345,9 @@ done
 pkg-config --exists libuv libevent && [ -e /usr/include/ev.h ] ||
     need_command uv.h libuv1-dev libevent-dev libev-dev
 # The loops of other libraries.
-for loop in edge uv ev; do
+for loop in edge threads uv ev; do
     library=()
-    [ $loop = edge ] || library=("-l$loop")
+    [ $loop = edge ] || [ $loop = threads ] || library=("-l$loop")
     # (libev's macros break the rules of aliasing.)
     gcc "${c[@]}" -Wno-strict-aliasing "crates/capi/examples/loop_$loop.c" "${libs[@]}" "${library[@]}" \
         -o "$out/loop_$loop"

@@ -16,8 +16,8 @@ for feature in "" $(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' crate
         --features "$feature" -- -D warnings || fail "warnings in tickless-durable: $feature"
 done
 # Each crate by itself, with what it asks for and nothing that another one does.
-for crate in tickless tickless-core tickless-wheel tickless-netty tickless-inspect tickless-durable tickless-c \
-    tickless-demo race-tests test-support loom-tests; do
+for crate in tickless tickless-sync tickless-core tickless-wheel tickless-keyed tickless-purgatory tickless-netty \
+    tickless-inspect tickless-durable tickless-c tickless-demo race-tests test-support loom-tests; do
     lint "" --package "$crate"
 done
 # Nothing is linked here, so libFuzzer need not be built, which comes as C++.
@@ -27,8 +27,8 @@ lint "" --manifest-path crates/durable/bench/Cargo.toml
 lint "" --manifest-path ci/peers/Cargo.toml
 lint "--cfg loom --cfg crossbeam_loom" --package loom-tests
 lint "--cfg shuttle" --package loom-tests
-lint "--cfg asan" --package tickless --package tickless-core
-lint "--cfg tsan" --package tickless --package tickless-core
+lint "--cfg asan" --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
+lint "--cfg tsan" --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
 lint "--cfg elsewhere" --package tickless --package tickless-core --package tickless-inspect
 lint "--cfg coherence" --package coherence --package coherence-machine
 lint "--cfg events --cfg coherence" --package simulation

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The documentation of the engine, its core, the wheel, the inspector and the crate for Netty's API builds as
+# The documentation of the engine, its core and the crates beside it, but for durable timers, builds as
 # docs.rs builds it, its links lead somewhere, its pages say nothing about the models, and nothing lacks a description.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -12,10 +12,12 @@ WHEEL_PAGES=$CARGO_TARGET_DIR/doc/tickless_wheel
 rm -rf "$CARGO_TARGET_DIR/doc"
 # With links to other crates' pages, as docs.rs has them.
 RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --locked --no-deps --all-features \
-    -p tickless -p tickless-core -p tickless-wheel -p tickless-netty -p tickless-inspect -Z rustdoc-map \
+    -p tickless -p tickless-core -p tickless-wheel -p tickless-netty -p tickless-inspect \
+    -p tickless-keyed -p tickless-purgatory -p tickless-sync -Z rustdoc-map \
     --config 'doc.extern-map.registries.crates-io="https://docs.rs/"'
 need_command python3 python3
-python3 ci/links.py "$CARGO_TARGET_DIR/doc" tickless tickless_core tickless_wheel tickless_netty tickless_inspect ||
+python3 ci/links.py "$CARGO_TARGET_DIR/doc" tickless tickless_core tickless_wheel tickless_netty tickless_inspect \
+    tickless_keyed tickless_purgatory tickless_sync ||
     fail "links lead nowhere"
 # For the models, parts of the crate are left out, which users would read as a restriction.
 ! grep -rlE --include='*.html' 'Available on [^.]*(neither|loom|shuttle|tsan)' "$PAGES" "$WHEEL_PAGES" ||

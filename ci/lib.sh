@@ -13,8 +13,8 @@ export CARGO_PROFILE_DEV_DEBUG=false CARGO_PROFILE_RELEASE_DEBUG=false
 unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORKSPACE_WRAPPER
 
 # What the gate builds together: which features a dependency gets depends on all packages that a command
-# names, so commands that name the same ones share what was built. (`cargo test` has the first nine.)
-TOGETHER=(tickless tickless-core tickless-wheel tickless-inspect tickless-netty benches tickless-demo race-tests
+# names, so commands that name the same ones share what was built. (`cargo test` has the first twelve.)
+TOGETHER=(tickless tickless-sync tickless-core tickless-wheel tickless-inspect tickless-keyed tickless-netty tickless-purgatory benches tickless-demo race-tests
     test-support tickless-durable tickless-c)
 TOGETHER=("${TOGETHER[@]/#/--package=}")
 
@@ -119,7 +119,7 @@ finds() {
     for bug; do
         # The standard library keeps no frame pointers: who called it is only found the slow way.
         refused "$headline" env ASAN_OPTIONS="${ASAN_OPTIONS:-}:fast_unwind_on_malloc=0" "$canary" "$bug"
-        grep -qE 'tickless(_core)?::' <<<"$said" || fail "the canary $bug is not reported as ours: $said"
+        grep -qE 'tickless(_core|_sync)?::' <<<"$said" || fail "the canary $bug is not reported as ours: $said"
         echo "finds $bug"
     done
 }

@@ -1,6 +1,6 @@
 """Looks for links that lead nowhere in the documentation that rustdoc wrote: to files that are not
-there, to parts of a page that it does not have, and, by their address at docs.rs, to pages of these
-crates. rustdoc itself checks only paths of items. The arguments are the folder and the crates."""
+there (pictures as well), to parts of a page that it does not have, and, by their address at docs.rs, to pages of
+these crates. rustdoc itself checks only paths of items. The arguments are the folder and the crates."""
 
 import pathlib
 import re
@@ -53,7 +53,7 @@ def look(page, link):
 pages = [page for crate in crates for page in sorted((root / crate).rglob("*.html"))]
 links = 0
 for page in pages:
-    for link in set(re.findall(r'\bhref="([^"]*)"', page.read_text())):
+    for link in set(re.findall(r'(?:\bhref|<img [^>]*\bsrc)="([^"]*)"', page.read_text())):
         if not link.endswith(FOREIGN):
             links += 1
             look(page, link.replace("&amp;", "&"))

@@ -13,8 +13,8 @@
 #   PART                  of how many parts of the mutants one is tried, by chance
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-STAGES=(clippy_all oldest no_std demo clients peers servers capi packages browser bench rivals release hostile asan tsan loom)
-STAGES+=(shuttle fuzz specs arithmetic histories simulation coherence targets mutants)
+STAGES=(clippy_all oldest no_std demo clients peers servers capi packages browser bench rivals optimized release hostile asan tsan loom)
+STAGES+=(shuttle fuzz specs arithmetic histories simulation coherence targets miri mutants)
 
 export LONG=1
 export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-1}" LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"

@@ -14,7 +14,7 @@ export CARGO_INCREMENTAL=1 TICKLESS_TEST_SCALE=0.1
 # Seconds after which a build or a whole run of the tests counts as one that hangs.
 LIMIT=120
 COPY=target/mutable
-paths=$(IFS='|' && echo "${*:-src/|crates/core/src/|crates/netty/src/|crates/wheel/src/}")
+paths=$(IFS='|' && echo "${*:-src/|crates/core/src/|crates/sync/src/|crates/netty/src/|crates/wheel/src/}")
 PART=${PART:-20}
 part=()
 if [ $# = 0 ]; then
@@ -26,10 +26,10 @@ fi
 # The tool leaves unsafe functions alone, and they are the heart of the engine. So it changes a copy
 # in which they pass for safe ones.
 mkdir -p "$COPY"
-rm -rf "${COPY:?}"/{src,core,inspect,netty,tests,wheel}
+rm -rf "${COPY:?}"/{src,crates,tests}
 git ls-files -z --cached --others --exclude-standard |
     xargs -0 cp --parents --target-directory "$COPY"
-find "$COPY/src" "$COPY/crates/core/src" "$COPY/crates/wheel/src" -name '*.rs' -exec sed -i -E 's/\bunsafe fn ([a-z_])/fn \1/' {} +
+find "$COPY/src" "$COPY/crates/core/src" "$COPY/crates/sync/src" "$COPY/crates/wheel/src" -name '*.rs' -exec sed -i -E 's/\bunsafe fn ([a-z_])/fn \1/' {} +
 
 cargo mutants --dir "$COPY" --in-place --output target --package tickless --package tickless-core \
-    --package tickless-netty --package tickless-wheel --re "^($paths)" "${part[@]}" --timeout "$LIMIT" --build-timeout "$LIMIT" --no-shuffle
+    --package tickless-sync --package tickless-netty --package tickless-wheel --re "^($paths)" "${part[@]}" --timeout "$LIMIT" --build-timeout "$LIMIT" --no-shuffle

@@ -31,9 +31,9 @@ EOF
 oldest=$CARGO_TARGET_DIR/oldest
 rm -rf "$oldest"
 mkdir -p "$oldest"
-cp -R --parents Cargo.toml src docs README.md SECURITY.md {core,wheel}/{Cargo.toml,src,README.md} "$oldest"
+cp -R --parents Cargo.toml src docs README.md SECURITY.md crates/{core,sync,wheel}/{Cargo.toml,src,README.md} "$oldest"
 sed -i -e '/^\[workspace\]$/,/^$/c [workspace]\nresolver = "3"\n' \
-    -e '/^\[.*dev-dependencies\]$/,/^$/d' -e '/^\[\[\(bench\|example\|test\)\]\]$/,/^$/d' "$oldest"/{,crates/{core,wheel}/}Cargo.toml
+    -e '/^\[.*dev-dependencies\]$/,/^$/d' -e '/^\[\[\(bench\|example\|test\)\]\]$/,/^$/d' "$oldest"/{,crates/{core,sync,wheel}/}Cargo.toml
 RUSTC_BOOTSTRAP=1 cargo update --quiet -Z direct-minimal-versions --manifest-path "$oldest/Cargo.toml"
 cargo check --quiet --package tickless --all-features --manifest-path "$oldest/Cargo.toml"
 echo "builds with the oldest dependencies: $(cargo tree --quiet --all-features --depth 1 \

@@ -133,7 +133,7 @@ can_run() {
 # checked, which keeps the functions that ours make code of (`-Z always-encode-mir`).
 builds() {
     can_build "$1" || return 0
-    local package packages=(tickless-wheel tickless-core tickless tickless-inspect) command=(rustc --profile check)
+    local package packages=(tickless-wheel tickless-sync tickless-core tickless tickless-inspect) command=(rustc --profile check)
     local generate=(-- --emit=obj)
     [[ " ${WHEELS[*]} " != *" $1 "* ]] || packages=(tickless-wheel)
     # A standard library that is built as well is built as a whole.
@@ -161,7 +161,7 @@ step() {
             can_build "$target" || return 0
             can_run "$target" || { builds "$target" && return; }
             tests "$target" "the wheel" --package tickless-wheel --tests
-            tests "$target" "the engine" --package tickless --package tickless-core --package tickless-inspect --tests
+            tests "$target" "the engine" --package tickless --package tickless-sync --package tickless-core --package tickless-inspect --tests
             ;;
         elsewhere)
             target=i686-unknown-linux-gnu
@@ -178,7 +178,7 @@ step() {
             tests "$target" "the wheel" --package tickless-wheel --tests
             # 32 bits run much faster on this processor.
             [[ $target == aarch64-* ]] || return 0
-            tests "$target" "the engine" --package tickless --package tickless-core --lib
+            tests "$target" "the engine" --package tickless --package tickless-sync --package tickless-core --lib
             cargo_for "$target" build --package tickless-c || fail "the C API, for $target"
             echo "builds for $target: the C API"
             ;;

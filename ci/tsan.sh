@@ -13,8 +13,8 @@ export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
 tests=(--package canary --package race-tests --package loom-tests --test races --test all)
 # (Programs alone: rustdoc knows nothing of the flags.)
-[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-core --package tickless-netty
-    --package tickless-inspect --lib --test storms --test at_random --test bounded --test apis --test netty --test inspect)
+[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
+    --package tickless-netty --package tickless-inspect --lib --test storms --test at_random --test bounded --test apis --test netty --test inspect)
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 [ $# = 0 ] || tests=("$@")
 # One test at a time: what two use first together stands behind a standard lock, which is not seen through.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::purgatory::{Operation, Purgatory};
+use tickless_purgatory::{Operation, Purgatory};
 
 const TOPIC: &str = "orders";
 const PARTITIONS: u64 = 2;

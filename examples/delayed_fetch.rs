@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use tickless::purgatory::{Decision, Operation, Purgatory};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Decision, Operation, Purgatory};
 
 const PARTITIONS: [usize; 3] = [0, 1, 2];
 const MS: Duration = Duration::from_millis(1);

@@ -76,8 +76,6 @@ async fn chat(server: std::net::SocketAddr, number: u32) -> io::Result<()> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A task of this runtime serves the timers, and no thread of the engine wakes its threads.
-    Engine::set_global(Engine::builder().build_on_tokio()?).map_err(|_| "there is one already")?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let clients: Vec<_> = (0..CLIENTS).map(|n| tokio::spawn(chat(address, n))).collect();
@@ -98,7 +96,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         client.await??;
     }
     closed.sort_unstable();
-    let stats = Engine::global().stats();
+    // A task of this runtime has served the timers, and no thread of an engine.
+    let stats = Engine::of_runtime()?.stats();
     println!("{packets} packets, {CLIENTS} peers: {hung_up} hung up, {} were closed", closed.len());
     println!("closed after a silence of {:?} to {:?}", closed[0], closed[closed.len() - 1]);
     println!("{} timers scheduled, {} fired", stats.scheduled, stats.fired);

@@ -13,8 +13,8 @@ use std::error::Error;
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use tickless::keyed::{ResetError, TtlMap};
 use tickless::{Engine, ManualClock, When};
+use tickless_keyed::{ResetError, TtlMap};
 
 const SESSIONS: u32 = 10_000;
 const SECOND: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use tickless::keyed::TtlMap;
 use tickless::{Engine, ManualClock, When};
+use tickless_keyed::TtlMap;
 
 /// A session, which all its requests share.
 struct Session {

@@ -33,28 +33,28 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
-SYNC = "crates/core/src/sync/mod.rs"
+SYNC = "crates/sync/src/lib.rs"
 STACK, LANES = "crates/core/src/inbox/stack.rs", "crates/core/src/inbox/lanes.rs"
-SHARD, BUCKET, OWNER = "crates/core/src/shard/mod.rs", "crates/core/src/shard/bucket.rs", "crates/core/src/shard/owner.rs"
-OPENING = "crates/core/src/shard/opening.rs"
-FLUSH, EAGER, CLOSE = "crates/core/src/shard/flush.rs", "crates/core/src/shard/eager.rs", "crates/core/src/shard/close.rs"
-TRAYS, PARKED = "crates/core/src/shard/trays.rs", "crates/core/src/shard/parked.rs"
+SHARD, BUCKET, OPEN = "crates/core/src/shard/mod.rs", "crates/core/src/shard/bucket.rs", "crates/core/src/shard/open.rs"
+AGENDA = "crates/core/src/shard/agenda.rs"
+FLUSH, CLOSE = "crates/core/src/shard/flush.rs", "crates/core/src/shard/close.rs"
+TRAYS = "crates/core/src/shard/trays.rs"
 PRODUCER, FREE_LIST, SCAN = "crates/core/src/producer/scheduling.rs", "crates/core/src/memory/free_list.rs", "crates/core/src/shard/scan.rs"
 SHARED, COUNTERS = "crates/core/src/memory/shared.rs", "crates/core/src/memory/counters.rs"
-GROWING_LIST = "crates/core/src/sync/growing_list.rs"
+GROWING_LIST = "crates/sync/src/growing_list.rs"
 SWEEP, TRAY = "crates/core/src/shard/sweep.rs", "crates/core/src/inbox/tray.rs"
 WALK = "crates/core/src/inbox/walk.rs"
 WHEEL = "crates/core/src/wheel/mod.rs"
 HOLDER, REAPING = "crates/core/src/entry/holder.rs", "crates/core/src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "crates/core/src/entry/node.rs", "crates/core/src/entry/word.rs", "crates/core/src/entry/reclaim.rs"
-HOLD, EXCHANGED = "crates/core/src/protocol/hold.rs", "crates/core/src/producer/scheduling.rs"
-QUEUE = "crates/core/src/dispatch/queue.rs"
+HOLD, EXCHANGED = "crates/sync/src/protocol/hold.rs", "crates/core/src/producer/scheduling.rs"
+QUEUE = "crates/sync/src/queue.rs"
 BLOCK = "crates/core/src/entry/block.rs"
-PULSE, GATE = "crates/core/src/protocol/pulse.rs", "crates/core/src/protocol/gate.rs"
+PULSE, GATE = "crates/sync/src/protocol/pulse.rs", "crates/sync/src/protocol/gate.rs"
 WATCH = "crates/core/src/reaper/watch.rs"
-TWIN, CLOSABLE = "crates/core/src/protocol/twin.rs", "crates/core/src/protocol/closable.rs"
-STOPS = "crates/core/src/protocol/stops.rs"
-LATCH, REVOCABLE = "crates/core/src/protocol/latch.rs", "crates/core/src/protocol/revocable.rs"
+TWIN, CLOSABLE = "crates/sync/src/protocol/twin.rs", "crates/sync/src/protocol/closable.rs"
+STOPS = "crates/sync/src/protocol/stops.rs"
+LATCH, REVOCABLE = "crates/sync/src/protocol/latch.rs", "crates/sync/src/protocol/revocable.rs"
 ENDING, ROLE = "crates/core/src/reaper/ending.rs", "crates/core/src/reaper/role.rs"
 DOORBELL, HOOK = "crates/core/src/doorbell/mod.rs", "crates/core/src/doorbell/hook.rs"
 PARKER = "crates/core/src/doorbell/parker.rs"
@@ -63,7 +63,7 @@ LISTENER, AHEAD = "crates/core/src/doorbell/listener.rs", "crates/core/src/reape
 SERVER, SLOTS = "crates/core/src/reaper/server.rs", "crates/core/src/memory/slots.rs"
 SPIN, TURN = "crates/core/src/reaper/spin.rs", "crates/core/src/reaper/turn.rs"
 IN_HAND, STUCK = "crates/core/src/dispatch/in_hand.rs", "crates/core/src/reaper/stuck.rs"
-ASYMMETRIC = "crates/core/src/protocol/asymmetric.rs"
+ASYMMETRIC = "crates/core/src/os/asymmetric.rs"
 
 LEAD, GROUP = "crates/core/src/reaper/lead.rs", "crates/core/src/reaper/group.rs"
 
@@ -142,12 +142,12 @@ MUTANTS = {
     "clock stored after the swap": (
         "bucket_arm",
         [
-            (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
-            (OPENING, [
+            (OPEN, [
+                ("        self.clock.store(now.get(), Ordering::Relaxed);\n", ""),
                 ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
-                ("            owner.opened = Some(open.place.expiration);\n",
-                 "            owner.opened = Some(open.place.expiration);\n"
-                 "            self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n"),
+                ("        owner.agenda.due = Some(open);\n",
+                 "        owner.agenda.due = Some(open);\n"
+                 "        self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n"),
             ]),
         ],
     ),
@@ -175,7 +175,7 @@ MUTANTS = {
                 "if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                 "if !bucket.is_armed_for(place.expiration) {",
             )]),
-            (OPENING, [(
+            (OPEN, [(
                 "        let at = take(bucket, &tray);\n",
                 "        bucket.arm(Tick::NEVER);\n        let at = take(bucket, &tray);\n",
             )]),
@@ -191,16 +191,16 @@ MUTANTS = {
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
             ]),
-            (OPENING, [("        let at = take(bucket, &tray);\n",
+            (OPEN, [("        let at = take(bucket, &tray);\n",
                       "        let at = take(bucket, &tray);\n        bucket.arm(Tick::NEVER);\n")]),
         ],
     ),
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
-        [(OWNER, [(
-            "            if !owner.heap.add(place) {\n",
+        [(OPEN, [(
+            "            if !owner.agenda.arm(place) {\n",
             "            let is_judged = self.wheel.bucket(place).unwrap().is_armed_for(place.expiration);\n"
-            "            if is_judged && !owner.heap.add(place) {\n",
+            "            if is_judged && !owner.agenda.arm(place) {\n",
         )])],
     ),
     "expiration published Relaxed, fence in ring_before left out": (
@@ -220,18 +220,18 @@ MUTANTS = {
         "bucket_arm", [(SHARD, [(ANNOUNCE, ""), (POST, POST + ANNOUNCE)])]),
     "a flush takes the slot's later round for its own": (
         "bucket_arm",
-        [(FLUSH, [("            if filed.expiration > place.expiration {", "            if filed.expiration > place.expiration && filed.level != 1 {"),
-                  ("            Phase::Fired if deadline > place.expiration => None,\n", "            Phase::Fired if deadline > place.expiration && place.level != 1 => None,\n")])],
+        [(FLUSH, [("Ends::Due => filed.expiration > from.expiration,", "Ends::Due => filed.expiration > from.expiration && filed.level != 1,"),
+                  ("            } else if ends.has(deadline, from.expiration) {", "            } else if ends.has(deadline, from.expiration) || from.level == 1 {")])],
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(OWNER, [("            if !owner.heap.add(place) {\n",
+        [(OPEN, [("            if !owner.agenda.arm(place) {\n",
                    "            let is_same = |other: Place| (other.level, other.slot) == (place.level, place.slot);\n"
-                   "            if owner.heap.iter().any(is_same) || !owner.heap.add(place) {\n")])],
+                   "            if owner.armed().any(is_same) || !owner.agenda.arm(place) {\n")])],
     ),
     "a cascade arms a bucket and leaves it off the armed heap": (
         "bucket_arm",
-        [(OWNER, [("        if owner.heap.add(place) && self.clock() < place.expiration {",
+        [(OPEN, [("        if owner.agenda.arm(place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
     "an owner takes its own lists of a bucket where it has filed nothing": (
@@ -323,7 +323,7 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("Bell::None | Bell::Hook(_) => {}\n        }\n        self.retract();", "Bell::None | Bell::Hook(_) => {}\n        }")]),
-            (SERVER, [("            let has_worked = self.pass(now_ns);", "            let has_worked = self.pass(now_ns);\n            self.group.doorbell.retract();"),
+            (SERVER, [("            let has_worked = self.pass(self.engine.clock().now_ns());", "            let has_worked = self.pass(self.engine.clock().now_ns());\n            self.group.doorbell.retract();"),
                       ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
@@ -382,7 +382,7 @@ MUTANTS = {
     ),
     "who takes the place of a loop that asked does not say so": (
         "doorbell",
-        [(HOOK, [("            self.has_asked.store(false, Ordering::Relaxed);\n", "")])],
+        [(HOOK, [("            self.asked_by.store(NOBODY, Ordering::Relaxed);\n", "")])],
     ),
     "a sleep is counted after the fence": (
         "doorbell",
@@ -534,9 +534,9 @@ MUTANTS = {
     "a vacancy moves until it is unlinked": (
         "freed", [(FLUSH, [("                moved();\n                // SAFETY: the owner holds it; `word` is vacant.\n                match unsafe { Entry::unlink(entry, word) } {",
                            "                // SAFETY: the owner holds it; `word` is vacant.\n                let unlinked = unsafe { Entry::unlink(entry, word) };\n                moved();\n                match unlinked {")])]),
-    "what is re-filed ahead of time is passed before it moves": (
-        "scan", [(EAGER, [("        unsafe { tray.set_moving(entry) };\n        // SAFETY: the tray showed it.\n        unsafe { tray.pass(&mut open.at, entry) };\n",
-                           "        unsafe { tray.pass(&mut open.at, entry) };\n        // SAFETY: a mutant.\n        unsafe { tray.set_moving(entry) };\n")])]),
+    "what is re-filed is passed before it moves": (
+        "scan", [(FLUSH, [("            if !is_due {\n                // SAFETY: the tray showed it.\n                unsafe { tray.set_moving(entry) };\n            }\n            // SAFETY: the tray showed it.\n            unsafe { tray.pass(&mut at, entry) };\n",
+                           "            // SAFETY: the tray showed it.\n            unsafe { tray.pass(&mut at, entry) };\n            if !is_due {\n                // SAFETY: a mutant.\n                unsafe { tray.set_moving(entry) };\n            }\n")])]),
     "the first shard's asking is not heard": (
         "lead", [(GROUP, [("self.doorbell.asked().any(|index| self.next(index).is_some())", "self.doorbell.asked().any(|index| index > 0 && self.next(index).is_some())")])]),
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
@@ -650,8 +650,6 @@ MUTANTS = {
         "lead", [(SERVER, [(LAST_LOOK, "if is_called() {")])]),
     "a leader that waits in user space does not look at the shards' times": (
         "lead", [(SERVER, [("let is_called = || is_called() || group.earliest() < next;", "let is_called = || is_called();")])]),
-    "who has taken the lead does not answer": (
-        "lead", [(GROUP, [("        self.doorbell.move_to(number);\n", "        let _ = number;\n")])]),
 
     # BLOCK
     **{
@@ -728,26 +726,26 @@ MUTANTS = {
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",
-        [(ROLE, [("            if self.cas(TAKEN, ENDING).is_ok() {\n                return None;",
-                  "            if self.cas(TAKEN, ENDED).is_ok() {\n                return Some(Vec::new());")])],
+        [(ROLE, [("            match self.change(TAKEN, ENDING) {\n",
+                  "            match self.change(TAKEN, ENDED) {\n                Ok(_) => return Some(Vec::new()),\n")])],
     ),
     "a role that nobody has is not ended": (
         "ending",
-        [(ROLE, [("            if self.cas(FREE, ENDED).is_ok() {", "            if self.cas(FREE, FREE).is_ok() {")])],
+        [(ROLE, [("if let Ok(before) = self.change(FREE, ENDED) {", "if let Ok(before) = self.change(FREE, FREE) {")])],
     ),
     "the holder of a role does not end it": (
         "ending",
-        [(ROLE, [("        let before = self.cas(ENDING, ENDED);", "        let before = self.cas(ENDING, FREE);")])],
+        [(ROLE, [("        let before = self.change(ENDING, ENDED);", "        let before = self.change(ENDING, FREE);")])],
     ),
     "a role is given back Relaxed": (
         "ending",
-        [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
-                  "self.state.compare_exchange(from, to, if to == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Acquire)")])],
+        [(ROLE, [("                Ordering::AcqRel,\n                Ordering::Acquire,\n",
+                  "                if to == FREE { Ordering::Relaxed } else { Ordering::AcqRel },\n                Ordering::Acquire,\n")])],
     ),
     "a role is taken Relaxed": (
         "ending",
-        [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
-                  "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
+        [(ROLE, [("                Ordering::AcqRel,\n                Ordering::Acquire,\n",
+                  "                if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel },\n                Ordering::Relaxed,\n")])],
     ),
     "a hand-over opens without a fence": (
         "ending", [(IN_HAND, [("self.line.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);",
@@ -756,7 +754,7 @@ MUTANTS = {
     "a stop is fenced on one side alone": ("ending", [(ASYMMETRIC, HEAVY_IS_FULL)]),
     "a stopper that waits is not told what is left": (
         "ending", [(ENDING, [("        if is_left {\n            self.changed.notify_all();\n        }\n", "        let _ = is_left;\n")])]),
-    "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),
+    "a role is taken by two": ("ending", [(ROLE, [("Err(word) if word & STATE == TAKEN => self.word.wait(word, None),", "Err(word) if word & STATE == TAKEN => break true,")])]),
     "the end's flag is read Relaxed": (
         "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
     "the end's flag is raised Relaxed": (
@@ -768,15 +766,21 @@ MUTANTS = {
     "the last role wakes nobody": ("ending", [(ENDING, [("is_over = true;\n            self.changed.notify_all();\n", "is_over = true;\n")])]),
     "who waits for a role is not told that it ended": (
         "ending",
-        [(ROLE, [("                Ok(_) => {\n                    self.wake();", "                Ok(_) => {")])],
+        [(ROLE, [("                    if self.wake_waiters(before) {", "                    if before > WAITER && before < WAITER {")])],
     ),
     "who waits for a role is not told that it is free": (
         "ending",
-        [(ROLE, [("        if self.cas(AWAITED, FREE).is_ok() {\n            self.wake();", "        if self.cas(AWAITED, FREE).is_ok() {")])],
+        [(ROLE, [("            self.wake_waiters(before);\n            return None;", "            let _ = before;\n            return None;")])],
     ),
-    "who waits for a role is woken past the lock": (
+    "who waits for a role sleeps without saying so": (
         "ending",
-        [(ROLE, [("        drop(self.lock());\n", "")])],
+        [(ROLE, [("        self.word.word().fetch_add(WAITER, Ordering::Release);\n", ""),
+                 ("        self.word.word().fetch_sub(WAITER, Ordering::Relaxed);\n", "")])],
+    ),
+    "who gives a role back forgets who waits": (
+        "suspended",
+        [(ROLE, [("        if let Ok(before) = self.change(TAKEN, FREE) {\n", "        if let Ok(before) = self.change(TAKEN, FREE) {\n            self.word.word().fetch_and(STATE, Ordering::Relaxed);\n"),
+                 ("        self.word.word().fetch_sub(WAITER, Ordering::Relaxed);\n", "        let _ = self.word.word().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| word.checked_sub(WAITER));\n")])],
     ),
     "whether it stops is asked before a role is taken": (
         "ending",
@@ -796,9 +800,9 @@ MUTANTS = {
     "a stopper does not count": ("ending", [(ENDING, [("let counts = end.roles > 0;", "let counts = false;")])]),
     "the handler goes with the first role": ("ending", [(ENDING, [("(!end.left.is_empty(), end.roles == 0)", "(!end.left.is_empty(), !end.is_over)")])]),
     "a reader looks into no tray": (
-        "bucket_read", [(SCAN, [("in self.trays.iter().enumerate() {", "in self.trays.iter().enumerate().take(0) {")])]),
+        "bucket_read", [(SCAN, [("in self.trays.iter() {", "in self.trays.iter().take(0) {")])]),
     "a reader looks into the wide trays alone": (
-        "bucket_read", [(SCAN, [("in self.trays.iter().enumerate() {", "in self.trays.iter().enumerate().take(2) {")])]),
+        "bucket_read", [(SCAN, [("in self.trays.iter() {", "in self.trays.iter().take(2) {")])]),
     "a reader looks into the trays before it looks into the buckets": (
         "bucket_read",
         [(SCAN, [("        self.look_into_buckets(guard, steps, goes_on, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_trays(guard, steps, scan);\n",
@@ -812,8 +816,6 @@ MUTANTS = {
                                  "        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize).take(0));\n")])]),
     "what is re-filed is not shown meanwhile": (
         "scan", [(FLUSH, [("                unsafe { tray.set_moving(entry) };\n", "")])]),
-    "what is re-filed ahead of time is not shown meanwhile": (
-        "scan", [(EAGER, [("        unsafe { tray.set_moving(entry) };\n", "")])]),
     "what is re-filed moves no more before it is there": (
         "scan", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
     "a chain is shown in the tray when it is taken": (
@@ -889,25 +891,25 @@ MUTANTS = {
         "stop",
         [
             (STACK, TAKE_IF_CLOSED),
-            (CLOSE, [("        owner.heap = ArmedHeap::default();\n",
-                      "        for (level, slot, bucket) in self.wheel.existing() {\n"
+            (CLOSE, [("        self.publish_first(Tick::NEVER);\n",
+                      "        for (level, slot, bucket) in self.wheel.existing(guard) {\n"
                       "            let place = Place { level, slot, expiration: Tick::ZERO };\n"
-                      "            let open = self.open_bucket(owner, shared, bucket, place, Bucket::take_into);\n"
-                      "            // SAFETY: a mutant.\n"
-                      "            unsafe { self.settle_all(owner, shared, open, &mut returned) };\n"
-                      "        }\n        owner.heap = ArmedHeap::default();\n")]),
+                      "            let open = self.open_bucket(owner, bucket, place, Bucket::take_into);\n"
+                      "            self.stop_all(owner, shared, open, &mut returned);\n"
+                      "        }\n        self.publish_first(Tick::NEVER);\n")]),
         ],
     ),
     "a turn after the close": (
         "stop",
         [
             (STACK, TAKE_IF_CLOSED),
-            (OWNER, [("        self.closed\n", "        false\n")]),
-            (CLOSE, [("        owner.heap = ArmedHeap::default();\n", "")]),
+            (OPEN, [("        self.closed\n", "        false\n")]),
+            (AGENDA, [("        while let Some(place) = self.first {\n", "        while let Some(place) = self.first.filter(|_| false) {\n"),
+                      ("        *self = Agenda::new(self.share);\n", "")]),
         ],
     ),
     "the table of segments is not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
-    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap = ArmedHeap::default();\n", "        self.wheel.close();\n        owner.heap = ArmedHeap::default();\n")])]),
+    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        self.publish_first(Tick::NEVER);\n", "        self.wheel.close();\n        self.publish_first(Tick::NEVER);\n")])]),
     "what is made is published by load and store": (
         "stop",
         [(SYNC, [("    if place.compare_exchange(::std::ptr::null_mut(), to, order, Ordering::Acquire).is_err() {",
@@ -929,18 +931,15 @@ MUTANTS = {
     ),
     "a vacancy keeps its list bit": (
         "stop",
-        [(CLOSE, [("            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n",
-                   "            if it.1.phase() != Phase::Vacant || !it.1.is_held() {\n"
-                   "                // SAFETY: a mutant.\n"
-                   "                unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            }\n")])],
+        [(FLUSH, [("            let it = (entry, word);\n", "            if ends == Ends::All && word.phase() == Phase::Vacant && word.is_held() {\n                continue;\n            }\n            let it = (entry, word);\n")])],
     ),
-    "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
-    "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
-    "the rounds put aside are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first() {", "owner.rounds.opens.first().filter(|_| shared.engine == 0) {")])]),
+    "the open bucket is forgotten": ("stop", [(AGENDA, [("[self.due.take(), self.eager.take()]", "[None, self.eager.take()]")])]),
+    "the background work under way is forgotten": ("stop", [(AGENDA, [("[self.due.take(), self.eager.take()]", "[self.due.take(), None]")])]),
+    "the rounds put aside are forgotten": ("stop", [(AGENDA, [("            all.extend(aside.map(", "            all.extend(aside.filter(|_| false).map(")])]),
     "what is parked is forgotten by a stop": (
-        "parked", [(CLOSE, [("under_way.chain(iter::from_fn(|| owner.parked.take()))", "under_way.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
+        "parked", [(AGENDA, [("open.chain(self.parked.drain(..))", "open.chain(self.parked.drain(..).take(0))")])]),
     "a cascade that is overtaken keeps its own opening": (
-        "shard", [(OPENING, [("open.place.expiration = open.place.expiration.min(armed);", "debug_assert!(armed <= now);")])]),
+        "shard", [(AGENDA, [("fires_up_to: open.place.expiration.min(limit)", "fires_up_to: open.place.expiration")])]),
     "a reader finds a table Relaxed": (
         "bucket_read", [(WHEEL, [("self.levels[usize::from(level) - 1].load(Ordering::Acquire)", "self.levels[usize::from(level) - 1].load(Ordering::Relaxed)")])]),
     "a reader finds a segment Relaxed": (
@@ -952,18 +951,17 @@ MUTANTS = {
     "a timer in a bucket that is due is moved in place": (
         "parked", [(HOLDER, [("deadline < opens || opens <= due", "deadline < opens")])]),
     "what is parked is not due": (
-        "parked", [(OPENING, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
+        "parked", [(AGENDA, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
     "nothing is parked": (
-        "parked", [(PARKED, [("take_if(|open| is_awaited && open.left == 0)", "take_if(|open| is_awaited && open.left == usize::MAX)")])]),
+        "parked", [(AGENDA, [("take_if(|_| is_awaited && has_had)", "take_if(|_| is_awaited && has_had && now == Tick::NEVER)")])]),
     "a parked bucket does not go on": (
-        "parked", [(OPENING, [("return !owner.parked.is_empty() && self.go_on(owner, now);", "return false;")])]),
+        "parked", [(OPEN, [("(None, None) => return agenda.go_on(now),", "(None, None) => return false,")])]),
     "the tray of another due bucket is not shown to readers": (
         "parked",
-        [(PARKED, [("self.spare.push(trays.add_wide());", "let _ = trays;\n            self.spare.push(crate::sync::Arc::new(crate::inbox::Tray::wide()));")])]),
+        [(OPEN, [("            self.trays.add_wide()\n", "            match owner.agenda.all_due().next() {\n                None => self.trays.add_wide(),\n                Some(_) => Arc::new(Tray::wide()),\n            }\n")])]),
     "a bucket that goes on is seen from before": (
         "parked",
-        [(PARKED, [("        owner.opened = open.began;\n        open.place.expiration = now;\n",
-                    "        owner.opened = open.began;\n        open.place.expiration = Tick::new(now.get() + 9);\n")])]),
+        [(AGENDA, [("Open { looked, fires_up_to: now, ..open }", "Open { looked, fires_up_to: Tick::new(now.get() + 9), ..open }")])]),
     "close without Acquire": (
         "stop",
         [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),
@@ -1185,11 +1183,11 @@ MUTANTS = {
         "queue", [(QUEUE, [("        if is_last {\n            self.room", "        if is_last && false {\n            self.room")])],
     ),
     "the first worker to step aside speaks for all": (
-        "queue", [(QUEUE, [("        state.present -= 1;\n        let is_last", "        state.present = 0;\n        let is_last"),
-                            ("                state.present -= 1;\n                return None;", "                return None;")])],
+        "queue", [(QUEUE, [("        state.present -= 1;\n        state.yielded", "        state.present = 0;\n        state.yielded"),
+                            ("                state.present -= 1;\n                self.leave", "                self.leave")])],
     ),
     "a worker that comes back is not counted": (
-        "queue", [(QUEUE, [("self.state.lock().present += 1;", "self.state.lock().present += 0;")])],
+        "queue", [(QUEUE, [("        state.present += 1;\n", "")])],
     ),
     "a close wakes no worker": (
         "queue", [(QUEUE, [("        self.work.notify_all();\n", "")])],
@@ -1205,10 +1203,14 @@ MUTANTS = {
         "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
     ),
-    "who pushed is told under the lock": (
-        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n                self.call(calls);\n",
-                             "                source.settle();\n                drop(state);\n"
-                             "                self.wake(sleepers);\n                self.call(calls);\n")])],
+    "who waits for workers is not told that the last one has ended": (
+        "queue", [(QUEUE, [("                state.present -= 1;\n                self.leave(state);\n", "                state.present -= 1;\n")])],
+    ),
+    "who waits for workers does not mind that one has yielded": (
+        "queue", [(QUEUE, [("        state.yielded == 0\n", "        true\n")])],
+    ),
+    "a worker that is back has still yielded": (
+        "queue", [(QUEUE, [("        state.yielded -= 1;\n", "")])],
     ),
     # WAKER
     "an exchange does not mind that the entry was unlinked": (
@@ -1425,15 +1427,18 @@ MUTANTS = {
         "heartbeat", [(PULSE, [("        self.last_ns.load(Ordering::Acquire)\n", "        self.last_ns.load(Ordering::Relaxed)\n")])],
     ),
     "the beats end whatever came meanwhile": (
-        "heartbeat", [(PULSE, [("        match self.end(SILENT, is_silent) {",
+        "heartbeat", [(PULSE, [("        match self.end(end, is_silent) {",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
-                                "        match self.end(SILENT, |_| is_silent(last)) {")])],
+                                "        match self.end(end, |_| is_silent(last)) {")])],
     ),
     "a timer ends the beats although there was a later one": (
         "heartbeat", [(PULSE, [("last < LATE && until(last) <= now_ns", "last < LATE && (last > 0 || until(last) <= now_ns)")])],
     ),
     "a timer ends what was stopped": (
         "heartbeat", [(PULSE, [("last == LATE || last < LATE && until(last) <= now_ns", "last == LATE || last == STOPPED || last < LATE && until(last) <= now_ns")])],
+    ),
+    "a look takes note of the silence": (
+        "heartbeat", [(PULSE, [("self.end_if_silent(LATE, now_ns, timeout_ns)", "self.end_if_silent(SILENT, now_ns, timeout_ns)")])],
     ),
     "a stop ends what was silent": (
         "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < LATE).is_ok()", "self.end(STOPPED, |_| true).is_ok()")])],
@@ -1498,37 +1503,28 @@ MUTANTS = {
     # The whole shard
     "a link is read after a flush has settled the entry": (
         "shard",
-        [(FLUSH, [("            // SAFETY: the tray showed it.\n            unsafe { tray.pass(&mut at, entry) };\n            let (it",
-                   "            let (it"),
+        [(FLUSH, [("            // SAFETY: the tray showed it.\n            unsafe { tray.pass(&mut at, entry) };\n            let it",
+                   "            let it"),
                   ("Some(tray)),\n                }\n            }\n",
                    "Some(tray)),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { tray.pass(&mut at, entry) };\n")])],
     ),
-    "a link is read after a stop has settled the entry": (
-        "stop",
-        [(CLOSE, [("            // SAFETY: the tray showed it.\n            unsafe { open.tray.pass(&mut open.at, entry) };\n", ""),
-                  ("            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n",
-                   "            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };\n            // SAFETY: a mutant.\n            unsafe { open.tray.pass(&mut open.at, entry) };\n")])],
-    ),
-    "eager cascading takes the item off the armed heap": (
-        "shard",
-        [(EAGER, [("        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n",
-                   "        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n"
-                   "        owner.heap.remove(place);\n")])],
+    "eager cascading takes the place off the agenda": (
+        "shard", [(AGENDA, [("        if aside.is_none() && !is_due {\n            *is_cascaded = true;\n        } else if", "        let _ = (is_due, is_cascaded);\n        if")])],
     ),
     "a sweep unlinks the living": (
         "seat", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant;")])],
     ),
     "a sweep goes on in a bucket that was opened": (
-        "shard", [(OPENING, [("        owner.sweep.leave(Swept::Bucket(place.level, place.slot));\n", "        let _ = Swept::Bucket(place.level, place.slot);\n")])],
+        "shard", [(OPEN, [("        owner.sweep.leave(Swept::Bucket(place.level, place.slot));\n", "        let _ = Swept::Bucket(place.level, place.slot);\n")])],
     ),
     "a sweep goes on in a round that was opened": (
-        "shard", [(OPENING, [("        owner.sweep.leave(Swept::Round(place));\n", "")])],
+        "shard", [(OPEN, [("            owner.sweep.leave(Swept::Round(place));\n", "            let _ = Swept::Round(place);\n")])],
     ),
     "what is cut out of a round is not told of": (
         "bucket_read", [(SWEEP, [("                self.trays.note_cut();\n", "")])],
     ),
     "what is cascaded eagerly is not flushed with its bucket": (
-        "shard", [(OPENING, [("        if let Some(mut open) = owner.eager.take_if(is_armed) {", "        if let Some(mut open) = owner.eager.take_if(is_armed).filter(|_| false) {")])],
+        "shard", [(AGENDA, [("self.eager.take_if(is_awaited)?", "self.eager.take_if(is_awaited).filter(|_| false)?")])],
     ),
     "the head of a list is unlinked by load and store": (
         "bucket_read",

@@ -102,7 +102,7 @@ pub enum BindError {
     Forked,
 }
 
-/// Why an engine did not become the process's own: see
+/// Why an engine did not become the process's own, or its runtime's: see
 /// [`SetGlobalError`](crate::SetGlobalError).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -111,6 +111,15 @@ pub enum GlobalReason {
     InUse,
     /// The engine belongs to the process that this one was forked from.
     Forked,
+    /// A tokio runtime serves the engine, which ends with it. The process may have more runtimes,
+    /// each of which has an engine of its own: see
+    #[cfg_attr(feature = "tokio", doc = "[`enter_runtime`](crate::Engine::enter_runtime).")]
+    #[cfg_attr(not(feature = "tokio"), doc = "the feature `tokio`.")]
+    OfRuntime,
+    /// The runtime has its own engine already: one has entered it before, or something has used it.
+    RuntimeInUse,
+    /// An engine was to be that of a tokio runtime, and none is current.
+    NoRuntime,
 }
 
 /// Why a timer was not moved.
@@ -170,9 +179,6 @@ pub enum StopError {
     /// A task of the engine made the call, or a destructor of a thread-local on one of its threads:
     /// stopping would wait for that very task or thread.
     InsideTask,
-    /// A task of another engine or pool made the call, and a task of this engine waits for the end
-    /// of that one, directly or through others: none of them would ever return.
-    Circular,
     /// The engine belongs to the process that this one was forked from, and only that process can
     /// stop it.
     Forked,
@@ -220,6 +226,9 @@ impl std::error::Error for BindError {}
 display! { GlobalReason {
     InUse => "the process has an engine of its own already",
     Forked => "the engine belongs to the parent process",
+    OfRuntime => "the engine ends with its tokio runtime: let it `enter_runtime` there instead",
+    RuntimeInUse => "the tokio runtime has an engine of its own already",
+    NoRuntime => "no tokio runtime is current here",
 } }
 
 impl std::error::Error for GlobalReason {}
@@ -233,7 +242,6 @@ impl std::error::Error for ResetError {}
 
 display! { StopError {
     InsideTask => "an engine cannot be stopped by its own task",
-    Circular => "a task of the engine waits for the caller to end",
     Forked => "the engine belongs to the parent process",
 } }
 

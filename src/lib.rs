@@ -6,18 +6,22 @@
 //! [proofs]: https://docs.rs/crate/tickless/latest/source/proofs/README.md
 //!
 // The first definition of a link counts, so these stand in for the README's own: at docs.rs there
-// is no repository, only the package.
+// is no repository, only the package. The picture's has all of it.
+#![doc = include_str!("../docs/http.md")]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[macro_use(debug, display, unwind_safe)]
-extern crate tickless_core;
+extern crate tickless_sync;
 
 pub mod dispatch;
 /// Pages about the crate as a whole: a guide, when to take another timer, how to port from one, the
 /// systems that it runs on, and what an auditor needs.
 pub mod docs {
     #[doc = include_str!("../docs/adapters.md")]
+    #[doc = "```ignore"]
+    #[doc = include_str!("../docs/server.rs")]
+    #[doc = "```"]
     pub mod adapters {}
     #[doc = include_str!("../docs/compare.md")]
     pub mod compare {}
@@ -38,11 +42,23 @@ pub mod docs {
 mod engine;
 mod error;
 pub mod future;
-#[cfg(feature = "keyed")]
-pub mod keyed;
+/// What the crates of this repository that stand on this one need beside what is public. It may
+/// change in any release.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::dispatch::inside::{Party, work_for};
+    pub use crate::engine::{Cancel, EngineRef, EngineTicks, HandleTicks};
+    pub use crate::wait::waiting::{Bell, Ends, deadline_in, wait_for_end};
+    pub use tickless_core::dispatch::{Panics, Runs, contained};
+    pub use tickless_core::os::Process;
+    pub use tickless_sync::{debug, display, protocol, unwind_safe};
+    /// What threads share.
+    pub mod sync {
+        pub use tickless_sync::*;
+    }
+}
 pub mod local;
 pub mod periodic;
-pub mod purgatory;
 pub mod scope;
 #[cfg(feature = "test-util")]
 pub mod test;
@@ -50,9 +66,7 @@ pub mod wait;
 pub mod wall;
 
 #[doc(inline)]
-pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
-#[cfg(feature = "callers")]
-pub use engine::Callers;
+pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
 #[cfg(feature = "serde")]
 pub use engine::Listing;
 pub use engine::{
@@ -79,4 +93,5 @@ pub use shard::Violation;
 pub use time::{Clock, GeometryError, ManualClock, Tick};
 
 // The rooms of the core, under the names that they have there.
-use tickless_core::{doorbell, entry, memory, os, producer, protocol, reaper, shard, sync, time};
+use tickless_core::{doorbell, entry, memory, os, producer, reaper, shard, time};
+use tickless_sync::{self as sync, protocol};

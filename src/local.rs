@@ -19,9 +19,111 @@
 //! assert_eq!(wake_up, Some(Tick::new(50)));
 //! assert_eq!(wheel.advance(Tick::new(50), |_key, _deadline, what| assert_eq!(what, "ping")), 1);
 //! ```
+//!
+//! A loop that has deadlines as instants converts them by [`Ticks`].
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
 
 #[doc(inline)]
 pub use tickless_wheel::{
     Drain, Geometry, GeometryError, HashedWheel, Iter, Key, MAX_LEVELS, MAX_SLOTS, Place, Tick,
     TimingWheel, Wheel,
 };
+
+/// Ticks of one length, counted from an instant: for a loop that reads a clock, and a wheel that
+/// has none. Deadlines are rounded up and the present down, so no timer is early.
+///
+/// ```
+/// use std::thread;
+/// use std::time::{Duration, Instant};
+/// use tickless::local::{Ticks, Wheel};
+///
+/// let ticks = Ticks::new(Duration::from_millis(1), Instant::now()).expect("a length");
+/// let mut wheel = Wheel::default();
+/// let deadline = Instant::now() + Duration::from_millis(5);
+/// wheel.insert(ticks.of_deadline(deadline), "ping");
+/// // A loop with other events waits for those meanwhile.
+/// while let Some(wait) = ticks.wait(wheel.next_expiration(), Instant::now()) {
+///     thread::sleep(wait);
+///     wheel.advance(ticks.at(Instant::now()), |_key, _deadline, what| assert_eq!(what, "ping"));
+/// }
+/// assert!(Instant::now() >= deadline);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks {
+    tick_ns: NonZeroU64,
+    start: Instant,
+}
+
+// === impl Ticks ===
+
+impl Ticks {
+    /// Ticks of the length `tick`, the first of which begins at `start`. `None`: the length is zero
+    /// or more than 584 years.
+    pub fn new(tick: Duration, start: Instant) -> Option<Ticks> {
+        let tick_ns = u64::try_from(tick.as_nanos()).ok().and_then(NonZeroU64::new)?;
+        Some(Ticks { tick_ns, start })
+    }
+
+    /// The tick that it is at `now`: to advance a wheel to.
+    pub fn at(&self, now: Instant) -> Tick {
+        Tick::new(self.ns(now).unwrap_or(u64::MAX) / self.tick_ns).min(Tick::LAST)
+    }
+
+    /// The first tick that begins at `deadline` or later: for a timer that is due then. A deadline
+    /// that is too far away is [never](Tick::NEVER).
+    pub fn of_deadline(&self, deadline: Instant) -> Tick {
+        self.ns(deadline).map_or(Tick::NEVER, |ns| Tick::new(ns.div_ceil(self.tick_ns.get())))
+    }
+
+    /// When `tick` begins. `None`: never.
+    pub fn start_of(&self, tick: Tick) -> Option<Instant> {
+        if tick == Tick::NEVER {
+            return None;
+        }
+        self.start.checked_add(Duration::from_nanos(tick.get().checked_mul(self.tick_ns.get())?))
+    }
+
+    /// How long a loop may wait for other events at `now`, if `next` is when its wheel expires
+    /// next. `None`: without limit, as the calls that wait for events have it.
+    pub fn wait(&self, next: Option<Tick>, now: Instant) -> Option<Duration> {
+        Some(self.start_of(next?)?.saturating_duration_since(now))
+    }
+
+    /// The time since the start; `None`: more than 584 years.
+    fn ns(&self, at: Instant) -> Option<u64> {
+        u64::try_from(at.saturating_duration_since(self.start).as_nanos()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_rounded_up_and_the_present_down() {
+        let (start, us) = (Instant::now(), Duration::from_micros);
+        let ticks = Ticks::new(us(100), start).unwrap();
+        for (at, before, after) in [(0, 0, 0), (1, 0, 1), (99, 0, 1), (100, 1, 1), (101, 1, 2)] {
+            assert_eq!(ticks.at(start + us(at)), Tick::new(before));
+            assert_eq!(ticks.of_deadline(start + us(at)), Tick::new(after));
+        }
+        assert_eq!(ticks.start_of(Tick::new(3)), Some(start + us(300)));
+        assert_eq!(ticks.wait(Some(Tick::new(3)), start + us(120)), Some(us(180)));
+        assert_eq!(ticks.wait(Some(Tick::new(3)), start + us(320)), Some(Duration::ZERO));
+        assert_eq!((ticks.wait(Some(Tick::NEVER), start), ticks.wait(None, start)), (None, None));
+    }
+
+    #[test]
+    fn what_lies_before_the_start_is_at_the_start_and_what_is_too_far_away_is_never() {
+        let (start, day) = (Instant::now(), Duration::from_secs(86_400));
+        let ticks = Ticks::new(Duration::from_nanos(1), start + day).unwrap();
+        assert_eq!((ticks.at(start), ticks.of_deadline(start)), (Tick::new(0), Tick::new(0)));
+        if let Some(far) = start.checked_add(day * 365 * 1000) {
+            assert_eq!(ticks.of_deadline(far), Tick::NEVER);
+        }
+        assert!(Ticks::new(Duration::ZERO, start).is_none());
+        assert!(Ticks::new(Duration::MAX, start).is_none());
+    }
+}

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use hyper::rt::Timer;
 use tickless::future::{HyperTimer, Sleep};
-use tickless::keyed::KeyedTimers;
 use tickless::{Driver, Engine, ManualClock};
+use tickless_keyed::KeyedTimers;
 
 use crate::OPERATIONS;
 use crate::stage::{ROUNDS, Range, delays};

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes the reference of the C API from its header: crates/capi/reference.sh PREFIX writes man pages to
-# PREFIX/share/man/man3, one for each function and type, and HTML to PREFIX/share/doc/tickless/html.
-# DESTDIR is put before PREFIX. Needs Debian's doxygen, of which a warning is an error: what has no
-# description, or names what there is not.
+# Makes the reference of the C API from its headers: crates/capi/reference.sh PREFIX writes man pages to
+# PREFIX/share/man/man3, one for each function and type (man.py), and HTML to
+# PREFIX/share/doc/tickless/html. DESTDIR is put before PREFIX. Needs Debian's doxygen, of which a warning
+# is an error: what has no description, or names what there is not; and groff, likewise.
 set -euo pipefail
 
 [ $# = 1 ] && [ -n "$1" ] && [ "${1#-}" = "$1" ] || {
@@ -46,8 +46,6 @@ JAVADOC_AUTOBRIEF = YES
 GENERATE_LATEX = NO
 HAVE_DOT = NO
 HTML_TIMESTAMP = NO
-GENERATE_MAN = YES
-MAN_LINKS = YES
 QUIET = YES
 WARN_AS_ERROR = FAIL_ON_WARNINGS
 # Parameters are described in the text.
@@ -58,22 +56,29 @@ EXPAND_ONLY_PREDEF = YES
 END
 (cd "$out" && doxygen Doxyfile)
 
-# The wheel, whose comments are plain ones.
-mkdir "$out/wheel"
-sed -E '
-    1 s|^/\* |/** @file\n * @brief |
-    1,/\*\// s/^ \* ([A-Z]+)\. / * @par \1\n * /
-    2,$ s|^( *)/\* |\1/** |
-    s/^static inline/static/
-' include/tickless_wheel.h >"$out/wheel/tickless_wheel.h"
-sed 's/tickless\.h/tickless_wheel.h/; s/^PROJECT_NAME.*/PROJECT_NAME = tickless_wheel/
-    $ a EXTRACT_STATIC = YES\nWARN_IF_UNDOCUMENTED = NO\nEXCLUDE_SYMBOLS = *_' "$out/Doxyfile" >"$out/wheel/Doxyfile"
-(cd "$out/wheel" && doxygen Doxyfile)
+# The headers that need no library, whose comments are plain ones.
+for name in wheel post; do
+    mkdir "$out/$name"
+    sed -E '
+        1 s|^/\* |/** @file\n * @brief |
+        1,/\*\// s/^ \* ([A-Z]+)\. / * @par \1\n * /
+        2,$ s|^( *)/\* |\1/** |
+        s/^static inline/static/
+    ' "include/tickless_$name.h" >"$out/$name/tickless_$name.h"
+    sed "s/tickless\.h/tickless_$name.h/; s/^PROJECT_NAME.*/PROJECT_NAME = tickless_$name/
+        \$ a EXTRACT_STATIC = YES\nWARN_IF_UNDOCUMENTED = NO\nEXCLUDE_SYMBOLS = *_" \
+        "$out/Doxyfile" >"$out/$name/Doxyfile"
+    (cd "$out/$name" && doxygen Doxyfile)
+    mv "$out/$name/html" "$out/html/$name"
+done
 
-# Links for fields would take names that are not ours.
-mv "$out"/wheel/man/man3/tickless_wheel* "$out/man/man3"
-mv "$out/wheel/html" "$out/html/wheel"
-find "$out/man/man3" -type f ! -name 'tickless*' ! -name 'TICKLESS*' -delete
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' ../../Cargo.toml | head -1)
+python3 man.py "$version" "$out/man/man3"
+# A page that groff would change is not written.
+complaints=$(cd "$out/man" && groff -man -ww -z man3/*.3 2>&1) && [ -z "$complaints" ] || {
+    echo "$complaints" >&2
+    exit 1
+}
 install -d -m 755 "$to/share/man/man3" "$to/share/doc/tickless/html"
 install -m 644 "$out"/man/man3/* "$to/share/man/man3"
 cp -r "$out/html/." "$to/share/doc/tickless/html"

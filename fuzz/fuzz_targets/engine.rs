@@ -1,16 +1,10 @@
 //! Fuzzes the engine against a sorted map, also in any geometry and with any tick: see
-//! `fuzz/engine_model/mod.rs`.
+//! `tests/models/src/engine_model/mod.rs`.
 
 #![no_main]
 
-#[path = "../engine_model/mod.rs"]
-mod engine_model;
-#[path = "../events.rs"]
-mod events;
-#[path = "../when.rs"]
-mod when;
-
-use engine_model::case::{Case, Free};
+use models::{engine_model, events};
+use models::engine_model::case::{Case, Free};
 
 libfuzzer_sys::fuzz_target!(|drawn: (Option<Free>, Case)| {
     events::report_at_exit();

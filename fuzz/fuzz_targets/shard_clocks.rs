@@ -1,13 +1,8 @@
-//! Fuzzes a shard whose producers' clocks lag: see `fuzz/shard_model.rs`.
+//! Fuzzes a shard whose producers' clocks lag: see `tests/models/src/shard_model.rs`.
 
 #![no_main]
 
-#[path = "../events.rs"]
-mod events;
-#[path = "../shard_model.rs"]
-mod shard_model;
-#[path = "../when.rs"]
-mod when;
+use models::{events, shard_model};
 
 libfuzzer_sys::fuzz_target!(|case: shard_model::Case| {
     events::report_at_exit();

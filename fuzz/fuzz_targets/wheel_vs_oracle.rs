@@ -1,10 +1,7 @@
-//! Fuzzes the wheels against a sorted map: see `fuzz/ops_model.rs`.
+//! Fuzzes the wheels against a sorted map: see `tests/models/src/ops_model.rs`.
 
 #![no_main]
 
-#[path = "../ops_model.rs"]
-mod ops_model;
-#[path = "../when.rs"]
-mod when;
+use models::ops_model;
 
 libfuzzer_sys::fuzz_target!(|case: ops_model::Case| ops_model::run(&case));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tickless_core::sync::{Condvar, Mutex, wait};
+use tickless_sync::{Condvar, Mutex, wait};
 
 /// Something that threads wait for. It comes once.
 #[derive(Debug)]

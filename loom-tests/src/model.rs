@@ -1,6 +1,6 @@
 //! How a body is run: the one place that knows of the three worlds.
 //!
-//! A body is written once, against the threads and atomics of [`tickless_core::sync`]. Without a
+//! A body is written once, against the threads and atomics of [`tickless_sync`]. Without a
 //! switch it runs on threads of the system, some hundred times. Under loom it runs in every
 //! interleaving up to a number of preemptions. Under shuttle it runs in some thousand random
 //! schedules, and, if it has a call that is suspendable, with that call stopped at each of its
@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tickless_core::sync::thread;
+use tickless_sync::thread;
 
 use crate::ledger;
 
@@ -75,7 +75,7 @@ pub fn suspendable<R>(call: impl FnOnce() -> R) -> R {
 /// Under the model checker, the system fences on all processors no longer.
 pub fn refuse_fences() {
     #[cfg(loom)]
-    tickless_core::sync::membarrier::refuse();
+    tickless_sync::membarrier::refuse();
 }
 
 /// Lets the thread go on that was suspended in its [`suspendable`] call, or is about to be.

@@ -3,9 +3,9 @@
 use tickless_core::dispatch::Batch;
 use tickless_core::dispatch::InHand;
 use tickless_core::reaper::{self, Group, Report, Role, Serve, Spin, TurnContext, Watch};
-use tickless_core::sync::{AtomicBool, Counter, Ordering};
 use tickless_core::time::Clock;
 use tickless_core::time::Scale;
+use tickless_sync::{AtomicBool, Counter, Ordering};
 
 use crate::event::Event;
 use crate::ledger::Payload;

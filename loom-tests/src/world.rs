@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tickless_core::bench::Around;
 use tickless_core::dispatch::{Batch, InHand};
-use tickless_core::doorbell::{Answering, Bell, Doorbell, Parker, Threads};
+use tickless_core::doorbell::{Bell, Doorbell, Parker};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
 use tickless_core::reaper::{
     Ending, Found, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited,
 };
 use tickless_core::shard::Shard;
-use tickless_core::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
+use tickless_sync::{Counter, JoinHandle, Ordering, thread};
 
 use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};
@@ -150,8 +150,7 @@ impl World {
 
     /// The same with a shared for so many shards: see [`World::with`].
     pub fn served_with(geometry: Geometry, pool_for: usize) -> Arc<World> {
-        let threads = Threads::from([Parker::new()]);
-        let world = World::with(geometry, Bell::Thread(Answering::new(&threads, 0)), pool_for);
+        let world = World::with(geometry, Bell::Thread(Parker::new()), pool_for);
         world.make_levels();
         world
     }
@@ -363,7 +362,7 @@ impl World {
     /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
     pub(crate) fn fire(&self, payload: Payload) {
         // ORDER: Relaxed - as in `turn_at_most`.
-        payload.meets(Fate::Ran(Tick::new(self.now.load(Ordering::Relaxed))));
+        payload.meets(Fate::Ran(self.now.load(Ordering::Relaxed)));
     }
 
     pub(crate) fn turn_context<'a>(

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::asymmetric;
-use tickless_core::sync::{AtomicBool, Ordering, fence};
+use tickless_core::os::asymmetric;
+use tickless_sync::{AtomicBool, Ordering, fence};
 
 /// What two threads tell each other.
 struct Told([AtomicBool; 2]);
@@ -83,7 +83,7 @@ fn a_heavy_fence_pairs_with_those_of_two_threads() {
 /// The model checker finds two threads that do not see each other.
 #[cfg(loom)]
 fn may_both_miss(fences: [fn(); 2]) -> bool {
-    use tickless_core::sync::Counter;
+    use tickless_sync::Counter;
 
     let missed = Arc::new(Counter::new(0));
     let count = missed.clone();

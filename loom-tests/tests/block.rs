@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom_tests::{Hand, World, check, collect, has_run, wheel};
 use tickless_core::entry::{Block, BlockList, Entry, Given, after_readers, read, waiting};
 use tickless_core::memory::{Blocks, MOST_WAITING, Memory};
-use tickless_core::sync::thread;
+use tickless_sync::thread;
 
 /// An engine's blocks, of two entries each, and the entries of one of them.
 fn blocks() -> (Arc<Blocks<u32>>, [Memory<u32>; 2]) {

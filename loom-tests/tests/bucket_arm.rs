@@ -6,7 +6,7 @@
 //! the armed heap covers what is left.
 
 use loom_tests::{Hand, World, check, has_run, wheel};
-use tickless_core::sync::thread::{self, JoinHandle};
+use tickless_sync::thread::{self, JoinHandle};
 
 /// A producer on a thread of its own: its timer's number, and its hand, which lives on.
 type Producer = JoinHandle<(usize, Hand)>;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use loom_tests::check;
 use tickless_core::entry::Linked;
 use tickless_core::inbox::{Lanes, OwnLanes, Tray};
-use tickless_core::sync::{self, AtomicPtr, Life, UnsafeCell, thread};
+use tickless_sync::{self as sync, AtomicPtr, Life, UnsafeCell, thread};
 
 /// A node with something in it that is not atomic.
 struct Node {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use loom_tests::{Fate, Hand, Timer, World, check, collect, fate, wheel};
 use tickless_core::doorbell::Bell;
 use tickless_core::entry::{self, Entry};
-use tickless_core::sync::{IS_CHECKED, thread};
 use tickless_core::time::Tick;
+use tickless_sync::{IS_CHECKED, thread};
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();

@@ -5,8 +5,7 @@
 //! that said yes got it.
 
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
-use tickless_core::sync::thread;
-use tickless_core::time::Tick;
+use tickless_sync::thread;
 
 #[test]
 fn a_cancel_or_the_reaper_gets_the_payload() {
@@ -17,7 +16,7 @@ fn a_cancel_or_the_reaper_gets_the_payload() {
         let canceller = thread::spawn(move || (hand.cancel(timer), hand));
         world.turn(1);
         let (cancelled, _hand) = canceller.join().unwrap();
-        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(1)) };
+        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(1) };
         assert_eq!(fate(0), Some(expected));
         world.check(1);
     });
@@ -33,7 +32,7 @@ fn a_timer_may_be_cancelled_while_it_is_refiled() {
         world.turn(2);
         world.turn(3);
         let (cancelled, _hand) = canceller.join().unwrap();
-        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(3)) };
+        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(3) };
         assert_eq!(fate(0), Some(expected));
         world.check(3);
     });
@@ -50,7 +49,7 @@ fn two_cancellers_in_one_bucket() {
         });
         world.turn(1);
         for (id, cancelled, _hand) in cancellers.map(|canceller| canceller.join().unwrap()) {
-            let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(1)) };
+            let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(1) };
             assert_eq!(fate(id), Some(expected));
         }
         world.check(1);
@@ -70,7 +69,7 @@ fn a_timer_is_cancelled_while_its_bucket_cascades_and_two_producers_file_there()
         let _producers = [one.join().unwrap(), two.join().unwrap()];
         let (cancelled, _three) = canceller.join().unwrap();
         world.pass(2, 3);
-        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(3)) };
+        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(3) };
         assert_eq!(fate(0), Some(expected));
         assert!(has_run(1) && has_run(2));
     });

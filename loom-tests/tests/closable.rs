@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless_core::protocol::closable::Closable;
-use tickless_core::sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
+use tickless_sync::protocol::closable::Closable;
+use tickless_sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A value that uses read, and that its drop writes.
 struct Value(UnsafeCell<u32>, Arc<Counter>);

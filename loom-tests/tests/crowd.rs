@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, TOO_BIG, Timer, World, check, fate, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::sync::{JoinHandle, Mutex, thread};
+use tickless_sync::{JoinHandle, Mutex, thread};
 
 /// One of a crowd: comes, goes, moves, takes its own seats, and leaves timers behind. Its clock
 /// stands still, as that of a thread that is slow.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom_tests::check;
 use tickless_core::memory::depot::{Depot, Depots, Magazine, Room};
-use tickless_core::sync::{Life, UnsafeCell, thread};
+use tickless_sync::{Life, UnsafeCell, thread};
 
 /// Something that is not atomic, and that is missed if it leaks.
 struct Item {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use loom_tests::{Fate, Hand, World, check, collect, fate, has_run, wheel};
 use tickless_core::doorbell::{Bell, Hook};
 use tickless_core::entry;
-use tickless_core::sync::{AtomicBool, Life, Ordering, thread};
 use tickless_core::time::Place;
 use tickless_core::time::Tick;
 use tickless_core::wheel::Wheel;
+use tickless_sync::{AtomicBool, Life, Ordering, thread};
 
 /// Stops the world and gives back what only those need who have the engine.
 fn end(world: &World) -> usize {

@@ -10,9 +10,9 @@ use loom_tests::{
 };
 use tickless_core::doorbell::{Bell, Hook};
 use tickless_core::memory::Count;
-use tickless_core::protocol::stops::Stops;
 use tickless_core::reaper::{Ending, Waited};
-use tickless_core::sync::{Arc, Counter, OnceLock, Ordering::Relaxed, UnsafeCell, park, thread};
+use tickless_sync::protocol::stops::Stops;
+use tickless_sync::{Arc, Counter, OnceLock, Ordering::Relaxed, UnsafeCell, park, thread};
 
 #[test]
 fn of_a_batch_in_hand_each_runs_or_comes_back() {

@@ -11,8 +11,8 @@ use loom_tests::{Hand, World, check, collect, wheel};
 use tickless_core::doorbell::Bell;
 use tickless_core::entry::{self, Entry, Phase};
 use tickless_core::inbox::{self, LANES, Lanes, OwnLanes, Walk};
-use tickless_core::sync::thread;
 use tickless_core::time::Tick;
+use tickless_sync::thread;
 
 /// A new entry, pushed on the first lane.
 fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {

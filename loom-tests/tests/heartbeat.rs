@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::pulse::{Pulse, Verdict};
-use tickless_core::sync::{Counter, Ordering::Relaxed, UnsafeCell};
+use tickless_sync::protocol::pulse::{Pulse, Verdict};
+use tickless_sync::{Counter, Ordering::Relaxed, UnsafeCell};
 
 const TIMEOUT: u64 = 10;
 
@@ -204,5 +204,19 @@ fn of_the_timer_and_a_stop_one_ends_the_beats() {
         assert_eq!(verdict, if stopped { Verdict::Over } else { Verdict::Silent });
         assert_eq!(rig.pulse.is_silent(), !stopped);
         assert!(!rig.pulse.is_alive() && !rig.beat(1, 99));
+    });
+}
+
+/// The timer looks first, and then asks whether the task is still to run.
+#[test]
+fn what_a_look_has_found_is_told_to_the_task_or_revoked() {
+    check(3, || {
+        let rig = Rig::new();
+        let other = on_thread(&rig, |rig| rig.pulse.revoke());
+        let is_late = rig.pulse.look(TIMEOUT, TIMEOUT) == Verdict::Silent;
+        let verdict = rig.pulse.expire(TIMEOUT, TIMEOUT);
+        let runs = is_late && verdict == Verdict::Silent;
+        assert!(other.join().unwrap() != runs);
+        assert!(!rig.beat(0, TIMEOUT - 1));
     });
 }

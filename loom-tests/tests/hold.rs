@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::End::{self, Cancelled, Finished};
-use tickless_core::protocol::hold::{Came, Decided, HoldWord, Released};
-use tickless_core::sync::UnsafeCell;
+use tickless_sync::UnsafeCell;
+use tickless_sync::protocol::End::{self, Cancelled, Finished};
+use tickless_sync::protocol::hold::{Came, Decided, HoldWord, Released};
 
 #[path = "hold/armed.rs"]
 mod armed;

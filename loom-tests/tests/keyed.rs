@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless_core::protocol::gate::{Armed, Gate, Generations};
-use tickless_core::sync::{Counter, JoinHandle, Mutex, Ordering::Relaxed, UnsafeCell, thread};
+use tickless_sync::protocol::gate::{Armed, Gate, Generations};
+use tickless_sync::{Counter, JoinHandle, Mutex, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A timer, as its maker, the map and its tickets know it.
 struct Node {

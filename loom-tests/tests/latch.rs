@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::latch::Latch;
-use tickless_core::sync::{Counter, Ordering::Relaxed, Thread, UnsafeCell, park, thread};
+use tickless_sync::protocol::latch::Latch;
+use tickless_sync::{Counter, Ordering::Relaxed, Thread, UnsafeCell, park, thread};
 
 /// What the opener does before it opens, and a latch.
 struct Door<W> {

@@ -15,8 +15,8 @@ use std::task::{Wake, Waker};
 
 use loom_tests::{Hand, World, check, on_thread, wheel};
 use tickless_core::doorbell::{Bell, Hook, Listener, Listening, Timer};
-use tickless_core::sync::{Condvar, Mutex, UnsafeCell, park, thread, wait};
 use tickless_core::time::Tick;
+use tickless_sync::{Condvar, Mutex, UnsafeCell, park, thread, wait};
 
 /// The waker of a task: its thread sleeps until it is woken.
 struct Unparks {

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, on_thread, wheel};
-use tickless_core::sync::thread;
 use tickless_core::time::Tick;
+use tickless_sync::thread;
 
 /// Two timers of tick 1, of which the second is in the open bucket's tray, and one of tick 2, which
 /// parks it in the next turn at 2. Both are the timers of the hand that comes with them.

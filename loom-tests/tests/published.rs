@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use loom_tests::check;
 use tickless_core::entry::Published;
-use tickless_core::sync::{Life, free, thread};
+use tickless_sync::{Life, free, thread};
 
 /// A value whose use after its end is reported.
 struct Value {

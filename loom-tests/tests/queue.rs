@@ -13,18 +13,14 @@ use std::sync::Arc;
 use std::vec;
 
 use loom_tests::{Event, check};
-use tickless_core::dispatch::queue::{Done, Patience, Pushed, Queue, Source};
-use tickless_core::sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
+use tickless_sync::queue::{Done, Patience, Pushed, Queue, Source};
+use tickless_sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A payload that is not atomic: the checker reports who looks at it unordered.
 struct Payload(UnsafeCell<u32>);
 
-/// Payloads that a producer hands over. Where it `looks`, it asks the queue what was counted after
-/// each push, as a callback of the user may.
-struct Deal<'a> {
-    payloads: vec::IntoIter<Payload>,
-    looks: Option<&'a Queue<Payload>>,
-}
+/// Payloads that a producer hands over.
+struct Deal(vec::IntoIter<Payload>);
 
 /// A queue, and how many payloads were run: by workers, and by producers that were left with them.
 struct Rig {
@@ -43,21 +39,15 @@ impl Payload {
     }
 }
 
-impl Source for Deal<'_> {
+impl Source for Deal {
     type Item = Payload;
 
     fn left(&self) -> usize {
-        self.payloads.len()
+        self.0.len()
     }
 
     fn pull(&mut self) -> Option<Payload> {
-        self.payloads.next()
-    }
-
-    fn settle(&mut self) {
-        if let Some(queue) = self.looks {
-            assert!(queue.stats().longest_queue <= 1, "the bound");
-        }
+        self.0.next()
     }
 }
 
@@ -69,17 +59,8 @@ impl Rig {
 
     /// Pushes payloads with patience; what it is left with, because nobody makes room, it runs.
     fn produce(&self, payloads: usize) -> Pushed {
-        self.produce_as(payloads, None)
-    }
-
-    /// As `produce`, by one who looks at the queue after each push.
-    fn produce_and_look(&self, payloads: usize) -> Pushed {
-        self.produce_as(payloads, Some(&self.queue))
-    }
-
-    fn produce_as(&self, payloads: usize, looks: Option<&Queue<Payload>>) -> Pushed {
         let payloads: Vec<_> = (0..payloads).map(|_| Payload(UnsafeCell::new(0))).collect();
-        let mut deal = Deal { payloads: payloads.into_iter(), looks };
+        let mut deal = Deal(payloads.into_iter());
         loop {
             let pushed = self.queue.push(&mut deal, Patience::Waits);
             match (pushed, deal.pull()) {
@@ -361,17 +342,28 @@ fn a_close_lets_a_producer_go_that_no_worker_serves() {
     });
 }
 
+/// One worker has something to do, the other waits for the caller.
 #[test]
-fn who_pushes_may_look_at_the_queue_between_pushes() {
-    // Under the queue's lock that would wait for itself.
+fn who_waits_for_the_workers_waits_for_all_but_those_that_wait_for_him() {
     check(3, || {
-        let rig = Rig::new(1, 1);
+        let (rig, end) = (Rig::new(2, 2), Event::new());
+        assert_eq!(rig.produce(2), Pushed::All);
+        let aside = {
+            let end = end.clone();
+            on_thread(&rig, move |rig| {
+                rig.queue.yield_while();
+                end.wait();
+                rig.queue.come_back();
+                rig.work();
+            })
+        };
         let worker = on_thread(&rig, Rig::work);
-        let other = on_thread(&rig, |rig| rig.produce_and_look(1));
-        assert_eq!(rig.produce_and_look(2), Pushed::All);
-        assert_eq!(other.join().unwrap(), Pushed::All);
         rig.queue.close();
+        assert!(!rig.queue.wait_for_workers(), "one has not ended");
+        assert_eq!(rig.sums(), (2, 0, 0), "the other has");
+        end.comes();
+        aside.join().unwrap();
         worker.join().unwrap();
-        assert_eq!(rig.sums(), (3, 0, 0));
+        assert!(rig.queue.wait_for_workers());
     });
 }

@@ -11,8 +11,8 @@ use tickless_core::doorbell::Bell;
 use tickless_core::entry::{self, Entry, Linked, Phase};
 use tickless_core::memory::Shared;
 use tickless_core::producer::{self, Deferred, Producer, WithProducer};
-use tickless_core::sync::{Arc, AtomicUsize, Ordering, thread};
 use tickless_core::time::Tick;
+use tickless_sync::{Arc, AtomicUsize, Ordering, thread};
 
 /// One of an entry's two holders.
 struct Holder(NonNull<Entry<()>>);

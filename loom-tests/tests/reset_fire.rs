@@ -6,8 +6,7 @@
 
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::sync::thread;
-use tickless_core::time::Tick;
+use tickless_sync::thread;
 
 /// Resets a timer of `deadline` to `to` on a thread whose clock shows `now`, while turns run at
 /// `turns`, of which none reaches the later of both.
@@ -100,7 +99,7 @@ fn two_timers_of_one_bucket() {
         world.turn_until_idle(5);
         for (moved, timer, mut hand) in done {
             assert!(moved);
-            assert_eq!(fate(timer.as_ref().unwrap().id()), Some(Fate::Ran(Tick::new(5))));
+            assert_eq!(fate(timer.as_ref().unwrap().id()), Some(Fate::Ran(5)));
             hand.detach(timer.unwrap());
         }
     });

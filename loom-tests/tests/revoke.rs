@@ -12,9 +12,9 @@ use std::sync::Arc;
 #[cfg(not(loom))]
 use loom_tests::TOO_BIG;
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::revocable::{Phase, Revocable};
-use tickless_core::protocol::twin::Twin;
-use tickless_core::sync::{Life, Mutex, Thread, UnsafeCell, park, thread};
+use tickless_sync::protocol::revocable::{Phase, Revocable};
+use tickless_sync::protocol::twin::Twin;
+use tickless_sync::{Life, Mutex, Thread, UnsafeCell, park, thread};
 
 /// What a task works on: memory of the caller.
 struct Ground {

@@ -4,8 +4,8 @@
 //! Asserted: the reader sees a timer that is pending throughout, and once.
 
 use loom_tests::{Hand, World, check, wheel};
-use tickless_core::sync::thread;
 use tickless_core::time::{Geometry, Tick};
+use tickless_sync::thread;
 
 /// What one of the threads does.
 type Part = Box<dyn FnOnce(&World) + Send>;

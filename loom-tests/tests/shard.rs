@@ -8,7 +8,7 @@
 
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::sync::thread;
+use tickless_sync::thread;
 
 #[test]
 fn one_schedules_and_cancels_while_another_schedules() {

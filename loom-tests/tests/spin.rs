@@ -7,7 +7,7 @@
 //! for ever, which the checker reports.
 
 use loom_tests::{Hand, World, check, wheel};
-use tickless_core::sync::thread;
+use tickless_sync::thread;
 
 #[test]
 fn a_reaper_that_waits_in_user_space_finds_what_it_is_not_rung_for() {

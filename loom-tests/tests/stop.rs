@@ -6,7 +6,7 @@
 
 use loom_tests::{Fate, Hand, Timer, World, check, drops_are_returns, fate, has_run, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::sync::thread;
+use tickless_sync::thread;
 
 #[test]
 fn a_timer_is_returned_or_refused() {

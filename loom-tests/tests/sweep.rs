@@ -5,7 +5,7 @@
 
 use loom_tests::{Hand, World, check, wheel};
 use tickless_core::doorbell::Bell;
-use tickless_core::sync::thread;
+use tickless_sync::thread;
 
 #[test]
 fn a_reaper_that_sleeps_is_woken_for_a_sweep() {

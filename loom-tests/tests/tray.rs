@@ -11,8 +11,8 @@ use std::sync::Arc;
 use loom_tests::{check, wheel};
 use tickless_core::entry::{Entry, Guard, Linked};
 use tickless_core::inbox::{At, LANES, Lanes, OWN_LANES, OwnLanes, Tray, Walk};
-use tickless_core::sync::{AtomicPtr, AtomicU32, Ordering, thread};
 use tickless_core::time::Tick;
+use tickless_sync::{AtomicPtr, AtomicU32, Ordering, thread};
 
 /// A node with something in it that is written before it is pushed.
 struct Node {

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless_core::protocol::twin::{Main, Twin};
-use tickless_core::sync::{Counter, Life, Ordering::Relaxed, UnsafeCell, thread};
+use tickless_sync::protocol::twin::{Main, Twin};
+use tickless_sync::{Counter, Life, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A value that each owner but one reads, and that its drop writes.
 struct Value {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, Timer, World, check, drops_are_returns, has_run, wheel};
 use tickless_core::entry::Phase;
-use tickless_core::sync::thread::{self, JoinHandle};
+use tickless_sync::thread::{self, JoinHandle};
 
 /// A sleep: its timer, and the number of the payload that waits there.
 struct Sleep {

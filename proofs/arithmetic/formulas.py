@@ -197,18 +197,7 @@ def plans(share, before_ns, now1, due1, spent, now2, due2):
     return waits1, until1, waits2, until2
 
 
-def adapt(margin_ns, late_ns):
-    step = div(margin_ns, GROWTH)
-    adapted = ite(
-        late_ns > margin_ns,
-        lambda: fits(margin_ns + step),
-        lambda: fits(margin_ns - div(step, PER_MISS - 1)),
-    )
-    bounded = min2(max2(adapted, LEAST_MARGIN_NS), MOST_MARGIN_NS)
-    return ite(late_ns <= MOST_MARGIN_NS, lambda: bounded, lambda: margin_ns)
-
-
-# crates/core/src/protocol/pulse.rs
+# crates/sync/src/protocol/pulse.rs
 
 LATE = U64 - 2
 

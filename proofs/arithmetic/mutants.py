@@ -72,8 +72,6 @@ MUTANTS = {
     "a wait begins before the margin": ("a wait has credit", FORMULAS, "asleep_ns = sat_sub(left_ns, margin_ns)", "asleep_ns = sat_sub(left_ns, margin_ns + 1)"),
     "a sleep lasts until after the time": ("a wait has credit", FORMULAS, "fits(due_ns - awake_ns)", "fits(due_ns + awake_ns)"),
     "a share is rounded up": ("credit is a share", FORMULAS, "fits(div(fits(ns * share, 128), WHOLE))", "fits(div(fits(ns * share, 128), WHOLE) + 1)"),
-    "a margin shrinks after a wake-up that was later": ("a margin stays in bounds", FORMULAS, "late_ns > margin_ns,", "late_ns > margin_ns + 1,"),
-    "a margin is too short to grow": ("a margin stays in bounds", "const", "LEAST_MARGIN_NS", lambda it: it["GROWTH"] - 1),
     "the beats fall silent a nanosecond early": ("a heartbeat is not early", FORMULAS, "ite(until <= now_ns, lambda: NONE, lambda: until)", "ite(until <= now_ns + 1, lambda: NONE, lambda: until)"),
     "the time of a beat may be that of an end": ("a heartbeat is not early", FORMULAS, "return min2(now_ns, LATE - 1)", "return min2(now_ns, LATE)"),
     # Words

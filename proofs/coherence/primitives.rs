@@ -159,10 +159,10 @@ macro_rules! observed {
 
 observed! {
     impl[] AtomicBool: bool, bool { fetch_and fetch_or }
-    impl[] AtomicU16: u16, u16 { fetch_add fetch_sub fetch_and fetch_or fetch_max }
-    impl[] AtomicU32: u32, u32 { fetch_add fetch_sub fetch_and fetch_or fetch_max }
-    impl[] AtomicU64: u64, u64 { fetch_add fetch_sub fetch_and fetch_or fetch_max }
-    impl[] AtomicUsize: usize, usize { fetch_add fetch_sub fetch_and fetch_or fetch_max }
+    impl[] AtomicU16: u16, u16 { fetch_add fetch_sub fetch_and fetch_or fetch_max fetch_min }
+    impl[] AtomicU32: u32, u32 { fetch_add fetch_sub fetch_and fetch_or fetch_max fetch_min }
+    impl[] AtomicU64: u64, u64 { fetch_add fetch_sub fetch_and fetch_or fetch_max fetch_min }
+    impl[] AtomicUsize: usize, usize { fetch_add fetch_sub fetch_and fetch_or fetch_max fetch_min }
     impl[T] AtomicPtr: *mut T, *mut T { }
 }
 

@@ -34,16 +34,16 @@ FAULTS = {
         "crates/core/src/memory/stock.rs", "Some(last) if last.opens <= deadline && ",
         "Some(last) if last.opens <= deadline.saturating_add(1) && "),
     "a stop forgets the buckets that are parked": (
-        "crates/core/src/shard/close.rs", "under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",
-        "under_way.chain(iter::from_fn(|| None)).collect::<Vec<_>>()"),
+        "crates/core/src/shard/agenda.rs", "open.chain(self.parked.drain(..)).collect()",
+        "open.chain(self.parked.drain(..).take(0)).collect()"),
     "a reset to an earlier time leaves the timer where it is": (
         "crates/core/src/entry/holder.rs", "if deadline < opens || opens <= due {",
         "if deadline.saturating_add(1) < opens || opens <= due {"),
     "a cascade that is due is not opened before its bucket": (
-        "crates/core/src/shard/opening.rs", "if let Some(mut open) = owner.eager.take_if(is_armed) {",
-        "if let Some(mut open) = owner.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
+        "crates/core/src/shard/agenda.rs", "open.place.expiration <= limit || is_same(open)",
+        "open.place.expiration <= limit && !is_same(open)"),
     "a timer under a key is due before it is there, and does not come again": (
-        "crates/core/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
+        "crates/sync/src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
         "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),
     "an interval ticks a tick of the engine early": (
         "src/engine/engine_ref.rs", "if is_near && core.clock.now_ns() >= due_ns {",
@@ -53,7 +53,7 @@ FAULTS = {
     "a periodic that is late runs once more for what it missed": (
         "src/periodic/schedule.rs", "Skips::Past => clock.now_ns(),", "Skips::Past => clock.now_ns().saturating_sub(*period_ns),"),
     "a heartbeat is silent an eighth of its timeout early": (
-        "crates/core/src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
+        "crates/sync/src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
         "let until = |last: u64| last.saturating_add(timeout_ns - timeout_ns / 8);"),
     "a scope that ends forgets its first timer": (
         "src/scope/mod.rs", "        for handle in self.slots.drain() {\n            contained(|| _ = handle.cancel());",
@@ -64,8 +64,8 @@ FAULTS = {
         "crates/core/src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && !word.is_held();",
         "let is_dead = word.phase() == Phase::Vacant;"),
     "a takeover takes the payload that runs": (
-        "crates/core/src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..contents.hidden)",
-        "let rest = ((seen.0 & CLAIMED).saturating_sub(1) as usize..waiting.hidden)"),
+        "crates/core/src/dispatch/in_hand.rs", "let rest = (claimed..contents.hidden)",
+        "let rest = (claimed.saturating_sub(1)..contents.hidden)"),
 }
 
 # The same, for faults that take two threads.
@@ -84,7 +84,7 @@ RACES = {
     "a payload is moved out, and its memory is free at once": (
         "crates/core/src/entry/reaping.rs", "let mine = !before.is_held();", "let mine = true;"),
     "what comes while a thing is held is forgotten": (
-        "crates/core/src/protocol/hold.rs", "            None if before & AGAIN != 0 => Released::Again,\n", ""),
+        "crates/sync/src/protocol/hold.rs", "            None if before & AGAIN != 0 => Released::Again,\n", ""),
 }
 
 

@@ -15,7 +15,8 @@
 //! | any `Fn(Batch<T>)` | on the reaper, or where it sends them | as with [`Inline`] |
 //! | your own [`Handler`] | on the reaper, or where it sends them | as with [`Inline`] |
 //!
-//! Wakes of futures never pass through a handler: see [`Handler`].
+//! What is the engine's own, such as the wakes of futures, never passes through a handler: see
+//! [`Handler`].
 //!
 //! A pool is right for tasks that are often slow: it bounds how many run at a time, and costs no
 //! takeover for each. For tasks that are slow now and then, none is needed.
@@ -23,7 +24,7 @@
 //! [5 ms]: crate::Builder::takeover
 
 mod channel;
-mod deadlock;
+pub(crate) mod inside;
 mod monitor;
 mod pool;
 #[cfg(feature = "rayon")]
@@ -34,9 +35,8 @@ mod senders;
 
 pub(crate) use crate::os::{Process, Told};
 pub use channel::{Channel, ChannelStats, DueChannel};
-pub(crate) use deadlock::{
-    Party, WaitGuard, wait_for, work_for, work_to_the_end_for, works_for, works_for_any,
-    yield_while,
+pub(crate) use inside::{
+    Party, work_for, work_to_the_end_for, works_for, works_for_any, yield_while,
 };
 pub use monitor::Monitor;
 pub use pool::{
@@ -49,7 +49,7 @@ pub use runtime::{OnTokio, RuntimeStats};
 pub use senders::ChannelSender;
 
 #[doc(inline)]
-pub use tickless_core::dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
+pub use tickless_core::dispatch::{Batch, Due, Handler, Inline, IntoPayload, Task};
 pub(crate) use tickless_core::dispatch::{
-    InHand, Own, Panics, Progress, Runs, SlowRule, contained, drop_each,
+    InHand, Kind, Own, Panics, Progress, Runs, contained, drop_each,
 };

@@ -1,13 +1,18 @@
 //! The ambient engine: the one that [`sleep`](crate::sleep) and its like run on, which name none.
 //!
-//! It is the engine that the thread has entered last, or else the thread's own, or else the
-//! process's. A thread knows the first two by their numbers: entering counts no reference, and a
-//! number of an engine that is gone finds nothing.
+//! It is the first of these that there is:
+//!
+//! 1. the engine that the thread has entered last, or else the thread's own. A thread knows them by
+//!    their numbers: entering counts no reference, and a number of an engine that is gone finds
+//!    nothing;
+//! 2. the process's, if the program has set it;
+//! 3. that of the current runtime of tokio's (`of_runtime`), which is built on first use;
+//! 4. the process's, which is built on first use, too.
 //!
 //! *Owner*: each thread has its own choice; the process's engine is set once.
 //!
 //! *Tested by*: `tests/alone/ambient.rs`, `tests/alone/global_first.rs`,
-//! `tests/alone/global_set.rs`, `tests/alone/fork/main.rs`.
+//! `tests/alone/global_set.rs`, `tests/alone/fork/main.rs`, `tests/suite/drive/of_runtime.rs`.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -20,7 +25,15 @@ use super::registry::is_inherited;
 use super::{Engine, EngineRef};
 
 /// The engine of this process, or of the one that it was forked from.
-static GLOBAL: Global<Engine> = Global::empty();
+static GLOBAL: Global<OfProcess> = Global::empty();
+
+/// The process's engine.
+struct OfProcess {
+    engine: Engine,
+    /// The program has set it.
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "only runtimes ask"))]
+    is_set: bool,
+}
 
 thread_local! {
     /// Has no destructor, so that it also works while a thread ends.
@@ -209,8 +222,15 @@ impl<'a> EngineRef {
         if !is_inherited(number) {
             return EngineRef::numbered(number);
         }
-        match published() {
-            Some(engine) => EngineRef::new(engine),
+        let published = published();
+        #[cfg(feature = "tokio")]
+        if !published.is_some_and(|published| published.is_set) {
+            if let Some(engine) = super::of_runtime::current() {
+                return engine;
+            }
+        }
+        match published {
+            Some(OfProcess { engine, .. }) => EngineRef::new(engine),
             None => EngineRef::first_global(),
         }
     }
@@ -267,6 +287,11 @@ impl Engine {
     /// be stopped like any other engine, and does not start again. A child process has a global
     /// engine of its own.
     ///
+    /// With the feature `tokio`, code that names no engine and runs inside a tokio runtime uses the
+    #[cfg_attr(feature = "tokio", doc = "[runtime's own engine](Engine::of_runtime)")]
+    #[cfg_attr(not(feature = "tokio"), doc = "runtime's own engine")]
+    /// instead, unless the program has set this one.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickless::Engine;
@@ -298,11 +323,15 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`].
     pub fn try_global() -> Result<&'static Engine, BuildError> {
-        match published() {
-            Some(engine) => Ok(engine),
-            // The engine that another thread has set meanwhile is as good.
-            None => Ok(GLOBAL.set(Engine::new()?, is_ours).unwrap_or_else(|(other, _)| other)),
-        }
+        let published = match published() {
+            Some(published) => published,
+            None => {
+                let ours = OfProcess { engine: Engine::new()?, is_set: false };
+                // The engine that another thread has set meanwhile is as good.
+                GLOBAL.set(ours, is_ours).unwrap_or_else(|(other, _)| other)
+            }
+        };
+        Ok(&published.engine)
     }
 
     /// Makes `engine` the process's own: see [`global`](Engine::global). It is never dropped from
@@ -323,25 +352,50 @@ impl Engine {
     ///
     /// # Errors
     /// The process has its engine already: it was set, or used, before. Or `engine` belongs to the
-    /// parent process. `engine` comes back in the error.
+    /// parent process, or to a tokio runtime, with which it ends
+    #[cfg_attr(feature = "tokio", doc = "([`enter_runtime`](Engine::enter_runtime) is for that).")]
+    #[cfg_attr(not(feature = "tokio"), doc = "(feature `tokio`).")]
+    /// `engine` comes back in the error.
     pub fn set_global(engine: Engine) -> Result<(), SetGlobalError> {
         if engine.is_inherited() {
             return Err(SetGlobalError::new(GlobalReason::Forked, engine));
         }
-        match GLOBAL.set(engine, is_ours) {
-            Ok(_) => Ok(()),
-            Err((_, engine)) => Err(SetGlobalError::new(GlobalReason::InUse, engine)),
+        #[cfg(feature = "tokio")]
+        if engine.core().runtime.is_some() {
+            return Err(SetGlobalError::new(GlobalReason::OfRuntime, engine));
         }
+        match GLOBAL.set(OfProcess { engine, is_set: true }, is_ours) {
+            Ok(_) => Ok(()),
+            Err((_, ours)) => Err(SetGlobalError::new(GlobalReason::InUse, ours.engine)),
+        }
+    }
+}
+
+#[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
+impl Engine {
+    /// The engine of code that names none, whatever its thread has entered.
+    ///
+    /// # Panics
+    /// As [`Engine::global`].
+    #[track_caller]
+    pub(crate) fn of_place() -> Engine {
+        #[cfg(feature = "tokio")]
+        if !published().is_some_and(|published| published.is_set) {
+            if let Some(engine) = super::of_runtime::current_engine() {
+                return engine;
+            }
+        }
+        Engine::global().clone()
     }
 }
 
 /// The process's engine, if it has one.
 #[inline]
-fn published() -> Option<&'static Engine> {
+fn published() -> Option<&'static OfProcess> {
     GLOBAL.get(is_ours)
 }
 
 /// Whether an engine is this process's, and not its parent's.
-fn is_ours(engine: &Engine) -> bool {
-    !engine.is_inherited()
+fn is_ours(published: &OfProcess) -> bool {
+    !published.engine.is_inherited()
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::dispatch::{SlowRule, SlowTask};
 use crate::memory::SHARE;
 use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
@@ -47,6 +46,9 @@ pub struct Builder {
     /// What a task of a runtime waits for, for one engine.
     #[cfg(feature = "tokio")]
     pub(super) timer: Option<Arc<dyn crate::doorbell::Rung>>,
+    /// The runtime of that task.
+    #[cfg(feature = "tokio")]
+    pub(super) runtime: Option<tokio::runtime::Id>,
     pub(super) hook: Option<Hook>,
     #[cfg(feature = "test-util")]
     pub(super) on_timer: Option<OnTimer>,
@@ -111,6 +113,8 @@ impl Builder {
             driver: None,
             #[cfg(feature = "tokio")]
             timer: None,
+            #[cfg(feature = "tokio")]
+            runtime: None,
             hook: None,
             #[cfg(feature = "test-util")]
             on_timer: None,
@@ -223,10 +227,9 @@ impl Builder {
     /// the hook, so run a turn before the first sleep.
     ///
     /// The hook is also called when a shard has many cancelled timers to clean up, and when the
-    /// engine stops, so that a sleeping caller finds out. If several threads run a shard's turns,
-    /// the hook is also called when a turn wants the next one earlier than the turn before it did,
-    /// because the other threads sleep until the time that they were given. It then runs on the
-    /// thread that ran the turn.
+    /// engine stops, so that a sleeping caller finds out. One loop runs the
+    /// turns of a shard. If another thread runs one as well, it alone is told when the next one is
+    /// needed, and has to see to it.
     ///
     /// A loop that asks for its next turn ([`look_ahead`](crate::Engine::look_ahead)) before it
     /// sleeps is not called back for what its own thread schedules.
@@ -277,55 +280,6 @@ impl Builder {
         self
     }
 
-    /// Sets how long a task has to take to count as slow. A slow task is counted in
-    /// [`Stats::slow`](crate::Stats::slow) and, with the feature `tracing`, reported as a warning.
-    /// Default: no task is slow. With zero, all tasks are.
-    ///
-    /// The time of a task is the time that its payload keeps the thread that took it, also if
-    /// another one has [taken the shard over](Builder::takeover): from when the handler takes the
-    /// payload until it takes the next, returns or panics, by the engine's clock. If a handler
-    /// passes payloads on to other threads, only the passing on is measured. If a handler takes a
-    /// whole batch before it begins, the last payload is charged for all.
-    ///
-    /// With a threshold, the clock is read once more per payload. Without one, the cost is
-    /// negligible.
-    pub fn slow_threshold(self, threshold: Duration) -> Builder {
-        self.on_slow_task(threshold, |_| ())
-    }
-
-    /// As [`slow_threshold`](Builder::slow_threshold), and calls `callback` for each slow task when
-    /// it is over. If these two are called several times, the last call counts.
-    ///
-    /// The callback runs on the reaper's thread, so it should be short itself. Its time is in no
-    /// task's [`took`](SlowTask::took); but it keeps the shard, and one that takes longer than
-    /// [`takeover`](Builder::takeover) looks like a stuck task. It may use the engine as tasks do,
-    /// but must not own a clone of it, which would keep the engine alive. A panic in it is ignored.
-    ///
-    /// ```
-    /// use std::sync::mpsc;
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let (sender, receiver) = mpsc::channel();
-    /// let clock = ManualClock::new();
-    /// let engine = Engine::builder()
-    ///     .manual_clock(&clock)
-    ///     .on_slow_task(Duration::from_millis(10), move |slow| sender.send(slow.took).unwrap())
-    ///     .build()?;
-    /// engine.schedule_detached(Duration::ZERO, move || clock.advance(Duration::from_millis(12)))?;
-    /// engine.advance(Duration::ZERO)?;
-    /// assert_eq!(receiver.try_recv(), Ok(Duration::from_millis(12)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn on_slow_task(
-        mut self,
-        threshold: Duration,
-        callback: impl Fn(&SlowTask) + Send + Sync + 'static,
-    ) -> Builder {
-        self.observation.slow = Some(SlowRule { threshold, tell: Arc::new(callback) });
-        self
-    }
-
     /// Calls `callback` for each payload that panics on the thread that runs the shard's turns,
     /// with the value that it panicked with. Default: no callback. In any case such a panic is
     /// counted in [`Stats::panicked`](crate::Stats::panicked), the process's panic hook has
@@ -359,36 +313,6 @@ impl Builder {
         callback: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static,
     ) -> Builder {
         self.observation.on_panic = Some(Arc::new(callback));
-        self
-    }
-
-    /// Sets how far behind its own wheel a shard counts as *saturated*. Default: 1 s. Any value is
-    /// allowed; with zero, a shard that is late at all counts.
-    ///
-    /// A shard becomes saturated when it hands over a batch from a bucket that should have opened
-    /// more than this ago: its tasks take longer than there is time, or the machine does not let
-    /// the reaper run. It stops being saturated with the first turn that leaves nothing due, or
-    /// when the engine stops. Deadlines that had passed when they were scheduled do not count.
-    /// [`Stats`](crate::Stats) has how often shards became saturated and how many are saturated
-    /// now. With the feature `tracing`, the beginning and the end are events, and nothing between
-    /// them is.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let builder = Engine::builder().shards(1).manual_clock(&clock);
-    /// let engine = builder.saturation(Duration::from_millis(100)).build()?;
-    /// engine.schedule_detached(Duration::from_secs(1), || ())?;
-    /// clock.advance(Duration::from_secs(2));
-    /// engine.turn(0)?;
-    /// let stats = engine.stats();
-    /// assert_eq!((stats.saturations, stats.saturated), (1, 0), "it was, and has caught up");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn saturation(mut self, behind: Duration) -> Builder {
-        self.observation.saturation = behind;
         self
     }
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, InHand, Own, Party, contained, drop_each, work_for};
-use crate::doorbell::{Listener, Threads};
+use crate::doorbell::Listener;
 use crate::memory::Shared;
 use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
@@ -16,8 +16,6 @@ use crate::sync::AtomicBool;
 use crate::sync::{Arc, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
-#[cfg(feature = "callers")]
-use super::callers::CallerNotes;
 use super::registry::{self, ENGINES, STOPS};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -49,19 +47,20 @@ pub(super) struct Core<T> {
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
     /// Who schedules the timers.
-    #[cfg(feature = "callers")]
-    pub(super) callers: CallerNotes,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.
     pub(super) listener: Option<Arc<Listener>>,
+    /// The runtime that it was built on.
+    #[cfg(feature = "tokio")]
+    pub(super) runtime: Option<tokio::runtime::Id>,
     /// Whether it has stopped because the runtime that served it has ended.
     #[cfg(feature = "tokio")]
     pub(super) runtime_ended: AtomicBool,
     /// The groups of the shards.
     pub(super) groups: Box<[Group]>,
     /// Where as many threads sleep as the engine may have (`crew`): none, if its caller drives it.
-    pub(super) threads: Threads,
+    pub(super) threads: usize,
     /// The threads' names begin with this.
     pub(super) thread_name: String,
     /// Those that have lost their shard, and have not come back.
@@ -170,7 +169,7 @@ impl<T> Core<T> {
 
     /// Whether the engine has threads. Otherwise its caller drives it.
     pub(super) fn has_threads(&self) -> bool {
-        !self.threads.is_empty()
+        self.threads > 0
     }
 
     /// Whether another shard may be taken over from a task that is stuck.
@@ -180,14 +179,17 @@ impl<T> Core<T> {
 
     /// Whether the calling thread, which works for the engine, may await a timer of it: each thread
     /// that does, or that is stuck, needs a spare that takes its shard over. Counts the thread
-    /// among them until its turn is over.
+    /// among them until its turn is over. A task that serves the engine has no spare; and nobody
+    /// knows who serves one that its callers drive.
     pub(super) fn may_wait(&self) -> bool {
-        !self.has_threads()
-            || match WAITS.get() {
-                Awaits::Not => false,
-                Awaits::May(number) => self.begins_to_wait(number),
-                Awaits::Does => true,
-            }
+        if let Some(listener) = &self.listener {
+            return !listener.is_heard();
+        }
+        match WAITS.get() {
+            Awaits::Not => false,
+            Awaits::May(number) => self.begins_to_wait(number),
+            Awaits::Does => true,
+        }
     }
 
     fn begins_to_wait(&self, number: usize) -> bool {
@@ -224,7 +226,7 @@ impl<T> Core<T> {
     /// The task that has run in a shard since `since_ns`, on thread number `server`.
     pub(super) fn stuck_task(&self, shard: usize, server: usize, since_ns: u64) -> StuckTask {
         let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
-        let name = self.threads.get(server).map(|_| self.name_of(server)).unwrap_or_default();
+        let name = (server < self.threads).then(|| self.name_of(server)).unwrap_or_default();
         let age = Duration::from_nanos(self.clock.now_ns().saturating_sub(since_ns));
         StuckTask::new(shard, name, since, age)
     }
@@ -239,10 +241,6 @@ impl<T> Core<T> {
     pub(super) fn stop<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {
         let sorted = self.ending.stop(&self.shards, &self.shared, sort);
         STOPS.count();
-        for observer in &*self.observers {
-            // Nothing that is still due will be handed over.
-            observer.caught_up(self.clock.now_ns());
-        }
         sorted
     }
 

@@ -4,10 +4,8 @@
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{work_for, works_for, yield_while};
-use crate::doorbell::Turner;
 use crate::error::TurnError;
 use crate::reaper::TurnContext;
-use crate::time::Tick;
 
 use super::Engine;
 use super::core::{Core, Role};
@@ -126,7 +124,7 @@ impl<T: Send + 'static> Engine<T> {
     /// As [`turn`](Engine::turn).
     pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
         self.core().may_turn_shard(shard)?;
-        self.core().turn(Turner::Thread, shard, max_fired)
+        self.core().turn(shard, max_fired, usize::MAX)
     }
 
     /// Returns when a shard needs its next turn, without running one: for a loop that is about to
@@ -137,8 +135,7 @@ impl<T: Send + 'static> Engine<T> {
     /// From this call on, what the calling thread itself schedules does not call the hook
     /// ([`on_earlier`](crate::Builder::on_earlier)): the loop is awake, and asks again before it
     /// sleeps. So a thread that calls this always calls it, or [`turn`](Engine::turn), as the last
-    /// thing that it does with the engine before it sleeps. (If several threads take turns of the
-    /// shard, the hook is called for all of them.)
+    /// thing that it does with the engine before it sleeps.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -219,7 +216,7 @@ impl<T: Send + 'static> Engine<T> {
             return Ok(None);
         };
         let succeed = |context: &TurnContext<'_, T>| context.succeed();
-        core.turn_in(Turner::Thread, shard, role, usize::MAX, succeed).map(Some)
+        core.turn_in(shard, role, usize::MAX, usize::MAX, succeed).map(Some)
     }
 }
 
@@ -248,15 +245,16 @@ impl<T: Send + 'static> Core<T> {
         if shard < shards { Ok(()) } else { Err(TurnError::NoSuchShard { shard, shards }) }
     }
 
-    /// Runs one turn, and publishes when the shard needs the next.
+    /// Runs one turn, which fires and looks at no more than so many timers, and publishes when the
+    /// shard needs the next.
     pub(super) fn turn(
         &self,
-        turner: Turner,
         index: usize,
         max_fired: usize,
+        looks: usize,
     ) -> Result<Turn, TurnError> {
         let role = self.role_of(index)?;
-        self.turn_in(turner, index, role, max_fired, |_| ())
+        self.turn_in(index, role, max_fired, looks, |_| ())
     }
 
     /// Takes the role of a shard. Mostly no other thread has it.
@@ -271,18 +269,11 @@ impl<T: Send + 'static> Core<T> {
     /// See [`Engine::look_ahead`].
     fn next_turn(&self, index: usize) -> Result<Turn, TurnError> {
         let mut role = self.role_of(index)?;
-        let doorbell = self.shards[index].doorbell();
-        let before = doorbell.wakes_at();
         let (context, in_hand) = self.turn_context(index, &mut role);
         let Some(report) = context.look_ahead(in_hand) else {
             return Ok(Turn { fired: 0, more: true, next: Some(self.instant_now()) });
         };
-        let is_for_others = doorbell.is_for_others(Turner::Thread, before, report.next);
-        doorbell.has_asked();
-        drop(role);
-        if is_for_others {
-            doorbell.call_hook(report.next);
-        }
+        self.shards[index].doorbell().has_asked();
         let more = report.busy || report.next <= self.now();
         Ok(Turn { fired: 0, more, next: self.instant_of(report.next) })
     }
@@ -291,26 +282,21 @@ impl<T: Send + 'static> Core<T> {
     #[inline]
     fn turn_in(
         &self,
-        turner: Turner,
         index: usize,
         mut role: Role<'_, T>,
         max_fired: usize,
+        looks: usize,
         begin: impl FnOnce(&TurnContext<'_, T>),
     ) -> Result<Turn, TurnError> {
         self.clock.look_again();
         let now = self.now();
         let shard = &self.shards[index];
         let doorbell = shard.doorbell();
-        let before = doorbell.wakes_at();
         doorbell.retract();
         let report = work_for(self.party(), || {
             let (context, in_hand) = self.turn_context(index, &mut role);
             begin(&context);
-            match turner {
-                Turner::Thread => context.turn(in_hand, now, max_fired),
-                // Other tasks wait, even while nothing fires.
-                Turner::Task => context.turn_of(context.lock(), in_hand, now, max_fired, max_fired),
-            }
+            context.turn_of(context.lock(), in_hand, now, max_fired, looks)
         });
         let report = report.ok_or(TurnError::Stopped)?;
         if report.taken_over {
@@ -319,12 +305,6 @@ impl<T: Send + 'static> Core<T> {
         }
         doorbell.publish(report.next);
         let more = report.busy || shard.has_notices();
-        let is_for_others = doorbell.is_for_others(turner, before, report.next);
-        // The hook may do anything, even run a turn, so the role is given back first.
-        drop(role);
-        if is_for_others {
-            doorbell.call_hook(Tick::ZERO);
-        }
         Ok(Turn { fired: report.fired, more, next: self.instant_of(report.next) })
     }
 }

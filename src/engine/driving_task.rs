@@ -31,7 +31,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::doorbell::{Listening, Rings, Turner};
+use crate::doorbell::{Listening, Rings};
 use crate::error::TurnError;
 use crate::sync::{Arc, Weak};
 use crate::time::Clock;
@@ -301,7 +301,8 @@ impl<T: Send + 'static> DrivingTask<T> {
                 }
             }
             if served.turn.more && *left > 0 {
-                served.turn = core.turn(Turner::Task, shard, *left)?;
+                // Other tasks wait, even while nothing fires.
+                served.turn = core.turn(shard, *left, *left)?;
                 *left -= served.turn.fired;
                 if *left == 0 {
                     self.first = (shard + 1) % self.shards.len();
@@ -322,10 +323,6 @@ impl<T: Send + 'static> Core<T> {
     /// would. `None`: the shard needs a turn now, or may need one.
     fn look_ahead(&self, index: usize) -> Option<Turn> {
         let mut role = self.ending.try_take(index)?;
-        // Others may have left work, and rung for it.
-        if self.shards[index].doorbell().has_others(Turner::Task) {
-            return None;
-        }
         let (context, in_hand) = self.turn_context(index, &mut role);
         let report = context.look_ahead(in_hand)?;
         Some(Turn { fired: 0, more: report.busy, next: self.instant_of(report.next) })

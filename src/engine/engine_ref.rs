@@ -36,7 +36,7 @@ use super::when::Start;
 use super::{Engine, Handle, When};
 
 /// A weak reference to an engine: its number. It does not keep the engine alive.
-pub(crate) struct EngineRef<T = Task> {
+pub struct EngineRef<T = Task> {
     number: u32,
     /// The number is that of an engine with this type of payload.
     payload: PhantomData<fn(T)>,
@@ -55,7 +55,8 @@ const NEAR_NS: u64 = 100_000;
 // === impl EngineRef: the engine ===
 
 impl<T: Send + 'static> EngineRef<T> {
-    pub(crate) fn new(engine: &Engine<T>) -> EngineRef<T> {
+    /// A reference to this engine.
+    pub fn new(engine: &Engine<T>) -> EngineRef<T> {
         EngineRef::numbered(engine.number())
     }
 
@@ -82,7 +83,7 @@ impl<T: Send + 'static> EngineRef<T> {
     /// Whether the engine belongs to a process that this one was forked from: the timers that it
     /// took never end here.
     #[inline]
-    pub(crate) fn is_inherited(self) -> bool {
+    pub fn is_inherited(self) -> bool {
         is_inherited(self.number)
     }
 
@@ -138,7 +139,6 @@ impl<T: Send + 'static> EngineRef<T> {
     /// # Errors
     /// The engine is full, has stopped or is gone; the payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_when(
         self,
         when: When,
@@ -156,8 +156,7 @@ impl<T: Send + 'static> EngineRef<T> {
     ///
     /// # Errors
     /// As `schedule_when`.
-    #[cfg_attr(feature = "callers", track_caller)]
-    pub(crate) fn schedule_at_ns(
+    pub fn schedule_at_ns(
         self,
         deadline_ns: u64,
         payload: T,
@@ -173,6 +172,24 @@ impl<T: Send + 'static> EngineRef<T> {
             file_again(cache, computed, payload)
         }
     }
+
+    /// Schedules a payload that is due at once: it waits for no tick. It belongs to something that
+    /// was accepted before: the engine is never full for it.
+    ///
+    /// # Errors
+    /// The engine has stopped or is gone; the payload comes back in the error.
+    pub(crate) fn schedule_at_once(self, payload: T) -> Result<(), ScheduleError<T>> {
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(payload)) };
+        let now_ns = cache.now_ns();
+        let deadline = cache.core.scale.floor(now_ns);
+        file_again(cache, Computed { deadline, now_ns }, payload).map(drop)
+    }
+
+    /// Whether tasks of the engine's own do not pass through its handler, which may keep what it
+    /// gets. Otherwise all of them run where they are due.
+    pub(crate) fn keeps_own_tasks(self) -> bool {
+        self.lent().is_some_and(|cache| cache.core.own.is_some())
+    }
 }
 
 impl EngineRef {
@@ -183,7 +200,6 @@ impl EngineRef {
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_sleep(
         self,
         computed: Computed,
@@ -191,19 +207,6 @@ impl EngineRef {
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         file::<_, true>(cache, computed, task)
-    }
-
-    /// Schedules a task that is due at once: it waits for no tick. It belongs to something that was
-    /// accepted before: the engine is never full for it.
-    ///
-    /// # Errors
-    /// The engine has stopped or is gone; the task comes back in the error.
-    #[cfg_attr(feature = "callers", track_caller)]
-    pub(crate) fn schedule_at_once(self, task: Task) -> Result<(), ScheduleError<Task>> {
-        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        let now_ns = cache.now_ns();
-        let deadline = cache.core.scale.floor(now_ns);
-        file_again(cache, Computed { deadline, now_ns }, task).map(drop)
     }
 }
 
@@ -280,7 +283,7 @@ impl<T: Send + 'static> EngineRef<T> {
     /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`. If the
     /// engine is gone, any time does: that returns an error.
     #[inline]
-    pub(crate) fn due_ns(self, when: When) -> u64 {
+    pub fn due_ns(self, when: When) -> u64 {
         let Some(mut cache) = self.lent() else { return 0 };
         let now_ns = cache.now_ns();
         when.due_ns(&cache.core, now_ns)
@@ -376,7 +379,7 @@ impl EngineRef {
     }
 
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
-    pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
+    pub fn has_reached(self, deadline_ns: u64) -> bool {
         self.lent().is_some_and(|cache| cache.core.clock.now_ns() >= deadline_ns)
     }
 
@@ -428,7 +431,6 @@ where
 
 /// Files a payload in its engine. `EXEMPT`: it is not to be admitted.
 #[inline]
-#[cfg_attr(feature = "callers", track_caller)]
 fn file<T: Send + 'static, const EXEMPT: bool>(
     cache: Lent<T>,
     Computed { deadline, now_ns }: Computed,
@@ -441,7 +443,6 @@ fn file<T: Send + 'static, const EXEMPT: bool>(
 }
 
 /// Files the next payload of something that the engine has accepted before.
-#[cfg_attr(feature = "callers", track_caller)]
 fn file_again<T: Send + 'static>(
     cache: Lent<T>,
     computed: Computed,

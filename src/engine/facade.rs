@@ -66,9 +66,11 @@ use super::{Builder, Handle, When};
 ///
 /// There are two limits. A child made by a system call that the C library does not know is not
 /// recognized. A child made *inside a task* must end, or replace its program, before the task
-/// returns. [`keyed`](crate::keyed), [`purgatory`](crate::purgatory) and [`wall`](crate::wall) have
-/// locks: do not use the parent's in a child.
+/// returns. [`wall`](crate::wall), [keyed timers] and a [purgatory] have locks: do not use the
+/// parent's in a child.
 ///
+/// [keyed timers]: https://docs.rs/tickless-keyed
+/// [purgatory]: https://docs.rs/tickless-purgatory
 /// [stopped]: crate::ScheduleReason::Stopped
 /// [`StopError::Forked`]: crate::StopError::Forked
 /// [`TurnError::Forked`]: crate::TurnError::Forked
@@ -234,7 +236,6 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// The engine is full or has stopped; the payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule(
         &self,
         when: impl Into<When>,
@@ -254,7 +255,6 @@ impl<T: Send + 'static> Engine<T> {
     /// engine, and does not panic. After an error, what it has stored is no handle.
     #[doc(hidden)]
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub unsafe fn schedule_with(
         &self,
         when: impl Into<When>,
@@ -270,7 +270,6 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`schedule`](Engine::schedule).
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule_detached(
         &self,
         when: impl Into<When>,
@@ -316,7 +315,6 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Files `payload` for `when`. `store` gets the entry first: see `schedule_with`.
     #[inline(always)]
-    #[cfg_attr(feature = "callers", track_caller)]
     fn file(
         &self,
         when: When,

@@ -96,6 +96,14 @@ pub struct CancelOnDrop<H: Cancel = Handle>(Option<H>);
 pub trait Cancel {
     /// Cancels.
     fn cancel(self);
+
+    /// A guard that cancels when it is dropped.
+    fn guarded(self) -> CancelOnDrop<Self>
+    where
+        Self: Sized,
+    {
+        CancelOnDrop::new(self)
+    }
 }
 
 // SAFETY: a handle reaches its entry through atomic operations only, and the payload moves to the
@@ -242,6 +250,19 @@ impl<T: Send + 'static> Handle<T> {
         }
     }
 
+    /// Whether the engine's time reaches `when`: if not, a reset to it makes the timer never fire.
+    /// Returns `true` if the engine is not there any more.
+    #[doc(hidden)]
+    pub fn reaches(&self, when: When) -> bool {
+        let moment = Moment::now();
+        let Some(mut cache): Option<Lent<T>> = thread_cache::of(self.as_entry().engine()) else {
+            return true;
+        };
+        let ThreadCache { core, thread_clock, .. } = &mut *cache;
+        let now_ns = thread_clock.at_ns(&core.clock, moment);
+        when.tick(core, now_ns) < Tick::NEVER
+    }
+
     /// Returns the state of the timer, which may change right after. One atomic load.
     pub fn state(&self) -> State {
         let word = self.as_entry().word();
@@ -288,18 +309,6 @@ impl<T: Send + 'static> Handle<T> {
     pub(crate) fn reset_in_place(&mut self, deadline: Tick, due: Tick) -> bool {
         // SAFETY: this is the handle.
         matches!(unsafe { self.as_entry().reset(deadline, due) }, Reset::Moved)
-    }
-
-    /// Starts to load the timer's entry into the processor's cache, to write it.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch_to_write(self.entry().addr().get());
-    }
-
-    /// When the timer is due, or was.
-    #[cfg(feature = "keyed")]
-    pub(crate) fn due(&self) -> Tick {
-        self.as_entry().word().deadline()
     }
 
     /// Why the timer could not be moved.

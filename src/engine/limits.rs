@@ -4,9 +4,7 @@
 //!
 //! *Tested by*: `tests/suite/engine/limits.rs`, `tests/suite/future/limits.rs`.
 
-use std::any::Any;
-
-use crate::dispatch::Task;
+use crate::dispatch::{Kind, Task};
 
 use super::Builder;
 
@@ -47,5 +45,5 @@ impl Builder {
 
 /// Whether a payload is that of a sleep's timer.
 pub(super) fn is_exempt<T: 'static>(payload: &T) -> bool {
-    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_wake)
+    Task::kind_of(payload) == Kind::Wake
 }

@@ -39,7 +39,7 @@ use tokio::time::{Instant as TokioInstant, sleep_until};
 use crate::dispatch::{Handler, Inline, contained};
 #[cfg(target_os = "linux")]
 use crate::doorbell::{Earliest, SystemTimer};
-use crate::doorbell::{Listening, Rings, Rung, Turner};
+use crate::doorbell::{Listening, Rings, Rung};
 use crate::error::BuildError;
 use crate::reaper::waits_by_sleep;
 use crate::sync::{Arc, OnceLock, Weak};
@@ -123,19 +123,21 @@ impl Builder {
     /// of a millisecond comes on top. With the feature `tracing` an event (`tickless::runtime`)
     /// tells if the runtime or the system has refused.
     ///
-    /// With [`Engine::set_global`], all code that names no engine runs on it:
+    /// Code of a runtime that names no engine has such an engine already, which is built on first
+    /// use: [`Engine::of_runtime`]. An engine with other settings takes its place by
+    /// [`Engine::enter_runtime`]:
     ///
-    /// ```standalone_crate
+    /// ```
     /// use std::time::Duration;
     /// use tickless::Engine;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    /// Engine::set_global(Engine::builder().build_on_tokio()?)?;
+    /// Engine::builder().tick(Duration::from_micros(100)).build_on_tokio()?.enter_runtime()?;
     ///
     /// tickless::sleep(Duration::from_millis(5)).await;
     /// let answer = tickless::timeout(Duration::from_secs(5), async { 7 }).await?;
-    /// # assert_eq!((answer, Engine::global().stats().fired), (7, 1));
+    /// # assert_eq!(answer, 7);
     /// # Ok(())
     /// # }
     /// ```
@@ -193,6 +195,7 @@ impl Builder {
             return Err(BuildError::RuntimeWithoutTimers);
         }
         self.timer = reactor.iter().flatten().map(Reactor::rung).next();
+        self.runtime = Some(runtime.id());
         let engine = self.clock(clock).driver(Driver::Caller).build_with_handler(handler)?;
         let core = Arc::downgrade(&engine.inner.core);
         let told = |error: &io::Error| waits_by_sleep(&engine.core().observers[0], error);
@@ -216,7 +219,7 @@ fn serve_at_once<T: Send + 'static>(core: Weak<Core<T>>) -> Arc<dyn Fn() + Send 
     Arc::new(move || {
         let Some(core) = core.upgrade() else { return };
         for shard in 0..core.shards.len() {
-            let _ = core.turn(Turner::Task, shard, usize::MAX);
+            let _ = core.turn(shard, usize::MAX, usize::MAX);
         }
     })
 }

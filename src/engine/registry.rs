@@ -48,6 +48,13 @@ pub(super) fn is_inherited(number: u32) -> bool {
     number <= INHERITED.load(Ordering::Relaxed)
 }
 
+/// Whether this process was forked from one that had engines.
+#[cfg(feature = "tokio")]
+pub(super) fn has_parent() -> bool {
+    // ORDER: Relaxed - as in `is_inherited`.
+    INHERITED.load(Ordering::Relaxed) > 0
+}
+
 /// This process was just forked from another one, whose engines all these are.
 pub(super) fn inherit() {
     // ORDER: Relaxed - as in `is_inherited`; a later number went to a thread that does not exist

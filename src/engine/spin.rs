@@ -19,6 +19,9 @@ const TICK: Duration = Duration::from_micros(1);
 const SLOTS: u32 = 512;
 const REACH: u32 = 256;
 
+/// How long before its next wake-up such a reaper waits in user space: most wake-ups are not later.
+const MARGIN: Duration = Duration::from_micros(100);
+
 /// So many timers are filed for their own deadlines: one in a coarse bucket makes a wake-up of its
 /// own.
 const FEW: u64 = 2 * SLOTS as u64;
@@ -73,10 +76,9 @@ impl Builder {
     /// This sets the [tick](Builder::tick) to 1 us, 512 [slots](Builder::slots) with a
     /// [reach](Builder::reach) of 256, [`exact_below`](Builder::exact_below) to 1024, and
     /// [`spin_share`](Builder::spin_share) to `share`. Each of them can be set anew after this
-    /// call. In the place of a fixed time as with [`spin_before`](Builder::spin_before), a reaper
-    /// waits in user space for as long as its wake-ups were late before (4 to 400 us). Threads that
-    /// schedule read the system's clock each time, because a cheaper reading may be microseconds
-    /// ahead.
+    /// call. A reaper waits in user space for the last 100 us before its next wake-up: what takes
+    /// the system longer than that is late. Threads that schedule read the system's clock each
+    /// time, because a cheaper reading may be microseconds ahead.
     ///
     /// If the timers need more than `share` of a core over some 100 ms, the reaper sleeps until
     /// their deadlines, and they are as late as a wake-up. None is early, and none is lost. A
@@ -105,9 +107,6 @@ impl Builder {
 
     /// How the leaders of groups wait.
     pub(super) fn spin(&self) -> Spin {
-        match self.spin_before {
-            Some(before) => Spin::before(before, self.spin_share),
-            None => Spin::adapting(self.spin_share),
-        }
+        Spin::before(self.spin_before.unwrap_or(MARGIN), self.spin_share)
     }
 }

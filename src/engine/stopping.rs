@@ -7,11 +7,10 @@
 //! *Tested by*: `tests/races/stop/payloads.rs`, `tests/races/stop/backlog.rs`,
 //! `tests/races/stop/cycles.rs`, `tests/races/stop/within.rs`, `tests/races/stop/sleeps.rs`.
 
-use std::any::Any;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Task, drop_each, wait_for, work_for, works_for, yield_while};
+use crate::dispatch::{Kind, Task, drop_each, work_for, works_for, yield_while};
 use crate::error::StopError;
 use crate::reaper::Waited;
 use crate::sync::Arc;
@@ -91,9 +90,11 @@ impl<T: Send + 'static> Engine<T> {
     /// ```
     ///
     /// # Errors
-    /// The call comes from one of the engine's own tasks, or from a task that a task of this engine
-    /// waits for; the engine then goes on as before. Or it comes from what a stop drops, or from a
-    /// child process.
+    /// The call comes from one of the engine's own tasks; the engine then goes on as before. Or it
+    /// comes from what a stop drops, or from a child process.
+    ///
+    /// A task of another engine may stop this one. If a task of this one stops or drops that one
+    /// meanwhile, both wait for ever: the engine looks for no circles through others.
     pub fn stop(&self) -> Result<Vec<T>, StopError> {
         self.inner.stop(None).map(|stopped| stopped.returned)
     }
@@ -172,7 +173,6 @@ impl<T: Send + 'static> Inner<T> {
         if works_for(self.core.party()) {
             return Err(StopError::InsideTask);
         }
-        let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
         let mut returned = self.begin(end_own);
         let is_over = self.wait(deadline, |left| returned.append(&mut end_own(left)));
         // If all roles have ended, a thread is dropping the handler.
@@ -229,14 +229,14 @@ impl<T: Send + 'static> Core<T> {
 /// Ends what has timers of the engine's own among what was pending, and returns the rest. (What
 /// awaits such a thing is woken when the payload of its timer is dropped.)
 fn end_own<T: 'static>(pending: Vec<T>) -> Vec<T> {
-    let (own, rest) = pending.into_iter().partition(is_own);
+    let (own, rest) = pending.into_iter().partition(ends_with_engine);
     drop_each(own);
     rest
 }
 
-/// Whether a payload is a task of the engine's own.
-pub(super) fn is_own<T: 'static>(payload: &T) -> bool {
-    (payload as &dyn Any).downcast_ref().is_some_and(Task::is_own)
+/// Whether a stop ends a payload, and does not return it.
+pub(super) fn ends_with_engine<T: 'static>(payload: &T) -> bool {
+    Task::kind_of(payload) > Kind::User
 }
 
 impl<T: Send + 'static> Drop for Inner<T> {
@@ -247,11 +247,10 @@ impl<T: Send + 'static> Drop for Inner<T> {
             // half-changed.
             return mem::forget((self.core.clone(), self.crew.clone()));
         }
-        let gave_up = self.core.ending.gave_up();
-        let waiting = if gave_up { None } else { wait_for(self.core.party()) };
+        let waits = !self.core.ending.gave_up() && !works_for(self.core.party());
         // Before it waits for running tasks: one of them may wait for what is dropped here.
         self.begin(drop_each);
-        if waiting.is_some() {
+        if waits {
             self.wait(None, drop_each);
         }
         // If this did not wait, the threads that still run a task drop the payloads that they

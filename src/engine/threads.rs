@@ -183,8 +183,7 @@ impl Builder {
     /// one](Builder::spares) and the system does not refuse it. The thread that looks for stuck
     /// tasks makes the call, and looks for no others until it returns; so the callback must return
     /// soon, and its [waits for timers](crate::future) of the engine are refused. Its panics are
-    /// caught. An engine that its caller drives never makes the call. For each slow task after it
-    /// has returned, see [`on_slow_task`](Builder::on_slow_task).
+    /// caught. An engine that its caller drives never makes the call.
     pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.observation.on_stuck = Some(Arc::new(callback));
         self

@@ -10,7 +10,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::doorbell::Turner;
 use crate::error::TurnError;
 use crate::shard::Shard;
 use crate::time::{Clock, Drivable, Driven, ManualClock, Tick, advance_to, saturating_ns};
@@ -165,7 +164,7 @@ impl<T: Send + 'static> Drivable for Core<T> {
         loop {
             let mut again = false;
             for shard in 0..self.shards.len() {
-                let turn = self.turn(Turner::Thread, shard, usize::MAX)?;
+                let turn = self.turn(shard, usize::MAX, usize::MAX)?;
                 all_fired += turn.fired;
                 again |= turn.more || turn.fired > 0;
             }

@@ -59,7 +59,6 @@ impl Engine {
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule_waitable(
         &self,
         when: impl Into<When>,
@@ -75,7 +74,6 @@ impl<V: Send + 'static> Engine<Guarded<V>> {
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule_waitable(
         &self,
         when: impl Into<When>,
@@ -87,7 +85,6 @@ impl<V: Send + 'static> Engine<Guarded<V>> {
 
 impl<T: Send + 'static> EngineRef<T> {
     /// As [`Engine::schedule_waitable`].
-    #[cfg_attr(feature = "callers", track_caller)]
     pub(crate) fn schedule_waitable<V: Send + 'static>(
         self,
         when: When,

@@ -49,10 +49,6 @@ pub(super) enum Start {
 // === impl When ===
 
 impl When {
-    /// As soon as possible.
-    #[cfg(feature = "keyed")]
-    pub(crate) const NOW: When = When::after(Duration::ZERO);
-
     /// The timer is due `delay` after the call that schedules or moves it. With a delay too long to
     /// represent it never fires.
     #[inline(always)]

@@ -4,8 +4,9 @@
 //! would keep its thread for as long as it goes on, and starve the task that is to end it. So one
 //! of many such polls returns `Pending`, with a wake. Inside tokio (feature `tokio`) that is the
 //! task's own budget, which it shares with all else that the task does. Elsewhere, or where that
-//! has no bound, it is so many polls in a row by one task, whether or not it has returned in
-//! between.
+//! has no bound, it is so many polls in a row by one thread. (Whose they are cannot be told: each
+//! future in a set of many has a waker of its own.) So a task pays now and then for others that ran
+//! before it, with one more poll.
 //!
 //! A poll that is put off may be the last but one of its task: the limit of no time around it, or
 //! the other branch of a `select`, is ready then. So some more are put off, until a future that was
@@ -23,7 +24,7 @@ use std::cell::Cell;
 use std::mem;
 use std::task::{Context, Poll};
 
-/// Polls by one task that may be ready in a row, without a wait.
+/// Polls by one thread that may be ready in a row, without a wait.
 const MOST: u32 = 128;
 
 /// How many polls are put off then, if the task does not come anew before: of futures that would
@@ -31,8 +32,8 @@ const MOST: u32 = 128;
 const PUT_OFF: u32 = 4;
 
 thread_local! {
-    /// The task that was ready last, by its waker's data, and how often in a row.
-    static IN_A_ROW: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
+    /// Polls of the thread that were ready, since one waited or came anew.
+    static IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
 /// To be called where a future is ready without a wait. `Pending`: it is to be so now, and its task
@@ -51,7 +52,7 @@ pub(super) fn poll_proceed(is_put_off: &mut bool, cx: &mut Context<'_>) -> Poll<
 /// A task has waited, or does: others have run.
 #[inline]
 pub(super) fn has_waited() {
-    IN_A_ROW.set((0, 0));
+    IN_A_ROW.set(0);
 }
 
 /// Spends some of the budget that tokio has given to the task.
@@ -82,25 +83,21 @@ fn poll_runtime(_: &mut Context<'_>) -> Poll<()> {
 }
 
 fn poll_own(cx: &mut Context<'_>) -> Poll<()> {
-    let task = cx.waker().data().addr();
     // A waker without data wakes nobody: who polls by hand would not learn that it has to again.
-    if task == 0 {
+    if cx.waker().data().is_null() {
         return Poll::Ready(());
     }
-    let in_a_row = match IN_A_ROW.get() {
-        (last, in_a_row) if last == task => in_a_row + 1,
-        _ => 1,
-    };
+    let in_a_row = IN_A_ROW.get() + 1;
     if in_a_row == MOST + 1 && is_bounded(cx, MOST) {
         // The runtime sees to it, and knows that the task has come anew.
         has_waited();
         return Poll::Ready(());
     }
     if in_a_row > MOST {
-        IN_A_ROW.set((task, if in_a_row < MOST + PUT_OFF { in_a_row } else { 0 }));
+        IN_A_ROW.set(if in_a_row < MOST + PUT_OFF { in_a_row } else { 0 });
         cx.waker().wake_by_ref();
         return Poll::Pending;
     }
-    IN_A_ROW.set((task, in_a_row));
+    IN_A_ROW.set(in_a_row);
     Poll::Ready(())
 }

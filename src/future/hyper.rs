@@ -36,13 +36,14 @@ pub struct HyperTimer {
 // === impl HyperTimer ===
 
 impl HyperTimer {
-    /// Returns a timer on the [global engine](Engine::global).
+    /// Returns a timer on the [global engine](Engine::global) or, inside a tokio runtime, on what
+    /// code that names no engine uses there in its place.
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
     #[track_caller]
     pub fn global() -> HyperTimer {
-        HyperTimer::new(Engine::global())
+        HyperTimer::new(&Engine::of_place())
     }
 
     /// Returns a timer on `engine`.

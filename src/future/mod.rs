@@ -28,12 +28,10 @@
 //! # Which engine
 //!
 //! [`sleep`](crate::sleep), [`timeout`](crate::timeout), [`interval`](crate::interval) and
-//! [`DelayQueue::new`] run on the *ambient engine*. That is the one that the thread has
-//! [entered](crate::Engine::enter), or else [`Engine::global`](crate::Engine::global), which starts
-//! on first use unless the program has [set](crate::Engine::set_global) it. An
-//! [`Engine`](crate::Engine) also has methods of the same names. An engine of your own can have a
-//! shorter tick, or a clock that a test moves by hand: code that calls `tickless::sleep` can be
-//! tested without waiting.
+//! [`DelayQueue::new`] run on the *ambient engine*. That is the first in this table that there is;
+//! the last two are built on first use. An [`Engine`](crate::Engine) also has methods of the same
+//! names. An engine of your own can have a shorter tick, or a clock that a test moves by hand: code
+//! that calls `tickless::sleep` can be tested without waiting.
 //!
 //! | how an engine becomes ambient | for |
 //! |---|---|
@@ -41,20 +39,31 @@
 //! | [`Engine::enter`](crate::Engine::enter) | the calling thread, until the guard is dropped |
 //! | [`Engine::enter_thread`](crate::Engine::enter_thread) | the calling thread, for good |
 //! | [`Engine::set_global`](crate::Engine::set_global) | the process, before the first use |
+#![cfg_attr(
+    feature = "tokio",
+    doc = "| [`Engine::enter_runtime`](crate::Engine::enter_runtime), or"
+)]
+#![cfg_attr(feature = "tokio", doc = "nothing: [`Engine::of_runtime`](crate::Engine::of_runtime)")]
+#![cfg_attr(feature = "tokio", doc = "| the code in a tokio runtime |")]
+//! | nothing: [`Engine::global`](crate::Engine::global) | all other code |
 //!
 //! # Which thread wakes the tasks
 //!
 //! The engine's reaper calls the wakers on a thread of its own, whatever the engine's
 //! [handler](crate::Handler) is, and each call may have to wake a thread of the runtime. An engine
-//! that a task of the runtime serves has no such thread, and waking costs less CPU time. On tokio
-//! that is one line at the beginning of the program (feature `tokio`):
-//! `Engine::set_global(Engine::builder().build_on_tokio()?)?`. On Linux sleeps are as punctual
-//! there as with a thread, and twice as punctual as the runtime's own. Elsewhere, and with
+//! that a task of the runtime serves has no such thread, and waking costs less CPU time. With the
+//! feature `tokio`, each tokio runtime has such an engine, on which the code in it runs that names
+//! none. It is built when it is first needed, and ends with the runtime. On Linux sleeps are as
+//! punctual there as with a thread, and twice as punctual as the runtime's own. Elsewhere, and with
 //! [`Engine::drive`](crate::Engine::drive) on other runtimes, they are late by the resolution of
 //! the runtime's sleeps as well.
 //!
-//! Such an engine belongs to its runtime, and each runtime needs its own. Give it to all threads of
-//! a runtime by [`Engine::enter_thread`](crate::Engine::enter_thread), if the process has several.
+//! An engine with threads of its own, [set](crate::Engine::set_global) at the beginning of the
+//! program, is the better choice if tasks keep all workers of a runtime busy, or block them until a
+//! timer fires (`block_on`), or if several runtimes share timers. Code in a runtime also uses such
+//! an engine where none can be built on the runtime, since it has neither a reactor nor timers; and
+//! until the program builds one there itself, if panics abort the program, or if its process was
+//! forked from one with engines.
 //!
 //! # Cost
 //!
@@ -87,11 +96,14 @@
 //! [spares](crate::Builder::spares). A further one is refused as by an engine that has stopped, but
 //! the error is [`Circular`](crate::ScheduleReason::Circular): all of them might wait for ever. The
 //! same happens while as many tasks are stuck otherwise. Without takeovers there are no spares, and
-//! each such poll is refused. So it always is in [`on_stuck`](crate::Builder::on_stuck) and
+//! each such poll is refused. So it is where a task of a runtime serves the engine
+//! ([`drive`](crate::Engine::drive), `build_on_tokio`); and in
+//! [`on_stuck`](crate::Builder::on_stuck) and
 //! [`on_thread_start`](crate::Builder::on_thread_start), whose threads serve no shard that another
 //! could take over. (A poll counts, since the engine cannot see whether the thread sleeps after it:
 //! until the task has returned, or the tasks that were due with it. The engine does not know who
-//! serves the shards of one that its callers [drive](crate::Driver), and refuses nothing there.)
+//! serves the shards of one that its callers [drive](crate::Driver) otherwise, and refuses nothing
+//! there.)
 //! Nor does an engine look for circles through others: where a task of one engine awaits a timer of
 //! another, and a task of that one a timer of the first, spares make them go on. Without takeovers
 //! both wait until one of the engines stops.
@@ -102,9 +114,9 @@
 //! task wait, so a loop of them would let no other task run. Therefore such a wait returns
 //! `Pending` now and then, and wakes its task at once: on tokio (feature `tokio`) when the task's
 //! [budget](https://docs.rs/tokio/latest/tokio/task/coop/index.html) is spent, elsewhere after 128
-//! of them in a row. What has waited for its time is reported whatever the budget is, and nothing
-//! is put off twice: so no expiry is starved. (A poll with a waker that holds no data, as
-//! [`Waker::noop`](std::task::Waker::noop), is not put off.)
+//! of them in a row on one thread. What has waited for its time is reported whatever the budget is,
+//! and nothing is put off twice: so no expiry is starved. (A poll with a waker that holds no data,
+//! as [`Waker::noop`](std::task::Waker::noop), is not put off.)
 //!
 //! # Cancel safety
 //!

@@ -55,14 +55,15 @@ pub struct QuinnRuntime {
 // === impl QuinnRuntime ===
 
 impl QuinnRuntime {
-    /// Returns a runtime with the timers of the [global engine](Engine::global), and the sockets
-    /// and the tasks of `inner`.
+    /// Returns a runtime with the timers of the [global engine](Engine::global) or, inside a tokio
+    /// runtime, of what code that names no engine uses there in its place; and with the sockets and
+    /// the tasks of `inner`.
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
     #[track_caller]
     pub fn global(inner: Arc<dyn Runtime>) -> QuinnRuntime {
-        QuinnRuntime::new(Engine::global(), inner)
+        QuinnRuntime::new(&Engine::of_place(), inner)
     }
 
     /// Returns a runtime with the timers and the clock of `engine`, and the sockets and the tasks

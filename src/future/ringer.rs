@@ -33,8 +33,8 @@
 use std::ptr;
 use std::task::{Poll, Waker};
 
-use crate::dispatch::{Runs, Task};
-use crate::engine::{Computed, EngineRef, Handle, State};
+use crate::dispatch::{Kind, Runs, Task};
+use crate::engine::{Computed, EngineRef, Handle, HandleTicks, State};
 
 use super::SleepError;
 
@@ -216,8 +216,7 @@ impl Ringer {
 }
 
 impl Runs for Ringer {
-    const IS_OWN: bool = true;
-    const IS_WAKE: bool = true;
+    const KIND: Kind = Kind::Wake;
 
     fn run(self) {
         drop(self);

@@ -21,7 +21,7 @@
 use std::fmt;
 use std::mem::{self, ManuallyDrop};
 
-use crate::dispatch::{Panics, Process, Runs, Task, contained};
+use crate::dispatch::{Kind, Panics, Process, Runs, Task, contained};
 use crate::engine::{Engine, EngineRef, Handle};
 use crate::error::Refused;
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
@@ -44,6 +44,12 @@ pub(super) trait Body: Sized + Send + 'static {
     /// `panics`, and returns the next event to wait for.
     fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next;
 
+    /// The payload of a timer whose coming is [looked into](Next::Later) first: no function of the
+    /// user's is called, unless the engine's handler keeps no task.
+    fn look(due: Due) -> Self::Payload {
+        due.into()
+    }
+
     /// The thing is over. No other method is called after this.
     fn over(self, end: End, armed: &Armed<Self>);
 }
@@ -53,8 +59,11 @@ pub(super) trait Body: Sized + Send + 'static {
 pub(super) enum Next {
     /// A time on the engine's clock; `u64::MAX` is never.
     At(u64),
-    /// A time, too. The timer that has come does not count as fired: no closure was called.
+    /// A time for a look. The timer that has come does not count as fired: no closure was called.
     Later(u64),
+    /// The time that has come, where the engine's tasks run: what has come was a look. It does not
+    /// count as fired either.
+    Call,
     /// An answer, brought by a holder of a reference that `fire` passed on.
     Answer,
     /// Nothing: it is over.
@@ -135,6 +144,10 @@ pub(super) trait Repeating: Send + Sync {
     /// The awaited event has come: serves it on this thread, or leaves it to the current holder.
     /// Returns `false` if the thing is over; what was brought then stays with the caller.
     fn come(self: Arc<Self>) -> bool;
+
+    /// As `come`, for a thread that runs a task of the engine's own: serves it where the engine's
+    /// tasks run.
+    fn come_where_tasks_run(self: Arc<Self>) -> bool;
 }
 
 /// An armed thing with its body type erased, and with state that any thread may read.
@@ -181,7 +194,7 @@ impl<B: Body> Armed<B> {
         let kept = UnsafeCell::new(HolderState { handle: None, body: Some(body) });
         let armed = Arc::new(Armed { shared, core, engine: id, kept });
         armed.over_if_it_panics(|| keep(&armed));
-        let Released::Finish { how, .. } = armed.wait_until(at_ns, Arming::First) else {
+        let Released::Finish { how, .. } = armed.wait_until(at_ns, Arming::First, B::look) else {
             return Ok(armed);
         };
         let reason = match how {
@@ -211,12 +224,17 @@ impl<B: Body> Armed<B> {
     /// A timer that fires before the release is armed once more, for a time that has already
     /// passed. It is not run here, because this may be a thread of the user that only called
     /// `start`.
-    fn wait_until(self: &Arc<Self>, at_ns: u64, mut arming: Arming) -> Released<End> {
+    fn wait_until(
+        self: &Arc<Self>,
+        at_ns: u64,
+        mut arming: Arming,
+        payload: fn(Due) -> B::Payload,
+    ) -> Released<End> {
         loop {
             // ORDER: Relaxed - for observation only; the holder is ordered by the word.
             self.core.due_ns.store(at_ns, Ordering::Relaxed);
             let due = Due(ManuallyDrop::new(self.clone()));
-            let due = self.over_if_it_panics(|| due.into());
+            let due = self.over_if_it_panics(|| payload(due));
             match self.engine.schedule_at_ns(at_ns, due, arming == Arming::First) {
                 // SAFETY: this is the holder. The previous handle is of a timer that has fired.
                 Ok(handle) => self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) }),
@@ -245,12 +263,14 @@ impl<B: Body> Armed<B> {
         let mut panics = Panics::none();
         loop {
             let released = match self.with_body(|body| body.fire(self, &mut panics)) {
-                next @ (Next::At(at_ns) | Next::Later(at_ns)) if self.core.word.end().is_none() => {
-                    let is_unheard = matches!(next, Next::Later(_));
-                    self.wait_until(at_ns, if is_unheard { Arming::Unheard } else { Arming::Next })
-                }
-                Next::At(_) | Next::Later(_) | Next::Answer => self.core.word.release(),
                 Next::End(end) => self.core.word.conclude(end),
+                Next::Answer => self.core.word.release(),
+                _ if self.core.word.end().is_some() => self.core.word.release(),
+                Next::At(at_ns) => self.wait_until(at_ns, Arming::Next, B::Payload::from),
+                Next::Later(at_ns) => self.wait_until(at_ns, Arming::Unheard, B::look),
+                Next::Call => {
+                    self.wait_until(self.core.due_ns(), Arming::Unheard, B::Payload::from)
+                }
             };
             match released {
                 Released::Free => break,
@@ -322,6 +342,18 @@ impl<B: Body> Repeating for Armed<B> {
 
     fn must_not_wait(&self) -> bool {
         self.engine.must_not_wait()
+    }
+
+    fn come_where_tasks_run(self: Arc<Self>) -> bool {
+        let engine = self.engine;
+        if !engine.keeps_own_tasks() {
+            return self.come();
+        }
+        // If it is refused, the drop of the payload ends the thing.
+        if engine.schedule_at_once(Due(ManuallyDrop::new(self)).into()).is_ok() {
+            engine.count_rearmed();
+        }
+        true
     }
 
     fn come(self: Arc<Self>) -> bool {
@@ -410,7 +442,7 @@ impl From<Due> for Task {
 }
 
 impl Runs for Due {
-    const IS_OWN: bool = true;
+    const KIND: Kind = Kind::Repeats;
 
     fn run(self) {
         Due::run(self);

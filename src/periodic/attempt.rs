@@ -10,11 +10,11 @@
 //!   answer came after the end of the retry, the side that answers keeps the cell, and takes its
 //!   answer out again.
 
-use crate::dispatch::{Runs, Task};
+use crate::dispatch::{Kind, Runs, Task};
 use crate::engine::{EngineRef, Handle};
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
-use super::armed::Arms;
+use super::armed::{Arms, Repeating};
 
 /// One attempt of a [`Retry`](super::Retry). It is answered once, from any thread, now or later.
 ///
@@ -62,6 +62,9 @@ pub struct Attempt<T, E> {
 struct Expiry<T, E> {
     retry: Arc<dyn Arms<Answers<T, E>>>,
     number: u32,
+    /// The time has come. What the failure leads to calls functions of the user's, where the
+    /// engine's tasks run.
+    is_due: bool,
 }
 
 /// An answer.
@@ -101,7 +104,7 @@ impl<T, E> Attempt<T, E> {
         let Some(until_ns) = until_ns else {
             return Some(Attempt { retry: Some(retry), number, limit: None });
         };
-        let expiry = Expiry { retry: retry.clone(), number };
+        let expiry = Expiry { retry: retry.clone(), number, is_due: false };
         // On an error, the task is dropped with the error, and that fails the attempt.
         let handle = engine.schedule_at_ns(until_ns, Task::of(expiry), false).ok()?;
         Some(Attempt { retry: Some(retry), number, limit: Some(handle) })
@@ -174,7 +177,7 @@ impl<T, E> Attempt<T, E> {
             handle.cancel();
         }
         // SAFETY: this side has the claim, so nothing else answers the attempt.
-        unsafe { bring(retry, answer) };
+        unsafe { bring(retry, answer, Repeating::come) };
     }
 }
 
@@ -191,18 +194,20 @@ debug! { impl[T, E] Attempt[T, E] { number = |this| this.number } }
 // === impl Expiry ===
 
 impl<T: Send + 'static, E: Send + 'static> Runs for Expiry<T, E> {
-    const IS_OWN: bool = true;
+    const KIND: Kind = Kind::Own;
 
-    fn run(self) {
-        drop(self);
+    fn run(mut self) {
+        self.is_due = true;
     }
 }
 
 impl<T, E> Drop for Expiry<T, E> {
     fn drop(&mut self) {
         if self.retry.shared().claim(self.number) {
+            let retry = self.retry.clone();
+            let come = if self.is_due { Repeating::come_where_tasks_run } else { Repeating::come };
             // SAFETY: this side has the claim, so nothing else answers the attempt.
-            unsafe { bring(self.retry.clone(), Answer::Failed(None)) };
+            unsafe { bring(retry, Answer::Failed(None), come) };
         }
     }
 }
@@ -211,10 +216,14 @@ impl<T, E> Drop for Expiry<T, E> {
 ///
 /// # Safety
 /// The caller is the side that answers the attempt, and calls this once.
-unsafe fn bring<T, E>(retry: Arc<dyn Arms<Answers<T, E>>>, answer: Answer<T, E>) {
+unsafe fn bring<T, E>(
+    retry: Arc<dyn Arms<Answers<T, E>>>,
+    answer: Answer<T, E>,
+    come: fn(Arc<dyn Repeating>) -> bool,
+) {
     // SAFETY: guaranteed by the caller; the answer has not come yet.
     unsafe { retry.shared().put(answer) };
-    if !retry.clone().come() {
+    if !come(retry.clone()) {
         // SAFETY: as above, and the answer will never come. It is dropped here.
         drop(unsafe { retry.shared().take() });
     }

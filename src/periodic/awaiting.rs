@@ -1,5 +1,4 @@
-//! Repeating things in asynchronous code: a retry whose attempts are futures, and the end of one
-//! that was started on an engine, as a future.
+//! A retry whose attempts are futures.
 //!
 //! *Owner*: the task that polls it.
 //!
@@ -7,17 +6,15 @@
 
 use std::future::{Future, poll_fn};
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::ScheduleReason;
 use crate::time::saturating_ns;
-use crate::wait::{Cancelled, Ends, WaitError};
 
-use super::armed::Repeating;
-use super::{End, Outcome, Periodic, Retry, Retrying};
+use super::{End, Outcome, Retry};
 
 // === impl Retry: futures ===
 
@@ -120,19 +117,6 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
     }
 }
 
-/// Waits until a repeating thing is over.
-async fn ended(thing: &dyn Repeating) -> Result<End, WaitError> {
-    let core = thing.core();
-    let mut ended = Cancelled::new(core);
-    poll_fn(|cx| {
-        if core.ended().is_none() && thing.must_not_wait() {
-            return Poll::Ready(Err(WaitError::Circular));
-        }
-        Pin::new(&mut ended).poll(cx)
-    })
-    .await
-}
-
 /// Lets other tasks of the executor run.
 fn yield_once() -> impl Future<Output = ()> {
     let mut has_yielded = false;
@@ -143,63 +127,4 @@ fn yield_once() -> impl Future<Output = ()> {
         cx.waker().wake_by_ref();
         Poll::Pending
     })
-}
-
-// === impl Retrying, Periodic: their ends ===
-
-impl Retrying {
-    /// Waits until the retry is over, and returns how it ended. It does not cancel. When this
-    /// returns `Ok`, the closure for the outcome has returned, and all closures are dropped.
-    ///
-    /// Cancel safe.
-    ///
-    /// # Errors
-    /// The wait would not end, since the calling task is part of the retry, for example: see
-    /// [`WaitError`]. A task of the engine may wait when it may await a [sleep](crate::future).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Backoff, End, Retry};
-    /// let engine = Engine::new()?;
-    /// let attempt = |number| if number < 3 { Err("not yet") } else { Ok(number) };
-    /// let retry = Retry::new(Backoff::new(Duration::from_millis(1)));
-    /// let retrying = retry.run(&engine, attempt, |outcome| println!("{outcome:?}"))?;
-    /// assert_eq!(pollster::block_on(retrying.ended())?, End::Finished);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub async fn ended(&self) -> Result<End, WaitError> {
-        ended(&*self.armed).await
-    }
-}
-
-impl Periodic {
-    /// Waits until the periodic is over, and returns how it ended. It does not cancel. When this
-    /// returns `Ok`, nothing of the periodic runs any more, and the task is dropped.
-    ///
-    /// Cancel safe.
-    ///
-    /// # Errors
-    /// The wait would not end, since the calling task is part of the periodic, for example: see
-    /// [`WaitError`]. A task of the engine may wait when it may await a [sleep](crate::future),
-    /// but never if the engine has payloads of your own: a stop would wait for that task, and then
-    /// return the payload for the next run.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{End, Run};
-    /// let engine = Engine::new()?;
-    /// let thrice = |run: &Run| {
-    ///     if run.number() == 3 {
-    ///         run.cancel();
-    ///     }
-    /// };
-    /// let periodic = engine.every(Duration::from_millis(1), thrice)?;
-    /// assert_eq!(pollster::block_on(periodic.ended())?, End::Cancelled);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub async fn ended(&self) -> Result<End, WaitError> {
-        ended(&*self.armed).await
-    }
 }

@@ -1,42 +1,68 @@
-//! A periodic: the caller's handle, one run as its task sees it, and the body that runs the task.
+//! The caller's handle of what repeats; and of a periodic, one run as its task sees it and the body
+//! that runs the task.
 
+use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Panics;
 use crate::engine::{Cancel, CancelOnDrop};
 use crate::sync::Arc;
-use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
+use crate::wait::{Cancelled, Ends, WaitError, deadline_in, wait_for_end};
 
-use super::End;
 use super::armed::{Armed, Body, Due, Next, Repeating};
 use super::schedule::Plan;
+use super::{End, Retry, Schedule};
 
-/// The caller's handle of a periodic: cancel or inspect it.
+/// The caller's handle of something that repeats, a [`Periodic`] or a [`Retrying`]: cancel or
+/// inspect it. `K` is what it was started by.
 ///
-/// Clones are cheap and refer to the same periodic. One handle serves for all runs, from any
-/// thread, including from inside the task. If every clone is dropped, the periodic goes on;
-/// [`cancel_on_drop`](Periodic::cancel_on_drop) changes that. A handle may outlive its engine; the
-/// periodic is over when its last run is, and nobody keeps the payload for the next one.
+/// Clones are cheap and refer to the same thing. One handle serves for all runs, from any thread,
+/// including from inside the closures. If every clone is dropped, the thing goes on;
+/// [`cancel_on_drop`](Repeated::cancel_on_drop) changes that. A handle may outlive its engine; the
+/// thing is over when its last run is, and nobody keeps the payload for the next one.
+pub struct Repeated<K> {
+    pub(super) armed: Arc<dyn Repeating>,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// The caller's handle of a periodic.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickless::{Engine, ManualClock};
-/// use tickless::periodic::Schedule;
+/// use tickless::periodic::{Periodic, Schedule};
 ///
 /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
 /// let second = Duration::from_secs(1);
-/// let periodic = Schedule::fixed_rate(second).start(&engine, |_| println!("tick"))?;
+/// let periodic: Periodic = Schedule::fixed_rate(second).start(&engine, |_| println!("tick"))?;
 /// engine.advance(3 * second)?;
 /// assert!(periodic.cancel());
 /// engine.advance(3 * second)?;
 /// assert_eq!(periodic.runs(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct Periodic {
-    pub(super) armed: Arc<dyn Repeating>,
-}
+pub type Periodic = Repeated<Schedule>;
+
+/// The caller's handle of a retry that is under way.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+/// use tickless::periodic::{Backoff, Retry, Retrying};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let second = Duration::from_secs(1);
+/// let attempt = |_| Err::<(), _>("no route");
+/// let retrying: Retrying = Retry::new(Backoff::new(second)).run(&engine, attempt, drop)?;
+/// engine.advance(4 * second)?;
+/// assert_eq!(retrying.attempts(), 3, "at 0, 1 and 3 seconds");
+/// assert!(retrying.cancel());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type Retrying = Repeated<Retry>;
 
 /// One run of a periodic, as its task sees it.
 ///
@@ -74,40 +100,51 @@ pub(super) struct PeriodicBody<F, T> {
     pub(super) payload: PhantomData<fn(T)>,
 }
 
-// === impl Periodic ===
+// === impl Repeated ===
 
-impl Periodic {
-    /// Cancels the periodic. Returns `true` to one caller: no further run begins. The task, with
-    /// what it captured, was dropped here, on this thread. If a run is under way, the task is
-    /// dropped when that run ends instead, and this call does not wait for it. `false`: the
-    /// periodic was over before.
+impl<K> Repeated<K> {
+    pub(super) fn new(armed: Arc<dyn Repeating>) -> Repeated<K> {
+        Repeated { armed, kind: PhantomData }
+    }
+
+    /// Cancels the thing. Returns `true` to one caller: no further run or attempt begins, and what
+    /// an attempt under way brings does not count. The closures, with what they captured, were
+    /// dropped here, on this thread, and that for the outcome of a retry was called before, with
+    /// [`Outcome::Ended`](super::Outcome::Ended). If a closure is just being called, all this
+    /// happens when that returns instead, there, and this call does not wait for it. `false`: the
+    /// thing was over before.
     ///
     /// [`runs`](Periodic::runs) includes a run that is under way, and does not change from here on.
     ///
     /// Two compare-and-swaps; never waits. O(1).
     ///
     /// # Panics
-    /// Propagates a panic of the task's drop, after everything else is done.
+    /// Propagates a panic of what is called or dropped, after everything else is done.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::Engine;
-    /// # use tickless::periodic::Schedule;
+    /// # use tickless::periodic::{Backoff, Retry, Schedule};
     /// let engine = Engine::new()?;
     /// let hourly = Schedule::fixed_rate(Duration::from_secs(3600)).start(&engine, |_| ())?;
     /// assert!(hourly.cancel());
     /// assert_eq!(engine.len(), 0);
     /// assert!(!hourly.cancel(), "it was cancelled before");
+    ///
+    /// let attempt = |_| Err::<(), _>("no route");
+    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
+    /// assert!(retry.run(&engine, attempt, drop)?.cancel());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(&self) -> bool {
         self.armed.cancel()
     }
 
-    /// Cancels the periodic, and waits until a run that is under way has returned. When this
-    /// returns `Ok`, nothing of the periodic runs any more, and the task with what it captured is
-    /// dropped. Returns how the periodic ended, also if another handle ended it. See
-    /// [`wait`](crate::wait).
+    /// Cancels the thing, and waits until a closure of it that is being called has returned. When
+    /// this returns `Ok`, nothing of it runs any more, and the closures with what they captured are
+    /// dropped. Returns how it ended, also if another handle ended it. See [`wait`](crate::wait).
+    ///
+    /// An [`Attempt`](super::Attempt) that was passed on to another thread is not waited for.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -121,37 +158,80 @@ impl Periodic {
     /// ```
     ///
     /// # Errors
-    /// The wait would not end (from inside the task, for example): see [`WaitError`]. The periodic
-    /// is cancelled all the same.
+    /// The wait would not end (from inside a closure, for example): see [`WaitError`]. The thing is
+    /// cancelled all the same.
     ///
     /// # Panics
-    /// As [`cancel`](Periodic::cancel).
+    /// As [`cancel`](Repeated::cancel).
     pub fn cancel_wait(&self) -> Result<End, WaitError> {
         self.cancel();
         wait_for_end(self.armed.core(), None)
     }
 
-    /// As [`cancel_wait`](Periodic::cancel_wait), but waits no longer than `limit`.
+    /// As [`cancel_wait`](Repeated::cancel_wait), but waits no longer than `limit`.
     ///
     /// # Errors
-    /// As [`cancel_wait`](Periodic::cancel_wait), or a run is still under way:
+    /// As [`cancel_wait`](Repeated::cancel_wait), or a closure is still being called:
     /// [`WaitError::TimedOut`].
     ///
     /// # Panics
-    /// As [`cancel`](Periodic::cancel).
+    /// As [`cancel`](Repeated::cancel).
     pub fn cancel_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
         self.cancel();
         wait_for_end(self.armed.core(), deadline_in(limit))
     }
 
-    /// Cancels the periodic, now. The future waits as [`cancel_wait`](Periodic::cancel_wait) does.
-    /// If it is dropped, the periodic stays cancelled, and a run may still be under way.
+    /// Cancels the thing, now. The future waits as [`cancel_wait`](Repeated::cancel_wait) does. If
+    /// it is dropped, the thing stays cancelled, and a closure may still be running.
     ///
     /// # Panics
-    /// As [`cancel`](Periodic::cancel).
+    /// As [`cancel`](Repeated::cancel).
     pub fn cancelled(&self) -> Cancelled<'_, End> {
         self.cancel();
         Cancelled::new(self.armed.core())
+    }
+
+    /// Waits until the thing is over, and returns how it ended. It does not cancel. When this
+    /// returns `Ok`, nothing of it runs any more, the closure for the outcome of a retry has
+    /// returned, and all closures are dropped.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// The wait would not end, since the calling task is part of the thing, for example: see
+    /// [`WaitError`]. A task of the engine may wait when it may await a [sleep](crate::future), but
+    /// never if the engine has payloads of your own: a stop would wait for that task, and then
+    /// return the payload for the next run.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::{Backoff, End, Retry, Run};
+    /// let engine = Engine::new()?;
+    /// let thrice = |run: &Run| {
+    ///     if run.number() == 3 {
+    ///         run.cancel();
+    ///     }
+    /// };
+    /// let periodic = engine.every(Duration::from_millis(1), thrice)?;
+    /// assert_eq!(pollster::block_on(periodic.ended())?, End::Cancelled);
+    ///
+    /// let attempt = |number| if number < 3 { Err("not yet") } else { Ok(number) };
+    /// let retry = Retry::new(Backoff::new(Duration::from_millis(1)));
+    /// let retrying = retry.run(&engine, attempt, |outcome| println!("{outcome:?}"))?;
+    /// assert_eq!(pollster::block_on(retrying.ended())?, End::Finished);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn ended(&self) -> Result<End, WaitError> {
+        let core = self.armed.core();
+        let mut ended = Cancelled::new(core);
+        poll_fn(|cx| {
+            if core.ended().is_none() && self.armed.must_not_wait() {
+                return Poll::Ready(Err(WaitError::Circular));
+            }
+            Pin::new(&mut ended).poll(cx)
+        })
+        .await
     }
 
     /// Whether it is not over yet.
@@ -159,11 +239,40 @@ impl Periodic {
         self.end().is_none()
     }
 
-    /// Why the periodic is over; `None` if it is not.
+    /// Why it is over; `None` if it is not. [`End::Finished`]: the schedule has no further run, or
+    /// the retry succeeded or gave up.
     pub fn end(&self) -> Option<End> {
         self.armed.core().word.end()
     }
 
+    /// Turns the handle into one that cancels the thing when it is dropped.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Repeated<K>> {
+        CancelOnDrop::new(self)
+    }
+}
+
+impl<K> Cancel for Repeated<K> {
+    fn cancel(self) {
+        Repeated::cancel(&self);
+    }
+}
+
+// Not derived: that would require the same of `K`.
+impl<K> Clone for Repeated<K> {
+    fn clone(&self) -> Repeated<K> {
+        Repeated::new(self.armed.clone())
+    }
+}
+
+unwind_safe! { impl[K] Repeated[K] }
+
+debug! { impl[K] Repeated[K] {
+    end = |this| this.end(),
+    due_ns = |this| this.armed.core().due_ns(),
+    tally = |this| this.armed.core().tally(),
+} }
+
+impl Periodic {
     /// How many runs have begun.
     pub fn runs(&self) -> u64 {
         self.armed.core().word.count()
@@ -196,26 +305,14 @@ impl Periodic {
         let due_ns = Some(core.due_ns()).filter(|&ns| ns < u64::MAX && self.is_running())?;
         core.clock.instant_at(due_ns)
     }
-
-    /// Turns the handle into one that cancels the periodic when it is dropped.
-    pub fn cancel_on_drop(self) -> CancelOnDrop<Periodic> {
-        CancelOnDrop::new(self)
-    }
 }
 
-impl Cancel for Periodic {
-    fn cancel(self) {
-        Periodic::cancel(&self);
+impl Retrying {
+    /// How many attempts have begun.
+    pub fn attempts(&self) -> u32 {
+        self.armed.core().tally() as u32
     }
 }
-
-unwind_safe! { impl[] Periodic[] }
-
-debug! { impl[] Periodic[] {
-    end = |this| this.end(),
-    runs = |this| this.runs(),
-    missed = |this| this.missed(),
-} }
 
 // === impl Run ===
 

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use crate::dispatch::{Panics, Task};
+use crate::dispatch::{Kind, Panics, Runs, Task};
 use crate::engine::{Engine, EngineRef};
 use crate::error::Refused;
 use crate::protocol::pulse::{Pulse, Verdict};
@@ -22,7 +22,7 @@ use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
-use super::armed::{Armed, Arms, Body, Next};
+use super::armed::{Armed, Arms, Body, Due, Next};
 use super::{End, StartError, StartReason};
 
 /// A deadline that [`beat`](Heartbeat::beat) postpones. When no beat comes for the length of the
@@ -64,7 +64,12 @@ struct Beats {
 /// The closure that is called when the beats stop.
 struct HeartbeatBody<F> {
     on_silence: Option<F>,
+    /// A look has found that they have. What comes next is the call.
+    is_silent: bool,
 }
+
+/// A look for beats.
+struct Look(Due);
 
 // === impl Heartbeat ===
 
@@ -110,7 +115,7 @@ impl Heartbeat {
         let now_ns = engine.clock().now_ns();
         let beats = Beats { pulse: Pulse::new(now_ns), timeout_ns };
         let first_ns = now_ns.saturating_add(timeout_ns);
-        let body = HeartbeatBody { on_silence: Some(on_silence) };
+        let body = HeartbeatBody { on_silence: Some(on_silence), is_silent: false };
         let uncalled = |body: HeartbeatBody<F>| body.on_silence.expect("it has not been called");
         let id = EngineRef::new(engine);
         let armed = Armed::start(engine, id, first_ns, body, beats);
@@ -120,9 +125,10 @@ impl Heartbeat {
 
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the
     /// timeout has passed from here. `false`: the timeout had passed since the last beat, or the
-    /// heartbeat or its engine was stopped, or the engine's handler dropped its look for beats. If
-    /// it had passed, the closure has been, is being or will be called, unless the engine or a
-    /// waiting stop ends the heartbeat first: also if the engine is late and has not noticed yet.
+    /// heartbeat or its engine was stopped, or the engine's handler dropped the task that calls the
+    /// closure. If it had passed, the closure has been, is being or will be called, unless the
+    /// engine or a waiting stop ends the heartbeat first: also if the engine is late and has not
+    /// noticed yet.
     ///
     /// The closure sees what a thread did before a beat in time.
     ///
@@ -260,8 +266,14 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
         let Beats { pulse, timeout_ns } = &armed.shared;
-        match pulse.expire(armed.core.clock.now_ns(), *timeout_ns) {
+        let is_look = !self.is_silent && armed.engine.keeps_own_tasks();
+        let ask = if is_look { Pulse::look } else { Pulse::expire };
+        match ask(pulse, armed.core.clock.now_ns(), *timeout_ns) {
             Verdict::Until(next_ns) => Next::Later(next_ns),
+            Verdict::Silent if is_look => {
+                self.is_silent = true;
+                Next::Call
+            }
             Verdict::Silent => {
                 if let Some(on_silence) = self.on_silence.take() {
                     panics.run(on_silence);
@@ -272,8 +284,22 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
         }
     }
 
+    fn look(due: Due) -> Task {
+        Task::of(Look(due))
+    }
+
     fn over(self, _end: End, armed: &Armed<Self>) {
         // If the engine ended the heartbeat, later beats must return `false`.
         armed.shared.pulse.revoke();
+    }
+}
+
+// === impl Look ===
+
+impl Runs for Look {
+    const KIND: Kind = Kind::Own;
+
+    fn run(self) {
+        self.0.run();
     }
 }

@@ -53,9 +53,10 @@
 //!   tasks elsewhere.
 //! - Periodics are also for engines of other payloads: [`Schedule::start_with`].
 
-// `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`. The
-// periodic is in `schedule` and `handle`; the retry in `backoff`, `retry`, `trying` and `attempt`;
-// the heartbeat in `heartbeat`. Futures are in `awaiting`.
+// `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`. `handle`
+// is the caller's end of periodics and retries. The periodic is in `schedule` and `handle`; the
+// retry in `backoff`, `retry`, `trying` and `attempt`, that of futures in `awaiting`; the heartbeat
+// in `heartbeat`.
 mod armed;
 mod attempt;
 mod awaiting;
@@ -71,9 +72,9 @@ pub use crate::protocol::End;
 pub use armed::Due;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
-pub use handle::{Periodic, Run};
+pub use handle::{Periodic, Repeated, Retrying, Run};
 pub use heartbeat::Heartbeat;
-pub use retry::{Outcome, Retry, Retrying};
+pub use retry::{Outcome, Retry};
 pub use schedule::Schedule;
 
 /// The error of starting a periodic, a retry or a heartbeat. It returns the closure that was to

@@ -1,17 +1,14 @@
-//! Attempts until one succeeds, with pauses in between: the retry, its handle and its outcome.
+//! Attempts until one succeeds, with pauses in between: the retry and its outcome.
 
 use std::time::Duration;
 
-use crate::engine::{Cancel, CancelOnDrop, Engine, EngineRef};
-use crate::sync::Arc;
+use crate::engine::{Engine, EngineRef};
 use crate::time::saturating_ns;
 
-use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
-
-use super::armed::{Armed, Repeating};
+use super::armed::Armed;
 use super::attempt::Answers;
 use super::trying::Trying;
-use super::{Attempt, Backoff, End, StartError};
+use super::{Attempt, Backoff, End, Retrying, StartError};
 
 /// Makes attempts, with a pause after each failure, until one succeeds or a limit is reached.
 ///
@@ -39,30 +36,6 @@ pub struct Retry<P = Backoff> {
     pub(super) most: u32,
     pub(super) within: Duration,
     pub(super) timeout: Option<Duration>,
-}
-
-/// The caller's handle of a retry that is under way: cancel or inspect it.
-///
-/// Clones are cheap and refer to the same retry. If every clone is dropped, the retry goes on;
-/// [`cancel_on_drop`](Retrying::cancel_on_drop) changes that.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickless::{Engine, ManualClock};
-/// use tickless::periodic::{Backoff, Retry};
-///
-/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-/// let second = Duration::from_secs(1);
-/// let attempt = |_| Err::<(), _>("no route");
-/// let retrying = Retry::new(Backoff::new(second)).run(&engine, attempt, drop)?;
-/// engine.advance(4 * second)?;
-/// assert_eq!(retrying.attempts(), 3, "at 0, 1 and 3 seconds");
-/// assert!(retrying.cancel());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct Retrying {
-    pub(super) armed: Arc<dyn Repeating>,
 }
 
 /// The outcome of a retry, passed to its last closure (`done`).
@@ -281,110 +254,9 @@ where
         };
         let armed = Armed::start(engine, EngineRef::new(engine), now_ns, body, Answers::new());
         let armed = armed.map_err(|refused| refused.map(|body| (body.attempt, body.done)))?;
-        Ok(Retrying { armed })
+        Ok(Retrying::new(armed))
     }
 }
-
-// === impl Retrying ===
-
-impl Retrying {
-    /// Cancels the retry. Returns `true` to one caller: no further attempt begins, and the outcome
-    /// is [`Outcome::Ended`], whatever an attempt under way brings. `done`
-    /// was called here, on this thread. If an attempt is just being started or answered, `done` is
-    /// called when that returns instead, and this call does not wait for it. `false`: the retry was
-    /// over before.
-    ///
-    /// # Panics
-    /// Propagates a panic of `done`, after everything else is done.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// let attempt = |_| Err::<(), _>("no route");
-    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
-    /// let retrying = retry.run(&engine, attempt, drop)?;
-    /// assert!(retrying.cancel());
-    /// assert!(!retrying.cancel(), "it was cancelled before");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cancel(&self) -> bool {
-        self.armed.cancel()
-    }
-
-    /// Cancels the retry, and waits until an attempt or the closure for the outcome has returned,
-    /// if one is being called. When this returns `Ok`, none of them is called any more, and all of
-    /// them are dropped. Returns how the retry ended. See [`wait`](crate::wait).
-    ///
-    /// An [`Attempt`] that was passed on to another thread is not waited for.
-    ///
-    /// # Errors
-    /// The wait would not end: see [`WaitError`]. The retry is cancelled all the same.
-    ///
-    /// # Panics
-    /// As [`cancel`](Retrying::cancel).
-    pub fn cancel_wait(&self) -> Result<End, WaitError> {
-        self.cancel();
-        wait_for_end(self.armed.core(), None)
-    }
-
-    /// As [`cancel_wait`](Retrying::cancel_wait), but waits no longer than `limit`: the error is
-    /// [`WaitError::TimedOut`] then.
-    ///
-    /// # Errors
-    /// As [`cancel_wait`](Retrying::cancel_wait).
-    ///
-    /// # Panics
-    /// As [`cancel`](Retrying::cancel).
-    pub fn cancel_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
-        self.cancel();
-        wait_for_end(self.armed.core(), deadline_in(limit))
-    }
-
-    /// Cancels the retry, now. The future waits as [`cancel_wait`](Retrying::cancel_wait) does. If
-    /// it is dropped, the retry stays cancelled.
-    ///
-    /// # Panics
-    /// As [`cancel`](Retrying::cancel).
-    pub fn cancelled(&self) -> Cancelled<'_, End> {
-        self.cancel();
-        Cancelled::new(self.armed.core())
-    }
-
-    /// Whether the retry is not over yet.
-    pub fn is_running(&self) -> bool {
-        self.end().is_none()
-    }
-
-    /// Why the retry is over; `None` if it is not. [`End::Finished`]: it succeeded or gave up.
-    pub fn end(&self) -> Option<End> {
-        self.armed.core().word.end()
-    }
-
-    /// How many attempts have begun.
-    pub fn attempts(&self) -> u32 {
-        self.armed.core().tally() as u32
-    }
-
-    /// Turns the handle into one that cancels the retry when it is dropped.
-    pub fn cancel_on_drop(self) -> CancelOnDrop<Retrying> {
-        CancelOnDrop::new(self)
-    }
-}
-
-impl Cancel for Retrying {
-    fn cancel(self) {
-        Retrying::cancel(&self);
-    }
-}
-
-unwind_safe! { impl[] Retrying[] }
-
-debug! { impl[] Retrying[] {
-    end = |this| this.end(),
-    attempts = |this| this.attempts(),
-} }
 
 // === impl Outcome ===
 

@@ -369,9 +369,9 @@ impl Schedule {
         let Some(first_ns) = first_ns else { return Err(Refused::new(StartReason::NoRun, task)) };
         let first_ns = first_ns.saturating_add(phase_ns);
         let body = PeriodicBody { plan, task, payload: PhantomData };
-        let keep = |armed: &Arc<Armed<_>>| keep(Periodic { armed: armed.clone() });
+        let keep = |armed: &Arc<Armed<_>>| keep(Periodic::new(armed.clone()));
         let armed = Armed::start_with(engine, id, first_ns, body, (), keep);
-        Ok(Periodic { armed: armed.map_err(|refused| refused.map(|body| body.task))? })
+        Ok(Periodic::new(armed.map_err(|refused| refused.map(|body| body.task))?))
     }
 
     fn usual(plan: Plan) -> Schedule {

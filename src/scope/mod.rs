@@ -47,9 +47,9 @@
 //! ```
 //!
 //! A scope is for timers with one owner, who calls it through `&mut`. For timers that several
-//! threads find by a name, there is [`keyed`](crate::keyed); for a single timer,
-//! [`cancel_on_drop`](crate::Handle::cancel_on_drop) is enough. A [`WaitableScope`] also waits for
-//! tasks that run.
+//! threads find by a name, there is [`tickless-keyed`](https://docs.rs/tickless-keyed); for a
+//! single timer, [`cancel_on_drop`](crate::Handle::cancel_on_drop) is enough. A [`WaitableScope`]
+//! also waits for tasks that run.
 
 mod slots;
 mod waitable;
@@ -126,7 +126,6 @@ impl<T: Send + 'static> Scope<T> {
     /// # Errors
     /// The engine is full, has stopped or is gone. The payload comes back in the error.
     #[inline]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule(
         &mut self,
         when: impl Into<When>,

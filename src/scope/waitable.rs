@@ -81,7 +81,6 @@ impl WaitableScope {
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone. The task comes back in the error.
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule(
         &mut self,
         when: impl Into<When>,
@@ -96,7 +95,6 @@ impl<V: Send + 'static> WaitableScope<V, Guarded<V>> {
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone. The value comes back in the error.
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn schedule(&mut self, when: impl Into<When>, value: V) -> Result<Key, ScheduleError<V>> {
         self.insert(when.into(), value)
     }
@@ -117,7 +115,6 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
 
     /// As `schedule`, on an engine whose payloads may be others too.
     #[doc(hidden)]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub fn insert(&mut self, when: When, value: V) -> Result<Key, ScheduleError<V>>
     where
         T: From<Guarded<V>>,

@@ -8,8 +8,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::dispatch::WaitGuard;
-
 use super::waiting::may_wait;
 use super::{Bell, Ended, Ends, WaitError};
 
@@ -23,20 +21,18 @@ pub struct Cancelled<'a, E = Ended> {
     thing: &'a dyn Ends<E>,
     /// Where the waker of the last poll is.
     place: Option<u32>,
-    /// If the last poll was inside a task: that this one waits.
-    waiting: Option<WaitGuard>,
 }
 
 // === impl Cancelled ===
 
 impl<'a, E> Cancelled<'a, E> {
-    pub(crate) fn new(thing: &'a dyn Ends<E>) -> Cancelled<'a, E> {
-        Cancelled { thing, place: None, waiting: None }
+    #[doc(hidden)]
+    pub fn new(thing: &'a dyn Ends<E>) -> Cancelled<'a, E> {
+        Cancelled { thing, place: None }
     }
 
     /// Takes the waker of the last poll back.
     fn leave(&mut self) {
-        self.waiting = None;
         if let Some(place) = self.place.take() {
             drop(self.thing.latch().leave(place));
         }
@@ -51,11 +47,11 @@ impl<E> Future for Cancelled<'_, E> {
         if let Some(ended) = self.thing.ended() {
             return Poll::Ready(Ok(ended));
         }
-        let waiting = may_wait(self.thing)?;
+        may_wait(self.thing)?;
         let Some(place) = self.thing.latch().watch(Bell::Task(cx.waker().clone())) else {
             return Poll::Ready(Ok(self.thing.ended().expect("the latch is open")));
         };
-        (self.place, self.waiting) = (Some(place), Some(waiting));
+        self.place = Some(place);
         Poll::Pending
     }
 }

@@ -27,9 +27,9 @@
 pub enum WaitError {
     /// The caller is the task that it would wait for: it runs, and ends after this call.
     InsideTask,
-    /// The task waits, directly or through others, for a task that the calling thread runs. Or the
-    /// wait is for [the end of something that repeats](crate::periodic::Periodic::ended), whose
-    /// timer might never fire: see [`ScheduleReason::Circular`](crate::ScheduleReason::Circular).
+    /// The wait is for [the end of something that repeats](crate::periodic::Periodic::ended), in a
+    /// task of its engine, and its timer might never fire: see
+    /// [`ScheduleReason::Circular`](crate::ScheduleReason::Circular).
     Circular,
     /// The time limit has passed, and the task is still running.
     TimedOut,
@@ -42,7 +42,7 @@ pub enum WaitError {
 
 display! { WaitError {
     InsideTask => "a task cannot wait for its own end",
-    Circular => "what is awaited waits for the task that the caller runs",
+    Circular => "no spare thread would fire the timer, since this is a task of the engine",
     TimedOut => "the task is still running",
     Forked => "the task runs in the parent process",
 } }

@@ -40,26 +40,21 @@
 //!
 //! [`pair`] makes the two ends for a value of any type: a [`Guarded`] value, which goes into the
 //! engine as the payload or as a part of it, and a [`Waiter`]. [`task`] makes a [`Task`] and its
-//! waiter, for everything that takes a task: [`keyed`](crate::keyed) timers, a pool's
+//! waiter, for everything that takes a task: [keyed] timers, a pool's
 //! [`submit`](crate::dispatch::Pool::submit), an engine. All timers of a connection or request,
 //! with one wait for all of them, are in a [`WaitableScope`](crate::scope::WaitableScope).
 //!
 //! # Deadlocks
 //!
-//! A wait that could not end is refused: a task cannot wait for itself
-//! ([`WaitError::InsideTask`]), or for one that waits, directly or through others, for the caller
-//! ([`WaitError::Circular`]). The engine knows the waits of this module, and those for engines and
-//! pools to end. It does not know waits by other means: for a lock that the caller holds, for a
-//! message, or for the turn of an engine that its callers drive. Nor does it know which thread runs
-//! a task that is a future: between [`Guarded::begin`] and the drop of [`Running`], a task that
-//! waits for itself waits for ever.
-//!
-//! A future of this module counts as a wait of the task that polled it last, until it is polled
-//! again or dropped. That is so even if the task has returned meanwhile, and handed the future on.
+//! A task cannot wait for itself: the wait is refused ([`WaitError::InsideTask`]). Circles through
+//! others are not looked for: two tasks that wait for each other wait for ever, as with locks. Nor
+//! does the engine know which thread runs a task that is a future: between [`Guarded::begin`] and
+//! the drop of [`Running`], a task that waits for itself waits for ever.
 //!
 //! A thread of a pool that waits steps aside: reapers do not wait for it meanwhile. (One that
 //! blocks on a future of this module does not.)
 //!
+//! [keyed]: https://docs.rs/tickless-keyed
 //! [`Engine::schedule_waitable`]: crate::Engine::schedule_waitable
 //! [`Waitable`]: crate::Waitable
 //! [`cancel_wait`]: crate::Waitable::cancel_wait
@@ -68,7 +63,7 @@ mod cancelled;
 mod error;
 mod guarded;
 mod waiter;
-mod waiting;
+pub(crate) mod waiting;
 
 pub use cancelled::Cancelled;
 pub use error::WaitError;
@@ -104,15 +99,14 @@ pub fn pair<V: Send + 'static>(value: V) -> (Guarded<V>, Waiter<V>) {
 /// Makes a task that can be waited for, and its waiter.
 ///
 /// ```
-#[cfg_attr(feature = "keyed", doc = "use std::time::Duration;")]
-#[cfg_attr(feature = "keyed", doc = "use tickless::keyed::KeyedTimers;")]
+/// use std::time::Duration;
 /// use tickless::wait::{self, Ended};
+/// use tickless_keyed::KeyedTimers;
 ///
 /// let (task, mut waiter) = wait::task(|| println!("the session has ended"));
-#[cfg_attr(feature = "keyed", doc = "let sessions = KeyedTimers::new()?;")]
-#[cfg_attr(feature = "keyed", doc = "sessions.schedule_keyed(7, Duration::from_secs(60), task)?;")]
-#[cfg_attr(feature = "keyed", doc = "sessions.cancel(&7);")]
-#[cfg_attr(not(feature = "keyed"), doc = "drop(task);")]
+/// let sessions = KeyedTimers::new()?;
+/// sessions.schedule_keyed(7, Duration::from_secs(60), task)?;
+/// sessions.cancel(&7);
 /// assert_eq!(waiter.cancel_wait()?, Ended::Cancelled);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

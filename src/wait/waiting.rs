@@ -1,8 +1,7 @@
 //! How a thread or a task waits for a latch, and who may.
 //!
-//! What ends by opening a latch is *worked on* by the thread that runs it or drops it. The
-//! circles of waits are looked for where all others are (`dispatch/deadlock.rs`): each such thing
-//! is a party there, by its address.
+//! What ends by opening a latch is *worked on* by the thread that runs it or drops it: it is a
+//! party, by its address, and nobody who works for it waits for it (`dispatch/inside.rs`).
 //!
 //! *Owner*: any thread.
 //!
@@ -11,16 +10,14 @@
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{
-    Party, Process, WaitGuard, contained, wait_for, work_for, works_for, yield_while,
-};
+use crate::dispatch::{Party, Process, contained, work_for, works_for, yield_while};
 use crate::protocol::latch::Latch;
 use crate::sync::{Thread, park, thread};
 
 use super::WaitError;
 
 /// What a waiter leaves to be woken.
-pub(crate) enum Bell {
+pub enum Bell {
     /// A thread that is parked, or is about to be.
     Thread(Thread),
     /// A task of an executor.
@@ -28,7 +25,7 @@ pub(crate) enum Bell {
 }
 
 /// A thing whose end can be waited for, and that ends in a way of type `E`.
-pub(crate) trait Ends<E>: Sync {
+pub trait Ends<E>: Sync {
     /// What opens when it has ended.
     fn latch(&self) -> &Latch<Bell>;
 
@@ -51,19 +48,16 @@ pub(crate) fn working_on<R>(latch: &Latch<Bell>, f: impl FnOnce() -> R) -> R {
 
 /// When a wait ends that lasts no longer than `limit`. `None`: never, since the limit is too long
 /// to represent.
-pub(crate) fn deadline_in(limit: Duration) -> Option<Instant> {
+pub fn deadline_in(limit: Duration) -> Option<Instant> {
     Instant::now().checked_add(limit)
 }
 
 /// Waits until `thing` has ended, or until `deadline`: the calling thread sleeps.
-pub(crate) fn wait_for_end<E>(
-    thing: &dyn Ends<E>,
-    deadline: Option<Instant>,
-) -> Result<E, WaitError> {
+pub fn wait_for_end<E>(thing: &dyn Ends<E>, deadline: Option<Instant>) -> Result<E, WaitError> {
     if let Some(ended) = thing.ended() {
         return Ok(ended);
     }
-    let _waiting = may_wait(thing)?;
+    may_wait(thing)?;
     let latch = thing.latch();
     if let Some(place) = latch.watch(Bell::Thread(thread::current())) {
         let is_over = yield_while(|| sleep_until(latch, deadline));
@@ -74,16 +68,12 @@ pub(crate) fn wait_for_end<E>(
     Ok(thing.ended().expect("the latch is open"))
 }
 
-/// Registers that the calling thread waits for `thing`, if it may.
-pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<WaitGuard, WaitError> {
+/// Whether the calling thread may wait for `thing`.
+pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<(), WaitError> {
     if !thing.process().is_current() {
         return Err(WaitError::Forked);
     }
-    let party = thing.party();
-    if works_for(party) {
-        return Err(WaitError::InsideTask);
-    }
-    wait_for(party).ok_or(WaitError::Circular)
+    if works_for(thing.party()) { Err(WaitError::InsideTask) } else { Ok(()) }
 }
 
 /// Sleeps until `latch` is open or the deadline has passed. Returns whether it is open.
@@ -106,7 +96,7 @@ fn party(latch: &Latch<Bell>) -> Party {
 
 impl Bell {
     /// Wakes. A panic of a waker is swallowed: the code that runs here is not the waiter's.
-    pub(crate) fn ring(self) {
+    pub fn ring(self) {
         match self {
             Bell::Thread(thread) => thread.unpark(),
             Bell::Task(waker) => _ = contained(|| waker.wake()),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::planned::{panic_as_planned, quietly};
-use tickless::{Batch, Builder, Engine, ManualClock};
+use tickless::{Builder, Engine, ManualClock};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Metadata, Subscriber};
@@ -132,25 +132,6 @@ fn a_batch_is_a_span_around_what_its_tasks_say() {
 }
 
 #[test]
-fn a_slow_task_is_a_warning() {
-    let clock = ManualClock::new();
-    let engine = builder(&clock).slow_threshold(MS * 20).build().unwrap();
-    engine.bind_thread(0).unwrap();
-    let lines = recorded(|| {
-        for for_ms in [19, 250] {
-            let clock = clock.clone();
-            engine.schedule_detached(MS, move || clock.advance(MS * for_ms)).unwrap();
-            engine.advance(MS).unwrap();
-        }
-    });
-    let slow = "event [] WARN tickless::slow message=slow task engine=\"tea\" shard=0 \
-                took_seconds=0.25 threshold_seconds=0.02 lateness_seconds=0.0 waiting=0 \
-                panicked=false";
-    let events: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
-    assert_eq!(events, [slow]);
-}
-
-#[test]
 fn a_panic_is_an_error_with_its_message_where_it_has_one() {
     let engine = builder(&ManualClock::new()).build().unwrap();
     engine.bind_thread(1).unwrap();
@@ -162,30 +143,6 @@ fn a_panic_is_an_error_with_its_message_where_it_has_one() {
     let events: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
     let error = "event [] ERROR tickless::panic message=task panicked engine=\"tea\" shard=1";
     assert_eq!(events, [&format!("{error} panic=\"no tea\""), error]);
-}
-
-#[test]
-fn saturation_is_told_when_it_begins_and_when_it_ends_and_not_between() {
-    let clock = ManualClock::new();
-    let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
-    let engine = builder(&clock).saturation(MS * 500).build_with_handler(handler).unwrap();
-    engine.bind_thread(0).unwrap();
-    let lines = recorded(|| {
-        for n in 0..20 {
-            engine.schedule_detached(MS, n).unwrap();
-        }
-        clock.advance(MS * 751);
-        for _ in 0..20 {
-            clock.advance(MS * 50);
-            assert_eq!(engine.turn_at_most(0, 1).unwrap().fired, 1);
-        }
-    });
-    let events: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
-    let begins = "event [] WARN tickless::saturation message=shard saturated engine=\"tea\" \
-                  shard=0 behind_seconds=0.8 limit_seconds=0.5";
-    let ends = "event [] INFO tickless::saturation message=shard caught up engine=\"tea\" \
-                shard=0 lasted_seconds=0.95";
-    assert_eq!(events, [begins, ends]);
 }
 
 /// Only Linux has another way to wait, which it misses here.
@@ -221,20 +178,14 @@ fn the_name_is_that_of_the_threads_unless_there_is_another() {
 #[test]
 fn a_subscriber_that_panics_at_an_event_harms_no_reaper() {
     let clock = ManualClock::new();
-    let engine = builder(&clock).shards(1).slow_threshold(MS).saturation(MS).build().unwrap();
+    let engine = builder(&clock).shards(1).build().unwrap();
     let recorder = Recorder { is_broken: true, ..Recorder::default() };
     tracing::subscriber::with_default(Registry::default().with(recorder), || {
-        let of_task = clock.clone();
-        let task = move || {
-            of_task.advance(MS * 5);
-            panic_as_planned();
-        };
-        engine.schedule_detached(MS, task).unwrap();
+        engine.schedule_detached(MS, || panic_as_planned()).unwrap();
         engine.schedule_detached(MS * 2, || ()).unwrap();
         clock.advance(MS * 10);
         assert_eq!(engine.turn(0).unwrap().fired, 2);
-        let stats = engine.stats();
-        assert_eq!((stats.panicked, stats.slow, stats.saturations, stats.saturated), (1, 1, 1, 0));
+        assert_eq!(engine.stats().panicked, 1);
     });
 }
 

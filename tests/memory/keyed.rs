@@ -14,8 +14,8 @@ use support::keyed_timers::by_hand;
 use support::random::Random;
 use support::scaled;
 use support::threads::on_threads;
-use tickless::keyed::{KeyedTimers, TtlMap};
 use tickless::{Engine, ManualClock};
+use tickless_keyed::{KeyedTimers, TtlMap};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

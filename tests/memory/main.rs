@@ -6,6 +6,7 @@ mod foreign;
 mod keyed;
 mod purgatory;
 mod readers;
+mod runtimes;
 mod segments;
 mod settled;
 mod sleeps;

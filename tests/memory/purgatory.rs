@@ -16,7 +16,7 @@ use support::random::Random;
 use support::scaled;
 use support::threads::on_threads;
 use tickless::Engine;
-use tickless::purgatory::{Arrival, Delayed, Operation, Purgatory};
+use tickless_purgatory::{Arrival, Delayed, Operation, Purgatory};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

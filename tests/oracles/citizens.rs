@@ -10,15 +10,15 @@ use futures_util::future::FusedFuture;
 use futures_util::stream::FusedStream;
 use futures_util::{FutureExt, StreamExt};
 use tickless::dispatch::{Pool, ShutdownError, SubmitReason};
-use tickless::keyed::{self, IfAbsentReason};
 use tickless::local::Geometry;
 use tickless::periodic::{Attempt, Heartbeat, Periodic, Retrying, StartReason};
-use tickless::purgatory::{Delayed, WatchReason};
 use tickless::wait::{Cancelled, Guarded, Waiter};
 use tickless::{
-    Batch, CancelOnDrop, Engine, Handle, ManualClock, ResetError, ScheduleReason, SlowTask,
-    Snapshot, Stats, StopError, Task, Tick, TurnError, View,
+    Batch, CancelOnDrop, Engine, Handle, ManualClock, ResetError, ScheduleReason, Snapshot, Stats,
+    StopError, Task, Tick, TurnError, View,
 };
+use tickless_keyed::IfAbsentReason;
+use tickless_purgatory::{Delayed, WatchReason};
 
 fn is_send_and_sync<T: Send + Sync + ?Sized>() {}
 fn is_send<T: Send>() {}
@@ -39,7 +39,6 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Stats>();
     is_send_and_sync::<View<Unshared>>();
-    is_send_and_sync::<SlowTask>();
     is_send_and_sync::<Task>();
     is_send::<Batch<'static, Unshared>>();
     is_unpin::<Handle<Unshared>>();
@@ -69,7 +68,7 @@ fn reasons_are_errors_and_may_be_keys() {
     is_reason::<WatchReason>();
     is_reason::<IfAbsentReason>();
     is_reason::<ResetError>();
-    is_reason::<keyed::ResetError>();
+    is_reason::<tickless_keyed::ResetError>();
     is_reason::<StopError>();
     is_reason::<ShutdownError>();
     is_reason::<TurnError>();

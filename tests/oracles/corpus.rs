@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::engine_model::case::{Case, Free};
-use crate::{builder_model, engine_model, shard_model};
+use models::engine_model::case::{Case, Free};
+use models::{builder_model, engine_model, shard_model};
 use support::replay::replay;
 
 fn corpus() -> &'static Path {

@@ -1,14 +1,14 @@
 //! The engine against a sorted map, through random histories on a manual clock.
 //!
-//! The model and its comparisons are `fuzz/engine_model/mod.rs`; here histories are drawn so that
-//! every geometry and every tick get their share, and failures are made small.
+//! The model and its comparisons are `tests/models/src/engine_model/mod.rs`; here histories are
+//! drawn so that every geometry and every tick get their share, and failures are made small.
 
-use crate::engine_model::case::{
+use models::engine_model::case::{
     At, By, Call, Case, Config, Manner, Op, SHAPES, STORMY, TICKS_NS, Task, Way,
 };
-use crate::engine_model::{run, run_in_crowds};
-use crate::histories::when;
-use crate::when::When;
+use models::engine_model::{run, run_in_crowds};
+use models::histories::when;
+use models::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::hold::hold;

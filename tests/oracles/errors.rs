@@ -13,11 +13,11 @@ use tickless::dispatch::{
 };
 use tickless::future::{Elapsed, SleepError};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, StartError, StartReason};
-use tickless::purgatory::{Operation, Purgatory, WatchError, WatchReason};
 use tickless::{
     Batch, BuildError, Builder, Engine, GeometryError, Handle, ManualClock, ResetError,
     ScheduleError, ScheduleReason, StopError, Task, TurnError, Violation,
 };
+use tickless_purgatory::{Operation, Purgatory, WatchError, WatchReason};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -92,8 +92,8 @@ fn errors_may_be_sent_and_shared_whatever_their_payload_is() {
     is_error::<StartError<Unshared>>();
     is_error::<WatchError<Op>>();
     {
-        is_error::<tickless::keyed::IfAbsentError>();
-        is_error::<tickless::keyed::ResetError>();
+        is_error::<tickless_keyed::IfAbsentError>();
+        is_error::<tickless_keyed::ResetError>();
     }
 }
 
@@ -207,7 +207,7 @@ fn an_operation_that_was_not_let_in_comes_back_at_the_other_end() {
 
 #[test]
 fn a_keyed_task_that_was_refused_runs_at_the_other_end() {
-    use tickless::keyed::{IfAbsentReason, KeyedTimers};
+    use tickless_keyed::{IfAbsentReason, KeyedTimers};
 
     let (timers, runs) = (KeyedTimers::with_engine(&by_hand()), Runs::default());
     timers.schedule_keyed("key", HOUR, || ()).unwrap();

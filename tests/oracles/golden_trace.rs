@@ -65,7 +65,7 @@ impl Trace {
     fn queue(&self) -> Vec<(Tick, u8, u32)> {
         let mut owner = self.bench.shard.owner().lock().unwrap();
         self.bench.shard.read_notices(&mut owner, &self.bench.shared);
-        let items = owner.heap().iter().map(|p| (p.expiration, p.level, p.slot));
+        let items = owner.armed().map(|p| (p.expiration, p.level, p.slot));
         let mut queue: Vec<_> = items.collect();
         queue.sort_unstable();
         queue

@@ -9,9 +9,9 @@ use support::keyed_timers::by_hand;
 use support::random::Random;
 use support::scaled;
 use support::token::Fates;
-use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
 use tickless::{Engine, Task};
-use tickless_core::sync::Mutex;
+use tickless_keyed::{KeyedTimers, ResetError, Scheduled};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

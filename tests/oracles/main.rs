@@ -3,17 +3,6 @@
 //! others do not do, so that stages of `ci/` leave them out. `tests/README.md` has the other
 //! programs.
 
-#[path = "../../fuzz/builder_model.rs"]
-mod builder_model;
-#[path = "../../fuzz/engine_model/mod.rs"]
-mod engine_model;
-#[path = "../../fuzz/histories.rs"]
-mod histories;
-#[path = "../../fuzz/shard_model.rs"]
-mod shard_model;
-#[path = "../../fuzz/when.rs"]
-mod when;
-
 mod backoff;
 mod citizens;
 mod corpus;

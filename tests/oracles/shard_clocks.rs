@@ -1,10 +1,11 @@
 //! A shard against a sorted map, while the clocks of those who use it do not agree.
 //!
-//! The model is `fuzz/shard_model.rs`; here histories are drawn at random and made small.
+//! The model is `tests/models/src/shard_model.rs`; here histories are drawn at random and made
+//! small.
 
-use crate::histories::when;
-use crate::shard_model::{Case, Op, SHAPES, run, run_in_crowds};
-use crate::when::When;
+use models::histories::when;
+use models::shard_model::{Case, Op, SHAPES, run, run_in_crowds};
+use models::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::hold::hold;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use support::random::Random;
 use support::scaled;
 use support::token::{Fates, Token};
-use tickless::keyed::{ResetError, TtlMap};
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_keyed::{ResetError, TtlMap};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

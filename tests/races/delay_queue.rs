@@ -14,7 +14,7 @@ use support::scaled;
 use tickless::Engine;
 use tickless::future::{DelayQueue, SleepError};
 // One that ThreadSanitizer can follow.
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 

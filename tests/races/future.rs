@@ -21,7 +21,7 @@ use tickless::Engine;
 use tickless::dispatch::Channel;
 use tickless::future::{Sleep, SleepError};
 // One that ThreadSanitizer can follow.
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 
@@ -239,4 +239,42 @@ fn a_waker_that_blocks_is_a_stuck_task_whatever_the_handler_is() {
         }
     }
     engine.stop().unwrap();
+}
+
+/// pgdog#1052: tokio's wheel was corrupted when the timeouts of queries were dropped under load, by
+/// other workers than those that had polled them.
+#[test]
+fn timeouts_that_another_thread_drops_as_they_fire_leave_their_neighbours_in_place() {
+    let engine = engine();
+    let (hand_over, polled) = mpsc::channel::<Vec<Sleep>>();
+    let polled = Mutex::new(polled);
+    thread::scope(|scope| {
+        let (engine, polled) = (&engine, &polled);
+        for thread in 0..2 {
+            let hand_over = hand_over.clone();
+            scope.spawn(move || {
+                let (mut random, waker) = (Random::new(thread), Waker::noop());
+                for _ in 0..scaled(300) {
+                    let delay = US * (random.below(40) as u32 * 10);
+                    let mut queries: Vec<Sleep> = (0..32).map(|_| engine.sleep(delay)).collect();
+                    queries.iter_mut().for_each(|timeout| _ = poll_honestly(timeout, waker));
+                    // One of two neighbours is dropped elsewhere, the other one fires.
+                    let given = (0..16).map(|n| queries.swap_remove(n)).collect();
+                    hand_over.send(given).unwrap();
+                    for mut timeout in queries {
+                        block_on(poll_fn(|cx| timeout.poll_elapsed(cx))).unwrap();
+                    }
+                }
+            });
+            scope.spawn(move || {
+                // (With the lock, no other thread takes what follows: the drop is outside of it.)
+                while let Ok(given) = { polled.lock().unwrap().recv() } {
+                    drop(given);
+                }
+            });
+        }
+        drop(hand_over);
+    });
+    assert_empties(&engine);
+    engine.check().unwrap();
 }

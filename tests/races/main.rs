@@ -28,7 +28,6 @@ mod engine {
     mod reset;
     mod scan;
     mod seats;
-    mod slow_tasks;
     mod snapshot;
     mod stress;
     mod stuck;

@@ -15,10 +15,10 @@ use support::random::Random;
 use support::scaled;
 use support::threads::on_threads;
 use support::until::wait_until;
-use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats, WatchReason};
+use tickless_purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats, WatchReason};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -11,7 +11,7 @@ use support::random::Random;
 use support::scaled;
 use support::threads::on_threads;
 use tickless::Engine;
-use tickless::keyed::{ResetError, TtlMap};
+use tickless_keyed::{ResetError, TtlMap};
 
 const US: Duration = Duration::from_micros(1);
 

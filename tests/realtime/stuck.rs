@@ -5,7 +5,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tickless::dispatch::{Full, Pool};
 use tickless::{Builder, Engine, StuckTask};
 
 use crate::attempts::succeeds_at_last;
@@ -39,29 +38,5 @@ fn a_task_behind_one_that_was_stuck_for_long_is_told_of_as_well() {
         (0..2).for_each(|_| ended.recv().unwrap());
         engine.stop().unwrap();
         told.try_iter().count() == 2
-    });
-}
-
-/// The reaper waits for room in a pool for two seconds. Then a callback of the user takes a tenth
-/// of one, on the reaper.
-#[test]
-fn a_callback_after_a_long_wait_for_room_is_told_of() {
-    succeeds_at_last("a callback is told of", || {
-        let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build().unwrap();
-        let (called, call) = mpsc::channel();
-        let (engine, told) = telling(|builder| {
-            let on_slow = move |_: &_| {
-                thread::sleep(MS * 100);
-                _ = called.send(());
-            };
-            let builder = builder.on_slow_task(MS * 500, on_slow);
-            builder.build_with_handler(pool.clone()).unwrap()
-        });
-        let at = engine.now() + MS * 50;
-        (0..4).for_each(|_| engine.schedule_detached(at, || thread::sleep(MS * 1_000)).unwrap());
-        call.recv().unwrap();
-        let is_told = told.try_iter().count() > 0;
-        engine.stop().unwrap();
-        is_told
     });
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tickless::Engine;
 use tickless::dispatch::{Channel, Full, Pool};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 use crate::attempts::succeeds_at_last;
 use support::patience::PATIENCE;

@@ -26,6 +26,7 @@ mod drive {
     mod attacks;
     mod busy;
     mod live;
+    mod of_runtime;
     mod on_tokio;
     mod paused_time;
     mod steps;
@@ -43,7 +44,6 @@ mod engine {
     mod precise;
     mod reset;
     mod rounds;
-    mod saturation;
     mod scan;
     mod seats;
     mod size;
@@ -75,7 +75,6 @@ mod keyed {
     mod panics;
 }
 mod observe {
-    mod callers;
     mod json;
     mod metrics;
     mod stats;

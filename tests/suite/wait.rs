@@ -301,7 +301,7 @@ fn the_use_of_a_value_may_outlast_a_call() {
 #[test]
 fn the_task_of_a_keyed_timer_can_be_waited_for() {
     let (engine, fates) = (engine(), Fates::new(3));
-    let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
+    let timers = tickless_keyed::KeyedTimers::with_engine(&engine);
     let mut waiters = [0, 1, 2].map(|number| {
         let token = fates.token(number);
         let (task, waiter) = wait::task(move || token.run());

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use super::source::{Source, has_word, line_of};
 
 /// Crates that are a room each, by folder and name; the rooms of the engine are its folders.
-const WHOLE: [(&str, &str); 3] = [
+const WHOLE: [(&str, &str); 6] = [
     ("crates/wheel", "tickless-wheel"),
     ("crates/capi", "tickless-c"),
     ("crates/netty", "tickless-netty"),
+    ("crates/keyed", "tickless-keyed"),
+    ("crates/sync", "tickless-sync"),
+    ("crates/purgatory", "tickless-purgatory"),
 ];
 
 /// Rows that are missing, count wrongly, or name a room without unsafe blocks.

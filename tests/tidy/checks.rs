@@ -75,12 +75,15 @@ fn words_of_lists(script: &str) -> Vec<&str> {
 }
 
 /// The documents whose commands users copy.
-const READMES: [&str; 8] = [
+const READMES: [&str; 11] = [
     "README.md",
     "crates/core/README.md",
     "crates/wheel/README.md",
     "crates/inspect/README.md",
+    "crates/keyed/README.md",
     "crates/netty/README.md",
+    "crates/purgatory/README.md",
+    "crates/sync/README.md",
     "crates/durable/README.md",
     "crates/capi/README.md",
     "loom-tests/README.md",

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents that there have to be.
-const DOCUMENTS: [&str; 15] = [
+const DOCUMENTS: [&str; 18] = [
     "ARCHITECTURE.md",
     "tests/README.md",
     "README.md",
@@ -19,7 +19,10 @@ const DOCUMENTS: [&str; 15] = [
     "crates/core/src/reaper/README.md",
     "crates/core/src/shard/README.md",
     "crates/inspect/README.md",
+    "crates/keyed/README.md",
     "crates/netty/README.md",
+    "crates/purgatory/README.md",
+    "crates/sync/README.md",
     "crates/wheel/README.md",
 ];
 
@@ -78,7 +81,7 @@ fn missing(text: &str, krate: &str) -> Vec<(usize, String)> {
     for (line, text) in numbered(text) {
         let quoted = text.split('`').skip(1).step_by(2);
         for name in quoted.filter(|name| is_file_name(name)).flat_map(alternatives) {
-            let folders = ["", "src", "crates/core/src", &krate];
+            let folders = ["", "src", "crates/core/src", "crates/sync/src", &krate];
             let places = folders.map(|folder| root().join(folder).join(&name));
             if !places.iter().any(|place| place.exists()) {
                 missing.push((line, name));
@@ -97,10 +100,11 @@ const TESTED: [&str; 6] = [
     "crates/netty/tests/",
     "loom-tests/tests/",
 ];
-const MANIFESTS: [&str; 9] = [
+const MANIFESTS: [&str; 10] = [
     "Cargo.toml",
     "tests/races/Cargo.toml",
     "tests/clients/Cargo.toml",
+    "tests/models/Cargo.toml",
     "tests/support/Cargo.toml",
     "crates/wheel/Cargo.toml",
     "crates/demo/Cargo.toml",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::paths::paths;
-use super::source::Source;
+use super::source::{SYNC, Source, is_primitive};
 
 /// What a module may import from.
 enum From {
@@ -32,20 +32,17 @@ const CORE_HOUSE: &House = &[
     ("memory", 2, From::Below),
     ("dispatch", 2, From::Below),
     ("entry", 1, From::Below),
-    ("protocol", 1, From::Below),
     ("time", 0, From::Only(&["sync", "os", "error"])),
     ("error", 0, From::Only(&[])),
     ("os", 0, From::Only(&["sync"])),
+    // The crate `tickless-sync`.
     ("sync", 0, From::Only(&[])),
-    ("macros", 0, From::Only(&[])),
 ];
 
 /// `tickless`, whose modules also see those of the core, under the names that they have there.
 const HOUSE: &House = &[
     ("future", 8, From::Below),
     ("periodic", 8, From::Below),
-    ("keyed", 8, From::Below),
-    ("purgatory", 8, From::Below),
     ("scope", 8, From::Below),
     ("test", 8, From::Below),
     ("wall", 8, From::Below),
@@ -54,6 +51,8 @@ const HOUSE: &House = &[
     ("dispatch", 5, From::Below),
     ("error", 5, From::Below),
     ("local", 5, From::Only(&[])),
+    // Of the crate `tickless-sync`.
+    ("protocol", 1, From::Only(&[])),
 ];
 
 /// Where the files of durable timers are. (Their command line has no floor.)
@@ -93,8 +92,8 @@ const DOORS: [Door; 5] = [
             &["loom"],
             &["shuttle"],
         ],
-        rooms: &["crates/core/src/sync/"],
-        message: "threads and what they share come through `crate::sync`",
+        rooms: &[SYNC],
+        message: "threads and what they share come through `tickless-sync`",
     },
     Door {
         names: &[&["crossbeam_epoch"]],
@@ -118,23 +117,35 @@ const DOORS: [Door; 5] = [
     },
 ];
 
+/// What is hidden of the engine, and the crates below it: for those that users have.
+const HIDDEN_DOORS: [Door; 2] = [
+    Door {
+        names: &[&["tickless", "internal"]],
+        rooms: &["crates/keyed/src/", "crates/purgatory/src/"],
+        message: "the hidden door of `tickless` is for the crates that were parts of it",
+    },
+    Door {
+        names: &[&["tickless_core"], &["tickless_sync"]],
+        rooms: &["src/", "crates/capi/src/bells.rs"],
+        message: "users and the crates beside it see what `tickless` re-exports of those below it",
+    },
+];
+
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 17] = [
-    "crates/core/src/sync/",
+const LOCK_ROOMS: [&str; 15] = [
+    SYNC,
     "crates/core/src/bench.rs",
     "crates/core/src/memory/blocks.rs",
     "crates/core/src/shard/mod.rs",
     "crates/core/src/reaper/ending.rs",
     "crates/core/src/reaper/role.rs",
     "crates/core/src/dispatch/in_hand.rs",
-    "crates/core/src/dispatch/queue.rs",
-    "src/engine/callers.rs",
+    "crates/sync/src/queue.rs",
     "src/engine/core.rs",
     "src/engine/crew.rs",
-    "src/dispatch/deadlock.rs",
-    "src/purgatory/lists.rs",
+    "crates/purgatory/src/lists.rs",
     "src/test.rs",
-    "src/keyed/table.rs",
+    "crates/keyed/src/table.rs",
     "src/dispatch/pool/",
     "src/wall/",
 ];
@@ -202,6 +213,11 @@ fn crate_module(parts: &[String], depth: usize) -> Option<&str> {
     }
 }
 
+/// Whether a file's crate has floors.
+pub(crate) fn has_floors(path: &str) -> bool {
+    path.starts_with("src/") || path.starts_with(CORE) || is_durable(path)
+}
+
 /// Whether a file is one of durable timers, below the root of their crate.
 pub(crate) fn is_durable(path: &str) -> bool {
     let path = path.strip_prefix(DURABLE);
@@ -249,21 +265,48 @@ fn absolute<'a>(place: &[&'a str], parts: &'a [String]) -> Vec<&'a str> {
     base.iter().copied().chain(rest.iter().map(String::as_str)).collect()
 }
 
+/// Whether a file is in one of these rooms. (Of `tickless-sync`, that of the primitives.)
+fn is_in(path: &str, rooms: &[&str]) -> bool {
+    rooms.iter().any(|&room| path.starts_with(room) && (room != SYNC || is_primitive(path)))
+}
+
+/// Names that were taken past these doors.
+fn forced(source: &Source, doors: &[Door]) -> Vec<String> {
+    let may = |rooms: &[&str]| is_in(&source.path, rooms);
+    let mut complaints = Vec::new();
+    for named in paths(&source.product) {
+        // A lone word is a variable, or a `cfg`.
+        let through = |door: &Door| {
+            named.parts.len() > 1 && door.names.iter().any(|name| begins(&named.parts, name))
+        };
+        for door in doors.iter().filter(|door| !may(door.rooms) && through(door)) {
+            complaints.push(source.complaint(named.line, door.message));
+        }
+    }
+    complaints
+}
+
+/// Hidden things that a crate for users, or an example, names without being meant.
+pub(crate) fn hidden_doors(files: &[Source]) -> Vec<String> {
+    let is_for_users = |path: &str| {
+        let inside = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
+        ["src/", "examples/"].iter().any(|folder| path.starts_with(folder))
+            || inside.is_some_and(|(krate, path)| {
+                !["core", "sync"].contains(&krate) && path.starts_with("src/")
+            })
+    };
+    let judged = files.iter().filter(|source| is_for_users(&source.path));
+    judged.flat_map(|source| forced(source, &HIDDEN_DOORS)).collect()
+}
+
 /// Names that were taken past their door, and locks where none belong.
 pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in files {
-        let may = |rooms: &[&str]| rooms.iter().any(|room| source.path.starts_with(room));
+        complaints.extend(forced(source, &DOORS));
         for named in paths(&source.product) {
-            // A lone word is a variable, or a `cfg`.
-            let through = |door: &Door| {
-                named.parts.len() > 1 && door.names.iter().any(|name| begins(&named.parts, name))
-            };
-            for door in DOORS.iter().filter(|door| !may(door.rooms) && through(door)) {
-                complaints.push(source.complaint(named.line, door.message));
-            }
             let locks = named.parts.iter().any(|part| LOCKS.contains(&part.as_str()));
-            if locks && !may(&LOCK_ROOMS) {
+            if locks && !is_in(&source.path, &LOCK_ROOMS) {
                 let message = "a lock where ARCHITECTURE.md says that there is none";
                 complaints.push(source.complaint(named.line, message));
             }
@@ -282,7 +325,7 @@ pub(crate) fn unseen_locks(files: &[Source]) -> Vec<String> {
         for named in paths(&source.code) {
             let lock = |name: &&str| begins(&named.parts, &["std", "sync", name]);
             if ["Mutex", "RwLock", "Condvar"].iter().any(lock) {
-                let message = "`tickless_core::sync` has a lock that ThreadSanitizer sees";
+                let message = "`tickless_sync` has a lock that ThreadSanitizer sees";
                 complaints.push(source.complaint(named.line, message));
             }
         }
@@ -307,13 +350,13 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("crates/core/src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
     assert_eq!(upward("crates/core/src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
     assert_eq!(upward("src/local.rs", "use crate::sync::Arc;"), 1);
-    assert_eq!(upward("crates/core/src/sync/std.rs", "use crate::time::Tick;"), 1);
+    assert_eq!(upward("crates/core/src/os/process.rs", "use crate::time::Tick;"), 1);
     assert_eq!(upward("crates/core/src/shard/mod.rs", "use crate::Tick;"), 1);
     assert_eq!(upward("src/attic/mod.rs", ""), 1);
     assert_eq!(upward("crates/core/src/engine/mod.rs", ""), 1);
     assert_eq!(upward("src/engine/mod.rs", "use crate::{shard::Shard, wait::Waiter};"), 0);
     assert_eq!(upward("src/wait/mod.rs", "use crate::engine::Engine;"), 1);
-    assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, keyed::Timers};"), 1);
+    assert_eq!(upward("src/scope/mod.rs", "use crate::{dispatch::Task, wall::Wall};"), 1);
     assert_eq!(upward("crates/core/src/inbox/tray/tests.rs", "use crate::shard::Shard;"), 0);
     assert_eq!(upward("crates/core/src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
 }
@@ -343,10 +386,7 @@ fn a_lock_that_is_not_seen_is_found() {
     let unseen = |path: &str, text: &str| unseen_locks(&[Source::new(path, text)]).len();
     assert_eq!(unseen("tests/races/stop.rs", "use std::sync::{Arc, Mutex};"), 1);
     assert_eq!(unseen("tests/races/stop.rs", "fn a() -> std::sync::RwLock<()> {}"), 1);
-    assert_eq!(
-        unseen("tests/races/stop.rs", "use std::sync::Arc;\nuse tickless_core::sync::Mutex;"),
-        0
-    );
+    assert_eq!(unseen("tests/races/stop.rs", "use std::sync::Arc;\nuse tickless_sync::Mutex;"), 0);
     assert_eq!(unseen("tests/suite/engine/order.rs", "use std::sync::Mutex;"), 0);
 }
 
@@ -356,7 +396,8 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/engine/a.rs", "use std::{fmt, thread::JoinHandle};"), 1);
     assert_eq!(forced("src/engine/a.rs", "let a = std::sync::mpsc::channel();"), 1);
     assert_eq!(forced("src/engine/a.rs", "#[cfg(not(loom))]\nuse crate::sync::thread;"), 0);
-    assert_eq!(forced("crates/core/src/sync/std.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(forced("crates/sync/src/std.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(forced("crates/sync/src/protocol/gate.rs", "use std::sync::Arc;"), 1);
     assert_eq!(
         forced("crates/core/src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"),
         2
@@ -368,6 +409,21 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("crates/core/src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
     assert_eq!(forced("crates/core/src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
-    assert_eq!(forced("src/keyed/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"), 1);
+    assert_eq!(
+        forced("crates/keyed/src/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"),
+        1
+    );
     assert_eq!(forced("crates/core/src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
+}
+
+#[test]
+fn what_is_hidden_and_used_by_others_is_found() {
+    let found = |path: &str, text: &str| hidden_doors(&[Source::new(path, text)]).len();
+    let (internal, core) = ("use tickless::internal::Panics;", "use tickless_core::os::Process;");
+    assert_eq!(found("crates/keyed/src/a.rs", internal), 0);
+    assert_eq!(found("crates/netty/src/a.rs", internal), 1);
+    assert_eq!(found("examples/a.rs", internal), 1);
+    assert_eq!(found("src/engine/a.rs", core), 0);
+    assert_eq!(found("crates/keyed/src/a.rs", core), 1);
+    assert_eq!(found("tests/races/a.rs", core), 0);
 }

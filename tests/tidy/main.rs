@@ -24,7 +24,7 @@ fn assert_none(complaints: Vec<String>) {
 #[test]
 fn imports_only_go_down_the_floors() {
     let mut files = tree().to_vec();
-    files.retain(|source| source::is_product(&source.path) || floors::is_durable(&source.path));
+    files.retain(|source| floors::has_floors(&source.path));
     assert_none(floors::upward_imports(&files));
 }
 
@@ -36,6 +36,11 @@ fn no_two_files_of_durable_timers_import_each_other() {
 #[test]
 fn threads_locks_the_epoch_and_the_system_are_named_behind_their_doors_only() {
     assert_none(floors::forced_doors(&crate_files()));
+}
+
+#[test]
+fn what_is_hidden_is_used_by_the_crates_that_may() {
+    assert_none(floors::hidden_doors(tree()));
 }
 
 #[test]
@@ -73,6 +78,11 @@ fn nobody_who_acts_waits_for_a_thread_that_looks() {
 #[test]
 fn functions_and_lines_are_short() {
     assert_none(shape::oversized(tree()));
+}
+
+#[test]
+fn what_programs_share_is_a_crate() {
+    assert_none(shape::mounts(tree()));
 }
 
 #[test]

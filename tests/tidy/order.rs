@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::source::{Source, has_word, is_product, numbered, root};
+use super::source::{Source, has_word, is_primitive, is_product, numbered, root};
 
 /// The handshakes between threads.
 const HANDSHAKES: [&str; 25] = [
@@ -52,7 +52,7 @@ struct Note {
 /// Whether the rules on atomic accesses hold in that file: the door to the atomics only passes
 /// them on.
 fn is_judged(source: &Source) -> bool {
-    is_product(&source.path) && !source.path.starts_with("crates/core/src/sync/")
+    is_product(&source.path) && !is_primitive(&source.path)
 }
 
 /// The orderings that a line of code names.

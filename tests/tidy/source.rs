@@ -50,14 +50,29 @@ fn read_all() -> Vec<Source> {
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// The files of the crate itself, and of its core.
+/// Where the files of the engine are: of the crate itself, those below it, and those that use its
+/// hidden door.
+const PRODUCT: [&str; 5] =
+    ["src/", "crates/core/src/", "crates/sync/src/", "crates/keyed/src/", "crates/purgatory/src/"];
+
+/// The files of the engine.
 pub(crate) fn crate_files() -> Vec<Source> {
     tree().iter().filter(|source| is_product(&source.path)).cloned().collect()
 }
 
-/// Whether a file is a part of the crate or of its core.
+/// Whether a file is a part of the engine.
 pub(crate) fn is_product(path: &str) -> bool {
-    path.starts_with("src/") || path.starts_with("crates/core/src/")
+    PRODUCT.iter().any(|folder| path.starts_with(folder))
+}
+
+/// The crate of what threads share.
+pub(crate) const SYNC: &str = "crates/sync/src/";
+
+/// Whether a file is one of the primitives that `tickless-sync` puts in the place of the standard
+/// library's. The words and the queue beside them are made of these, as all other files are.
+pub(crate) fn is_primitive(path: &str) -> bool {
+    let inside = path.strip_prefix(SYNC);
+    inside.is_some_and(|path| !path.starts_with("protocol/") && path != "queue.rs")
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {

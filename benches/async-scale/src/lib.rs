@@ -5,9 +5,11 @@ use std::error::Error;
 use std::future::{Future, Pending, pending};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use tickless::Engine;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
@@ -20,6 +22,8 @@ pub enum Choice {
     Tickless,
     /// This crate's, on an engine that a task of the runtime serves.
     TicklessDrive,
+    /// The same with ticks of 100 us.
+    TicklessFine,
     /// The runtime's.
     Tokio,
     /// The runtime's alternative ones.
@@ -54,7 +58,14 @@ pub trait Timers: Copy + Send + Sync + 'static {
     fn calls(self) -> Option<u64>;
 }
 
-/// This crate's, on its global engine.
+/// The engine of this crate's timers.
+static ENGINE: Mutex<Option<Engine>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nothing panics under it")
+}
+
+/// This crate's, on the engine of code that names none.
 #[derive(Clone, Copy, Debug)]
 pub struct Tickless;
 
@@ -87,11 +98,20 @@ impl Choice {
         }
         let runtime = builder.build()?;
         match self {
-            Choice::Tickless => _ = tickless::Engine::try_global()?,
+            Choice::Tickless => {
+                // Set, it goes before the runtime's own. (It may be set already.)
+                let _refused = Engine::set_global(Engine::new()?);
+                *lock(&ENGINE) = Some(Engine::global().clone());
+            }
             Choice::TicklessDrive => {
                 let _entered = runtime.enter();
-                let engine = tickless::Engine::builder().build_on_tokio()?;
-                tickless::Engine::set_global(engine).map_err(|refused| refused.to_string())?;
+                *lock(&ENGINE) = Some(Engine::of_runtime()?);
+            }
+            Choice::TicklessFine => {
+                let _entered = runtime.enter();
+                let engine = Engine::builder().tick(Duration::from_micros(100)).build_on_tokio()?;
+                engine.enter_runtime()?;
+                *lock(&ENGINE) = Some(engine);
             }
             Choice::None | Choice::Tokio | Choice::TokioAlt => {}
         }
@@ -136,7 +156,7 @@ impl Timers for Tickless {
     }
 
     fn calls(self) -> Option<u64> {
-        let stats = tickless::Engine::global().stats();
+        let stats = lock(&ENGINE).as_ref()?.stats();
         Some(stats.scheduled + stats.reset)
     }
 }

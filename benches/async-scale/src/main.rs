@@ -135,7 +135,7 @@ fn measure(
     let outcome = match timers {
         Choice::None => workload.measure(NoTimers, &runtime, workers, times),
         Choice::Tokio | Choice::TokioAlt => workload.measure(Tokio, &runtime, workers, times),
-        Choice::Tickless | Choice::TicklessDrive => {
+        Choice::Tickless | Choice::TicklessDrive | Choice::TicklessFine => {
             workload.measure(Tickless, &runtime, workers, times)
         }
     };

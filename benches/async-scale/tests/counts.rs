@@ -20,7 +20,8 @@ fn record(workload: &str, timers: &str) -> Result<Value, String> {
 #[test]
 fn each_workload_does_as_much_as_it_counts_with_all_timers() {
     for workload in ["timeout", "idle", "short", "lone"] {
-        for timers in ["none", "tickless", "tickless-drive", "tokio", "tokio-alt"] {
+        for timers in ["none", "tickless", "tickless-drive", "tickless-fine", "tokio", "tokio-alt"]
+        {
             let record = match record(workload, timers) {
                 Ok(record) => record,
                 Err(said) => {

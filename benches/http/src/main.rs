@@ -91,7 +91,9 @@ fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if arguments.serve {
         let runtime = arguments.timers.runtime(arguments.workers.into())?;
         return match arguments.timers {
-            Choice::Tickless | Choice::TicklessDrive => server::serve(Tickless, &runtime),
+            Choice::Tickless | Choice::TicklessDrive | Choice::TicklessFine => {
+                server::serve(Tickless, &runtime)
+            }
             Choice::Tokio | Choice::TokioAlt => server::serve(Tokio, &runtime),
             Choice::None => server::serve(NoTimers, &runtime),
         };

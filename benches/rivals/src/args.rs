@@ -134,6 +134,7 @@ pub(crate) enum Task {
 
 /// Where the plots that are checked in lie, and what is kept of the measurements.
 const FOLDER: &str = "benches/rivals/plots";
+const PAGES: &str = "docs";
 const KEPT: &str = "benches/rivals/perf.json";
 
 // === impl Task ===
@@ -150,6 +151,7 @@ impl Task {
                 let places = Places {
                     json: arguments.json.unwrap_or_else(|| KEPT.into()),
                     plots: arguments.out,
+                    pages: PAGES.into(),
                     documents: arguments.documents,
                 };
                 match (perf, redraw) {

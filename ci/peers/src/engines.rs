@@ -6,14 +6,13 @@
 //! | `tokio` | one that the runtime serves | one that a runtime serves, which is there for it |
 //! | `paused` | as `tokio` (`ci/peers.sh` pauses the runtimes) | one of `tickless::test` |
 
-use std::collections::HashMap;
 use std::env;
 use std::future::Future;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use tickless::test::Paused;
 use tickless::Engine;
-use tokio::runtime::{Builder, Handle, Id, Runtime};
+use tokio::runtime::{Builder, Runtime};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -29,8 +28,6 @@ static KIND: LazyLock<Kind> = LazyLock::new(|| match env::var("PEERS_ENGINE").as
     Ok(other) => panic!("there is no engine {other}"),
 });
 
-static OF_RUNTIMES: Mutex<Option<HashMap<Id, Engine>>> = Mutex::new(None);
-
 static ELSEWHERE: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 });
@@ -43,19 +40,11 @@ pub(crate) fn of_runtime() -> Engine {
     if *KIND == Kind::Threads {
         return Engine::global().clone();
     }
-    let runtime = Handle::current().id();
-    let mut engines = OF_RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let engines = engines.get_or_insert_default();
-    if let Some(engine) = engines.get(&runtime) {
-        return engine.clone();
-    }
     // The caller is to be blamed for a runtime without timers, as with tokio's own.
-    let engine = match Engine::builder().build_on_tokio() {
+    match Engine::of_runtime() {
         Ok(engine) => engine,
         Err(error) => panic!("{error}"),
-    };
-    engines.insert(runtime, engine.clone());
-    engine
+    }
 }
 
 /// The engine for code that knows of no runtime.

@@ -44,7 +44,7 @@ static void wheel_run(struct timers *timers, uint64_t now) {
     struct tickless_wheel_timer *entry;
     pthread_mutex_lock(&timers->lock);
     timers->now = now;
-    while ((entry = tickless_wheel_pop(&timers->wheel, now)) != NULL) {
+    while ((entry = tickless_wheel_pop(&timers->wheel, now, NULL)) != NULL) {
         struct timer *timer = TICKLESS_WHEEL_OWNER(entry, struct timer, entry);
         pthread_mutex_unlock(&timers->lock);
         timer->run(timer->argument);

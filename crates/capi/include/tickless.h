@@ -44,8 +44,8 @@
  * TICKLESS_E_STOPPED, to wait, stop, turn or bind TICKLESS_E_FORKED; others use the child's copy. It
  * can end its copies and make engines. If a thread was in a call for a timer or scope, those for the
  * copy may return TICKLESS_E_FORKED or _HANDLE. A child of a callback must end or execute a program.
- * After _Fork or a bare clone, waits and tickless_engine_new are TICKLESS_E_FORKED, and what is
- * scheduled never fires.
+ * After _Fork or a bare clone, all calls that take an engine but _free, that schedule, move or wait
+ * are TICKLESS_E_FORKED.
  *
  * SIGNALS. The engine's threads block all but SIGPROF and those of a fault. A child that a callback
  * forks has the mask of the engine's maker. posix_spawn, vfork, system and popen pass on that of the
@@ -99,7 +99,7 @@
 /// The call would wait for the callback that makes it.
 #define TICKLESS_E_INSIDE_TASK -7
 
-/// It would wait for a callback that waits for this thread.
+/// It would wait for another call for it, which this thread is in the middle of.
 #define TICKLESS_E_CIRCULAR -8
 
 /// The limit has passed, and a callback still runs.
@@ -221,8 +221,7 @@ typedef struct tickless_options {
     /// sizeof(tickless_options).
     size_t size;
     /// Timers of one tick fire together. Default: 1 ms. Times reach 2^54 ticks: at 1 ns, the
-    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT; a reset makes it
-    /// never.
+    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT.
     uint64_t tick_ns;
     /// How many timers may be pending. Default: no limit.
     uint64_t max_pending;
@@ -295,8 +294,6 @@ typedef struct tickless_stats_info {
     uint64_t dead;
     /// Callbacks in Rust that panicked.
     uint64_t panicked;
-    /// Times that a shard was a second behind.
-    uint64_t saturations;
     /// Of shards, from a callback.
     uint64_t takeovers;
     /// Callbacks that run for too long.
@@ -441,8 +438,7 @@ int tickless_engine_new(const struct tickless_options *options,
 /// tickless_timer_cancel, which returns 1 then.) A second stop waits again. The engine has to be
 /// freed.
 ///
-/// Errors: TICKLESS_E_TIMED_OUT, it is stopped but something still runs; TICKLESS_E_INSIDE_TASK,
-/// TICKLESS_E_CIRCULAR.
+/// Errors: TICKLESS_E_TIMED_OUT, it is stopped but something still runs; TICKLESS_E_INSIDE_TASK.
 int tickless_engine_stop(struct tickless_engine *engine,
                          uint64_t limit_ns,
                          tickless_returned_fn returned,
@@ -452,7 +448,7 @@ int tickless_engine_stop(struct tickless_engine *engine,
 /// this does not wait, and what still runs must not use the engine. In a child, lets go of the
 /// copy.
 ///
-/// Errors: TICKLESS_E_INSIDE_TASK, TICKLESS_E_CIRCULAR.
+/// Errors: TICKLESS_E_INSIDE_TASK.
 int tickless_engine_free(struct tickless_engine *engine);
 
 /// Stores the engine's time, of CLOCK_MONOTONIC. A manual clock begins when its engine is made.

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::{process, ptr};
 
-use tickless_core::sync::{Mutex, OnceLock};
+use tickless_sync::{Mutex, OnceLock};
 
 use crate::failure::{Failure, TICKLESS_E_FORKED, TICKLESS_E_NO_SHARD, TICKLESS_E_SYSTEM};
 use crate::time::TICKLESS_NEVER;

@@ -10,8 +10,8 @@ use tickless::{BuildError, StopError};
 
 use crate::bells::bells;
 use crate::failure::{
-    Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED, TICKLESS_E_INSIDE_TASK,
-    TICKLESS_E_SYSTEM, TICKLESS_E_TIMED_OUT, TICKLESS_OK, discard, enter,
+    Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_FORKED, TICKLESS_E_INSIDE_TASK, TICKLESS_E_SYSTEM,
+    TICKLESS_E_TIMED_OUT, TICKLESS_OK, discard, enter,
 };
 use crate::options::{Settings, TicklessOptions};
 use crate::process;
@@ -89,8 +89,7 @@ pub unsafe extern "C" fn tickless_engine_new(
 /// tickless_timer_cancel, which returns 1 then.) A second stop waits again. The engine has to be
 /// freed.
 ///
-/// Errors: TICKLESS_E_TIMED_OUT, it is stopped but something still runs; TICKLESS_E_INSIDE_TASK,
-/// TICKLESS_E_CIRCULAR.
+/// Errors: TICKLESS_E_TIMED_OUT, it is stopped but something still runs; TICKLESS_E_INSIDE_TASK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_stop(
     engine: *mut TicklessEngine,
@@ -101,7 +100,6 @@ pub unsafe extern "C" fn tickless_engine_stop(
     enter(|| {
         // SAFETY: it is an engine, as the header asks.
         let inner = unsafe { shell::inner(engine) }?;
-        process::check()?;
         let (payloads, running) = match limit_ns {
             TICKLESS_NEVER => (inner.engine.stop().map_err(stop_failure)?, 0),
             ns => {
@@ -123,7 +121,7 @@ pub unsafe extern "C" fn tickless_engine_stop(
 /// this does not wait, and what still runs must not use the engine. In a child, lets go of the
 /// copy.
 ///
-/// Errors: TICKLESS_E_INSIDE_TASK, TICKLESS_E_CIRCULAR.
+/// Errors: TICKLESS_E_INSIDE_TASK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_int {
     enter(|| {
@@ -201,7 +199,6 @@ fn build_failure(error: BuildError) -> Failure {
 fn stop_failure(error: StopError) -> Failure {
     let code = match error {
         StopError::InsideTask => TICKLESS_E_INSIDE_TASK,
-        StopError::Circular => TICKLESS_E_CIRCULAR,
         _ => TICKLESS_E_FORKED,
     };
     Failure::new(code, format_args!("{error}"))

@@ -25,7 +25,7 @@ pub const TICKLESS_E_STOPPED: c_int = -5;
 pub const TICKLESS_E_TOO_LATE: c_int = -6;
 /// The call would wait for the callback that makes it.
 pub const TICKLESS_E_INSIDE_TASK: c_int = -7;
-/// It would wait for a callback that waits for this thread.
+/// It would wait for another call for it, which this thread is in the middle of.
 pub const TICKLESS_E_CIRCULAR: c_int = -8;
 /// The limit has passed, and a callback still runs.
 pub const TICKLESS_E_TIMED_OUT: c_int = -9;
@@ -88,7 +88,7 @@ pub extern "C" fn tickless_strerror(code: c_int) -> *const c_char {
         TICKLESS_E_STOPPED => c"the engine was stopped",
         TICKLESS_E_TOO_LATE => c"the timer has fired",
         TICKLESS_E_INSIDE_TASK => c"a callback cannot wait for itself",
-        TICKLESS_E_CIRCULAR => c"the callback waits for the caller",
+        TICKLESS_E_CIRCULAR => c"the call waits for one that this thread is in the middle of",
         TICKLESS_E_TIMED_OUT => c"a callback still runs",
         TICKLESS_E_FORKED => c"the engine belongs to the parent process",
         TICKLESS_E_DRIVEN => c"the engine has threads of its own",

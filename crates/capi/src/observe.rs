@@ -33,8 +33,6 @@ pub struct TicklessStats {
     pub dead: u64,
     /// Callbacks in Rust that panicked.
     pub panicked: u64,
-    /// Times that a shard was a second behind.
-    pub saturations: u64,
     /// Of shards, from a callback.
     pub takeovers: u64,
     /// Callbacks that run for too long.
@@ -57,7 +55,7 @@ pub struct TicklessStats {
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
 unsafe impl HasSize for TicklessStats {
-    const FIRST_SIZE: usize = 160;
+    const FIRST_SIZE: usize = 152;
 }
 
 /// What is overdue in an engine.
@@ -105,7 +103,6 @@ pub unsafe extern "C" fn tickless_stats(
             cascaded: counted.cascaded,
             dead: counted.dead,
             panicked: counted.panicked,
-            saturations: counted.saturations,
             takeovers: counted.takeovers,
             stuck: counted.stuck as u64,
             overdue_ns: saturating_ns(counted.overdue),

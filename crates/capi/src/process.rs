@@ -1,52 +1,100 @@
 //! Children of which the C library tells nobody: those of `_Fork` and a bare `clone`.
 //!
-//! Of other forks the engine is told, and refuses what would wait. In these it would wait for
-//! threads that do not exist. So a call that is about to wait looks at the process's number.
+//! Of other forks the engine is told, and refuses what would wait, and to schedule. In these it
+//! would wait for threads that do not exist, and what is scheduled would never fire. The kernel
+//! zeroes a page in each child, whoever makes it (`MADV_WIPEONFORK`, Linux 4.14). A mark lies
+//! there, which a child of which we are told sets again. Where the kernel has no such pages, such
+//! children are not noticed.
+//!
+//! *Owner*: any thread looks. The mark is set before a page is published, and in a child that has
+//! one thread.
 //!
 //! *Tested by*: `tests/c/process.c`.
 
-use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::failure::{Failure, TICKLESS_E_FORKED};
 
-/// The process that makes engines; 0: none yet.
-static KNOWN: AtomicU32 = AtomicU32::new(0);
+/// Where the mark is. Before there is an engine: a word that no child finds zeroed.
+static MARK: AtomicPtr<AtomicU64> = AtomicPtr::new((&raw const NO_PAGE).cast_mut());
 
-/// Remembers the process that makes an engine.
+static NO_PAGE: AtomicU64 = AtomicU64::new(1);
+
+/// Makes the mark for this process, which makes an engine.
 ///
 /// # Errors
 /// It is a child of which nobody was told. Locks of the C library may be locked there for ever.
 pub(crate) fn remember() -> Result<(), Failure> {
-    // ORDER: Relaxed, twice - a number; a child has one thread when it sets it.
-    let (old, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-    match KNOWN.compare_exchange(0, process::id(), old, failed) {
-        Err(_) => check(),
-        Ok(_) => {
-            // SAFETY: the handler only asks for a number, and stores it.
+    let none = (&raw const NO_PAGE).cast_mut();
+    // ORDER: Relaxed - whether there is one; what it leads to is looked at below.
+    if MARK.load(Ordering::Relaxed) == none {
+        if let Some(page) = make_page() {
+            // SAFETY: the handler only stores a number.
             unsafe { libc::pthread_atfork(None, None, Some(follow)) };
-            Ok(())
+            // ORDER: Release, Relaxed - pairs with the Acquire in `is_untold`: the mark is set.
+            let (to, failed) = (Ordering::Release, Ordering::Relaxed);
+            if MARK.compare_exchange(none, page, to, failed).is_err() {
+                // SAFETY: it was made above, and nobody has seen it.
+                unsafe { libc::munmap(page.cast(), PAGE) };
+            }
         }
     }
+    check()
 }
 
-/// Before a wait.
+/// Before a wait, or where the engine's threads are counted upon.
 ///
 /// # Errors
 /// As for [`remember`].
-#[cold]
+#[inline]
 pub(crate) fn check() -> Result<(), Failure> {
-    // ORDER: Relaxed - as above.
-    let known = KNOWN.load(Ordering::Relaxed);
-    if known == 0 || known == process::id() {
-        return Ok(());
+    if is_untold() { Err(untold()) } else { Ok(()) }
+}
+
+#[inline]
+fn is_untold() -> bool {
+    // ORDER: Acquire - pairs with the Release in `remember`.
+    let mark = MARK.load(Ordering::Acquire);
+    // SAFETY: it leads to a static, or to a page that stays.
+    // ORDER: Relaxed - it changes only where there is one thread.
+    unsafe { &*mark }.load(Ordering::Relaxed) == 0
+}
+
+#[cold]
+fn untold() -> Failure {
+    Failure::new(TICKLESS_E_FORKED, format_args!("the process was cloned, without a call of fork"))
+}
+
+/// The least that the kernel can zero.
+const PAGE: usize = 4096;
+
+/// A page with a mark, which the kernel zeroes in children. `None` if it cannot.
+#[cold]
+fn make_page() -> Option<*mut AtomicU64> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: new memory, wherever there is room.
+    let page = unsafe { libc::mmap(ptr::null_mut(), PAGE, access, kind, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return None;
     }
-    let why = format_args!("process {known} was cloned, without a call of fork");
-    Err(Failure::new(TICKLESS_E_FORKED, why))
+    // SAFETY: the memory is that of the call above.
+    if unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) } != 0 {
+        // SAFETY: as above.
+        unsafe { libc::munmap(page, PAGE) };
+        return None;
+    }
+    let mark = page.cast::<AtomicU64>();
+    // SAFETY: it is memory for a number, which nobody else knows.
+    unsafe { mark.write(AtomicU64::new(1)) };
+    Some(mark)
 }
 
 /// In a child of which we are told.
 extern "C" fn follow() {
-    // ORDER: Relaxed - as above.
-    KNOWN.store(process::id(), Ordering::Relaxed);
+    // ORDER: Relaxed, twice - the child has one thread.
+    let mark = MARK.load(Ordering::Relaxed);
+    // SAFETY: as in `is_untold`.
+    unsafe { &*mark }.store(1, Ordering::Relaxed);
 }

@@ -18,11 +18,12 @@ use std::ffi::{c_int, c_void};
 use std::mem::{self, MaybeUninit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tickless::ResetError;
 use tickless::scope::{Key, WaitableScope};
 use tickless::wait::WaitError;
+use tickless::{ResetError, When};
 
 use crate::failure::{Failure, TICKLESS_E_HANDLE, TICKLESS_OK, enter};
+use crate::process;
 use crate::schedule::{refusal, release_after, task};
 use crate::shell::{self, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn};
@@ -144,7 +145,8 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
         store([0; 2]);
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to a time and a scope, as the header asks.
-        let held = unsafe { when_of(when).and_then(|timing| Ok((timing, hold(scope)?))) };
+        let held = process::check()
+            .and_then(|()| unsafe { when_of(when).and_then(|timing| Ok((timing, hold(scope)?))) });
         let (timing, mut held) = match held {
             Ok(held) => held,
             Err(failure) => return Err(release_after(task, failure)),
@@ -210,11 +212,19 @@ pub unsafe extern "C" fn tickless_scope_reset_when(
 ) -> c_int {
     enter(|| {
         // SAFETY: it points to a time, as the header asks.
-        let when = unsafe { when_of(when) }?.when;
+        let timing = unsafe { when_of(when) }?;
+        process::check()?;
         // SAFETY: it points to a scope, as the header asks.
         let mut held = unsafe { hold(scope) }?;
         let key = held.key(key).ok_or_else(|| reset_failure(ResetError::TooLate))?;
-        held.timers().reset(key, when).map_err(reset_failure)?;
+        let timers = held.timers();
+        let before = if timing.is_far() { timers.deadline(key) } else { None };
+        timers.reset(key, timing.when).map_err(reset_failure)?;
+        if let (Err(failure), Some(before)) = (timing.is_unreached(timers.deadline(key)), before) {
+            // It goes back to where it was. If it has fired meanwhile, that was its end.
+            let _ = timers.reset(key, When::at(before));
+            return Err(failure);
+        }
         Ok(TICKLESS_OK)
     })
 }

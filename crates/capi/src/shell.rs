@@ -21,6 +21,7 @@ use tickless::{Engine, ManualClock};
 
 use crate::bells::SharedBells;
 use crate::failure::{Failure, TICKLESS_E_HANDLE};
+use crate::process;
 use crate::task::Payload;
 use crate::when::Reach;
 
@@ -151,6 +152,9 @@ fn changed(head: u64, first: u64) -> u64 {
 
 /// What is in the shell of a caller's pointer.
 ///
+/// # Errors
+/// It is none, or this process is a child of which nobody was told.
+///
 /// # Safety
 /// The pointer is NULL or came from [`fill`]. While the result is used, the engine is not freed.
 #[inline]
@@ -166,6 +170,7 @@ pub(crate) unsafe fn inner<'a>(engine: *const TicklessEngine) -> Result<&'a Inne
     if !is_of(engine, generation) {
         return Err(freed());
     }
+    process::check()?;
     // SAFETY: there is an engine in it, which stays, as the caller promises.
     Ok(unsafe { (*shell.inner.get()).assume_init_ref() })
 }

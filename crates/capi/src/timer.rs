@@ -34,7 +34,7 @@ use crate::process;
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
 use crate::users::{KIND, USE_BITS, Use, wait_for};
-use crate::when::{TicklessWhen, when_of};
+use crate::when::{TicklessWhen, after, is_far, unreached, when_of};
 
 /// It waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
@@ -219,8 +219,14 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// Errors: TICKLESS_E_TOO_LATE; TICKLESS_E_ARGUMENT, it repeats.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_ns: u64) -> c_int {
-    // SAFETY: it points to a timer, as the header asks.
-    enter(|| unsafe { reset(timer, delay(delay_ns)) })
+    enter(|| {
+        // SAFETY: it points to a timer, as the header asks.
+        if is_far(delay_ns) && !unsafe { reaches(timer, after(delay_ns)) } {
+            return Err(unreached(delay_ns));
+        }
+        // SAFETY: it points to a timer, as the header asks.
+        unsafe { reset(timer, delay(delay_ns)) }
+    })
 }
 
 /// As tickless_timer_reset, for a time or a slack.
@@ -231,9 +237,13 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 ) -> c_int {
     enter(|| {
         // SAFETY: it points to a time, as the header asks.
-        let when = unsafe { when_of(when) }?.when;
+        let timing = unsafe { when_of(when) }?;
         // SAFETY: it points to a timer, as the header asks.
-        unsafe { reset(timer, when) }
+        if timing.is_far() && !unsafe { reaches(timer, timing.when) } {
+            return Err(timing.unreached());
+        }
+        // SAFETY: it points to a timer, as the header asks.
+        unsafe { reset(timer, timing.when) }
     })
 }
 
@@ -616,6 +626,7 @@ fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
 /// As for `borrow`.
 #[inline]
 unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
+    process::check()?;
     // SAFETY: as the caller promises.
     let borrowed = unsafe { borrow(timer) }?;
     if borrowed.kind == REPEATING {
@@ -631,6 +642,21 @@ unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
         Ok(()) => Ok(TICKLESS_OK),
         Err(error) => Err(reset_failure(error)),
     }
+}
+
+/// Whether the ticks of a timer's engine reach that far. If there is no timer, or none that can be
+/// moved, that is not for this call to say.
+///
+/// # Safety
+/// As for `borrow`.
+#[cold]
+unsafe fn reaches(timer: *mut TicklessTimer, when: When) -> bool {
+    if process::check().is_err() {
+        return true;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { borrow(timer) }
+        .map_or(true, |borrowed| borrowed.kind == REPEATING || borrowed.handle().reaches(when))
 }
 
 #[cold]

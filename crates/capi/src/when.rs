@@ -45,15 +45,30 @@ impl Timing {
         reach.check(self.time_ns, self.flags).map(|()| self)
     }
 
+    /// Whether ticks may not reach it.
+    pub(crate) fn is_far(&self) -> bool {
+        is_far(self.time_ns)
+    }
+
+    /// What a call fails with if they do not.
+    pub(crate) fn unreached(&self) -> Failure {
+        unreached(self.time_ns)
+    }
+
     /// If it was to come once, but the engine's ticks do not reach it: so it was made to be never.
     pub(crate) fn is_unreached(&self, deadline: Option<Instant>) -> Result<(), Failure> {
-        let is_far = self.time_ns >= FAR && self.time_ns != TICKLESS_NEVER;
-        if is_far && deadline.is_none() { Err(unreached(self.time_ns)) } else { Ok(()) }
+        if self.is_far() && deadline.is_none() { Err(self.unreached()) } else { Ok(()) }
     }
 }
 
 /// Where a look at [`Reach`] is due. It is half of what ticks of 1 ns reach: 104 days.
 pub(crate) const FAR: u64 = 1 << 53;
+
+/// Whether a time that is not never may be out of reach.
+#[inline]
+pub(crate) fn is_far(time_ns: u64) -> bool {
+    time_ns >= FAR && time_ns != TICKLESS_NEVER
+}
 
 /// How far the ticks of an engine reach, as a delay and as a time.
 #[derive(Clone, Copy, Debug)]
@@ -70,12 +85,10 @@ impl Reach {
 
     /// Of an engine that is being made, with ticks of that length; 0 is the default.
     pub(crate) fn of_ticks(tick_ns: u64) -> Reach {
-        match tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0) {
-            None => Reach { delay_ns: u64::MAX, end_ns: u64::MAX },
-            Some(delay_ns) => {
-                Reach { delay_ns, end_ns: ns_of(Instant::now()).saturating_add(delay_ns) }
-            }
-        }
+        let Some(delay_ns) = tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0) else {
+            return Reach { delay_ns: u64::MAX, end_ns: u64::MAX };
+        };
+        Reach { delay_ns, end_ns: ns_of(Instant::now()).saturating_add(delay_ns) }
     }
 
     /// Whether a time or a delay is one that ticks reach. What they do not reach would never fire,

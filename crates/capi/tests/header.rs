@@ -84,3 +84,24 @@ fn what_the_comments_name_is_declared() {
     let unknown: Vec<_> = named.into_iter().filter(|name| !declared.contains(*name)).collect();
     assert!(unknown.is_empty(), "not declared: {unknown:?}");
 }
+
+/// What a page shows of a program is there, so that it was compiled and has run.
+#[test]
+fn the_pages_show_lines_of_the_programs() {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pieces = 0;
+    for page in fs::read_dir(crate_dir.join("docs")).unwrap() {
+        let page = fs::read_to_string(page.unwrap().path()).unwrap();
+        let Some((_, program)) = page.split_once("../examples/") else { continue };
+        let (program, _) = program.split_once(')').unwrap();
+        let program = fs::read_to_string(crate_dir.join("examples").join(program)).unwrap();
+        for block in page.split("```c\n").skip(1) {
+            let (block, _) = block.split_once("```").unwrap();
+            for piece in block.trim_end().split("\n\n") {
+                assert!(program.contains(piece), "in no program: {piece}");
+                pieces += 1;
+            }
+        }
+    }
+    assert!(pieces >= 12, "{pieces}");
+}

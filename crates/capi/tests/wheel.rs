@@ -5,11 +5,6 @@
 //! The header is compiled as a library of its own (`wheel/shim.c`), which is loaded: so the test
 //! needs a C compiler, `CC` or `cc`.
 
-#[path = "../../../fuzz/ops_model.rs"]
-mod ops_model;
-#[path = "../../../fuzz/when.rs"]
-mod when;
-
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{CString, c_int, c_void};
@@ -20,10 +15,9 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use arbitrary::{Arbitrary, Unstructured};
+use models::ops_model::{self, Case, LIMITED, Op};
+use models::when::When;
 use tickless_wheel::{Geometry, Key, Tick, Wheel};
-
-use ops_model::{Case, LIMITED, Op};
-use when::When;
 
 /// A timer of C's, and which one it is.
 #[repr(C)]
@@ -46,7 +40,7 @@ struct Shim {
     count: unsafe extern "C" fn(Memory) -> u64,
     now: unsafe extern "C" fn(Memory) -> u64,
     next: unsafe extern "C" fn(Memory) -> u64,
-    pop: unsafe extern "C" fn(Memory, u64) -> *mut Timer,
+    pop: unsafe extern "C" fn(Memory, u64, *mut u64) -> *mut Timer,
     advance: unsafe extern "C" fn(Memory, u64, u64, Fired, *mut c_void) -> u64,
     remove_any: unsafe extern "C" fn(Memory) -> *mut Timer,
 }
@@ -198,7 +192,7 @@ impl Pair {
             Op::AdvanceInterrupted(when, number) => {
                 self.advance(self.at(when), u64::from(number % LIMITED) + 1);
             }
-            Op::Pop(when, _) => self.pop(self.at(when)),
+            Op::Pop(when, number) => self.pop(self.at(when), u64::from(number) + 1),
             Op::Drain(_) | Op::Clear => self.clear(),
             Op::Shrink => {}
         }
@@ -266,17 +260,23 @@ impl Pair {
         self.settle(now, &fired);
     }
 
-    fn pop(&mut self, now: Tick) {
+    fn pop(&mut self, now: Tick, limit: u64) {
         if now < self.rust.now() {
             return;
         }
         let mut fired = Vec::new();
         let (pop, count, wheel) = (self.shim.pop, self.shim.count, self.c());
-        // SAFETY: it is a wheel.
-        while let Some(timer) = unsafe { pop(wheel, now.get()).as_ref() } {
-            fired.push(timer.number);
+        let mut left = limit;
+        loop {
+            // SAFETY: they are a wheel and a number.
+            let popped = unsafe { pop(wheel, now.get(), &raw mut left).as_ref() };
+            if popped.is_none() && left > 0 {
+                break;
+            }
+            fired.extend(popped.map(|timer| timer.number));
             // SAFETY: as above.
             assert_eq!(unsafe { count(wheel) } as usize, self.pending.len() - fired.len());
+            left = if left > 0 { left } else { limit };
         }
         self.settle(now, &fired);
     }

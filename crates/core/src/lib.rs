@@ -3,20 +3,16 @@
 // The models leave parts out, of which no user needs to know.
 #![cfg_attr(docsrs, doc(auto_cfg(hide(loom, shuttle))))]
 
-#[macro_use]
-mod macros;
+#[macro_use(debug, display)]
+extern crate tickless_sync;
 
 // 0
 pub mod error;
 pub mod os;
-// Most of it is the standard library's, with links of its own.
-#[doc(hidden)]
-pub mod sync;
 pub mod time;
 
 // 1
 pub mod entry;
-pub mod protocol;
 
 // 2
 pub mod dispatch;
@@ -35,3 +31,6 @@ pub mod reaper;
 // One shard with both, for those who test them.
 #[doc(hidden)]
 pub mod bench;
+
+// Below all floors.
+use tickless_sync as sync;

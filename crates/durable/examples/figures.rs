@@ -169,6 +169,7 @@ fn put(number: u64) -> Op {
         attempt: 1,
         crashes: 0,
         tried: false,
+        errors: Arc::default(),
         key: None,
         payload,
     }))
@@ -275,6 +276,7 @@ fn backlog() -> Result<()> {
                 attempt: 1,
                 crashes: 0,
                 tried: false,
+                errors: Arc::default(),
                 key: None,
                 payload: payload(number).into(),
             };

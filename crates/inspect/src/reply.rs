@@ -1,13 +1,11 @@
 //! What a request gets.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::panic::Location;
 use std::time::Duration;
 
 use serde_json::{Value, json, to_vec};
-use tickless::{Callers, View};
+use tickless::View;
 
 use crate::request::{Request, parse};
 
@@ -74,7 +72,6 @@ impl<T: Send + 'static> Clerk<T> {
             "/snapshot.json" => engine.snapshot().map(|it| Reply::json(to_vec(&it))),
             "/overdue.json" => engine.overdue().map(|it| Reply::json(to_vec(&it))),
             "/lateness.json" => engine.latenesses().map(|it| Reply::json(to_vec(&histogram(it)))),
-            "/callers.json" => engine.callers().map(|it| Reply::json(to_vec(&told(it)))),
             _ => return Reply::text("404 Not Found", "there is no such page"),
         };
         self.is_over = found.is_none();
@@ -133,21 +130,6 @@ fn histogram(latenesses: BTreeMap<Duration, u64>) -> Vec<Value> {
     let ns = |bound: Duration| u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
     let line = |(bound, timers)| json!({ "at_most_ns": ns(bound), "timers": timers });
     latenesses.into_iter().map(line).collect()
-}
-
-/// The callers that schedule timers, those with the most samples first.
-fn told(callers: Callers) -> Value {
-    let Callers { is_sampled, samples, others, .. } = callers;
-    let mut samples = Vec::from_iter(samples);
-    samples.sort_by_key(|&(_, samples)| Reverse(samples));
-    let line = |(place, samples): (&Location<'_>, u64)| {
-        json!({
-            "file": place.file(), "line": place.line(), "column": place.column(), "samples": samples
-        })
-    };
-    let callers: Vec<_> = samples.into_iter().map(line).collect();
-    let every = Callers::EVERY;
-    json!({ "sampled": is_sampled, "every": every, "callers": callers, "others": others })
 }
 
 /// A name as it may stand in the text of a page.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use support::patience::PATIENCE;
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
 use tickless_inspect::{Inspector, serve};
+use tickless_sync::Mutex;
 
 use crate::replies::{Site, ask};
 

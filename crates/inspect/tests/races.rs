@@ -7,7 +7,7 @@ use support::looked_at::look_until_after_the_end;
 use support::patience::PATIENCE;
 use tickless::Engine;
 
-const PATHS: [&str; 4] = ["/snapshot.json", "/overdue.json", "/stats.json", "/callers.json"];
+const PATHS: [&str; 3] = ["/snapshot.json", "/overdue.json", "/stats.json"];
 
 /// Asks for this and returns the reply. `None`: nobody is there.
 fn ask(address: SocketAddr, path: &str) -> Option<String> {
@@ -23,7 +23,6 @@ fn ask(address: SocketAddr, path: &str) -> Option<String> {
 fn engines_and_inspectors_come_and_go_while_they_are_asked() {
     for n in 0..20 {
         let engine = Engine::new().unwrap();
-        engine.sample_callers(true);
         let inspector = tickless_inspect::serve(&engine, ([127, 0, 0, 1], 0)).unwrap();
         let (address, mut paths) = (inspector.local_addr().unwrap(), PATHS.into_iter().cycle());
         let look = || {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::patience::PATIENCE;
 use support::random::Random;
-use tickless::{Builder, Callers, Engine, ManualClock};
+use tickless::{Builder, Engine, ManualClock};
 use tickless_inspect::{Inspector, serve};
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
@@ -158,38 +158,6 @@ fn its_numbers_are_those_of_the_engine() {
     assert_eq!(lateness[0]["timers"], 1);
     assert!((5_000_000..5_312_501).contains(&lateness[0]["at_most_ns"].as_u64().unwrap()));
     assert_eq!(inspector.to_string(), format!("http://{site}/"));
-}
-
-#[test]
-fn it_tells_who_schedules_as_the_engine_samples_it() {
-    let (engine, _inspector, site) = served();
-    let nothing = serde_json::json!({ "sampled": false, "every": 64, "callers": [], "others": 0 });
-    assert_eq!(json(site, "/callers.json"), nothing);
-    engine.sample_callers(true);
-    for n in 0..10_000 {
-        // The second place has a quarter of the samples.
-        let schedule = || engine.schedule(HOUR, || ());
-        let timer = if n % 5 == 0 { engine.schedule(HOUR, || ()) } else { schedule() };
-        assert!(timer.unwrap().cancel());
-    }
-    let told = json(site, "/callers.json");
-    assert_eq!((&told["sampled"], &told["every"]), (&true.into(), &Callers::EVERY.into()));
-    let mut samples = Vec::from_iter(engine.callers().samples);
-    samples.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
-    let [first, second] = samples[..] else { panic!("two places: {told}") };
-    for (caller, (place, samples)) in
-        told["callers"].as_array().unwrap().iter().zip([first, second])
-    {
-        assert_eq!(
-            (&caller["file"], &caller["line"]),
-            (&place.file().into(), &place.line().into())
-        );
-        assert_eq!(
-            (&caller["column"], &caller["samples"]),
-            (&place.column().into(), &samples.into())
-        );
-    }
-    assert!(first.1 > second.1, "from the most samples");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use tickless::{BuildError, GeometryError, ManualClock, ScheduleReason, StopError, TurnError};
-use tickless_core::sync::Mutex;
 use tickless_netty::{HashedWheelTimer, IntoTask, StartError, Timeout, TimerTask, WorkerState};
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -240,7 +240,7 @@ fn inside_its_task_a_timeout_is_expired_and_cannot_be_cancelled() {
 fn a_task_cancels_the_others_of_its_tick() {
     let (timer, _clock) = by_hand();
     let runs = Arc::new(AtomicU32::new(0));
-    let siblings = Arc::new(tickless_core::sync::Mutex::new(Vec::<Timeout>::new()));
+    let siblings = Arc::new(tickless_sync::Mutex::new(Vec::<Timeout>::new()));
     for _ in 0..10 {
         let (runs, others) = (runs.clone(), siblings.clone());
         let task = move |timeout: &Timeout| {

@@ -13,7 +13,7 @@ use support::token::{Fates, Token};
 use tickless::ManualClock;
 use tickless_netty::{Builder, Expired, HashedWheelTimer, Timeout, TimerTask, WorkerState};
 // One that ThreadSanitizer can follow.
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -223,7 +223,7 @@ fn with_a_dispatcher_a_task_that_blocks_holds_up_no_other() {
     let timer = timer.build().unwrap();
     let (go_on, wait) = mpsc::channel::<()>();
     let (done, outcome) = mpsc::channel();
-    let wait = tickless_core::sync::Mutex::new(wait);
+    let wait = tickless_sync::Mutex::new(wait);
     let blocking = move |_: &Timeout| {
         let told = wait.lock().unwrap().recv_timeout(PATIENCE);
         done.send(told).unwrap();

@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::histories::when;
-use crate::when::When;
+use models::histories::when;
+use models::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::hold::hold;
 use support::planned::{panic_as_planned, quietly};
 use tickless::local::Geometry;
 use tickless::{ManualClock, Tick};
-use tickless_core::sync::Mutex;
 use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
+use tickless_sync::Mutex;
 
 const CASES: u64 = 300;
 

@@ -14,7 +14,7 @@ use support::token::{Fates, Token};
 use support::until::wait_until;
 use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
 // One that ThreadSanitizer can follow.
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

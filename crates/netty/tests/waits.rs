@@ -14,8 +14,8 @@ use support::token::Fates;
 use tickless::ManualClock;
 use tickless::dispatch::{Full, Pool};
 use tickless::wait::{Ended, Stage, WaitError};
-use tickless_core::sync::Mutex;
 use tickless_netty::{Expired, HashedWheelTimer, IntoTask, Timeout, TimerTask, WaitableTimeout};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

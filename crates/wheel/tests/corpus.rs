@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{geometry_model, ops_model};
+use models::{geometry_model, ops_model};
 use support::replay::replay;
 
 fn corpus() -> &'static Path {

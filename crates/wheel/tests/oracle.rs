@@ -1,11 +1,11 @@
 //! The wheels against a sorted map, through random histories.
 //!
-//! The model and its comparisons are `fuzz/ops_model.rs`; here histories are drawn so that
-//! every geometry gets its share and failures are made small.
+//! The model and its comparisons are `tests/models/src/ops_model.rs`; here histories are drawn so
+//! that every geometry gets its share and failures are made small.
 
-use crate::histories::when;
-use crate::ops_model::{Case, LIMITED, Op, SHAPES, run};
-use crate::when::When;
+use models::histories::when;
+use models::ops_model::{Case, LIMITED, Op, SHAPES, run};
+use models::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::hold::hold;

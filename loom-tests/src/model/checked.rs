@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::env;
 
 use loom::model::Builder;
-use tickless_core::sync::membarrier;
+use tickless_sync::membarrier;
 
 use super::stopwatch::Stopwatch;
 
@@ -30,11 +30,11 @@ pub(super) fn run(bound: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(move || {
         // All threads of a model are run by one thread of the system: this one.
         INTERLEAVINGS.set(INTERLEAVINGS.get() + 1);
-        tickless_core::sync::end_iteration();
+        tickless_sync::end_iteration();
         membarrier::begin_iteration();
         body();
     });
-    tickless_core::sync::end_iteration();
+    tickless_sync::end_iteration();
     let (count, time) = (INTERLEAVINGS.get(), begin.elapsed());
     eprintln!("{count} interleavings with up to {bound} preemptions in {time:.2?}");
 }

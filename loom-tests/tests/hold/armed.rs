@@ -13,9 +13,9 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::End::{self, Cancelled, Finished, Full, Stopped};
-use tickless_core::protocol::hold::{Came, Decided, HoldWord, Released};
-use tickless_core::sync::{Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread};
+use tickless_sync::protocol::End::{self, Cancelled, Finished, Full, Stopped};
+use tickless_sync::protocol::hold::{Came, Decided, HoldWord, Released};
+use tickless_sync::{Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A thing that runs so many times.
 struct Rig {

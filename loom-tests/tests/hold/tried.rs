@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless_core::protocol::Decision::{self, Cancelled, Completed, Expired};
-use tickless_core::protocol::hold::{Came, Decided, HoldWord, Released};
-use tickless_core::sync::{AtomicU32, Counter, Mutex, Ordering::Relaxed, UnsafeCell};
+use tickless_sync::protocol::Decision::{self, Cancelled, Completed, Expired};
+use tickless_sync::protocol::hold::{Came, Decided, HoldWord, Released};
+use tickless_sync::{AtomicU32, Counter, Mutex, Ordering::Relaxed, UnsafeCell};
 
 /// The holder's own try completed the operation.
 const COMPLETED: Released<Decision> = Released::Finish { how: Completed, by_holder: true };

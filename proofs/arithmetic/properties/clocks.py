@@ -121,16 +121,6 @@ def _():
     case.prove(F.part(one, share) + F.part(other, share) <= F.part(one + other, share), F.part(one, share) <= one)
 
 
-@holds("a margin stays in bounds", "an adapting margin stays within its bounds, grows after a wake-up that was later, and else does not", "adapt")
-def _():
-    case = Case()
-    margin = case.int("margin_ns", 10**5, F.LEAST_MARGIN_NS, F.MOST_MARGIN_NS)
-    late = case.int("late_ns", 10**5 + 1)
-    adapted = F.adapt(margin, late)
-    is_seen = both(late > margin, late <= F.MOST_MARGIN_NS)
-    case.prove(adapted >= F.LEAST_MARGIN_NS, adapted <= F.MOST_MARGIN_NS, is_seen == (adapted > margin))
-
-
 @holds("a heartbeat is not early", "the beats fall silent only if the timeout has passed since the last one in time, and a timer that is told to wait waits for just that", "expire")
 def _():
     case = Case()

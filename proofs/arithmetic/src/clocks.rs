@@ -2,22 +2,20 @@
 
 use std::time::Duration;
 
-use tickless_core::protocol::pulse::{Pulse, Verdict};
 use tickless_core::reaper::Spin;
-use tickless_core::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, WINDOW_NS, Wait};
+use tickless_core::reaper::spin::{WHOLE, WINDOW_NS, Wait};
 use tickless_core::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
 use tickless_core::time::{Clock, ManualClock, Scale, ThreadClock};
+use tickless_sync::protocol::pulse::{Pulse, Verdict};
 
 use crate::draw::Draw;
 use crate::lines::{Lines, NONE, numbers, or_none};
 
 /// Prints them all.
 pub(crate) fn print(lines: &mut Lines, draw: &mut Draw, count: usize) {
-    let spin = &mut Spin::adapting(1.0);
     for _ in 0..count {
         thread_clock(lines, draw);
         plans(lines, draw);
-        adapt(lines, draw, spin);
         pulse(lines, draw);
     }
 }
@@ -103,20 +101,6 @@ fn plans(lines: &mut Lines, draw: &mut Draw) {
     let then = plan(then_ns, then_due_ns, &mut spin);
     let inputs = numbers![share, before_ns, first_ns, first_due_ns, spent_ns, then_ns, then_due_ns];
     lines.call("plans", inputs, &[first, then].concat());
-}
-
-/// A margin that adapts to one more wake-up.
-fn adapt(lines: &mut Lines, draw: &mut Draw, spin: &mut Spin) {
-    let margin_ns = |spin: &Spin| spin.margin().as_nanos() as i128;
-    let before_ns = margin_ns(spin);
-    let late_ns = match draw.below(4) {
-        0 => draw.any(),
-        1 => (before_ns as u64 + 1).saturating_sub(draw.below(3)),
-        2 => draw.within(0, LEAST_NS),
-        _ => draw.within(0, MOST_NS + 1),
-    };
-    spin.woke(0, late_ns);
-    lines.call("adapt", &[before_ns, late_ns.into()], &[margin_ns(spin)]);
 }
 
 /// A pulse with one more beat, and what its timer finds.

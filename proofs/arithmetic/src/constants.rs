@@ -35,10 +35,6 @@ pub(crate) fn print(lines: &mut Lines) {
     lines.constant("MARGIN", thread_clock::MARGIN);
     lines.constant("WINDOW_NS", spin::WINDOW_NS);
     lines.constant("WHOLE", spin::WHOLE);
-    lines.constant("GROWTH", spin::GROWTH);
-    lines.constant("PER_MISS", spin::PER_MISS);
-    lines.constant("LEAST_MARGIN_NS", spin::LEAST_NS);
-    lines.constant("MOST_MARGIN_NS", spin::MOST_NS);
     lines.constant("DEAD_AT_LEAST", DEAD_AT_LEAST);
     lines.constant("STUCK_SHARD_BITS", stuck::SHARD_BITS);
     lines.constant("SUB_BITS", SUB_BITS);

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use coherence_machine as machine;
-use tickless_core::sync::coherence::{self, AccessObserver};
+use tickless_sync::coherence::{self, AccessObserver};
 
 struct Told;
 

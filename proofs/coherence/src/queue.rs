@@ -1,7 +1,7 @@
 //! The queue by which one worker hands timers to another. It is the program's and not the timers':
 //! what it costs is counted apart.
 
-use tickless_core::sync::{AtomicUsize, CachePadded, Ordering, UnsafeCell};
+use tickless_sync::{AtomicUsize, CachePadded, Ordering, UnsafeCell};
 
 /// Room for so many.
 const ROOM: usize = 64;

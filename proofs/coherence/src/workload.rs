@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coherence_machine::{Random, aside};
-use tickless_core::sync::AtomicU64;
+use tickless_sync::AtomicU64;
 
 use crate::queue::Queue;
 use crate::timers::{KeyedTimers, Setup, Timers};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
+use tickless_keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 
 use crate::faults::{Fault, dawdle};
 use crate::history::{CALLBACK, Operation, Recorder};

@@ -6,9 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tickless::keyed::{KeyedTimers, Scheduled};
 use tickless::{Batch, Builder, ManualClock, ResetError, State};
-use tickless_core::sync::Mutex;
+use tickless_keyed::{KeyedTimers, Scheduled};
+use tickless_sync::Mutex;
 
 #[test]
 fn the_handle_of_a_payload_that_a_stop_takes_from_a_batch_says_fired() {

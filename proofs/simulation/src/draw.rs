@@ -2,8 +2,8 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 
-use crate::engine_model::case::{At, Free};
-use crate::when::When;
+use models::engine_model::case::{At, Free};
+use models::when::When;
 use support::random::Random;
 
 /// Draws whatever a history needs.

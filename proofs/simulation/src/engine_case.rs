@@ -1,10 +1,10 @@
-//! Histories of an engine: draws for `fuzz/engine_model`, which has the oracle.
+//! Histories of an engine: draws for `tests/models/src/engine_model`, which has the oracle.
 //!
 //! Each history has a *mood*, so that what is rare in one is frequent in another: reapers that
 //! starve, producers that hold what they have, bursts, storms of cancels, ends in the middle.
 
 use crate::draw::Draw;
-use crate::engine_model::case::{At, By, Call, Case, Config, Manner, Op, STORMY, Task, Way};
+use models::engine_model::case::{At, By, Call, Case, Config, Manner, Op, STORMY, Task, Way};
 
 /// Weights of the steps, and how far clocks leap.
 struct Mood {

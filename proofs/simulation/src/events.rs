@@ -3,7 +3,7 @@
 /// Each event, and how often this process reached it.
 #[cfg(events)]
 pub(crate) fn counts() -> Vec<(&'static str, u64)> {
-    tickless_core::sync::events::counts()
+    tickless_sync::events::counts()
 }
 
 /// None: the engine does not count.

@@ -3,7 +3,9 @@
 use std::fmt::Debug;
 
 use crate::draw::Draw;
-use crate::{doors, engine_case, engine_model, shard_case, shard_model, threads};
+use models::{engine_model, shard_model};
+
+use crate::{doors, engine_case, shard_case, threads};
 
 /// Steps of most histories, and of those that are long.
 const SHORT: u64 = 120;

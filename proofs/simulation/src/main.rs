@@ -22,14 +22,6 @@ mod supervisor;
 mod threads;
 mod worker;
 
-// The models and helpers that the fuzz targets and the tests have too.
-#[path = "../../../fuzz/engine_model/mod.rs"]
-mod engine_model;
-#[path = "../../../fuzz/shard_model.rs"]
-mod shard_model;
-#[path = "../../../fuzz/when.rs"]
-mod when;
-
 use std::process::ExitCode;
 
 use arguments::{Arguments, Mode};

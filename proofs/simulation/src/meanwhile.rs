@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tickless_core::sync::coherence::{self, AccessObserver};
+use tickless_sync::coherence::{self, AccessObserver};
 
 /// More accesses than any call makes.
 pub(crate) const MOST: usize = 100_000;

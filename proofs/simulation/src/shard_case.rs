@@ -1,8 +1,8 @@
 //! Histories of one shard whose producers' clocks run ahead of it and behind it: draws for
-//! `fuzz/shard_model.rs`, which has the oracle.
+//! `tests/models/src/shard_model.rs`, which has the oracle.
 
 use crate::draw::Draw;
-use crate::shard_model::{Case, Op};
+use models::shard_model::{Case, Op};
 
 /// A history of up to so many steps.
 pub(crate) fn case(draw: &mut Draw, most: u64) -> Case {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::arguments::{Arguments, Limit};
 use crate::history::History;
 use crate::shrink::shrink;
-use tickless_core::sync::events::EVENTS;
+use tickless_sync::events::EVENTS;
 
 /// A strand and what is known of it.
 struct Strand {

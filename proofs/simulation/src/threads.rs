@@ -12,8 +12,8 @@ use std::task::{Context, Wake};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickless::keyed::KeyedTimers;
 use tickless::{Engine, Handle};
+use tickless_keyed::KeyedTimers;
 
 use crate::draw::Draw;
 

@@ -6,7 +6,7 @@ use crate::sync::{Arc, Mutex, thread};
 
 use super::core::PoolCore;
 use super::{Full, Inner, Pool, PoolError};
-use tickless_core::dispatch::queue::Queue;
+use tickless_sync::queue::Queue;
 
 /// Configures a [`Pool`].
 ///

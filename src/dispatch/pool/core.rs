@@ -6,11 +6,11 @@
 //! *Tested by*: `tests/races/dispatch/pool.rs`, `tests/races/dispatch/ends.rs`,
 //! `tests/races/dispatch/inside.rs`.
 
-use crate::dispatch::deadlock::{Post, serve};
+use crate::dispatch::inside::{Post, serve};
 use crate::dispatch::{Party, Process, contained, work_to_the_end_for, works_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
-use tickless_core::dispatch::queue::{Done, Queue};
+use tickless_sync::queue::{Done, Queue};
 
 /// The state that workers and pool share.
 pub(super) struct PoolCore<T> {

@@ -91,9 +91,6 @@ pub enum SubmitReason {
 pub enum ShutdownError {
     /// The caller is one of the pool's own tasks, and would wait for itself.
     InsideTask,
-    /// The caller is a task of an engine or of another pool, and a task of this pool waits for that
-    /// engine or pool to end, directly or through others. None of them would ever return.
-    Circular,
 }
 
 // === impl PoolError ===
@@ -127,7 +124,6 @@ display! { SubmitReason {
 
 display! { ShutdownError {
     InsideTask => "a pool cannot be shut down by its own task",
-    Circular => "a task of the pool waits for the caller to end",
 } }
 
 impl std::error::Error for ShutdownError {}

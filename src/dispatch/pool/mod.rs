@@ -12,15 +12,15 @@ use std::mem;
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::time::Tick;
 
-use super::deadlock::{wait_for, yield_while};
+use super::inside::yield_while;
 use super::{Batch, Due, Handler, Monitor, Task};
 
 use self::core::PoolCore;
 pub use builder::PoolBuilder;
 pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
 #[doc(inline)]
-pub use tickless_core::dispatch::queue::PoolStats;
-use tickless_core::dispatch::queue::{Patience, Pushed, Source};
+pub use tickless_sync::queue::PoolStats;
+use tickless_sync::queue::{Patience, Pushed, Source};
 
 /// A bounded pool of threads, as a handler for an engine: the reaper hands payloads over and
 /// continues, so that a slow task does not delay timers.
@@ -60,10 +60,12 @@ use tickless_core::dispatch::queue::{Patience, Pushed, Source};
 /// when it has stopped. When the last clone is dropped, the pool finishes: payloads in the queue
 /// still run (they were due, and the engine has counted them as fired), and the drop waits for
 /// them. So if the engine has the only clone, stopping the engine waits for the queue. The drop
-/// does not wait in one of the pool's own tasks, or where waiting would close a circle
-/// ([`ShutdownError::Circular`]): the threads then end by themselves.
+/// does not wait in one of the pool's own tasks, nor for a task that itself waits for an engine, a
+/// pool or another task to end: the threads then end by themselves.
 ///
-/// [`shutdown`](Pool::shutdown) does the same at once, even if there are other clones.
+/// [`shutdown`](Pool::shutdown) does so at once, even if there are other clones, and waits for all
+/// tasks. So a task of a pool must not shut down another one, of which a task does the same to the
+/// first: both would wait for ever.
 ///
 /// # What tasks may do
 ///
@@ -179,8 +181,7 @@ impl<T: Send + 'static> Pool<T> {
     /// dropped and counted as dropped, so stop the engine first. A second call waits as well.
     ///
     /// # Errors
-    /// The caller is one of the pool's own tasks, or a task of an engine or pool whose end one of
-    /// these tasks waits for: see [`ShutdownError`].
+    /// The caller is one of the pool's own tasks.
     ///
     /// ```
     /// use tickless::dispatch::{Full, Pool};
@@ -199,8 +200,9 @@ impl<T: Send + 'static> Pool<T> {
         if self.inner.core.is_inside() {
             return Err(ShutdownError::InsideTask);
         }
-        let _waiting = wait_for(self.inner.core.party()).ok_or(ShutdownError::Circular)?;
-        self.inner.finish();
+        self.inner.core.queue.close();
+        // A second caller waits here until the first is done.
+        yield_while(|| self.inner.join());
         Ok(())
     }
 
@@ -250,7 +252,6 @@ impl<T: Send + 'static> Inner<T> {
         let mut items = Items { batch, form };
         self.feed(&mut items);
         while let Some(payload) = items.pull() {
-            items.settle();
             // Counted before the drop, which may panic.
             self.core.queue.count_dropped(1);
             drop(payload);
@@ -271,24 +272,15 @@ impl<T: Send + 'static> Inner<T> {
                 return pushed;
             }
             if let Some(payload) = payloads.pull() {
-                payloads.settle();
                 self.core.run_here(payload);
             }
         }
     }
 
-    /// Closes the queue, and waits until the workers have emptied it and ended.
-    fn finish(&self) {
-        if !self.core.process.is_current() {
-            return;
+    fn join(&self) {
+        for worker in self.workers().drain(..) {
+            worker.join().expect("a worker does not panic");
         }
-        self.core.queue.close();
-        // A second caller waits here until the first is done.
-        yield_while(|| {
-            for worker in self.workers().drain(..) {
-                worker.join().expect("a worker does not panic");
-            }
-        });
     }
 
     fn workers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -305,9 +297,13 @@ impl<T: Send + 'static> Drop for Inner<T> {
             mem::forget(mem::take(workers));
             return mem::forget(self.core.clone());
         }
-        match wait_for(self.core.party()).filter(|_| !self.core.is_inside()) {
-            Some(_waiting) => self.finish(),
-            None => self.core.queue.close(),
+        self.core.queue.close();
+        if !self.core.is_inside() {
+            yield_while(|| {
+                if self.core.queue.wait_for_workers() {
+                    self.join();
+                }
+            });
         }
     }
 }
@@ -325,12 +321,8 @@ where
     }
 
     fn pull(&mut self) -> Option<T> {
-        let next = self.batch.pull_untold()?;
+        let next = self.batch.pull()?;
         Some((self.form)(&self.batch, next))
-    }
-
-    fn settle(&mut self) {
-        self.batch.tell();
     }
 
     fn waits(&mut self, is_waiting: bool) {

@@ -139,12 +139,9 @@ impl Serialize for Stats {
             "cascaded": self.cascaded,
             "dead": self.dead,
             "panicked": self.panicked,
-            "slow": self.slow,
-            "saturations": self.saturations,
             "takeovers": self.takeovers,
             "stuck": self.stuck,
             "overdue_ns": saturating_ns(self.overdue),
-            "saturated": self.saturated,
             "wake_ups": self.wake_ups,
             "lateness": self.lateness,
         })

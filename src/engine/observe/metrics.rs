@@ -34,15 +34,12 @@ use super::Stats;
 /// | `tickless_timers_returned_total` | counter | timers | [`Stats::returned`] |
 /// | `tickless_timers_cascaded_total` | counter | times | [`Stats::cascaded`] |
 /// | `tickless_tasks_panicked_total` | counter | tasks | [`Stats::panicked`] |
-/// | `tickless_tasks_slow_total` | counter | tasks | [`Stats::slow`] |
-/// | `tickless_saturations_total` | counter | times | [`Stats::saturations`] |
 /// | `tickless_takeovers_total` | counter | times | [`Stats::takeovers`] |
 /// | `tickless_wake_ups_total` | counter | times | [`Stats::wake_ups`] |
 /// | `tickless_timers_pending` | gauge | timers | [`Stats::pending`] |
 /// | `tickless_timers_unended` | gauge | timers | [`Stats::unended`] |
 /// | `tickless_entries_dead` | gauge | entries | [`Stats::dead`] |
 /// | `tickless_shards` | gauge | shards | [`Engine::shards`] |
-/// | `tickless_shards_saturated` | gauge | shards | [`Stats::saturated`] |
 /// | `tickless_tasks_stuck` | gauge | tasks | [`Stats::stuck`] |
 /// | `tickless_overdue_seconds` | gauge | seconds | [`Stats::overdue`] |
 /// | `tickless_lateness_max_seconds` | gauge | seconds | [`Stats::lateness`]: the maximum so far |
@@ -98,7 +95,7 @@ type ReadCounter = fn(&Stats) -> u64;
 type ReadGauge = fn(&Stats, &[Observer]) -> f64;
 
 /// Each counter's name, its description, and how to read it.
-const COUNTERS: [(&str, &str, ReadCounter); 12] = [
+const COUNTERS: [(&str, &str, ReadCounter); 10] = [
     ("tickless_timers_scheduled_total", "Timers scheduled.", |s| s.scheduled),
     ("tickless_timers_seated_total", "Timers scheduled in a cancelled one's seat.", |s| s.seated),
     ("tickless_timers_cancelled_total", "Timers cancelled before they fired.", |s| s.cancelled),
@@ -107,19 +104,16 @@ const COUNTERS: [(&str, &str, ReadCounter); 12] = [
     ("tickless_timers_returned_total", "Timers given back by a stop.", |s| s.returned),
     ("tickless_timers_cascaded_total", "Times that a timer was filed again.", |s| s.cascaded),
     ("tickless_tasks_panicked_total", "Tasks that panicked.", |s| s.panicked),
-    ("tickless_tasks_slow_total", "Tasks slower than the threshold.", |s| s.slow),
-    ("tickless_saturations_total", "Times that a shard became saturated.", |s| s.saturations),
     ("tickless_takeovers_total", "Shards taken over from a stuck task.", |s| s.takeovers),
     ("tickless_wake_ups_total", "Times that a reaper woke up.", |s| s.wake_ups),
 ];
 
 /// Each gauge's name, its description, and how to read it.
-const GAUGES: [(&str, &str, ReadGauge); 8] = [
+const GAUGES: [(&str, &str, ReadGauge); 7] = [
     ("tickless_timers_pending", "Timers pending.", |s, _| s.pending as f64),
     ("tickless_timers_unended", "Fired timers that are still held.", |s, _| s.unended as f64),
     ("tickless_entries_dead", "Cancelled entries not swept yet.", |s, _| s.dead as f64),
     ("tickless_shards", "Shards.", |_, shards| shards.len() as f64),
-    ("tickless_shards_saturated", "Shards that are saturated.", |s, _| s.saturated as f64),
     ("tickless_tasks_stuck", "Tasks that are stuck.", |s, _| s.stuck as f64),
     ("tickless_overdue_seconds", "The age of the oldest due timer.", |s, _| {
         s.overdue.as_secs_f64()

@@ -2,7 +2,6 @@
 //!
 //! - `stats`, `overdue` and `snapshot` have the types that the methods return, and print tables.
 //! - `metrics` publishes the counters through the `metrics` facade.
-//! - `sample_callers` and `callers` are here; the samples are in `engine/callers.rs`.
 //! - `json` is what serde writes of these types; `view` is an engine seen from outside.
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
@@ -24,8 +23,6 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::works_for;
 use crate::engine::Engine;
-#[cfg(feature = "callers")]
-use crate::engine::callers::Callers;
 use crate::engine::core::Core;
 use crate::entry;
 use crate::reaper::{Observer, Seen};
@@ -158,48 +155,6 @@ impl<T: Send + 'static> Engine<T> {
         assert!(!works_for(core.party()), "a task cannot check its own engine");
         assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
         core.check()
-    }
-}
-
-// === impl Engine: callers ===
-
-#[cfg(feature = "callers")]
-impl<T: Send + 'static> Engine<T> {
-    /// Begins or ends to sample who schedules timers. It is off until the first call. While it is
-    /// on, each thread notes, of one timer in 64, at random, the place in the source that scheduled
-    /// it: [`callers`](Engine::callers). Does nothing in a child process.
-    pub fn sample_callers(&self, is_on: bool) {
-        if !self.is_inherited() {
-            self.core().callers.switch(is_on);
-        }
-    }
-
-    /// Returns who schedules, as far as it was [sampled](Engine::sample_callers).
-    ///
-    /// The place is that of the call of [`Engine::schedule`] and the other methods that schedule
-    /// with [`Engine`] and [`Scope`](crate::Scope), and of `new_timeout` of the crate
-    /// `tickless-netty`. Timers of other modules, sleeps among them, are noted as places in this
-    /// crate. A timer that is moved by a reset is not noted again. In a child process there are no
-    /// samples.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Callers, Engine};
-    ///
-    /// let engine = Engine::new()?;
-    /// engine.sample_callers(true);
-    /// for _ in 0..10_000 {
-    ///     engine.schedule(Duration::from_secs(1), || ())?.cancel();
-    /// }
-    /// let callers: Callers = engine.callers();
-    /// for (place, samples) in &callers.samples {
-    ///     println!("{place}: {} timers", samples * Callers::EVERY);
-    /// }
-    /// # assert_eq!(callers.samples.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn callers(&self) -> Callers {
-        if self.is_inherited() { Callers::default() } else { self.core().callers.noted() }
     }
 }
 

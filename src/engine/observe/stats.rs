@@ -77,13 +77,6 @@ pub struct Stats {
     pub dead: u64,
     /// Payloads that panicked.
     pub panicked: u64,
-    /// Payloads that kept their reaper for longer than
-    /// [`Builder::slow_threshold`](crate::Builder::slow_threshold) allows; also those that then
-    /// panicked.
-    pub slow: u64,
-    /// Times that a shard became saturated:
-    /// [`Builder::saturation`](crate::Builder::saturation).
-    pub saturations: u64,
     /// Times that a shard was taken over from a task that kept it for too long:
     /// [`Builder::takeover`](crate::Builder::takeover).
     pub takeovers: u64,
@@ -92,8 +85,6 @@ pub struct Stats {
     /// The age of the oldest timer that is due and was not handed over: that of
     /// [`Engine::overdue`](crate::Engine::overdue).
     pub overdue: Duration,
-    /// Shards that are saturated now.
-    pub saturated: usize,
     /// Times that a reaper's thread woke up.
     pub wake_ups: u64,
     /// How late timers were handed over, whether they count as fired or only looked.
@@ -119,12 +110,9 @@ impl Stats {
             cascaded: sums.get(Count::Cascaded),
             dead: sums.dead(),
             panicked: sums.get(Count::Panicked),
-            slow: sums.get(Count::Slow),
-            saturations: sums.get(Count::Saturated),
             takeovers: sums.get(Count::TakenOver),
             stuck,
             overdue,
-            saturated: core.observers.iter().filter(|observer| observer.is_saturated()).count(),
             wake_ups: sums.get(Count::WokeUp),
             lateness: Lateness::of(core.observers.iter().map(Observer::lateness)),
         }
@@ -142,7 +130,6 @@ impl fmt::Display for Stats {
             ("reset", self.reset),
             ("fired", self.fired),
             ("- panicked", self.panicked),
-            ("- slow", self.slow),
             ("- and still held", self.unended),
             ("returned", self.returned),
             ("pending", self.pending),
@@ -152,8 +139,6 @@ impl fmt::Display for Stats {
         let timers = table(["timers", "count"], timers.map(row));
         let reapers = [
             ("woke up", self.wake_ups),
-            ("became saturated", self.saturations),
-            ("- and are now", self.saturated as u64),
             ("taken over", self.takeovers),
             ("stuck now", self.stuck as u64),
         ];

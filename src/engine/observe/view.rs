@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use crate::dispatch::{Task, contained};
 use crate::engine::Engine;
-#[cfg(feature = "callers")]
-use crate::engine::callers::Callers;
 use crate::engine::core::Core;
 use crate::engine::stopping::Inner;
 use crate::entry;
@@ -74,12 +72,6 @@ impl<T: Send + 'static> View<T> {
     /// [`Engine::latenesses`].
     pub fn latenesses(&self) -> Option<BTreeMap<Duration, u64>> {
         self.look(latenesses)
-    }
-
-    /// [`Engine::callers`].
-    #[cfg(feature = "callers")]
-    pub fn callers(&self) -> Option<Callers> {
-        self.look(|core| core.callers.noted())
     }
 
     fn look<R>(&self, look: impl FnOnce(&Core<T>) -> R) -> Option<R> {

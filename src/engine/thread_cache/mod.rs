@@ -22,13 +22,9 @@ mod kept;
 use std::cell::{Cell, RefCell};
 use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
-#[cfg(feature = "callers")]
-use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 use crate::dispatch::{Told, contained};
-#[cfg(feature = "callers")]
-use crate::engine::callers::Sampler;
 use crate::engine::core::Core;
 use crate::engine::registry::{self, ENGINES};
 use crate::entry::Entry;
@@ -47,8 +43,6 @@ pub(super) struct ThreadCache<T> {
     pub(super) thread_clock: ThreadClock,
     /// The shard on which the thread schedules.
     pub(super) shard: u32,
-    #[cfg(feature = "callers")]
-    sampler: Sampler,
 }
 
 /// A `ThreadCache`, lent for one call.
@@ -179,7 +173,6 @@ impl<T> Lent<T> {
     /// # Safety
     /// As for [`Producer::schedule`].
     #[inline(always)]
-    #[cfg_attr(feature = "callers", track_caller)]
     pub(super) unsafe fn schedule<const PINS: bool, const EXEMPT: bool>(
         mut self,
         deadline: Tick,
@@ -191,8 +184,6 @@ impl<T> Lent<T> {
     where
         T: 'static,
     {
-        #[cfg(feature = "callers")]
-        self.count_caller(Location::caller());
         let ThreadCache { core, producer, thread_clock, shard, .. } = &mut *self;
         let shard = &core.shards[*shard as usize];
         let due = || thread_clock.tick();
@@ -213,14 +204,6 @@ impl<T> Lent<T> {
         }?;
         self.give_back_with_timer(deferred);
         Ok(entry)
-    }
-
-    /// Counts a timer of `caller`.
-    #[cfg(feature = "callers")]
-    #[inline(always)]
-    fn count_caller(&mut self, caller: &'static Location<'static>) {
-        let ThreadCache { core, sampler, .. } = &mut **self;
-        sampler.count(&core.callers, caller);
     }
 
     /// Calls `f` with the producer, gives the cache back, and does the work that `f` deferred.
@@ -327,8 +310,6 @@ impl<T> ThreadCache<T> {
             producer: Producer::new(&core.shared, shard),
             thread_clock: ThreadClock::new(core.scale),
             shard,
-            #[cfg(feature = "callers")]
-            sampler: Sampler::default(),
             core,
         }
     }

@@ -6,7 +6,7 @@ use tickless::{Engine, When};
 // One that ThreadSanitizer can follow.
 use support::account::{Book, Item, Timer};
 use support::random::Random;
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -21,7 +21,7 @@ use support::scaled;
 use support::until::wait_until;
 use support::watchdog::{Pulse, watched};
 use tickless::{Builder, Engine};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const THREADS: u64 = 4;

@@ -17,13 +17,13 @@ use support::child::in_a_child;
 use support::scaled;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
-use tickless::keyed::KeyedTimers;
-use tickless::purgatory::{Operation, Purgatory};
 use tickless::{
-    Batch, BindError, Builder, Callers, Driver, Engine, GlobalReason, Handle, ManualClock, State,
-    StopError, Task, TurnError,
+    Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
+    Task, TurnError,
 };
 use tickless_core::entry::{read, waiting};
+use tickless_keyed::KeyedTimers;
+use tickless_purgatory::{Operation, Purgatory};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -67,8 +67,6 @@ fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
         assert_eq!(engine.stats().pending, 1);
         assert_eq!(engine.snapshot().len(), 1);
         assert!(!format!("{engine:?}").is_empty());
-        engine.sample_callers(true);
-        assert_eq!(engine.callers(), Callers::default());
         assert!(view.stats().is_none(), "it belongs to the parent");
     });
     assert_works(&engine);
@@ -198,8 +196,8 @@ fn what_has_locks_is_dropped_in_silence_though_one_was_held_at_the_fork() {
 #[test]
 fn a_map_in_a_child_is_read_and_takes_nothing() {
     let engine = Engine::builder().shards(1).build().unwrap();
-    let map = tickless::keyed::TtlMap::<u32, &str>::with_engine(&engine, |_, _| ());
-    let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
+    let map = tickless_keyed::TtlMap::<u32, &str>::with_engine(&engine, |_, _| ());
+    let timers = tickless_keyed::KeyedTimers::with_engine(&engine);
     timers.schedule_keyed(1, HOUR, || ()).unwrap();
     map.insert(1, "one", HOUR).unwrap();
     map.insert(2, "two", HOUR).unwrap();

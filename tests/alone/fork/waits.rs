@@ -73,7 +73,7 @@ fn a_child_that_is_made_while_tasks_begin_to_wait_can_wait_in_its_own_tasks() {
 #[test]
 fn a_child_waits_for_no_key_of_the_parent() {
     let engine = Engine::builder().shards(1).build().unwrap();
-    let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
+    let timers = tickless_keyed::KeyedTimers::with_engine(&engine);
     let (begin, begun) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let task = move || {

@@ -1,6 +1,6 @@
 //! A purgatory that is as simple as can be: operations in a row, and who waits where in another.
 
-use tickless::purgatory::Decision;
+use tickless_purgatory::Decision;
 
 use super::case::{Act, Arrived, Line, Spec, World, due, take_deed};
 use support::operation::Call;

@@ -4,8 +4,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tickless::purgatory::{Arrival, Decision, Delayed, Purgatory, WatchReason};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Arrival, Decision, Delayed, Purgatory, WatchReason};
 
 use super::case::{Act, Arrived, Line, Spec, World, due, take_deed};
 use support::operation::{Call, Op};

@@ -9,8 +9,7 @@ use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
-use tickless::{Builder, Engine, Handler, ManualClock, SlowTask};
-use tickless_core::sync::Mutex;
+use tickless::{Builder, Engine, Handler, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -153,24 +152,4 @@ fn a_payload_whose_drop_hangs_is_taken_over() {
         drop((release, kept));
         engine.stop().unwrap();
     }
-}
-
-/// The channel keeps its shard while it sends, and no longer.
-#[test]
-fn a_report_that_lasts_is_taken_over() {
-    let (sender, receiver) = crossbeam_channel::unbounded();
-    let (release, released) = mpsc::channel::<()>();
-    let released = Mutex::new(Some(released));
-    let report = move |_: &SlowTask| {
-        let first = released.lock().unwrap().take();
-        first.map(|released| released.recv());
-    };
-    let builder = Builder::new().shards(1).on_slow_task(Duration::ZERO, report);
-    let engine = builder.build_with_handler(Channel::blocking(sender)).unwrap();
-    engine.schedule_detached(Duration::ZERO, 1).unwrap();
-    engine.schedule_detached(MS * 20, 2).unwrap();
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(1));
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(2));
-    drop(release);
-    engine.stop().unwrap();
 }

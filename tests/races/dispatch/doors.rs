@@ -10,8 +10,8 @@ use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 use tickless::periodic::Run;
-use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Operation, Purgatory};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// An engine whose tasks run on a pool of one thread.
@@ -138,7 +138,7 @@ fn an_operation_expires_on_a_pool_unless_it_was_completed_before_its_turn_came()
 
 #[test]
 fn a_cancel_by_key_wins_over_a_task_that_waits_for_the_pool() {
-    use tickless::keyed::{KeyedTimers, Scheduled};
+    use tickless_keyed::{KeyedTimers, Scheduled};
 
     let rig = Rig::new();
     let timers = KeyedTimers::with_engine(&rig.engine);

@@ -12,7 +12,7 @@ use support::patience::PATIENCE;
 use support::token::Fates;
 use support::until::wait_until;
 use tickless::{Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

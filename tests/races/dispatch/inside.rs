@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, ShutdownError};
-use tickless::{Batch, Builder, Driver, Engine, ManualClock, SlowTask, StopError, Task, TurnError};
+use tickless::{Batch, Builder, Driver, Engine, StopError, Task, TurnError};
 
 fn pool(full: Full, threads: usize, queue_bound: usize) -> Pool {
     Pool::builder(full).threads(threads).queue_bound(queue_bound).build().unwrap()
@@ -237,38 +237,4 @@ fn a_task_that_runs_on_the_reaper_cannot_stop_its_engine_as_ever() {
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Err(StopError::InsideTask)));
     slow.release();
     assert_eq!(engine.stop().map(|rest| rest.len()), Ok(0));
-}
-
-#[test]
-fn who_is_told_of_slow_tasks_may_use_the_pool_that_they_are_handed_to() {
-    for full in [Full::Block, Full::RunInline, Full::Drop] {
-        let pool = pool(full, 1, 4);
-        let (monitor, same_pool) = (pool.monitor(), pool.clone());
-        let (told, tell) = mpsc::channel();
-        let on_slow = move |slow: &SlowTask| {
-            // Each of these takes the lock of the queue.
-            let taken = monitor.stats().queued + same_pool.stats().running;
-            let is_taken = same_pool.submit(Task::new(|| ())).is_ok();
-            told.send((slow.waiting, taken, is_taken)).unwrap();
-        };
-        let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-        let engine =
-            builder.on_slow_task(Duration::ZERO, on_slow).build_with_handler(pool).unwrap();
-        for _ in 0..8 {
-            engine.schedule_detached(Duration::ZERO, || ()).unwrap();
-        }
-        let (done, is_done) = mpsc::channel();
-        thread::spawn(move || {
-            let advanced = engine.advance(Duration::ZERO);
-            engine.stop().unwrap();
-            done.send(advanced).unwrap();
-        });
-        let advanced = is_done.recv_timeout(PATIENCE).expect("the pool hangs in the callback");
-        assert_eq!(advanced, Ok(8));
-        // With a threshold of zero each payload that the pool took counts, in order.
-        let waiting: Vec<usize> = tell.try_iter().map(|(waiting, ..)| waiting).collect();
-        let taken = waiting.len();
-        assert!(if full == Full::Drop { taken >= 4 } else { taken == 8 }, "{full:?}: {taken}");
-        assert!(waiting.iter().rev().is_sorted(), "{full:?}: {waiting:?}");
-    }
 }

@@ -12,7 +12,7 @@ use support::threads::on_threads;
 use tickless::dispatch::{Channel, Full, Pool, PoolStats};
 // One that ThreadSanitizer can follow.
 use tickless::{Builder, Engine, Stats};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 

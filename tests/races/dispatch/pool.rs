@@ -10,7 +10,7 @@ use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolBuilder, PoolError, PoolStats, SubmitReason};
 // One that ThreadSanitizer can follow.
 use tickless::{Builder, Due, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use support::patience::PATIENCE;
 use support::scaled;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -11,7 +11,7 @@ use support::planned::{Planned, panic_as_planned, quietly};
 use support::account;
 use support::patience::PATIENCE;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

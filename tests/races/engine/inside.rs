@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::patience::PATIENCE;
 use support::scaled;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

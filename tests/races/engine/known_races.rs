@@ -16,7 +16,7 @@ use support::scaled;
 use support::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MS: Duration = Duration::from_millis(1);

@@ -88,14 +88,11 @@ const METHODS: &[(&str, Call)] = &[
     ("Engine::snapshot", |engine| _ = engine.snapshot()),
     // Others are there, so its verdict means nothing.
     ("Engine::check", |engine| _ = engine.check()),
-    ("Engine::sample_callers", |engine| engine.sample_callers(true)),
-    ("Engine::callers", |engine| _ = engine.callers()),
     ("Engine::view", |engine| drop(engine.view())),
     ("View::stats", |engine| _ = engine.view().stats()),
     ("View::overdue", |engine| _ = engine.view().overdue()),
     ("View::snapshot", |engine| _ = engine.view().snapshot()),
     ("View::latenesses", |engine| _ = engine.view().latenesses()),
-    ("View::callers", |engine| _ = engine.view().callers()),
     ("Snapshot::iter", |_| _ = shown().iter().count()),
     ("Snapshot::len", |_| _ = shown().len()),
     ("Snapshot::is_empty", |_| _ = shown().is_empty()),
@@ -149,7 +146,8 @@ const ENDS: &[(&str, Call)] = &[
 ];
 
 /// These tests are built without the features that have them.
-const BEHIND_FEATURES: [&str; 2] = ["Engine::metrics", "Snapshot::listing"];
+const BEHIND_FEATURES: [&str; 4] =
+    ["Engine::enter_runtime", "Engine::metrics", "Engine::of_runtime", "Snapshot::listing"];
 
 /// They are used before there is an engine, or have a thread of their own.
 const OTHERS: [&str; 3] = ["Builder", "When", "Metrics"];

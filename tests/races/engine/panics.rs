@@ -9,8 +9,8 @@ use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
-use tickless::{Batch, Builder, Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless::{Batch, Builder, Engine, ManualClock, TaskPanic};
+use tickless_sync::Mutex;
 
 const SOON: Duration = Duration::from_millis(5);
 
@@ -258,4 +258,38 @@ fn a_handler_that_panics_when_dropped_goes_with_its_engine_and_disturbs_no_threa
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
     }
     assert_eq!(other.advance(SOON), Ok(1));
+}
+
+#[test]
+fn who_asks_is_told_of_each_panic_with_what_it_said() {
+    quietly();
+    let log: Arc<Mutex<Vec<(usize, Option<String>, bool)>>> = Arc::default();
+    let of_callback = log.clone();
+    let builder = Engine::builder().shards(2).manual_clock(&ManualClock::new());
+    let tell = move |panic: &TaskPanic<'_>| {
+        let message = panic.message().map(String::from);
+        of_callback.lock().unwrap().push((panic.shard, message, panic.payload.is::<Planned>()));
+    };
+    let engine = builder.on_panic(tell).build().unwrap();
+    engine.bind_thread(1).unwrap();
+    // The hook that prints panics is left out of it.
+    engine.schedule_detached(SOON, || panic::resume_unwind(Box::new("a text"))).unwrap();
+    let owned = || panic::resume_unwind(Box::new(format!("a text of {}", 2)));
+    engine.schedule_detached(SOON * 2, owned).unwrap();
+    engine.schedule_detached(SOON * 3, || panic_as_planned()).unwrap();
+    engine.schedule_detached(SOON * 4, || ()).unwrap();
+    assert_eq!(engine.advance(SOON * 4), Ok(4));
+    let text = |text: &str| (1, Some(text.to_owned()), false);
+    assert_eq!(*log.lock().unwrap(), [text("a text"), text("a text of 2"), (1, None, true)]);
+}
+
+#[test]
+fn a_callback_for_panics_that_panics_harms_no_task_and_is_no_tasks_panic() {
+    quietly();
+    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
+    let engine = builder.on_panic(|_| panic_as_planned()).build().unwrap();
+    engine.schedule_detached(SOON, || panic_as_planned()).unwrap();
+    (0..4).for_each(|_| engine.schedule_detached(SOON, || ()).unwrap());
+    assert_eq!(engine.advance(SOON), Ok(5));
+    assert_eq!(engine.stats().panicked, 1);
 }

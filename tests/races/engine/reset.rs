@@ -9,7 +9,7 @@ use support::random::Random;
 use support::scaled;
 use tickless::{Batch, Builder, Engine};
 // One that ThreadSanitizer can follow.
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 /// When a timer's task ran.
 type FiredAt = Arc<Mutex<Option<Instant>>>;

@@ -16,7 +16,7 @@ use support::scaled;
 use support::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::{Batch, Builder, Engine};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

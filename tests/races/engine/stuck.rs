@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use support::patience::PATIENCE;
 use tickless::{Builder, Engine, StuckTask};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

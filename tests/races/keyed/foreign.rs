@@ -13,7 +13,7 @@ use std::time::Duration;
 use support::patience::PATIENCE;
 use tickless::Engine;
 use tickless::ManualClock;
-use tickless::keyed::KeyedTimers;
+use tickless_keyed::KeyedTimers;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

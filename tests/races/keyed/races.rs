@@ -11,7 +11,7 @@ use support::scaled;
 use support::threads::on_threads;
 use support::token::Fates;
 use tickless::Engine;
-use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
+use tickless_keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 
 const US: Duration = Duration::from_micros(1);
 

@@ -14,7 +14,7 @@ use support::threads::on_threads;
 use tickless::periodic::{End, Heartbeat, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

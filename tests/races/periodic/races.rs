@@ -14,7 +14,7 @@ use support::threads::on_threads;
 use tickless::periodic::{End, Periodic, Run, Schedule};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 

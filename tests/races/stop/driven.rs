@@ -10,7 +10,7 @@ use support::scaled;
 use support::patience::PATIENCE;
 use support::watchdog::{Pulse, watched};
 use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use support::patience::PATIENCE;
 use support::planned::panic_as_planned;
 use support::token::Token;
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 /// A row of jobs, of which one keeps the thread that runs it until the test lets go.
 pub(crate) struct Row {

@@ -10,7 +10,7 @@ use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::{Batch, Builder, Driver, Engine, Handler, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const SHORT: Duration = Duration::from_millis(1);
 

@@ -15,7 +15,7 @@ use support::slow::Slow;
 use support::token::Fates;
 use tickless::wait::{self, Ended, Stage, WaitError};
 use tickless::{Engine, Waitable};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 fn engine() -> Engine {
     Engine::builder().tick(Duration::from_micros(20)).shards(1).build().unwrap()
@@ -116,33 +116,4 @@ fn a_task_that_blocks_on_its_own_end_is_told() {
     *guard = Some(engine.schedule_waitable(Duration::ZERO, task).unwrap());
     drop(guard);
     assert_eq!(answers.recv_timeout(PATIENCE), Ok(Err(WaitError::InsideTask)));
-}
-
-/// One task waits in a future, the other on its thread.
-#[test]
-fn of_two_tasks_that_wait_for_each_other_one_is_told() {
-    for _ in 0..scaled(50) {
-        let [one, other] = [(); 2].map(|()| engine());
-        let ((give_one, take_one), (give_other, take_other)) = (channel(), channel());
-        let (answer, answers) = channel();
-        let told = answer.clone();
-        let awaits = move || {
-            let mut timer: Waitable = take_other.recv().unwrap();
-            told.send(block_on(timer.cancelled())).unwrap();
-        };
-        let waits = move || {
-            let mut timer: Waitable = take_one.recv().unwrap();
-            answer.send(timer.cancel_wait()).unwrap();
-        };
-        let first = one.schedule_waitable(Duration::ZERO, awaits).unwrap();
-        let second = other.schedule_waitable(Duration::ZERO, waits).unwrap();
-        while first.stage() != Stage::Running || second.stage() != Stage::Running {
-            thread::yield_now();
-        }
-        give_one.send(first).unwrap();
-        give_other.send(second).unwrap();
-        let told = [(); 2].map(|()| answers.recv_timeout(PATIENCE).expect("it is stuck"));
-        assert!(told.contains(&Err(WaitError::Circular)), "{told:?}");
-        assert!(told.contains(&Ok(Ended::Finished)), "{told:?}");
-    }
 }

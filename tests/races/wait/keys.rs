@@ -1,11 +1,7 @@
 //! Waiting for tasks by key: after the wait nothing of the key's tasks is left.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier};
-use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -15,12 +11,9 @@ use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
-use tickless::keyed::KeyedTimers;
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine};
-
-/// A wait that may be passed on.
-type Wait = Pin<Box<dyn Future<Output = Result<bool, WaitError>> + Send>>;
+use tickless_keyed::KeyedTimers;
 
 const US: Duration = Duration::from_micros(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -102,23 +95,6 @@ fn a_task_cannot_wait_for_its_own_key() {
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok((Err(WaitError::InsideTask), 0)));
 }
 
-#[test]
-fn two_tasks_that_wait_for_each_other_do_not_both_wait() {
-    let timers = KeyedTimers::with_engine(&on_pool(2));
-    let (both, (sender, receiver)) = (Arc::new(Barrier::new(2)), channel());
-    for (key, other) in [(1, 2), (2, 1)] {
-        let (inside, both, sender) = (timers.clone(), both.clone(), sender.clone());
-        let task = move || {
-            both.wait();
-            sender.send(inside.cancel_wait(&other)).unwrap();
-        };
-        timers.schedule_keyed(key, Duration::ZERO, task).unwrap();
-    }
-    let outcomes = [(); 2].map(|()| receiver.recv_timeout(PATIENCE).unwrap());
-    assert!(outcomes.contains(&Err(WaitError::Circular)), "{outcomes:?}");
-    assert!(outcomes.contains(&Ok(false)), "{outcomes:?}");
-}
-
 /// A task that takes a while to be dropped.
 struct SlowDrop<F: FnMut()>(F);
 
@@ -167,47 +143,6 @@ fn memory_may_be_freed_after_the_wait() {
             assert!(runs <= 3, "{runs}");
         }
     }
-}
-
-/// A wait is known by the address of a node that it does not keep alive.
-#[test]
-fn a_wait_that_is_over_is_not_taken_for_one_for_another_task() {
-    let pool = Pool::builder(Full::Block).threads(2).queue_bound(1000).build().unwrap();
-    let engine = Builder::new().shards(1).build_with_handler(pool).unwrap();
-    let timers = KeyedTimers::<u32>::with_engine(&engine);
-    // Task 2 runs on one worker.
-    let (two, task) = Slow::task();
-    timers.schedule_keyed(2, Duration::ZERO, task).unwrap();
-    two.has_begun();
-    // Task 1, on the other worker, begins to wait for it, passes the wait on, and goes on.
-    let ((give, given), (end, ends), inside) = (channel::<Wait>(), channel::<()>(), timers.clone());
-    let task = move || {
-        let mut wait: Wait = Box::pin(inside.cancelled(&2));
-        let cx = &mut Context::from_waker(Waker::noop());
-        assert!(wait.as_mut().poll(cx).is_pending());
-        give.send(wait).unwrap();
-        _ = ends.recv();
-    };
-    timers.schedule_keyed(1, Duration::ZERO, task).unwrap();
-    let wait = given.recv_timeout(PATIENCE).unwrap();
-    two.release();
-    // Task 1 waits for nobody now. So others may wait for it, and find that it still runs.
-    let (tell, told) = channel();
-    let inside = timers.clone();
-    let scheduler = move || {
-        for key in 100..200 {
-            let (timers, tell) = (inside.clone(), tell.clone());
-            let task = move || {
-                tell.send(timers.cancel_wait_within(&1, Duration::ZERO)).unwrap();
-            };
-            inside.schedule_keyed(key, Duration::ZERO, task).unwrap();
-        }
-    };
-    timers.schedule_keyed(3, Duration::ZERO, scheduler).unwrap();
-    let outcomes: Vec<_> = (0..100).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
-    drop((end, wait));
-    let circular = outcomes.iter().filter(|outcome| **outcome == Err(WaitError::Circular)).count();
-    assert_eq!(circular, 0, "of {} that could have waited", outcomes.len());
 }
 
 /// Two threads wait for one key: for both of them nothing of its task is left afterwards.

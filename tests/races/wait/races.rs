@@ -2,8 +2,7 @@
 //! engine stops. And what it is for: memory that is freed as soon as the wait is over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, channel};
-use std::sync::{Arc, Barrier};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use support::scaled;
 use support::token::Fates;
 use support::watchdog::watched;
 use tickless::dispatch::{Full, Pool};
-use tickless::wait::{Ended, Stage, WaitError};
+use tickless::wait::{Ended, Stage};
 use tickless::{Builder, Engine, Waitable};
 
 const US: Duration = Duration::from_micros(1);
@@ -98,61 +97,6 @@ fn a_worker_that_waits_steps_aside() {
     }
     drop(go);
     assert_eq!(answers.recv_timeout(PATIENCE).expect("it is stuck"), Ok(Ended::Finished));
-}
-
-/// Tasks on threads of their own, each of which waits for the next; returns what they were told.
-fn wait_in_a_ring(tasks: usize) -> Vec<Result<Ended, WaitError>> {
-    let pool = pool(Full::Block, tasks, tasks);
-    let engine = builder().build_with_handler(pool).unwrap();
-    let (barrier, (answer, answers)) = (Arc::new(Barrier::new(tasks)), channel());
-    let places: Vec<(mpsc::Sender<Waitable>, _)> = (0..tasks).map(|_| channel()).collect();
-    let (givers, places): (Vec<_>, Vec<_>) = places.into_iter().unzip();
-    for (i, place) in places.into_iter().enumerate() {
-        let (barrier, answer) = (barrier.clone(), answer.clone());
-        let task = move || {
-            let mut next = place.recv().unwrap();
-            barrier.wait();
-            answer.send(next.cancel_wait()).unwrap();
-        };
-        let timer = engine.schedule_waitable(Duration::ZERO, task).unwrap();
-        givers[(i + 1) % tasks].send(timer).unwrap();
-    }
-    (0..tasks).map(|_| answers.recv_timeout(PATIENCE).expect("it is stuck")).collect()
-}
-
-#[test]
-fn of_tasks_that_wait_for_each_other_one_is_told() {
-    for tasks in [2, 3, 5] {
-        for _ in 0..scaled(20) {
-            let told = wait_in_a_ring(tasks);
-            let refused = told.iter().filter(|told| **told == Err(WaitError::Circular)).count();
-            let waited = told.iter().filter(|told| **told == Ok(Ended::Finished)).count();
-            assert_eq!((refused, waited), (1, tasks - 1), "{told:?}");
-        }
-    }
-}
-
-/// A task of one engine waits for a task that stops this engine.
-#[test]
-fn a_task_and_a_stop_that_wait_for_each_other_are_told() {
-    for _ in 0..scaled(50) {
-        let [one, other] = [(); 2].map(|()| builder().build().unwrap());
-        let (barrier, (answer, answers)) = (Arc::new(Barrier::new(2)), channel());
-        let (meet, stopped) = (barrier.clone(), one.clone());
-        let stops = move || {
-            meet.wait();
-            answer.send(stopped.stop().is_err()).unwrap();
-        };
-        let mut timer = other.schedule_waitable(Duration::ZERO, stops).unwrap();
-        let (told, is_told) = channel();
-        let waits = move || {
-            barrier.wait();
-            told.send(timer.cancel_wait() == Err(WaitError::Circular)).unwrap();
-        };
-        one.schedule_detached(Duration::ZERO, waits).unwrap();
-        let refused = [answers, is_told].map(|told| told.recv_timeout(PATIENCE).expect("stuck"));
-        assert!(refused[0] != refused[1], "{refused:?}");
-    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use tickless::Engine;
 use tickless::dispatch::{Full, Pool};
 use tickless::periodic::{Backoff, End, Heartbeat, Outcome, Periodic, Retry, Schedule};
 use tickless::wait::WaitError;
-use tickless_core::sync::OnceLock;
+use tickless_sync::OnceLock;
 
 const US: Duration = Duration::from_micros(1);
 
@@ -112,30 +112,6 @@ fn a_run_cannot_wait_for_its_own_periodic() {
     assert_eq!(told, (Err(WaitError::InsideTask), Err(WaitError::InsideTask)));
     assert_eq!(own.get().unwrap().cancel_wait(), Ok(End::Cancelled));
     assert_eq!(own.get().unwrap().runs(), 1);
-}
-
-/// A run of each of two periodics waits for the other.
-#[test]
-fn of_two_periodics_that_wait_for_each_other_one_is_told() {
-    for _ in 0..scaled(50) {
-        let engines = [(); 2].map(|()| threaded());
-        let both = Arc::new([const { OnceLock::<Periodic>::new() }; 2]);
-        let (answer, answers) = mpsc::channel();
-        for (i, engine) in engines.iter().enumerate() {
-            let (of_run, answer) = (both.clone(), answer.clone());
-            let run = move |_: &_| {
-                let other = wait_for(&of_run[1 - i]);
-                while other.runs() == 0 {
-                    thread::yield_now();
-                }
-                answer.send(other.cancel_wait()).unwrap();
-            };
-            both[i].set(engine.every(50 * US, run).unwrap()).unwrap();
-        }
-        let told = [(); 2].map(|()| answers.recv_timeout(PATIENCE).expect("it is stuck"));
-        assert!(told.contains(&Err(WaitError::Circular)), "{told:?}");
-        assert!(told.contains(&Ok(End::Cancelled)), "{told:?}");
-    }
 }
 
 #[test]

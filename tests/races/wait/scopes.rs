@@ -17,7 +17,7 @@ use tickless::dispatch::{Full, Pool};
 use tickless::scope::{Key, WaitableScope};
 use tickless::wait::{Guarded, Stage, WaitError};
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);

@@ -10,9 +10,9 @@ use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
-use tickless::purgatory::{Decision, Operation, Purgatory};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_purgatory::{Decision, Operation, Purgatory};
+use tickless_sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -168,7 +168,7 @@ fn what_repeats_is_over_where_its_task_is_dropped() {
 }
 
 #[test]
-fn an_attempt_has_failed_where_the_task_of_its_limit_is_dropped() {
+fn a_retry_ends_where_the_task_that_follows_the_limit_of_an_attempt_is_dropped() {
     // The first task runs and makes the attempt; from then on all are dropped.
     let first = AtomicBool::new(true);
     let handler = move |batch: Batch<'_, Task>| {
@@ -188,12 +188,12 @@ fn an_attempt_has_failed_where_the_task_of_its_limit_is_dropped() {
     rig.advance(Duration::ZERO);
     assert!(told.try_recv().is_err());
     rig.advance(SECOND);
-    assert_eq!(told.try_recv(), Ok(Outcome::GaveUp { error: None, attempts: 1 }));
+    assert_eq!(told.try_recv(), Ok(Outcome::Ended { end: End::Stopped, attempts: 1 }));
 }
 
 #[test]
 fn a_key_is_free_where_its_task_is_dropped() {
-    use tickless::keyed::{KeyedTimers, Scheduled};
+    use tickless_keyed::{KeyedTimers, Scheduled};
 
     Rig::each(|rig| {
         let timers = KeyedTimers::<u32>::with_engine(&rig.engine);

@@ -1,5 +1,5 @@
-//! What is the engine's own never passes through a handler: the wakes of futures run where they
-//! are due, whatever a handler does with its tasks.
+//! What is the engine's own never passes through a handler: the wakes of futures, a heartbeat's
+//! looks for beats and the limits of attempts run where they are due, whatever a handler does.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,8 +14,9 @@ use support::polling::{bell, poll};
 use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, OnRayon, OnTokio, Pool};
 use tickless::future::SleepError;
+use tickless::periodic::{Heartbeat, Outcome, Retry};
 use tickless::{Batch, Builder, Engine, Handler, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -85,6 +86,55 @@ fn whatever_a_handler_does_with_its_tasks_the_futures_that_are_due_are_woken() {
         assert!(interval.try_tick().now_or_never().is_some(), "{name}");
         assert!(queue.poll_expired(cx).is_ready(), "{name}");
     });
+}
+
+#[test]
+fn whatever_a_handler_does_with_its_tasks_heartbeats_look_for_beats() {
+    each(|name, engine| {
+        let [alive, silent] = [(); 2].map(|()| Heartbeat::new(engine, SECOND, || ()).unwrap());
+        for _ in 0..5 {
+            engine.advance(SECOND * 2 / 3).unwrap();
+            assert!(alive.beat(), "{name}");
+        }
+        assert!(alive.is_alive() && silent.has_fired(), "{name}");
+        assert_eq!((engine.len(), silent.end()), (1, None), "{name}: the next look");
+    });
+}
+
+#[test]
+fn the_limit_of_an_attempt_does_not_wait_for_a_handler_and_what_comes_next_does() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeps = kept.clone();
+    let handler = move |batch: Batch<'_, Task>| keeps.lock().unwrap().extend(batch);
+    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
+    let engine = builder.build_with_handler(handler).unwrap();
+    let advance = |by| {
+        engine.advance(by).unwrap();
+        kept.lock().unwrap().len()
+    };
+    let run_kept = || {
+        let tasks = std::mem::take(&mut *kept.lock().unwrap());
+        tasks.into_iter().for_each(Task::run);
+    };
+    let ((give, attempts), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let attempt = move |attempt| give.send(attempt).unwrap();
+    let done = move |outcome: Outcome<u32, ()>| tell.send(outcome).unwrap();
+    let retry = Retry::new([SECOND]).attempt_timeout(SECOND);
+    let retrying = retry.start(&engine, attempt, done).unwrap();
+    for number in 1..=2 {
+        assert_eq!(advance(SECOND * (number - 1)), 1, "an attempt is the handler's");
+        run_kept();
+        let attempt = attempts.recv().unwrap();
+        assert_eq!((attempt.number(), attempt.is_over()), (number, false));
+        assert_eq!(advance(SECOND), 1, "what comes next is the handler's");
+        assert!(attempt.is_over());
+        attempt.succeed(number);
+        run_kept();
+    }
+    assert_eq!(told.recv(), Ok(Outcome::GaveUp { error: None, attempts: 2 }));
+    assert!(!retrying.is_running());
+    let stats = engine.stats();
+    assert_eq!((stats.scheduled, stats.fired, stats.pending), (4, 4, 0));
 }
 
 #[test]

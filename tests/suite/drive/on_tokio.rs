@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::until::wait_until;
 use tickless::future::SleepError;
@@ -109,6 +110,18 @@ fn a_hook_may_schedule_what_is_due_earlier() {
         }
         engine.stop().unwrap();
     });
+}
+
+/// One without a runtime, another's, and another runtime.
+#[test]
+fn executors_of_others_may_await_its_timers() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    pollster::block_on(engine.sleep(MS));
+    smol::block_on(engine.sleep(MS));
+    Builder::new_current_thread().build().unwrap().block_on(engine.sleep(MS));
+    let late = pollster::block_on(engine.timeout(MS, std::future::pending::<()>()));
+    assert_eq!(late.unwrap_err().cause(), None);
 }
 
 #[test]
@@ -288,4 +301,20 @@ fn its_runtime_may_end_at_any_time() {
         assert_eq!((stats.returned, stats.pending), (left, 0));
         assert_eq!(stats.scheduled, stats.fired + left);
     }
+}
+
+/// It would wait for the task that serves the engine, which it keeps.
+#[test]
+fn a_closure_does_not_wait_for_a_timer_of_the_engine_that_runs_it() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    for shard in [0, 1] {
+        let (mut sleep, (tells, told)) = (engine.sleep(HOUR), channel());
+        engine.bind_thread(shard).unwrap();
+        let closure = move || tells.send(block_on(sleep.wait())).unwrap();
+        engine.schedule_detached(MS, closure).unwrap();
+        let refused = told.recv_timeout(PATIENCE);
+        assert_eq!(refused, Ok(Err(SleepError::Circular)), "on shard {shard}");
+    }
+    runtime.block_on(engine.sleep(MS));
 }

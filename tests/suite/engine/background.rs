@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tickless::{Batch, Engine, ManualClock, Turn};
 
-/// Entries that background work handles in one turn (`shard/eager.rs`).
+/// Entries that background work handles in one turn (`shard/ahead.rs`).
 const CHUNK: u64 = 1024;
 
 /// Timers of a crowd: several chunks of them, all in the level-3 bucket that opens at 1024 ms.

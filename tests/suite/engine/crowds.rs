@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use support::random::Random;
 use support::token::{Fates, Token};
-use tickless::keyed::KeyedTimers;
 use tickless::local::Geometry;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, Tick};
 use tickless_core::bench::Bench;
@@ -18,6 +17,7 @@ use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::Bell;
 use tickless_core::memory::{Count, SHARE, Shared};
 use tickless_core::reaper::Report;
+use tickless_keyed::KeyedTimers;
 
 const TICK: Duration = Duration::from_millis(1);
 

@@ -41,7 +41,7 @@ fn turn(bench: &Shard, now: u64) -> Vec<u64> {
 fn openings(bench: &Shard) -> usize {
     let owner = bench.shard.owner().lock().unwrap();
     let all: Vec<_> =
-        owner.heap().iter().map(|place| (place.level, place.slot, place.expiration)).collect();
+        owner.armed().map(|place| (place.level, place.slot, place.expiration)).collect();
     let distinct: BTreeSet<_> = all.iter().collect();
     assert_eq!(all.len(), distinct.len(), "an opening is on the heap more than once");
     all.len()

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use support::random::Random;
 use tickless::periodic::Schedule;
-use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Batch, Builder, Engine, ManualClock, When};
+use tickless_purgatory::{Operation, Purgatory};
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use support::hands::engine_by_hand;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
@@ -136,6 +137,21 @@ fn without_tokio_a_timeout_ends_a_loop_of_limits_of_no_time() {
         _ = engine.timeout(Duration::ZERO, engine.timeout(Duration::ZERO, inner)).await;
     });
     ends(&engine, async || _ = futures_util::future::select(zero(), zero()).await);
+}
+
+/// Each of them has a waker of its own, so none was ready often in a row.
+#[test]
+fn without_tokio_a_timeout_ends_a_loop_of_many_futures_of_no_time() {
+    let engine = Engine::new().unwrap();
+    let mut many: FuturesUnordered<_> = (0..10).map(|_| engine.sleep(Duration::ZERO)).collect();
+    let begun = Instant::now();
+    let goes_on = async {
+        while many.next().await.is_some() {
+            assert!(begun.elapsed() < PATIENCE, "nobody else has a turn");
+            many.push(engine.sleep(Duration::ZERO));
+        }
+    };
+    assert!(smol::block_on(engine.timeout(MS, goes_on)).is_err());
 }
 
 /// A limit ends a loop of `step`.

@@ -191,3 +191,27 @@ fn an_interval_is_a_stream_of_its_ticks() {
     }
     assert_eq!(seen, [0, 10, 20, 30, 40].map(|ms| begin + MS * ms));
 }
+
+/// pgdog#1017: with tokio's timer, what ticks stood still once a process was 2^30 ms old, because
+/// the wheel took a sleep of the longest delay for the next one due.
+#[test]
+fn an_interval_goes_on_past_each_power_of_two_beside_the_longest_sleep() {
+    let engine = engine_by_hand();
+    let (begin, (_, waker)) = (engine.now(), bell());
+    let mut longest = engine.sleep(Duration::MAX);
+    assert!(poll(&mut longest, &waker).is_pending());
+    let mut interval = engine.interval(MS * 333);
+    interval.set_missed_tick_behavior(Skip);
+    for bits in [6, 12, 18, 24, 30, 36, 42] {
+        let old = begin + Duration::from_millis(1 << bits);
+        engine.advance(old - engine.now() - MS * 50).unwrap();
+        // What was missed, and then what is in time, before that age, at it, and after it.
+        tick(&engine, &mut interval, begin);
+        for _ in 0..5 {
+            let (at, due) = tick(&engine, &mut interval, begin);
+            assert_eq!((at, at % 333), (due, 0), "2^{bits} ms");
+        }
+        assert!(engine.now() > old);
+    }
+    assert!(poll(&mut longest, &waker).is_pending());
+}

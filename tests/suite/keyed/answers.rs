@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use support::keyed_timers::by_hand;
 use support::token::{Fates, Token};
-use tickless::keyed::{IfAbsentError, IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_keyed::{IfAbsentError, IfAbsentReason, KeyedTimers, ResetError, Scheduled};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

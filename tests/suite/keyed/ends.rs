@@ -11,9 +11,9 @@ use support::keyed_timers::by_hand;
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
-use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::{Engine, StopError};
-use tickless_core::sync::Mutex;
+use tickless_keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::token::{Fates, Token};
-use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled, TtlMap};
 use tickless::{Driver, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled, TtlMap};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -14,8 +14,8 @@ use support::keyed_timers::by_hand;
 use support::planned;
 use support::planned::{Planned, quietly};
 use support::token::{Fates, Token};
-use tickless::keyed::{IfAbsentReason, KeyedTimers, Scheduled};
 use tickless::{Engine, ManualClock};
+use tickless_keyed::{IfAbsentReason, KeyedTimers, Scheduled};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::keyed_timers::by_hand;
 use support::planned::{Planned, panic_as_planned, quietly};
-use tickless::keyed::Scheduled;
+use tickless_keyed::Scheduled;
 
 const MS: Duration = Duration::from_millis(1);
 

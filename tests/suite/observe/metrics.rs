@@ -1,20 +1,13 @@
 //! Metrics: every name with its kind, unit, labels and value, and no value twice.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use metrics::{
-    Counter, CounterFn, Gauge, Histogram, Key as MetricKey, KeyName, Metadata, Recorder,
-    SharedString, Unit,
-};
+use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use tickless::dispatch::Channel;
-use tickless::periodic::Heartbeat;
-use tickless::{Builder, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -50,7 +43,7 @@ fn manual(shards: usize) -> (Engine, ManualClock) {
     quietly();
     let clock = ManualClock::new();
     let builder = Engine::builder().shards(shards).name("tea").manual_clock(&clock);
-    (builder.slow_threshold(MS * 100).saturation(MS * 500).build().unwrap(), clock)
+    (builder.build().unwrap(), clock)
 }
 
 /// A story in which each number becomes another.
@@ -91,8 +84,6 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         ("timers_fired_total", stats.fired),
         ("timers_cascaded_total", stats.cascaded),
         ("tasks_panicked_total", stats.panicked),
-        ("tasks_slow_total", stats.slow),
-        ("saturations_total", stats.saturations),
         ("timers_pending", stats.pending),
         ("shards", 2),
     ];
@@ -106,7 +97,6 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         "wake_ups_total",
         "timers_unended",
         "entries_dead",
-        "shards_saturated",
         "takeovers_total",
         "tasks_stuck",
         "overdue_seconds",
@@ -114,7 +104,7 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         assert_eq!(value(&published, name), 0.0, "{name}");
     }
     // And the histograms of two shards.
-    assert_eq!(published.len(), numbers.len() + 1 + 8 + 2);
+    assert_eq!(published.len(), numbers.len() + 1 + 7 + 2);
 }
 
 #[test]
@@ -189,7 +179,7 @@ fn every_metric_is_described_and_has_a_unit() {
     let (engine, _clock) = manual(1);
     let _metrics = metrics::with_local_recorder(&recorder, || engine.metrics());
     let all = snapshotter.snapshot().into_vec();
-    assert_eq!(all.len(), 12 + 8 + 1);
+    assert_eq!(all.len(), 10 + 7 + 1);
     for (key, unit, text, _) in all {
         let name = key.key().name();
         let is_time = name.ends_with("_seconds");
@@ -237,60 +227,4 @@ fn a_publisher_publishes_again_and_again_and_when_it_ends() {
     engine.schedule_detached(Duration::MAX, || ()).unwrap();
     drop(seldom);
     assert_eq!(pending(), 4.0, "the last numbers are published at the end");
-}
-
-/// A recorder that keeps what a counter was set to last. (Many keep the greatest value.)
-#[derive(Clone, Default)]
-struct Last(Arc<Mutex<BTreeMap<String, u64>>>);
-
-struct LastOf(Last, String);
-
-impl CounterFn for LastOf {
-    fn increment(&self, _value: u64) {
-        unreachable!("counts are absolute");
-    }
-
-    fn absolute(&self, value: u64) {
-        self.0.0.lock().unwrap().insert(self.1.clone(), value);
-    }
-}
-
-impl Recorder for Last {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &MetricKey, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(Arc::new(LastOf(self.clone(), key.name().to_owned())))
-    }
-
-    fn register_gauge(&self, _: &MetricKey, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, _: &MetricKey, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
-}
-
-#[test]
-fn a_counter_stays_while_a_heartbeat_that_was_looking_is_armed_again() {
-    let (sender, receiver) = mpsc::channel::<Task>();
-    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_with_handler(Channel::dropping(sender)).unwrap();
-    let peer = Heartbeat::new(&engine, MS * 10, || ()).unwrap();
-    engine.advance(MS * 5).unwrap();
-    assert!(peer.beat());
-    engine.advance(MS * 5).unwrap();
-    let last = Last::default();
-    let mut metrics = metrics::with_local_recorder(&last, || engine.metrics());
-    let mut fired = || {
-        metrics.publish();
-        (last.0.lock().unwrap()["tickless_timers_fired_total"], engine.stats().fired)
-    };
-    assert_eq!(fired(), (1, 1), "it looks");
-    receiver.recv().unwrap().run();
-    assert_eq!(fired(), (1, 0));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickless::periodic::{Backoff, End, Heartbeat, Retry, Schedule};
 use tickless::{Batch, Builder, Driver, Engine, Handle, ManualClock, State, Stats};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

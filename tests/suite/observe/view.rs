@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tickless::{Builder, Engine, ManualClock, View};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -31,7 +31,6 @@ fn its_numbers_are_those_of_the_engine() {
     assert_eq!(view.overdue(), Some(engine.overdue()));
     assert_eq!(view.overdue().unwrap().shards, 2);
     assert_eq!(view.snapshot().unwrap().by_shard(), engine.snapshot().by_shard());
-    assert_eq!(view.callers(), Some(engine.callers()));
     // One on each shard, 3 ms late, and 6.25 % at most are added.
     let latenesses = view.latenesses().unwrap();
     assert_eq!(latenesses, engine.latenesses());
@@ -53,7 +52,7 @@ fn a_stopped_engine_is_still_seen_and_one_that_is_gone_is_not() {
     drop(of_clone);
     assert_eq!(dropped.recv(), Err(mpsc::RecvError), "it does not keep the engine");
     assert!(view.stats().is_none() && view.overdue().is_none() && view.snapshot().is_none());
-    assert!(view.latenesses().is_none() && view.callers().is_none());
+    assert!(view.latenesses().is_none());
 }
 
 #[test]

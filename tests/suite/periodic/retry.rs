@@ -10,7 +10,7 @@ use support::threads::on_threads;
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -20,7 +20,7 @@ use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying};
 // One that ThreadSanitizer can follow.
 use tickless::wait::WaitError;
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

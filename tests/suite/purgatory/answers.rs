@@ -9,8 +9,8 @@ use super::waiting::wait;
 use support::by_hand::by_hand;
 use support::operation::{Call, End, Op};
 use support::random::Random;
-use tickless::purgatory::{Arrival, Decision, Operation, Purgatory};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Arrival, Decision, Operation, Purgatory};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickless::purgatory::Purgatory;
+use tickless_purgatory::Purgatory;
 
 use super::waiting::wait;
 use support::operation::Op;

@@ -8,8 +8,8 @@ use super::waiting::wait;
 use support::by_hand::by_hand;
 use support::operation::{Call, End, Op};
 use support::patience::PATIENCE;
-use tickless::purgatory::{Decision, Purgatory, WatchError, WatchReason};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Decision, Purgatory, WatchError, WatchReason};
 
 const MS: Duration = Duration::from_millis(1);
 

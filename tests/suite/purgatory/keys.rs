@@ -16,8 +16,8 @@ use crate::panicky::{Key, Panics};
 use support::operation::{End, Op};
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
-use tickless::purgatory::{Arrival, Delayed, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Arrival, Delayed, Purgatory, WatchError};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -10,8 +10,8 @@ use super::waiting::wait;
 use support::by_hand::by_hand;
 use support::operation::{Call, End, Op};
 use support::planned::{panic_as_planned, quietly};
-use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Operation, Purgatory};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::crowd::crowd;
 use support::by_hand::by_hand;
 use support::operation::{Call, End, Op};
-use tickless::purgatory::{Decision, Purgatory};
+use tickless_purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
 use super::waiting::wait;
 use support::patience::PATIENCE;
-use tickless_core::sync::Mutex;
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::operation::Op;
-use tickless::purgatory::{Delayed, Purgatory};
+use tickless_purgatory::{Delayed, Purgatory};
 
 /// Lets an operation wait that cannot complete yet.
 pub(crate) fn wait<K: Hash + Eq + Copy + Send + 'static>(

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tickless::keyed::TtlMap;
 use tickless::{Engine, ManualClock};
-use tickless_core::sync::Mutex;
+use tickless_keyed::TtlMap;
+use tickless_sync::Mutex;
 
 /// The entries that a callback got, in order.
 #[derive(Clone, Default)]

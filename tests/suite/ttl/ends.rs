@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::panicky::{Key, Panics};
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
-use tickless::keyed::{ResetError, TtlMap};
 use tickless::{Batch, Driver, Engine, ManualClock, Task};
-use tickless_core::sync::Mutex;
+use tickless_keyed::{ResetError, TtlMap};
+use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::by_hand::{TtlMaps, by_hand};
-use tickless::keyed::{KeyedTimers, ResetError, TtlMap};
 use tickless::{Engine, ManualClock, When};
+use tickless_keyed::{KeyedTimers, ResetError, TtlMap};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,14 +4,17 @@
 //! Run, cancelled, returned by `stop`, refused in an error, or dropped with its engine: when the
 //! book is closed the sums add up to the items made, or the test fails. That a cancelled payload
 //! is dropped inside `cancel`, on the canceller's thread, is part of every cancel made here.
+//! The lines are those of `ledger.rs`, in nanoseconds of the book's clock.
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tickless::{Batch, Engine, Handle, ManualClock, ResetError, ScheduleError, State, Stats};
-use tickless_core::sync::Mutex;
+
+use crate::ledger::Ledger;
+
+pub use crate::ledger::Fate;
 
 /// Items and what became of them.
 #[derive(Clone, Debug)]
@@ -21,18 +24,7 @@ pub struct Book(Arc<Page>);
 struct Page {
     start: Instant,
     clock: Option<ManualClock>,
-    made: AtomicUsize,
-    lines: Box<[Line]>,
-    offences: Mutex<Vec<String>>,
-}
-
-/// One item's line.
-#[derive(Debug, Default)]
-struct Line {
-    /// On the book's clock.
-    due_ns: AtomicU64,
-    fate: AtomicU8,
-    drops: AtomicU8,
+    ledger: Ledger,
 }
 
 /// A payload that is accounted for.
@@ -50,16 +42,7 @@ pub struct Timer {
     handle: Option<Handle<Item>>,
 }
 
-/// What becomes of an item. One that is dropped before it met any fate went with its engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    Ran = 1,
-    Cancelled,
-    Returned,
-    Refused,
-}
-
-/// How many items met which fate.
+/// How many items met which fate. One that is dropped before it met any went with its engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     pub made: u64,
@@ -95,20 +78,12 @@ impl Book {
     }
 
     fn on(clock: Option<ManualClock>, most: u64) -> Book {
-        Book(Arc::new(Page {
-            start: Instant::now(),
-            clock,
-            made: AtomicUsize::new(0),
-            lines: (0..most).map(|_| Line::default()).collect(),
-            offences: Mutex::default(),
-        }))
+        Book(Arc::new(Page { start: Instant::now(), clock, ledger: Ledger::new(most as usize) }))
     }
 
     /// An item that is due `delay` from now.
     pub fn item(&self, delay: Duration) -> Item {
-        let number = self.0.made.fetch_add(1, Ordering::SeqCst);
-        self.0.lines[number].due_ns.store(self.ns_after(delay), Ordering::SeqCst);
-        Item { book: self.clone(), number }
+        Item { book: self.clone(), number: self.0.ledger.open(self.ns_after(delay)) }
     }
 
     /// Makes an item and schedules it. A refused one is in the book as such.
@@ -152,29 +127,21 @@ impl Book {
     /// # Panics
     /// An item was lost, met two fates, ran early, or was dropped twice.
     pub fn close(&self) -> Sums {
-        let (sums, offences) = self.audit();
+        let offences = self.0.ledger.offences();
         let some: Vec<&String> = offences.iter().take(10).collect();
         assert!(some.is_empty(), "{} offences: {some:#?}", offences.len());
-        sums
-    }
-
-    fn audit(&self) -> (Sums, Vec<String>) {
-        let made = self.0.made.load(Ordering::SeqCst);
+        let made = self.0.ledger.opened();
         let mut sums = Sums { made: made as u64, ..Sums::default() };
-        for (number, line) in self.0.lines[..made].iter().enumerate() {
-            let drops = line.drops.load(Ordering::SeqCst);
-            if drops != 1 {
-                self.offence(number, format_args!("was dropped {drops} times"));
-            }
-            *match line.fate.load(Ordering::SeqCst) {
-                0 => &mut sums.dropped,
-                fate if fate == Fate::Ran as u8 => &mut sums.ran,
-                fate if fate == Fate::Cancelled as u8 => &mut sums.cancelled,
-                fate if fate == Fate::Returned as u8 => &mut sums.returned,
-                _ => &mut sums.refused,
+        for number in 0..made {
+            *match self.0.ledger.fate(number) {
+                None => &mut sums.dropped,
+                Some(Fate::Ran(_)) => &mut sums.ran,
+                Some(Fate::Cancelled) => &mut sums.cancelled,
+                Some(Fate::Returned) => &mut sums.returned,
+                Some(Fate::Refused) => &mut sums.refused,
             } += 1;
         }
-        (sums, self.0.offences.lock().unwrap().clone())
+        sums
     }
 
     /// `delay` from now on the book's clock.
@@ -185,17 +152,6 @@ impl Book {
     fn now_ns(&self) -> u64 {
         let Page { start, clock, .. } = &*self.0;
         clock.as_ref().map_or_else(|| start.elapsed(), ManualClock::elapsed).as_nanos() as u64
-    }
-
-    fn meets(&self, number: usize, fate: Fate) {
-        let before = self.0.lines[number].fate.swap(fate as u8, Ordering::SeqCst);
-        if before != 0 {
-            self.offence(number, format_args!("met fate {before} before it was {fate:?}"));
-        }
-    }
-
-    fn offence(&self, number: usize, what: std::fmt::Arguments<'_>) {
-        self.0.offences.lock().unwrap().push(format!("item {number} {what}"));
     }
 }
 
@@ -208,26 +164,21 @@ fn refused(error: ScheduleError<Item>) -> ScheduleError<()> {
 impl Item {
     /// The item is handed over, not before its time.
     pub fn run(&self) {
-        let due_ns = self.book.0.lines[self.number].due_ns.load(Ordering::SeqCst);
-        let now_ns = self.book.now_ns();
-        if now_ns < due_ns {
-            self.book.offence(self.number, format_args!("ran at {now_ns} ns, due at {due_ns} ns"));
-        }
-        self.book.meets(self.number, Fate::Ran);
+        self.book.0.ledger.meets(self.number, Fate::Ran(self.book.now_ns()));
     }
 
     /// The item came back.
     pub fn meets(self, fate: Fate) {
-        self.book.meets(self.number, fate);
+        self.book.0.ledger.meets(self.number, fate);
     }
 }
 
 impl Drop for Item {
     fn drop(&mut self) {
-        self.book.0.lines[self.number].drops.fetch_add(1, Ordering::SeqCst);
+        self.book.0.ledger.dropped(self.number);
         if let Some(dropped) = CANCELLING.get() {
             CANCELLING.set(Some(dropped + 1));
-            self.book.meets(self.number, Fate::Cancelled);
+            self.book.0.ledger.meets(self.number, Fate::Cancelled);
         }
     }
 }
@@ -258,13 +209,13 @@ impl Timer {
     /// Resets. Until it is known which of its two times counts, the item is due at the earlier.
     /// `false`: the timer is gone, and if it came back, that is in the book.
     pub fn reset(&mut self, delay: Duration) -> bool {
-        let due_ns = &self.book.0.lines[self.number].due_ns;
+        let ledger = &self.book.0.ledger;
         let at_ns = self.book.ns_after(delay);
-        due_ns.fetch_min(at_ns, Ordering::SeqCst);
+        ledger.hastened(self.number, at_ns);
         let Some(handle) = &mut self.handle else { return false };
         match handle.reset(delay) {
             Ok(()) => {
-                due_ns.store(at_ns, Ordering::SeqCst);
+                ledger.moved(self.number, at_ns);
                 true
             }
             Err(ResetError::Stopped) => {
@@ -299,7 +250,7 @@ fn a_book_is_not_closed_over_an_item_that_was_lost_doubled_or_early() {
     let offends = |delay: Duration, deed: fn(Item) -> Option<Item>| {
         let book = Book::new(1);
         let _kept = deed(book.item(delay));
-        !book.audit().1.is_empty()
+        !book.0.ledger.offences().is_empty()
     };
     let run = |item: Item| {
         item.run();

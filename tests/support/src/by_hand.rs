@@ -2,8 +2,8 @@
 
 use std::hash::Hash;
 
-use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
+use tickless_purgatory::{Operation, Purgatory};
 
 /// An empty purgatory, and the engine to advance.
 pub fn by_hand<K, O>() -> (Purgatory<K, O>, Engine)

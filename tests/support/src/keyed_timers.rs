@@ -2,8 +2,8 @@
 
 use std::hash::Hash;
 
-use tickless::keyed::KeyedTimers;
 use tickless::{Engine, ManualClock};
+use tickless_keyed::KeyedTimers;
 
 /// Timers without any, and the engine to advance.
 pub fn by_hand<K>() -> (KeyedTimers<K>, Engine)

@@ -31,6 +31,7 @@ pub mod hold;
 pub mod keyed_timers;
 #[cfg(feature = "engine")]
 pub mod leaks;
+pub mod ledger;
 #[cfg(feature = "engine")]
 pub mod looked_at;
 pub mod on_drop;

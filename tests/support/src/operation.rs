@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use tickless::purgatory::Operation;
+use tickless_purgatory::Operation;
 
 /// An operation that completes when it [may](Op::allow).
 pub struct Op {

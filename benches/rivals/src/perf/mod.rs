@@ -31,6 +31,8 @@ pub(crate) struct Places {
     pub(crate) json: PathBuf,
     /// Plots.
     pub(crate) plots: PathBuf,
+    /// Documents that users see at docs.rs.
+    pub(crate) pages: PathBuf,
     /// Documents with marks.
     pub(crate) documents: Vec<PathBuf>,
 }
@@ -110,10 +112,33 @@ impl Drawn {
     }
 }
 
+/// The plot on the README's first screen, and the document that has it for docs.rs: there are no
+/// files beside a page there, so the definition of a link has all of it.
+const FRONT: (&str, &str) = ("http.svg", "http.md");
+
+/// The definition of the link `requests`, which is the picture itself.
+fn definition(svg: &str) -> String {
+    let mut text = String::from("[requests]: data:image/svg+xml,");
+    for byte in svg.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'/' | b':' | b'=' | b',' => {
+                text.push(char::from(byte));
+            }
+            _ => text += &format!("%{byte:02X}"),
+        }
+    }
+    text + "\n"
+}
+
 fn draw(book: &Book, places: &Places) -> Result<Vec<Drawn>, BenchError> {
     let mut drawn = Vec::new();
     for (name, text) in plot::draw(book)? {
-        let path = places.plots.join(name);
+        let path = places.plots.join(&name);
+        if name == FRONT.0 {
+            let path = places.pages.join(FRONT.1);
+            let found = fs::read_to_string(&path).ok();
+            drawn.push(Drawn { found, path, text: definition(&text) });
+        }
         drawn.push(Drawn { found: fs::read_to_string(&path).ok(), path, text });
     }
     for path in &places.documents {

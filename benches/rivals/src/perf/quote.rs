@@ -30,8 +30,11 @@ pub(super) fn quote(book: &Book, words: &str) -> Result<String, String> {
     })
 }
 
-/// The median, with the least and the most where there are several.
+/// The median, with the least and the most where there are several; `-` where there is none.
 pub(super) fn spread(sample: &Sample<f64>) -> String {
+    if sample.len() == 0 {
+        return "-".to_owned();
+    }
     let middle = short(sample.median());
     if sample.len() < 2 {
         return middle;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickless::purgatory::Operation;
+use tickless_purgatory::Operation;
 
 use super::request::Request;
 use super::{KEYS_EACH, Purgatory};

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tickless::purgatory::Operation;
+use tickless_purgatory::Operation;
 
 use super::request::Request;
 use super::{KEYS_EACH, Purgatory};

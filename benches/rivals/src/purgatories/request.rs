@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tickless::purgatory::Operation;
+use tickless_purgatory::Operation;
 
 use crate::sink;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickless::purgatory::{self, Arrival, Delayed};
+use tickless_purgatory::{Arrival, Delayed};
 
 use super::request::Request;
 use super::{KEYS_EACH, Purgatory};
@@ -11,16 +11,16 @@ use crate::error::BenchError;
 
 /// The purgatory.
 #[derive(Debug)]
-pub(crate) struct Tickless(purgatory::Purgatory<u32, Request>);
+pub(crate) struct Tickless(tickless_purgatory::Purgatory<u32, Request>);
 
 impl Purgatory for Tickless {
     const NAME: &'static str = "tickless-purgatory";
-    const ABOUT: &'static str = "this crate: purgatory::Purgatory";
+    const ABOUT: &'static str = "tickless_purgatory::Purgatory";
 
     type Ticket = Delayed<u32, Request>;
 
     fn start() -> Result<Tickless, BenchError> {
-        purgatory::Purgatory::new().map(Tickless).map_err(BenchError::setup(Self::NAME))
+        tickless_purgatory::Purgatory::new().map(Tickless).map_err(BenchError::setup(Self::NAME))
     }
 
     #[inline]

@@ -206,7 +206,7 @@ struct first_options {
 struct first_stats {
     size_t size;
     uint64_t scheduled, seated, cancelled, reset, fired, returned, pending, cascaded, dead, panicked;
-    uint64_t saturations, takeovers, stuck, overdue_ns, wake_ups;
+    uint64_t takeovers, stuck, overdue_ns, wake_ups;
     uint64_t lateness_p50_ns, lateness_p99_ns, lateness_p999_ns, lateness_max_ns;
 };
 struct first_turn {
@@ -255,9 +255,10 @@ static void a_time_that_ticks_do_not_reach_is_refused(void) {
     tickless_when when = {far, 0, TICKLESS_AT}, most = {0, 0, TICKLESS_AT};
     tickless_options options = {.size = sizeof options, .clock = TICKLESS_CLOCK_MANUAL, .tick_ns = 1};
     tickless_scope scope;
+    tickless_scope_key key;
     tickless_engine *engine;
     tickless_timer timer;
-    uint64_t now, deadline;
+    uint64_t now, before, deadline;
     OK(tickless_engine_new(&options, &engine));
     OK(tickless_now_ns(engine, &now));
     RELEASES(1, TICKLESS_E_ARGUMENT, tickless_schedule(engine, far, run, NULL, release, NULL));
@@ -273,6 +274,21 @@ static void a_time_that_ticks_do_not_reach_is_refused(void) {
              tickless_schedule_repeating(engine, NULL, far, run, NULL, release, NULL));
     OK(tickless_scope_init(engine, &scope));
     RELEASES(1, TICKLESS_E_ARGUMENT, tickless_scope_schedule(&scope, far, run, NULL, release, NULL));
+    /* What a reset cannot reach stays where it is. */
+    OK(tickless_schedule(engine, SECOND, run, NULL, NULL, &timer));
+    OK(tickless_timer_deadline_ns(&timer, &before));
+    RETURNS(TICKLESS_E_ARGUMENT, tickless_timer_reset(&timer, far));
+    RETURNS(TICKLESS_E_ARGUMENT, tickless_timer_reset_when(&timer, &delay));
+    RETURNS(TICKLESS_E_ARGUMENT, tickless_timer_reset_when(&timer, &when));
+    RELEASES(1, TICKLESS_E_ARGUMENT, tickless_timer_rearm(engine, &timer, far, run, NULL, release));
+    OK(tickless_timer_deadline_ns(&timer, &deadline));
+    CHECK(deadline == before);
+    RETURNS(1, tickless_timer_cancel(&timer));
+    OK(tickless_scope_schedule(&scope, SECOND, run, NULL, NULL, &key));
+    RETURNS(TICKLESS_E_ARGUMENT, tickless_scope_reset(&scope, key, far));
+    RETURNS(TICKLESS_E_ARGUMENT, tickless_scope_reset_when(&scope, key, &when));
+    OK(tickless_scope_reset(&scope, key, far - SECOND));
+    RETURNS(1, tickless_scope_cancel(&scope, key));
     OK(tickless_scope_end(&scope, 0));
     /* What is in reach fires, and what never comes is asked for by name. */
     most.time_ns = now + far - SECOND;

@@ -228,16 +228,30 @@ static void a_child_process_can_end_its_copy_of_a_scope(void) {
     OK(tickless_engine_free(engine));
 }
 
+static tickless_scope untold_scope;
+
 /* A child of which the C library tells nobody. */
 static void use_copies_untold(tickless_engine *engine, tickless_timer *timers) {
+    const tickless_when when = {HOUR, 0, TICKLESS_WAITABLE};
     tickless_engine *own;
     tickless_timer timer;
+    uint64_t now;
     int released = 0;
     alarm(60);
     RETURNS(TICKLESS_E_FORKED, tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
-    OK(tickless_schedule(engine, HOUR, nothing, &released, release, &timer));
-    RETURNS(1, tickless_timer_cancel(&timer));
-    CHECK(released == 1);
+    RETURNS(TICKLESS_E_FORKED, tickless_schedule(engine, HOUR, nothing, &released, release, &timer));
+    RETURNS(TICKLESS_E_FORKED, tickless_schedule(engine, HOUR, nothing, &released, release, NULL));
+    RETURNS(TICKLESS_E_FORKED,
+            tickless_schedule_when(engine, &when, nothing, &released, release, &timer));
+    RETURNS(TICKLESS_E_FORKED,
+            tickless_schedule_repeating(engine, NULL, HOUR, nothing, &released, release, &timer));
+    RETURNS(TICKLESS_E_FORKED,
+            tickless_timer_restart(engine, &timers[0], HOUR, nothing, &released, release));
+    RETURNS(TICKLESS_E_FORKED,
+            tickless_scope_schedule(&untold_scope, HOUR, nothing, &released, release, NULL));
+    CHECK(released == 6);
+    RETURNS(TICKLESS_E_FORKED, tickless_timer_reset(&timers[0], MS));
+    RETURNS(TICKLESS_E_FORKED, tickless_now_ns(engine, &now));
     RETURNS(1, tickless_timer_cancel_wait(&timers[1], TICKLESS_NEVER));
     RETURNS(1, tickless_timer_cancel(&timers[0]));
     OK(tickless_engine_free(engine));
@@ -276,6 +290,7 @@ static void a_child_of_which_nobody_is_told_does_not_wait_for_its_parents_thread
     OK(tickless_schedule(engine, HOUR, nothing, NULL, NULL, &timers[0]));
     OK(tickless_schedule_when(engine, &when, nothing, NULL, NULL, &timers[1]));
     OK(tickless_schedule_when(engine, &now, wait_to_end, NULL, NULL, &timers[2]));
+    OK(tickless_scope_init(engine, &untold_scope));
     count_wait(&waits, 1);
     for (i = 0; i < 3; i++) {
         pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
@@ -291,6 +306,7 @@ static void a_child_of_which_nobody_is_told_does_not_wait_for_its_parents_thread
     RETURNS(1, tickless_timer_cancel(&timers[0]));
     RETURNS(1, tickless_timer_cancel(&timers[1]));
     RETURNS(0, tickless_timer_cancel_wait(&timers[2], TICKLESS_NEVER));
+    OK(tickless_scope_end(&untold_scope, TICKLESS_NEVER));
     OK(tickless_engine_free(engine));
 }
 

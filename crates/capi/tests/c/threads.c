@@ -163,50 +163,6 @@ static void after_a_stop_that_gave_up_the_free_does_not_wait(void) {
     count_wait(&gate.released, 1);
 }
 
-struct crossed {
-    tickless_engine *engine;
-    tickless_timer mine, *theirs;
-    struct count *met;
-    int code;
-};
-
-/* Waits until both run, then waits for the other. */
-static void wait_for_the_other(void *user_data) {
-    struct crossed *crossed = user_data;
-    count_add(crossed->met, 1);
-    count_wait(crossed->met, 3);
-    crossed->code = tickless_timer_cancel_wait(crossed->theirs, TICKLESS_NEVER);
-}
-
-static void two_callbacks_that_wait_for_each_other_are_told(void) {
-    const tickless_when when = {0, 0, TICKLESS_WAITABLE};
-    struct count met = COUNT_INIT;
-    struct crossed crossed[2];
-    int i, n;
-    memset(crossed, 0, sizeof crossed);
-    for (i = 0; i < 2; i++) {
-        crossed[i].engine = threaded_engine();
-        crossed[i].theirs = &crossed[!i].mine;
-        crossed[i].met = &met;
-        OK(tickless_schedule_when(crossed[i].engine, &when, wait_for_the_other, &crossed[i], NULL,
-                                  &crossed[i].mine));
-    }
-    count_add(&met, 1);
-    count_wait(&met, 3);
-    for (i = 0; i < 2; i++) {
-        OK(tickless_engine_stop(crossed[i].engine, TICKLESS_NEVER, NULL, NULL));
-    }
-    /* One is refused and returns, and so the other's wait ends. */
-    n = (crossed[0].code == TICKLESS_E_CIRCULAR) + (crossed[1].code == TICKLESS_E_CIRCULAR);
-    CHECK(n == 1 && crossed[0].code + crossed[1].code == TICKLESS_E_CIRCULAR);
-    for (i = 0; i < 2; i++) {
-        if (tickless_timer_state(&crossed[i].mine) != TICKLESS_E_HANDLE) {
-            OK(tickless_timer_detach(&crossed[i].mine));
-        }
-        OK(tickless_engine_free(crossed[i].engine));
-    }
-}
-
 struct worker {
     tickless_engine *engine;
     struct count *fired;
@@ -303,7 +259,6 @@ int main(void) {
     RUN(a_wait_ends_when_the_callback_has_returned_and_its_data_was_released);
     RUN(a_stop_with_a_limit_tells_that_a_callback_runs);
     RUN(after_a_stop_that_gave_up_the_free_does_not_wait);
-    RUN(two_callbacks_that_wait_for_each_other_are_told);
     RUN(threads_that_end_leave_nothing);
     RUN(a_thread_may_use_an_engine_while_it_ends);
     return 0;

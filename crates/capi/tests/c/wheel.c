@@ -291,12 +291,35 @@ static void timers_leave_one_by_one_in_the_order_of_their_deadlines(void) {
         objects[i] = object_of(&wheel);
         tickless_wheel_add(&wheel, &objects[i].timer, (random >> 33) % (UINT64_C(1) << (i % 40)));
     }
-    while ((timer = tickless_wheel_pop(&wheel, UINT64_C(1) << 41)) != NULL) {
+    while ((timer = tickless_wheel_pop(&wheel, UINT64_C(1) << 41, NULL)) != NULL) {
         CHECK(timer->deadline >= last);
         last = timer->deadline;
         popped++;
     }
     CHECK(popped == 5000 && tickless_wheel_now(&wheel) == UINT64_C(1) << 41);
+}
+
+/* As an advance does. */
+static void a_loop_of_pops_looks_at_no_more_timers_than_its_limit_while_they_come_down(void) {
+    static struct object objects[3000];
+    int i, loops = 0, popped = 0;
+    tickless_wheel_init(&wheel, 0);
+    for (i = 0; i < 3000; i++) {
+        objects[i] = object_of(&wheel);
+        tickless_wheel_add(&wheel, &objects[i].timer, 66000 + (uint64_t)i % 10);
+    }
+    do {
+        uint64_t limit = 80, before = (uint64_t)popped;
+        while (tickless_wheel_pop(&wheel, 70000, &limit) != NULL) {
+            popped++;
+        }
+        loops++;
+        CHECK((uint64_t)popped - before <= 80);
+        CHECK((limit == 0) == (tickless_wheel_next(&wheel) <= 70000));
+    } while (tickless_wheel_next(&wheel) <= 70000);
+    /* They come down once or twice, by ten in a loop, and leave by 80. */
+    CHECK(popped == 3000 && loops >= 300 + 37);
+    CHECK(tickless_wheel_now(&wheel) == 70000);
 }
 
 static void all_are_removed_wherever_they_are(void) {
@@ -413,6 +436,7 @@ int main(void) {
     RUN(a_callback_frees_its_timer_and_another_that_is_due_with_it);
     RUN(an_advance_with_a_limit_goes_on_where_it_was);
     RUN(an_advance_looks_at_no_more_timers_than_its_limit_while_they_come_down);
+    RUN(a_loop_of_pops_looks_at_no_more_timers_than_its_limit_while_they_come_down);
     RUN(timers_leave_one_by_one_in_the_order_of_their_deadlines);
     RUN(all_are_removed_wherever_they_are);
     RUN(callbacks_that_start_and_move_and_stop_any_timer_lose_none);

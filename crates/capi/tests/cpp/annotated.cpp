@@ -26,18 +26,10 @@ struct state {
 };
 
 #if defined(__cpp_impl_coroutine)
+#include "task.hpp"
+
 // A coroutine that sleeps goes on on the engine's thread, maybe before the call returns that made it
 // sleep.
-struct task {
-    struct promise_type {
-        task get_return_object() noexcept { return {}; }
-        std::suspend_never initial_suspend() noexcept { return {}; }
-        std::suspend_never final_suspend() noexcept { return {}; }
-        void return_void() noexcept {}
-        void unhandled_exception() noexcept { std::terminate(); }
-    };
-};
-
 static task sleeps(tickless::engine &engine, int naps, std::promise<void> &done) {
     state local;
     for (int i = 0; i < naps; i++) {

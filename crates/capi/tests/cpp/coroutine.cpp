@@ -1,26 +1,14 @@
 // C++20: coroutines that sleep. The timer lies in the coroutine's frame, which the callback resumes, and
 // so may destroy, before the call that schedules has returned.
 #include <atomic>
-#include <coroutine>
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include "check.hpp"
+#include "task.hpp"
 #include "tickless.hpp"
 
 using namespace std::chrono_literals;
-
-// A coroutine that runs at once, and destroys itself at its end.
-struct task {
-    struct promise_type {
-        task get_return_object() noexcept { return {}; }
-        std::suspend_never initial_suspend() noexcept { return {}; }
-        std::suspend_never final_suspend() noexcept { return {}; }
-        void return_void() noexcept {}
-        void unhandled_exception() noexcept { std::terminate(); }
-    };
-};
 
 // One that its owner may destroy while it sleeps.
 struct owned {

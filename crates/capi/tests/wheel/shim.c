@@ -40,8 +40,9 @@ uint64_t shim_next(struct tickless_wheel *wheel) {
     return tickless_wheel_next(wheel);
 }
 
-struct tickless_wheel_timer *shim_pop(struct tickless_wheel *wheel, uint64_t now) {
-    return tickless_wheel_pop(wheel, now);
+struct tickless_wheel_timer *shim_pop(struct tickless_wheel *wheel, uint64_t now,
+                                      uint64_t *limit) {
+    return tickless_wheel_pop(wheel, now, limit);
 }
 
 uint64_t shim_advance(struct tickless_wheel *wheel, uint64_t now, uint64_t limit,

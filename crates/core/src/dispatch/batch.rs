@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Line, Stopwatch, Task};
+use super::{Line, Task};
 
 /// Due payloads, in order of their deadlines' ticks. Each can be taken once. (A payload that was
 /// scheduled for a time in the past comes anywhere between the place of its deadline and the place
@@ -56,8 +56,6 @@ pub struct Batch<'a, T> {
     line: &'a Line<T>,
     clock: &'a Clock,
     scale: Scale,
-    /// Present if slow tasks are measured.
-    stopwatch: Option<&'a mut Stopwatch>,
     /// Whether the engine is stopping. The handler does not get the rest then.
     stopping: &'a AtomicBool,
     /// This batch has seen `stopping` set.
@@ -103,16 +101,15 @@ impl<'a, T> Batch<'a, T> {
         line: &'a Line<T>,
         clock: &'a Clock,
         scale: Scale,
-        stopwatch: Option<&'a mut Stopwatch>,
         stopping: &'a AtomicBool,
         fired: &'a Counter,
     ) -> Batch<'a, T> {
-        Batch { line, clock, scale, stopwatch, stopping, is_cut: false, fired }
+        Batch { line, clock, scale, stopping, is_cut: false, fired }
     }
 
     /// Takes the next payload together with its deadline.
     pub fn next_due(&mut self) -> Option<Due<T>> {
-        let next = self.pop()?;
+        let next = self.pull()?;
         Some(self.due(next))
     }
 
@@ -127,26 +124,13 @@ impl<'a, T> Batch<'a, T> {
         self.len() == 0
     }
 
-    /// Takes the next payload and its deadline, for a caller that holds a lock: slow tasks are not
-    /// reported until [`tell`](Batch::tell).
+    /// Takes the next payload and its deadline. No code of the user runs, so the caller may hold a
+    /// lock.
     #[doc(hidden)]
-    pub fn pull_untold(&mut self) -> Option<(Tick, T)> {
-        let waiting = self.line.left();
-        let next = self.take_next();
-        // If none is left, the last payload's time ends when the handler returns.
-        if let (Some(stopwatch), &Some((deadline, _))) = (&mut self.stopwatch, &next) {
-            let taken_ns = stopwatch.end(self.clock, self.scale, waiting, false);
-            stopwatch.begin(deadline, taken_ns);
-        }
-        next
-    }
-
-    /// Reports the slow tasks that `pull_untold` has noted.
-    #[doc(hidden)]
-    pub fn tell(&mut self) {
-        if let Some(stopwatch) = &mut self.stopwatch {
-            stopwatch.tell(self.clock, self.line);
-        }
+    #[inline]
+    pub fn pull(&mut self) -> Option<(Tick, T)> {
+        // SAFETY: it is this batch's now, and moved out once.
+        self.claim_next().map(|place| unsafe { place.read() })
     }
 
     /// The handler waits for others, as it was told to, until this is called with `false`: the
@@ -156,38 +140,9 @@ impl<'a, T> Batch<'a, T> {
         self.line.set_patient((!is_waiting).then(|| self.clock.now_ns()));
     }
 
-    #[inline]
-    fn pop(&mut self) -> Option<(Tick, T)> {
-        if self.stopwatch.is_some() { self.pop_watched() } else { self.take_next() }
-    }
-
-    /// Reports the last payload before it takes the next: a report that lasts keeps no task that
-    /// is taken from its beginning, and those behind it can be taken over.
-    #[cold]
-    fn pop_watched(&mut self) -> Option<(Tick, T)> {
-        let waiting = self.line.left();
-        let mut taken_ns = 0;
-        // As in `pull_untold`.
-        if let (Some(stopwatch), 1..) = (&mut self.stopwatch, waiting) {
-            let ended_ns = stopwatch.end(self.clock, self.scale, waiting, false);
-            taken_ns = ended_ns.saturating_add(stopwatch.tell(self.clock, self.line));
-        }
-        let next = self.take_next();
-        if let (Some(stopwatch), &Some((deadline, _))) = (&mut self.stopwatch, &next) {
-            stopwatch.begin(deadline, taken_ns);
-        }
-        next
-    }
-
-    #[inline]
-    fn take_next(&mut self) -> Option<(Tick, T)> {
-        // SAFETY: it is this batch's now, and moved out once.
-        self.take_place().map(|place| unsafe { place.read() })
-    }
-
     /// Takes the next payload where it lies. It stays there until the handler returns.
     #[inline]
-    fn take_place(&mut self) -> Option<*const (Tick, T)> {
+    fn claim_next(&mut self) -> Option<*const (Tick, T)> {
         // ORDER(STOP): Acquire - pairs with the swap that sets the flag: everything the stopping
         // thread did before it happens before everything the handler does next.
         if self.stopping.load(Ordering::Acquire) {
@@ -201,42 +156,26 @@ impl<'a, T> Batch<'a, T> {
 
     /// Calls `run` with each of the engine's own payloads, which come first.
     pub(crate) fn run_own(&mut self, run: fn(T)) {
-        if !self.line.is_at_own() {
-            return;
-        }
         while self.line.is_at_own() {
-            let Some((_, payload)) = self.pop() else { return };
+            let Some((_, payload)) = self.pull() else { return };
             run(payload);
-        }
-        let waiting = self.line.left();
-        // What the handler does before it takes a payload is not the time of the last one.
-        if let Some(stopwatch) = &mut self.stopwatch {
-            stopwatch.end(self.clock, self.scale, waiting, false);
-            stopwatch.tell(self.clock, self.line);
         }
     }
 
     /// Converts a queued payload to the form that handlers see.
     #[doc(hidden)]
     pub fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {
-        Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
+        let ns = self.scale.start_ns(tick).unwrap_or(u64::MAX);
+        let deadline = self.clock.instant_at(ns).unwrap_or_else(Instant::now);
+        Due { payload, deadline }
     }
-}
-
-/// The start of a tick as an `Instant`.
-pub(super) fn instant_of(clock: &Clock, scale: Scale, tick: Tick) -> Instant {
-    let ns = scale.start_ns(tick).unwrap_or(u64::MAX);
-    clock.instant_at(ns).unwrap_or_else(Instant::now)
 }
 
 impl Batch<'_, Task> {
     /// Runs all tasks, one after the other.
     #[inline]
     pub(super) fn run_all(mut self) {
-        if self.stopwatch.is_some() {
-            return self.for_each(Task::run);
-        }
-        while let Some(place) = self.take_place() {
+        while let Some(place) = self.claim_next() {
             // SAFETY: the task is this batch's, and is run once.
             unsafe { Task::run_at(&raw const (*place).1) };
         }
@@ -248,7 +187,7 @@ impl<T> Iterator for Batch<'_, T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        self.pop().map(|(_, payload)| payload)
+        self.pull().map(|(_, payload)| payload)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -45,11 +45,16 @@ pub trait IntoPayload<T> {
 /// otherwise no other timer of the shard fires while it runs. It may schedule, cancel and reset
 /// timers. It may not stop the engine or run its turns (both return an error).
 ///
-/// A handler never sees what is the engine's own: the timers of futures (sleeps, timeouts,
-/// intervals, delay queues). Their tasks are woken on the thread that serves the shard, before the
-/// handler gets the rest of the batch, so a future does not wait in a queue behind slow tasks.
-/// (While a handler waits, for room in a full channel, say, what is due behind its batch waits with
-/// it.)
+/// A handler of tasks never sees what is the engine's own. That runs on the thread that serves the
+/// shard, before the handler gets the rest of the batch, so it does not wait in a queue behind slow
+/// tasks:
+/// - the timers of futures (sleeps, timeouts, intervals, delay queues), whose tasks are woken;
+/// - a heartbeat's looks for beats;
+/// - the limits of a retry's attempts.
+///
+/// The user's functions do pass through the handler: the runs of what repeats, attempts, and what a
+/// heartbeat or a retry calls in the end. (While a handler waits, for room in a full channel, say,
+/// what is due behind its batch waits with it.)
 ///
 /// Every `Fn(Batch<'_, T>)` is a handler:
 ///

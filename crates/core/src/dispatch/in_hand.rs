@@ -34,7 +34,7 @@
 //! none is claimed after the takeover. Only an open line is taken over, once.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence
-//! (`protocol/asymmetric.rs`). The holder's side is light, because a locked instruction for each
+//! (`os/asymmetric.rs`). The holder's side is light, because a locked instruction for each
 //! payload would make each wait for the stores of the one before. Holder: store the word, light
 //! fence, look whether the rest is wanted. Taker: say so, heavy fence, look at the word. So the
 //! taker sees a claim, or the claimer sees the taker. The word is stored with Release, and the
@@ -46,7 +46,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
-use crate::protocol::asymmetric;
+use crate::os::asymmetric;
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, fence};
 use crate::time::Tick;
@@ -99,8 +99,6 @@ struct Contents<T> {
     payloads: Payloads<T>,
     /// How many payloads there are behind it.
     hidden: usize,
-    /// When the bucket of the first one was due to open.
-    opened: Option<Tick>,
     /// When an earlier hand-over of these payloads began, if a takeover has left them.
     handed_ns: Option<u64>,
     /// So many of them come first, and are no business of the handler's.
@@ -143,15 +141,14 @@ impl<T> InHand<T> {
         &self.line
     }
 
-    /// Puts the collected payloads in hand, and leaves `batch` empty, with memory from before. The
-    /// first of them comes from a bucket that was due to open at `opened`. So many are the engine's
-    /// `own`, and come first.
+    /// Puts the collected payloads in hand, and leaves `batch` empty, with memory from before. So
+    /// many are the engine's `own`, and come first.
     #[inline]
-    pub fn fill(&mut self, batch: &mut Payloads<T>, opened: Option<Tick>, own: usize) {
+    pub fn fill(&mut self, batch: &mut Payloads<T>, own: usize) {
         self.change(|contents| {
             debug_assert!(contents.payloads.is_empty(), "what a stop left is not handed over");
             std::mem::swap(&mut contents.payloads, batch);
-            (contents.opened, contents.handed_ns, contents.own) = (opened, None, own);
+            (contents.handed_ns, contents.own) = (None, own);
         });
     }
 
@@ -222,12 +219,6 @@ impl<T> InHand<T> {
         self.line.contents.with(|contents| unsafe { &(*contents).payloads })
     }
 
-    /// When the bucket of the first payload was due to open.
-    pub(crate) fn opened(&self) -> Option<Tick> {
-        // SAFETY: as in `payloads`.
-        self.line.contents.with(|contents| unsafe { (*contents).opened })
-    }
-
     /// When the payloads were handed over before, if they were.
     pub(crate) fn handed_ns(&self) -> Option<u64> {
         // SAFETY: as in `payloads`.
@@ -253,7 +244,7 @@ impl<T> InHand<T> {
 impl<T> Default for InHand<T> {
     fn default() -> InHand<T> {
         let payloads = Payloads::new();
-        InHand::with(Contents { payloads, hidden: 0, opened: None, handed_ns: None, own: 0 })
+        InHand::with(Contents { payloads, hidden: 0, handed_ns: None, own: 0 })
     }
 }
 
@@ -388,13 +379,11 @@ impl<T> Line<T> {
         self.since_ns.store(until_ns.unwrap_or(PATIENT), Ordering::Relaxed);
     }
 
-    /// The user's code is called. Returns whether the handler was patient until now.
-    pub(crate) fn end_patience(&self, now_ns: u64) -> bool {
-        let was_patient = self.since_ns().is_none();
-        if was_patient {
+    /// The handler has panicked. If it was patient, it is not any more.
+    pub(crate) fn end_patience(&self, now_ns: u64) {
+        if self.since_ns().is_none() {
             self.set_patient(Some(now_ns));
         }
-        was_patient
     }
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further

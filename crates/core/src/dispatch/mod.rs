@@ -1,5 +1,5 @@
 //! Dispatch, as far as a reaper takes part: the handler and its batches, the payloads in hand, and
-//! what becomes of their panics. And the queue of a pool, for the models.
+//! what becomes of their panics.
 //!
 //! The handlers with threads, channels and runtimes of their own are in the crate `tickless`.
 
@@ -8,8 +8,6 @@ mod handler;
 mod in_hand;
 mod own;
 mod panics;
-pub mod queue;
-mod slow;
 mod task;
 
 pub use batch::{Batch, Due};
@@ -17,6 +15,4 @@ pub use handler::{Handler, Inline, IntoPayload};
 pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
 pub use own::Own;
 pub use panics::{Panics, contained, contained_or, drop_each};
-pub(crate) use slow::Stopwatch;
-pub use slow::{OnSlowTask, SlowRule, SlowTask};
-pub use task::{Runs, Task};
+pub use task::{Kind, Runs, Task};

@@ -1,5 +1,6 @@
-//! The engine's own among the due payloads: the wakes of futures. The reaper runs them where they
-//! are due, before the handler gets the rest of their batch.
+//! The engine's own among the due payloads ([`Kind::Own`] and [`Kind::Wake`]): the wakes of
+//! futures, and the bookkeeping of what repeats. The reaper runs them where they are due, before
+//! the handler gets the rest of their batch.
 //!
 //! A handler may keep what it gets, in a queue, a channel or a runtime, behind whatever else is
 //! there. A future must not wait for that: a task that the handler runs may await it.
@@ -11,7 +12,7 @@
 
 use std::any::{Any, TypeId};
 
-use super::{Payloads, Task};
+use super::{Kind, Payloads, Task};
 
 /// The payloads that a reaper runs by itself.
 pub struct Own<T> {
@@ -23,10 +24,10 @@ pub struct Own<T> {
 // === impl Own ===
 
 impl<T: 'static> Own<T> {
-    /// The wakes of futures, which are tasks. `None`: no other payload is one.
-    pub fn wakes() -> Option<Own<T>> {
+    /// Those are tasks. `None`: no other payload is one.
+    pub fn tasks() -> Option<Own<T>> {
         (TypeId::of::<T>() == TypeId::of::<Task>()).then_some(Own {
-            is_own: |payload| (payload as &dyn Any).downcast_ref().is_some_and(Task::is_wake),
+            is_own: |payload| Task::kind_of(payload) >= Kind::Own,
             run: |payload| {
                 let payload = &mut Some(payload) as &mut dyn Any;
                 let task: Option<&mut Option<Task>> = payload.downcast_mut();

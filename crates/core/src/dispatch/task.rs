@@ -1,5 +1,6 @@
 //! A closure that runs once, in four words: small closures inline, larger ones boxed.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
@@ -38,15 +39,26 @@ pub struct Task {
 /// it unrun drops it.
 #[doc(hidden)]
 pub trait Runs: Send + 'static {
-    /// Whether it is the engine's own: a stop ends it, and does not return it.
-    const IS_OWN: bool = false;
-
-    /// Whether it only wakes a task. It runs where it is due, whatever the engine's handler is, and
-    /// the limit on pending timers does not count it.
-    const IS_WAKE: bool = false;
+    /// Whose it is.
+    const KIND: Kind = Kind::User;
 
     /// Runs it.
     fn run(self);
+}
+
+/// Whose a task is. That is known when its timer is filed.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The user's: the handler gets it, and a stop returns it.
+    User,
+    /// A function of the user's that the engine has armed: the handler gets it, and a stop ends it.
+    Repeats,
+    /// The engine's own: it runs where it is due, and a stop ends it.
+    Own,
+    /// The engine's own, which wakes the task of a future: the limit on pending timers does not
+    /// count it.
+    Wake,
 }
 
 /// How to run or drop a closure of one type, given the address of a task's data: it holds such a
@@ -55,8 +67,7 @@ struct VTable {
     run: unsafe fn(*mut ()),
     /// `None` if there is nothing to drop.
     drop: Option<unsafe fn(*mut ())>,
-    is_own: bool,
-    is_wake: bool,
+    kind: Kind,
 }
 
 // SAFETY: `Task::new` accepts only closures that are `Send`.
@@ -92,17 +103,18 @@ impl Task {
         unsafe { Task::with(runs, const { &VTable::of_value::<R>() }) }
     }
 
-    /// Whether it is the engine's own: see [`Runs::IS_OWN`].
-    #[doc(hidden)]
-    pub fn is_own(&self) -> bool {
-        self.vtable.is_own
-    }
-
-    /// Whether it only wakes a task: see [`Runs::IS_WAKE`].
+    /// Whose it is.
     #[doc(hidden)]
     #[inline]
-    pub fn is_wake(&self) -> bool {
-        self.vtable.is_wake
+    pub fn kind(&self) -> Kind {
+        self.vtable.kind
+    }
+
+    /// Whose a payload is, which may be a task.
+    #[doc(hidden)]
+    #[inline]
+    pub fn kind_of<T: 'static>(payload: &T) -> Kind {
+        (payload as &dyn Any).downcast_ref().map_or(Kind::User, Task::kind)
     }
 
     /// Takes the value out.
@@ -180,8 +192,7 @@ impl VTable {
             // SAFETY: the caller's data is an `F`, which is consumed.
             run: |data| unsafe { data.cast::<F>().read()() },
             drop: VTable::drop_of::<F>(),
-            is_own: false,
-            is_wake: false,
+            kind: Kind::User,
         }
     }
 
@@ -190,8 +201,7 @@ impl VTable {
             // SAFETY: the caller's data is an `R`, which is consumed.
             run: |data| unsafe { data.cast::<R>().read().run() },
             drop: VTable::drop_of::<R>(),
-            is_own: R::IS_OWN,
-            is_wake: R::IS_WAKE,
+            kind: R::KIND,
         }
     }
 

@@ -20,7 +20,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::os;
-use crate::protocol::closable::Closable;
+use crate::sync::protocol::closable::Closable;
 use crate::time::Clock;
 
 use super::Timer;

@@ -10,7 +10,8 @@
 //!
 //! A loop may *ask* when it needs its next turn, before it sleeps. From then on it is not called
 //! back by itself: what its own thread schedules it finds when it asks again, or in its next turn.
-//! That holds until another thread, or a task, publishes a sleep or takes turns as well.
+//! That holds until another thread publishes a sleep. (A shard has one loop. If another thread
+//! takes a turn, it knows when the next one is needed, and the loop is not told.)
 //!
 //! *Owner*: any thread calls; the loop counts its sleeps as it publishes them, and says that it has
 //! asked, while it holds the shard's role.
@@ -25,36 +26,21 @@
 use std::cell::Cell;
 
 use crate::sync::events::{Event, reached};
-use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread,
-};
+use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
 use crate::time::Tick;
 
-/// The callback, how often its loop went to sleep, and whether there are several loops.
+/// The callback, how often its loop went to sleep, and whether that asks.
 pub struct Hook {
     call: Box<dyn Fn(Tick) + Send + Sync>,
     /// Whether the loop comes when it is told to, and not at once.
     tells_due: bool,
     sleeps: AtomicU64,
-    /// Who takes the turns: the number of a thread, [`TASK`], [`NOBODY`] or [`SEVERAL`].
-    turner: AtomicUsize,
-    /// The thread that takes the turns has asked when it needs the next, and nobody else has
-    /// published a sleep since.
-    has_asked: AtomicBool,
-}
-
-/// Who takes a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turner {
-    /// The calling thread.
-    Thread,
-    /// The task that listens, on whichever thread.
-    Task,
+    /// The number of the thread that has asked when it needs the next turn, unless another one has
+    /// published a sleep since; or [`NOBODY`].
+    asked_by: AtomicUsize,
 }
 
 const NOBODY: usize = 0;
-const SEVERAL: usize = 1;
-const TASK: usize = 2;
 
 /// A call of a hook that is under way on this thread.
 struct Call {
@@ -96,8 +82,7 @@ impl Hook {
             call: Box::new(call),
             tells_due: true,
             sleeps: AtomicU64::new(0),
-            turner: AtomicUsize::new(NOBODY),
-            has_asked: AtomicBool::new(false),
+            asked_by: AtomicUsize::new(NOBODY),
         }
     }
 
@@ -118,49 +103,28 @@ impl Hook {
     pub(super) fn count_sleep(&self) {
         // ORDER(DOORBELL): Relaxed - ordered by the fence in `publish`.
         self.sleeps.fetch_add(1, Ordering::Relaxed);
-        // ORDER(DOORBELL): Relaxed, all - the role orders the reads, and the fence what is written.
-        let is_asked_for = self.has_asked.load(Ordering::Relaxed);
-        if is_asked_for && self.turner.load(Ordering::Relaxed) != this_thread() {
-            self.has_asked.store(false, Ordering::Relaxed);
+        // ORDER(DOORBELL): Relaxed, both - the role orders the read, and the fence what is written.
+        let asked_by = self.asked_by.load(Ordering::Relaxed);
+        if asked_by != NOBODY && asked_by != this_thread() {
+            self.asked_by.store(NOBODY, Ordering::Relaxed);
         }
     }
 
     /// The calling thread has asked when it needs the next turn, and will ask again before it
-    /// sleeps. Says nothing if others take turns too. Only the holder of the shard's role may call
-    /// this.
+    /// sleeps. Only the holder of the shard's role may call this.
     pub(super) fn has_asked(&self) {
-        // ORDER(DOORBELL): Relaxed, both - the role orders the read; this thread alone acts on what
-        // is written.
-        let is_alone = self.turner.load(Ordering::Relaxed) == this_thread();
-        self.has_asked.store(is_alone, Ordering::Relaxed);
+        // ORDER(DOORBELL): Relaxed - this thread alone acts on what is written.
+        self.asked_by.store(this_thread(), Ordering::Relaxed);
     }
 
-    /// Whether the calling thread is the only one that takes turns, and will ask for the next.
+    /// Whether the calling thread takes the turns, and will ask for the next.
     fn is_by_who_asks(&self) -> bool {
-        // ORDER(DOORBELL): Relaxed, both - ordered by the fences; see the header.
-        let is_so = self.has_asked.load(Ordering::Relaxed)
-            && self.turner.load(Ordering::Relaxed) == this_thread();
+        // ORDER(DOORBELL): Relaxed - ordered by the fences; see the header.
+        let is_so = self.asked_by.load(Ordering::Relaxed) == this_thread();
         if is_so {
             reached(Event::HookAsks);
         }
         is_so
-    }
-
-    /// Notes that `turner` takes a turn. Returns `true` if others do so too. Only the holder of the
-    /// shard's role may call this.
-    pub(super) fn turn(&self, turner: Turner) -> bool {
-        let here = match turner {
-            Turner::Thread => this_thread(),
-            Turner::Task => TASK,
-        };
-        // ORDER(DOORBELL): Relaxed, both - the role orders the reads and writes.
-        let before = self.turner.load(Ordering::Relaxed);
-        if before == here {
-            return false;
-        }
-        let is_first = before == NOBODY;
-        self.turner.store(if is_first { here } else { SEVERAL }, Ordering::Relaxed);
-        !is_first
     }
 
     fn call_or(&self, due: Tick, later: Again) -> bool {

@@ -80,6 +80,12 @@ impl Listener {
         self.timer.is_some()
     }
 
+    /// Whether a task listens.
+    pub fn is_heard(&self) -> bool {
+        // ORDER: Relaxed - what that task runs sees it; to others it is a hint.
+        self.is_heard.load(Ordering::Relaxed)
+    }
+
     /// Rings for a shard, if a task listens: it is to come at once or, if it waits for a timer, by
     /// `at_ns`.
     pub fn ring(&self, shard: usize, at_ns: u64) {

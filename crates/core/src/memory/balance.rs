@@ -6,7 +6,7 @@
 //! | whether a sweep begins, and in which shard | `shard/sweep.rs`, `producer/deferred.rs` |
 //! | how many seats the depots take | `shared.rs` |
 //! | whether timers are so few that each gets the bucket of its tick | `Shard::place` |
-//! | whether a reaper wakes up ahead of a coarse bucket | `shard/eager.rs` |
+//! | whether a reaper wakes up ahead of a coarse bucket | `shard/ahead.rs` |
 //!
 //! Each writer counts on counters of its own, and publishes the changes here now and then:
 //! - a thread, after each 64 timers that it filed, and when it ends;

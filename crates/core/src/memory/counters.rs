@@ -34,10 +34,6 @@ pub enum Count {
     Panicked,
     /// Times that the reaper's sleep ended.
     WokeUp,
-    /// Payloads that kept the reaper busy for too long.
-    Slow,
-    /// Times that the reaper fell too far behind.
-    Saturated,
     /// Times that another reaper took the shard over.
     TakenOver,
     /// Timers that fired for the engine's own code, which has scheduled them again: no task of the
@@ -57,8 +53,8 @@ pub(super) const PASSES: [&[Count]; 3] = {
     [
         &[Rearmed],
         &[
-            Cancelled, Reset, Fired, Returned, Buried, Cascaded, Panicked, WokeUp, Slow, Saturated,
-            TakenOver, Unended,
+            Cancelled, Reset, Fired, Returned, Buried, Cascaded, Panicked, WokeUp, TakenOver,
+            Unended,
         ],
         &[Filed, Seated, Dead],
     ]

@@ -26,7 +26,9 @@ const ROOM_FOR_SEATS: Room = Room { own: MOST_SEAT_MAGAZINES, common: MOST_SEAT_
 /// The most bytes of free memory in the depot of a shard, unless one magazine has more, and the
 /// most magazines: as many timers can fire at once before their memory is given back to the blocks.
 /// What nobody has needed for a period is given back too. The common depot has a few per shard.
-const MEMORY_BYTES: usize = 2 << 20;
+/// With AddressSanitizer one magazine fits, so that freed memory soon goes back to the allocator,
+/// and whoever still reads it is seen.
+const MEMORY_BYTES: usize = if cfg!(asan) { 0 } else { 2 << 20 };
 const MEMORY_MAGAZINES: usize = 512;
 const COMMON_MEMORY_MAGAZINES: usize = 16;
 
@@ -58,7 +60,7 @@ pub struct Shared<T> {
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
-    /// How many entries of a crowded bucket come before others: see `shard/parked.rs`.
+    /// How many entries of a crowded bucket come before others: see `shard/agenda.rs`.
     pub(crate) share: usize,
     limit: Option<Limit<T>>,
 }
@@ -185,22 +187,10 @@ impl<T> Shared<T> {
 
     /// Leaves seats to the threads of shard `home`, or to all, unless the depots are full.
     pub(super) fn leave_seats(&self, home: u32, seats: &mut Magazine<Seat<T>>) -> bool {
-        self.seats.leave_within(home, seats, self.room_for_seats(LIVING_PER_SEAT))
-    }
-
-    /// A magazine of seats from a depot that has more than twice as many as it would take now:
-    /// that of shard `home`, the `nth` of all, modulo their number, or the common one. (If the
-    /// threads of a shard are gone, nobody else looks there.)
-    pub(super) fn surplus_seats(&self, home: u32, nth: u64) -> Option<Magazine<Seat<T>>> {
-        let room = self.room_for_seats(LIVING_PER_SEAT / 2);
-        let other = (nth % self.shards() as u64) as u32;
-        self.seats.take_beyond([home, other], room)
-    }
-
-    fn room_for_seats(&self, living_per_seat: u64) -> Room {
-        let (shards, for_all) = (self.shards(), (self.living() / living_per_seat) as usize / SEATS);
+        let (shards, for_all) = (self.shards(), (self.living() / LIVING_PER_SEAT) as usize / SEATS);
         let own = LEAST_SEAT_MAGAZINES.max(for_all / shards);
-        Room { own, common: for_all.max(LEAST_SEAT_MAGAZINES * shards) }
+        let room = Room { own, common: for_all.max(LEAST_SEAT_MAGAZINES * shards) };
+        self.seats.leave_within(home, seats, room)
     }
 
     /// How many entries are filed at most, while no thread is inside a call. O(shards + writers).

@@ -259,8 +259,8 @@ fn leave<T>(seats: &mut Magazine<Seat<T>>, shared: &Shared<T>) -> bool {
     home_of(seats).is_none_or(|home| shared.leave_seats(home, seats))
 }
 
-/// Leaves seats in a depot or lets go of them; `seats` is empty afterwards. If fewer timers live
-/// than when the depots were filled, also lets go of some of theirs.
+/// Leaves seats in a depot or lets go of them; `seats` is empty afterwards. Returns whether that
+/// left dead entries.
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
     shared: &Shared<T>,
@@ -273,14 +273,7 @@ fn give_away<T>(
         return false;
     }
     reached(Event::SeatsLetGo);
-    let has_left_dead = let_go(seats.drain(..), shared, free_list, counters);
-    // The number of magazines that this thread let go of, more or less.
-    let nth = counters.get(Count::Dead) / SEATS as u64;
-    let Some(mut surplus) = shared.surplus_seats(home, nth) else { return has_left_dead };
-    reached(Event::SeatsSurplus);
-    let has_left_more = let_go(surplus.drain(..), shared, free_list, counters);
-    shared.seats.keep_empty(home, surplus);
-    has_left_dead || has_left_more
+    let_go(seats.drain(..), shared, free_list, counters)
 }
 
 /// Lets go of seats; returns whether that left dead entries.
@@ -399,24 +392,6 @@ mod tests {
             let mut seats = magazine_of(vec![seat(1)]);
             assert!(shared.leave_seats(1, &mut seats), "the other shard has a depot of its own");
         }
-    }
-
-    #[test]
-    fn what_a_quiet_shard_has_too_much_of_is_let_go_by_others() {
-        let shared = alone(2);
-        let counters = shared.all_counters.claim();
-        counters.add(Count::Filed, 51_200);
-        shared.publish_counts(&counters);
-        for _ in 0..200 {
-            assert!(shared.leave_seats(1, &mut magazine_of(vec![seat(1)])));
-        }
-        counters.add(Count::Cancelled, 51_200);
-        shared.publish_counts(&counters);
-        let surplus = (0..1_000).filter_map(|nth| shared.surplus_seats(0, nth));
-        // SAFETY: the seats are in no list, and ours.
-        let free = |seat: &Seat<()>| unsafe { Entry::free(seat.entry) };
-        let taken = surplus.inspect(|seats| seats.iter().for_each(free)).count();
-        assert_eq!(taken, 200 - 32);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Here are a reaper's requests for its thread (exact wake-ups, a processor), the clock that counts
 //! suspended time, and reports of forks. An `alarm` sleeps by that clock, and a `futex` is a word
-//! on which a thread sleeps. Where the system does not support a request, the engine works without
-//! it.
+//! on which a thread sleeps. `asymmetric` has fences for two sides of which one is rare. Where the
+//! system does not support a request, the engine works without it.
 //!
 //! What only Linux has is in `linux`, and what other systems do about it in `elsewhere`. With
 //! `--cfg elsewhere`, Linux counts as one of the others: the tests then run as they would there, as
@@ -20,6 +20,7 @@
 
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod alarm;
+pub mod asymmetric;
 #[cfg(not(all(target_os = "linux", not(elsewhere))))]
 mod elsewhere;
 #[cfg(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence))))]
@@ -59,11 +60,12 @@ pub fn tell_of_forks(_handler: extern "C" fn()) -> bool {
 /// While this lives, the calling thread takes no signals, and threads that it makes take none ever:
 /// signals are for the program's threads. Those that tell of a fault of the thread itself still
 /// come, and so does SIGPROF, for profilers.
-#[derive(Debug)]
 pub struct SignalsBlocked {
     #[cfg(unix)]
     before: libc::sigset_t,
 }
+
+debug! { impl[] SignalsBlocked[] {} }
 
 /// Blocks signals for the calling thread, to make a thread.
 #[cfg(unix)]

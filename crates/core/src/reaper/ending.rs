@@ -29,7 +29,7 @@ use std::time::Instant;
 
 use crate::dispatch::{InHand, Payloads, Progress, contained, drop_each};
 use crate::memory::{Count, Shared};
-use crate::protocol::asymmetric;
+use crate::os::asymmetric;
 use crate::shard::Shard;
 use crate::sync::{
     AtomicBool, CachePadded, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until,

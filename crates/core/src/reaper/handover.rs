@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::dispatch::{Batch, InHand, Line, Stopwatch, contained_or};
+use crate::dispatch::{Batch, InHand, Line, contained_or};
 use crate::memory::{Count, Counters};
 use crate::sync::{Counter, add_alone};
 
@@ -24,47 +24,28 @@ pub(super) fn hand_over<T>(
 ) -> usize {
     let now_ns = context.clock.now_ns();
     record_lateness(context, in_hand, now_ns);
-    let opened = in_hand.opened();
-    let opened_ns = opened.and_then(|opened| context.scale.start_ns(opened)).unwrap_or(now_ns);
-    let saturates = context.observer.hands_over(now_ns, opened_ns);
-    let mut stopwatch = context.observer.stopwatch();
     let fired = counters.counter(Count::Fired);
     let line = in_hand.open(at_most, now_ns);
     if let Some(watch) = context.watch {
         watch.begun(now_ns, context.leads);
     }
-    let panicked = hand_all_over(context, line, fired, stopwatch.as_mut());
-    let slow = stopwatch.map_or(0, |stopwatch| stopwatch.slow());
-    let counts = [Count::Panicked, Count::Slow, Count::Saturated];
-    for (count, n) in counts.into_iter().zip([panicked, slow, u64::from(saturates)]) {
-        if n > 0 {
-            counters.add(count, n);
-        }
+    let panicked = hand_all_over(context, line, fired);
+    if panicked > 0 {
+        counters.add(Count::Panicked, panicked);
     }
     line.claimed()
 }
 
-fn hand_all_over<T>(
-    context: &TurnContext<'_, T>,
-    line: &Line<T>,
-    fired: &Counter,
-    mut stopwatch: Option<&mut Stopwatch>,
-) -> u64 {
+fn hand_all_over<T>(context: &TurnContext<'_, T>, line: &Line<T>, fired: &Counter) -> u64 {
     let mut panicked = 0;
     while line.left() > 0 && !context.is_stopping() {
         let before = line.left();
-        let (clock, scale) = (context.clock, context.scale);
-        let rest =
-            Batch::new(line, clock, scale, stopwatch.as_deref_mut(), context.stopping, fired);
+        let rest = Batch::new(line, context.clock, context.scale, context.stopping, fired);
         let fire = || tracing_events::in_batch(context.observer, before, || pass_on(context, rest));
         let returned = contained_or(fire, |panic| {
-            line.end_patience(clock.now_ns());
+            line.end_patience(context.clock.now_ns());
             context.observer.panicked(panic);
         });
-        if let Some(stopwatch) = stopwatch.as_deref_mut() {
-            stopwatch.end(context.clock, context.scale, line.left(), !returned);
-            stopwatch.tell(context.clock, line);
-        }
         if returned {
             return panicked + drop_all(context, line, fired);
         }

@@ -1,6 +1,6 @@
 //! The reaper: what makes timers fire. Read `turn` first; `handover` gives due payloads to the
-//! handler, and catches its panics. Each shard has an `observer`, which tells of panics, of slow
-//! and stuck tasks and of saturation, and emits `tracing_events`.
+//! handler, and catches its panics. Each shard has an `observer`, which tells of panics and of
+//! stuck tasks, and emits `tracing_events`.
 //!
 //! Around turns is *serving*, which the README here tells as a story. `server` is the loop of a
 //! thread, and `spin` decides how that waits. `ending` and `role` decide which thread may run

@@ -119,22 +119,17 @@ impl<'a, E: Serve> Server<'a, E> {
 
     fn begin_lead(&mut self) {
         os::ask_for_exact_wakeups();
-        self.group.begin_lead(self.number);
+        self.group.doorbell.retract();
         self.leads = true;
     }
 
     /// There is no polling: the leader sleeps until the next bucket opens, or until the doorbell
     /// rings.
     fn serve(&mut self) {
-        let mut slept_until = None;
         while !self.engine.is_stopping() {
-            let now_ns = self.engine.clock().now_ns();
-            if let Some(ends_ns) = slept_until.take() {
-                self.spin.woke(ends_ns, now_ns);
-            }
-            let has_worked = self.pass(now_ns);
+            let has_worked = self.pass(self.engine.clock().now_ns());
             if self.leads {
-                slept_until = self.sleep();
+                self.sleep();
             } else if self.is_replaced || !has_worked {
                 // One that was replaced leaves at once, since it may be the one that has to watch.
                 return;
@@ -236,8 +231,8 @@ impl<'a, E: Serve> Server<'a, E> {
         }
     }
 
-    /// Sleeps until a shard needs a turn, if none does now. Returns until when it wanted to sleep.
-    fn sleep(&mut self) -> Option<u64> {
+    /// Sleeps until a shard needs a turn, if none does now.
+    fn sleep(&mut self) {
         let (engine, group) = (self.engine, self.group);
         // Whether a thread wants something that a leader which is awake has to find by itself.
         let is_called = || group.is_asked() || engine.is_stopping();
@@ -253,7 +248,7 @@ impl<'a, E: Serve> Server<'a, E> {
                     // As below.
                     spin_loop();
                 }
-                return None;
+                return;
             }
             Some(Wait::Sleep(until_ns)) => Some(until_ns),
             None => None,
@@ -263,7 +258,7 @@ impl<'a, E: Serve> Server<'a, E> {
         // give back, this comes back here at once: hence the pauses.
         if timeout == Some(Duration::ZERO) {
             spin_loop();
-            return None;
+            return;
         }
         engine.watch().iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
         group.doorbell.publish(next);
@@ -271,12 +266,11 @@ impl<'a, E: Serve> Server<'a, E> {
             reached(Event::SleepCalledOff);
             group.doorbell.retract();
             spin_loop();
-            return None;
+            return;
         }
         group.doorbell.sleep(timeout, ends_ns);
         engine.clock().look_again();
         self.woken += 1;
-        ends_ns
     }
 }
 

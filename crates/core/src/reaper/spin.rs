@@ -34,27 +34,11 @@ const PAUSES: u32 = if crate::sync::IS_CHECKED { 1 } else { 4 };
 /// Shares are kept in this fraction.
 pub const WHOLE: u64 = 1 << 16;
 
-/// An adapting margin grows by an eighth of itself after a wake-up that was later than it, and
-/// shrinks by a 255th of that step after any other. So in balance one of 256 wake-ups is later.
-pub const GROWTH: u64 = 8;
-/// See [`GROWTH`].
-pub const PER_MISS: u64 = 256;
-
-/// The bounds of an adapting margin, and its start.
-pub const LEAST_NS: u64 = 4_000;
-/// See [`LEAST_NS`].
-pub const MOST_NS: u64 = 400_000;
-const FIRST_NS: u64 = 100_000;
-
-const _: () = assert!(LEAST_NS > GROWTH * PER_MISS, "the least margin can still shrink and grow");
-const _: () = assert!(LEAST_NS <= FIRST_NS && FIRST_NS <= MOST_NS);
-
 /// How a reaper waits in user space, and how much of that it may still do.
 #[derive(Clone, Debug)]
 pub struct Spin {
     /// How long before the time a sleep ends; zero: the reaper does not wait in user space.
     margin_ns: u64,
-    adapts: bool,
     /// Of a core, in parts of `WHOLE`.
     share: u64,
     /// How long it may wait now.
@@ -76,31 +60,16 @@ pub enum Wait {
 
 impl Spin {
     /// For a reaper that always sleeps.
-    pub const NEVER: Spin =
-        Spin { margin_ns: 0, adapts: false, share: 0, credit_ns: 0, earned_ns: 0 };
+    pub const NEVER: Spin = Spin { margin_ns: 0, share: 0, credit_ns: 0, earned_ns: 0 };
 
     /// For a reaper that waits in user space from `before` the time on, with at most this share of
     /// a core (0 to 1). `before` is at most that share of a `WINDOW`: there is no credit for
     /// more.
     pub fn before(before: Duration, share: f64) -> Spin {
-        Spin::new(saturating_ns(before), false, share)
-    }
-
-    /// The same, where the margin follows what wake-ups take.
-    pub fn adapting(share: f64) -> Spin {
-        Spin::new(FIRST_NS, true, share)
-    }
-
-    fn new(margin_ns: u64, adapts: bool, share: f64) -> Spin {
         let share = (share.clamp(0.0, 1.0) * WHOLE as f64) as u64;
         let credit_ns = part(WINDOW_NS, share);
-        let margin_ns = margin_ns.min(credit_ns);
-        Spin { margin_ns, adapts, share, credit_ns, earned_ns: 0 }
-    }
-
-    /// How long before the time a sleep ends, to begin with.
-    pub fn margin(&self) -> Duration {
-        Duration::from_nanos(self.margin_ns)
+        let margin_ns = saturating_ns(before).min(credit_ns);
+        Spin { margin_ns, share, credit_ns, earned_ns: 0 }
     }
 
     /// How to wait at `now_ns` for `due_ns`.
@@ -129,16 +98,6 @@ impl Spin {
         self.credit_ns = self.credit_ns.saturating_sub(end_ns.saturating_sub(begin_ns));
     }
 
-    /// Notes that a sleep until `ends_ns` was over at `now_ns`. One that was over before that was
-    /// cut short, and tells nothing. Nor does one that was over so late that no margin covers it:
-    /// on a busy machine, a thread may wait for milliseconds until it runs.
-    #[inline]
-    pub fn woke(&mut self, ends_ns: u64, now_ns: u64) {
-        if self.adapts && now_ns >= ends_ns && now_ns - ends_ns <= MOST_NS {
-            self.adapt(now_ns - ends_ns);
-        }
-    }
-
     /// Waits in user space from `begin_ns` until the clock shows `due_ns`, or until the reaper is
     /// called: there is something else to do.
     #[cold]
@@ -155,15 +114,6 @@ impl Spin {
             now_ns = clock.now_ns();
         }
         self.spend(begin_ns, now_ns);
-    }
-
-    fn adapt(&mut self, late_ns: u64) {
-        let step_ns = self.margin_ns / GROWTH;
-        let margin_ns = match late_ns > self.margin_ns {
-            true => self.margin_ns + step_ns,
-            false => self.margin_ns - step_ns / (PER_MISS - 1),
-        };
-        self.margin_ns = margin_ns.clamp(LEAST_NS, MOST_NS);
     }
 
     fn earn(&mut self, now_ns: u64) {
@@ -206,7 +156,6 @@ mod tests {
                 Wait::Sleep(ends_ns) => {
                     assert!(ends_ns > now_ns && ends_ns <= due_ns, "{now_ns} {ends_ns} {due_ns}");
                     now_ns = ends_ns + late_ns;
-                    spin.woke(ends_ns, now_ns);
                 }
             }
         }
@@ -297,46 +246,5 @@ mod tests {
             }
             assert!(waits.last().is_some_and(|(_, awake_ns)| *awake_ns > 0));
         }
-    }
-
-    #[test]
-    fn an_adapting_margin_covers_all_but_a_few_wake_ups_and_is_not_much_longer() {
-        for typical_us in [10, 60, 250] {
-            let mut spin = Spin::adapting(1.0);
-            let (mut now_ns, mut missed) = (0, 0);
-            for n in 0..60_000_u64 {
-                // Nine of ten take half as long, and one of a thousand takes very long.
-                let late_us = match n {
-                    n if n % 1_000 == 999 => 10_000,
-                    n if n % 10 == 9 => typical_us,
-                    _ => typical_us / 2,
-                };
-                let due_ns = now_ns + 20 * MS;
-                (now_ns, _) = wait(&mut spin, now_ns, due_ns, late_us * US);
-                missed += u64::from(n >= 30_000 && now_ns > due_ns);
-            }
-            assert!(missed <= 300, "{missed} of 30,000 came too late at {typical_us} us");
-            let most_ns = typical_us * US * 3 / 2;
-            assert!(spin.margin_ns <= most_ns, "{} ns for {typical_us} us", spin.margin_ns);
-        }
-    }
-
-    #[test]
-    fn an_adapting_margin_stays_within_its_bounds() {
-        let mut spin = Spin::adapting(1.0);
-        (0..1_000).for_each(|_| spin.woke(MS, MS + MOST_NS));
-        let high_ns = spin.margin_ns;
-        assert!((MOST_NS - MOST_NS / GROWTH..=MOST_NS).contains(&high_ns), "{high_ns}");
-        (0..1_000).for_each(|_| spin.woke(MS, MS + MOST_NS + 1));
-        assert_eq!(spin.margin_ns, high_ns, "no margin covers that");
-        (0..100_000).for_each(|_| spin.woke(MS, MS));
-        assert_eq!(spin.margin_ns, LEAST_NS);
-        (0..1_000).for_each(|_| spin.woke(MS, MS - 1));
-        assert_eq!(spin.margin_ns, LEAST_NS, "a sleep that was cut short tells nothing");
-        spin.woke(MS, MS + 2 * LEAST_NS);
-        assert!(spin.margin_ns > LEAST_NS);
-        let mut fixed = Spin::before(Duration::from_micros(50), 1.0);
-        fixed.woke(0, MS);
-        assert_eq!(fixed.margin_ns, 50 * US);
     }
 }

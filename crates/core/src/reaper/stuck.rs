@@ -237,7 +237,7 @@ mod tests {
         }
 
         fn open(&mut self, payloads: u64, now_ns: u64) -> Arc<Line<u64>> {
-            self.in_hand.fill(&mut (0..payloads).map(|n| (Tick::ZERO, n)).collect(), None, 0);
+            self.in_hand.fill(&mut (0..payloads).map(|n| (Tick::ZERO, n)).collect(), 0);
             self.in_hand.open(payloads as usize, now_ns);
             self.in_hand.line().clone()
         }

@@ -1,8 +1,8 @@
 //! Events for the `tracing` facade; without that feature everything here is a no-op.
 //!
 //! Each kind of event has its own target, so that a filter can tell them apart: `tickless::batch`
-//! (spans), `tickless::slow`, `tickless::stuck`, `tickless::panic`, `tickless::runtime` and
-//! `tickless::saturation`. A target without a subscriber costs the test of a cached flag.
+//! (spans), `tickless::stuck`, `tickless::panic` and `tickless::runtime`. A target without a
+//! subscriber costs the test of a cached flag.
 //!
 //! *Invariant*: a subscriber is foreign code and may panic. Its panics stay out of [`in_batch`],
 //! which contains each call to it. The caller of the other functions contains these.
@@ -12,9 +12,7 @@
 #![cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
 
 use std::io;
-use std::time::Duration;
 
-use crate::dispatch::SlowTask;
 #[cfg(feature = "tracing")]
 use crate::dispatch::contained;
 
@@ -43,22 +41,6 @@ pub(super) fn in_batch<R>(observer: &Observer, timers: usize, f: impl FnOnce() -
     f()
 }
 
-/// Reports a payload that was slow.
-pub(super) fn slow(engine: &str, slow: &SlowTask) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        target: "tickless::slow",
-        engine,
-        shard = slow.shard,
-        took_seconds = slow.took.as_secs_f64(),
-        threshold_seconds = slow.threshold.as_secs_f64(),
-        lateness_seconds = slow.lateness.as_secs_f64(),
-        waiting = slow.waiting,
-        panicked = slow.panicked,
-        "slow task",
-    );
-}
-
 /// Reports a task that is stuck.
 pub(super) fn stuck(observer: &Observer, task: &StuckTask) {
     #[cfg(feature = "tracing")]
@@ -80,31 +62,6 @@ pub(super) fn panicked(observer: &Observer, panic: &TaskPanic<'_>) {
         shard = panic.shard,
         panic = panic.message(),
         "task panicked",
-    );
-}
-
-/// Reports that a shard has fallen behind.
-pub(super) fn saturated(observer: &Observer, behind: Duration, limit: Duration) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        target: "tickless::saturation",
-        engine = &**observer.name(),
-        shard = observer.shard(),
-        behind_seconds = behind.as_secs_f64(),
-        limit_seconds = limit.as_secs_f64(),
-        "shard saturated",
-    );
-}
-
-/// Reports that a shard that had fallen behind has nothing left to do.
-pub(super) fn caught_up(observer: &Observer, lasted: Duration) {
-    #[cfg(feature = "tracing")]
-    tracing::info!(
-        target: "tickless::saturation",
-        engine = &**observer.name(),
-        shard = observer.shard(),
-        lasted_seconds = lasted.as_secs_f64(),
-        "shard caught up",
     );
 }
 

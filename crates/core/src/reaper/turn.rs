@@ -102,7 +102,7 @@ impl<'a, T> TurnContext<'a, T> {
         max_fired: usize,
         looks: usize,
     ) -> Option<Report> {
-        owner.bound_looks(looks);
+        owner.set_budget(looks);
         if owner.is_closed() {
             reached(Event::ClosedTurn);
             // A stop came between a takeover and this turn.
@@ -150,23 +150,19 @@ impl<'a, T> TurnContext<'a, T> {
         if self.shard.is_open(&owner) {
             self.shard.let_pass(&mut owner, now);
         }
-        let mut opened = None;
         while fired + owner.batch().len() < max_fired {
             if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, now) {
                 break;
             }
-            if owner.batch().is_empty() {
-                opened = owner.opened();
-            }
             self.shard.flush(&mut owner, self.shared, batch::<T>().min(max_fired - fired));
-            if owner.has_looked_enough() {
+            if owner.has_spent_budget() {
                 break;
             }
             if owner.batch().len() >= const { batch::<T>() } {
-                (owner, fired) = self.hand_over(owner, in_hand, opened, fired)?;
+                (owner, fired) = self.hand_over(owner, in_hand, fired)?;
             }
         }
-        self.hand_over(owner, in_hand, opened, fired)
+        self.hand_over(owner, in_hand, fired)
     }
 
     /// Whether the engine is stopping, so that no payload is handed over any more.
@@ -228,25 +224,17 @@ impl<'a, T> TurnContext<'a, T> {
             self.shard.run_background(&mut owner, self.shared, now)
         };
         let next = if busy { now } else { self.shard.next_wake(&owner, self.shared, first) };
-        let is_quiet = !is_due && self.observer.is_saturated();
-        let next_opening = is_quiet.then_some(first);
-        // A callback of the observer may do anything.
         drop(owner);
-        if let Some(next) = next_opening {
-            self.look_whether_caught_up(next);
-        }
         let collects = !busy && (entry::collect() | self.shared.trim(now, &self.scale));
         Report { fired, busy, collects, next, taken_over: false }
     }
 
-    /// Hands over the collected payloads, without the owner lock. The first of them comes from a
-    /// bucket that was due to open at `opened`; `before` payloads of this turn have fired already.
-    /// Returns how many payloads this turn has fired.
+    /// Hands over the collected payloads, without the owner lock. `before` payloads of this turn
+    /// have fired already. Returns how many payloads this turn has fired.
     fn hand_over(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
-        opened: Option<Tick>,
         before: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
         let due = owner.batch().len();
@@ -256,7 +244,7 @@ impl<'a, T> TurnContext<'a, T> {
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         owner.count_held();
         let own = self.own.as_ref().map_or(0, |own| own.put_first(owner.batch()));
-        in_hand.fill(owner.batch(), opened, own);
+        in_hand.fill(owner.batch(), own);
         self.shard.publish_first(owner.next_opening());
         let counters = self.counters(&owner);
         drop(owner);
@@ -323,16 +311,6 @@ impl<'a, T> TurnContext<'a, T> {
         }
         Ok((owner, fired))
     }
-
-    /// Time has passed during the turn. The shard is on time again only if nothing has become due
-    /// meanwhile.
-    #[cold]
-    fn look_whether_caught_up(&self, next: Tick) {
-        let now_ns = self.clock.now_ns();
-        if next > self.scale.floor(now_ns) {
-            self.observer.caught_up(now_ns);
-        }
-    }
 }
 
 debug! { impl[T] TurnContext['_, T] { shard = |this| this.shard } }
@@ -372,7 +350,7 @@ mod tests {
             let now = shard.begin(Tick::new(5));
             shard.read_notices(owner, shared);
             assert!(shard.open_due(owner, now) && !shard.flush(owner, shared, BATCH - 1));
-            in_hand.fill(owner.batch(), None, 0);
+            in_hand.fill(owner.batch(), 0);
         }
         let report = context.turn(&mut in_hand, Tick::new(5), usize::MAX);
         assert_eq!(report.map(|report| report.fired as u64), Some(TIMERS));

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ptr;
 
-use crate::entry::{Entry, Guard, Phase};
+use crate::entry::{Entry, Phase};
 use crate::memory::Shared;
 use crate::time::{Place, Tick};
 
@@ -84,9 +84,8 @@ impl<T> Shard<T> {
         let now = now.max(self.clock());
         self.read_notices(owner, shared);
         let (owner, guard) = (&*owner, self.guard(owner));
-        let are_whole = owner.heap.is_whole() && owner.rounds.opens.is_whole();
-        ensure!(are_whole, "a heap and its index differ");
-        for place in owner.heap.iter() {
+        ensure!(owner.agenda.is_whole(), "the agenda's heaps and its index differ");
+        for place in owner.agenda.armed() {
             ensure!(self.wheel.get(place).is_some(), "{place:?}: no such bucket");
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);
             ensure!(aligned == place, "{place:?} on the heap is not a bucket: {aligned:?}");
@@ -94,11 +93,15 @@ impl<T> Shard<T> {
         ensure!(self.knows_cascades(owner, now), "a bucket is to be cascaded before that is known");
         let mut counted = Counted::default();
         let mut seen = HashSet::new();
-        for entry in owner.in_trays(guard) {
+        let open = owner.agenda.all_due().chain(&owner.agenda.eager);
+        for entry in open.flat_map(|open| open.tray.rest(guard)) {
             ensure!(seen.insert(ptr::from_ref(entry)), "an entry is taken out twice");
             self.check_entry(entry, now, &mut counted)?;
         }
-        for (place, entry) in owner.rounds.rest(guard) {
+        let aside = owner.agenda.all_aside();
+        for (place, entry) in
+            aside.flat_map(|(place, tray)| tray.rest(guard).map(move |it| (place, it)))
+        {
             ensure!(seen.insert(ptr::from_ref(entry)), "an entry is taken out twice");
             let filed = self.check_entry(entry, now, &mut counted)?;
             ensure!(filed == place, "{entry:?} waits for {place:?}");
@@ -111,7 +114,7 @@ impl<T> Shard<T> {
                 let place = self.check_entry(entry, now, &mut counted)?;
                 let here = place.level == level && place.slot == slot;
                 ensure!(here, "{entry:?} is in level {level} slot {slot}");
-                ensure!(owner.heap.at(place).is_some(), "{entry:?} is not covered by the heap");
+                ensure!(owner.agenda.is_armed(place), "{entry:?} is not covered by the agenda");
             }
         }
         Ok(counted)
@@ -143,14 +146,6 @@ impl<T> Shard<T> {
     }
 }
 
-impl<T> Owner<T> {
-    /// The entries left in the trays of the due bucket, of the eager cascade and of what is parked.
-    fn in_trays<'g>(&'g self, guard: Guard<'g>) -> impl Iterator<Item = &'g Entry<T>> {
-        let open = self.due.iter().chain(&self.eager).chain(self.parked.iter());
-        open.flat_map(move |open| open.tray.rest(guard))
-    }
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use std::ptr::NonNull;
@@ -158,6 +153,7 @@ mod tests {
     use super::super::Bucket;
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
+    use crate::entry::Guard;
     use crate::inbox::Tray;
     use crate::memory::alone;
     use crate::time::Geometry;
@@ -279,7 +275,7 @@ mod tests {
     #[test]
     fn an_entry_of_which_nobody_told_the_reaper_is_found() {
         let found = verdict(0, |shard, entry| misplace(entry, shard, [9, 9, 9]));
-        assert!(found.contains("is not covered by the heap"), "{found}");
+        assert!(found.contains("is not covered by the agenda"), "{found}");
     }
 
     #[test]
@@ -297,12 +293,12 @@ mod tests {
         let parts = shard();
         let shard = &parts.0;
         let far = place(shard, 9);
-        shard.owner().lock().unwrap().heap.add(far);
+        shard.owner().lock().unwrap().agenda.arm(far);
         assert!(check(&parts, 0).unwrap_err().to_string().contains("no such bucket"));
         bucket(shard, 9);
         assert_eq!(check(&parts, 0), Ok(Counted::default()));
         let beside = Place { expiration: Tick::new(far.expiration.get() + 1), ..far };
-        shard.owner().lock().unwrap().heap.add(beside);
+        shard.owner().lock().unwrap().agenda.arm(beside);
         assert!(check(&parts, 0).unwrap_err().to_string().contains("is not a bucket"));
     }
 
@@ -311,10 +307,9 @@ mod tests {
         let (shard, shared) = shard();
         bucket(&shard, 9);
         let owner = &mut *shard.owner().lock().unwrap();
-        owner.heap.add(place(&shard, 9));
+        owner.agenda.arm(place(&shard, 9));
         assert_eq!(shard.check(owner, &shared, Tick::ZERO), Ok(Counted::default()));
-        owner.heap.take_change();
-        owner.cascades_from = Tick::new(8);
+        owner.agenda.cascades_from = Tick::new(8);
         let found = shard.check(owner, &shared, Tick::ZERO).unwrap_err().to_string();
         assert!(found.contains("is to be cascaded"), "{found}");
     }

@@ -23,19 +23,19 @@
 //!
 //! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/alone/freed_early.rs`.
 
-use std::iter;
 use std::mem;
 use std::ptr::NonNull;
 
-use crate::entry::{Guard, Phase};
+use crate::entry::Guard;
 use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
-use super::opening::Open;
+use super::flush::Ends;
+use super::open::Open;
 use super::sweep::Sweep;
-use super::{ArmedHeap, Bucket, Owner, Shard};
+use super::{Bucket, Owner, Shard};
 
 impl<T> Shard<T> {
     /// Closes the shard and returns every payload that was pending in it. Closing again
@@ -51,27 +51,20 @@ impl<T> Shard<T> {
         let mut returned = taken_out(owner);
         self.wheel.close();
         self.close_notices(owner, shared);
-        self.tell_what_was_under_way(owner);
-        let under_way = [owner.due.take(), owner.eager.take()].into_iter().flatten();
-        for open in under_way.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>() {
-            // SAFETY: the owner holds each entry in a tray, by its list bit.
-            unsafe { self.settle_all(owner, shared, open, &mut returned) };
+        if owner.sweep.is_under_way() {
+            reached(Event::ClosedSweep);
         }
-        while let Some(place) = owner.rounds.opens.first() {
-            let round = self.open_round(owner, place).expect("none of its level is before");
-            // SAFETY: as above.
-            unsafe { self.settle_all(owner, shared, round, &mut returned) };
+        owner.sweep = Sweep::none();
+        for open in owner.agenda.clear() {
+            self.stop_all(owner, shared, open, &mut returned);
         }
         // SAFETY: the caller has the owner's lock, so nobody dismantles the wheel.
         let guard = unsafe { Guard::assume() };
         for (level, slot, bucket) in self.wheel.existing(guard) {
             let place = Place { level, slot, expiration: Tick::ZERO };
             let open = self.open_bucket(owner, bucket, place, Bucket::close_into);
-            // SAFETY: closing made the whole bucket the owner's.
-            unsafe { self.settle_all(owner, shared, open, &mut returned) };
+            self.stop_all(owner, shared, open, &mut returned);
         }
-        owner.heap = ArmedHeap::default();
-        owner.sweep = Sweep::none();
         self.publish_first(Tick::NEVER);
         owner.outbox.clear(shared);
         owner.counters.add(Count::Returned, returned.len() as u64);
@@ -80,40 +73,18 @@ impl<T> Shard<T> {
         returned
     }
 
-    /// Settles the entries left in a tray: takes the payloads out of those that are pending, and
-    /// unlinks the vacant ones.
-    ///
-    /// # Safety
-    /// The tray is the owner's, and so is every entry in it.
-    unsafe fn settle_all(
+    /// Takes the payloads out of all entries left in a tray, whenever they are due, and unlinks the
+    /// vacant ones.
+    fn stop_all(
         &self,
         owner: &mut Owner<T>,
         shared: &Shared<T>,
         mut open: Open<T>,
         returned: &mut Vec<T>,
     ) {
-        while let Some(entry) = open.tray.peek(&open.at) {
-            // SAFETY: the tray holds it by its list bit.
-            let it = (entry, unsafe { entry.as_ref() }.word());
-            // SAFETY: the tray showed it.
-            unsafe { open.tray.pass(&mut open.at, entry) };
-            // SAFETY: the tray held it by its list bit, and the word was read from it.
-            unsafe { self.settle(owner, shared, it, open.place, Some(Phase::Stopped), None) };
-        }
+        self.settle_some(owner, shared, &mut open, Ends::All, usize::MAX);
         owner.put_away(open);
         returned.append(&mut taken_out(owner));
-    }
-
-    /// Counts in the midst of what the shard is closed.
-    fn tell_what_was_under_way(&self, owner: &Owner<T>) {
-        let under_way = [
-            (owner.due.is_some(), Event::ClosedOpen),
-            (owner.eager.is_some(), Event::ClosedCascade),
-            (!owner.parked.is_empty(), Event::ClosedParked),
-            (!owner.rounds.is_empty(), Event::ClosedRound),
-            (owner.sweep.is_under_way(), Event::ClosedSweep),
-        ];
-        under_way.into_iter().filter(|&(is, _)| is).for_each(|(_, event)| reached(event));
     }
 
     fn close_notices(&self, owner: &mut Owner<T>, shared: &Shared<T>) {

@@ -2,13 +2,13 @@
 //!
 //! | the entry is | what happens | CAS | race |
 //! |---|---|---|---|
-//! | filed for another round | it is put aside until that round opens (`rounds`) | none | |
+//! | filed for another round | it is put aside until that round opens (`agenda`) | none | |
 //! | vacant | its list lets go of it: it is free, if nobody keeps the seat | `unlink` | SEAT |
 //! | due | it ends, and its payload joins the batch | `end` | CANCEL-FIRE |
 //! | due later | it is filed again, mostly on a lower level | `refile` | RESET-FIRE |
 //!
-//! If the CAS fails, the entry has changed, and is decided about again. The last three are
-//! [`settle`](Shard::settle), which eager cascades and the end of the shard call too.
+//! If the CAS fails, the entry has changed, and is decided about again. An eager cascade is a flush
+//! in which nothing is due, and the end of a shard is one in which everything is.
 //!
 //! *Owner*: the shard's owner.
 //!
@@ -26,7 +26,7 @@ use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
-use super::opening::Open;
+use super::open::Open;
 use super::{Owner, Shard};
 
 /// Payloads that a flush collects before they are handed over at most, and their bytes, unless one
@@ -43,42 +43,72 @@ pub const fn batch<T>() -> usize {
     }
 }
 
+/// Which timers of an open bucket end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// Those that are due.
+    Due,
+    /// None: the bucket is cascaded eagerly.
+    None,
+    /// All: the shard is closed.
+    All,
+}
+
+// === impl Ends ===
+
+impl Ends {
+    /// Whether a timer of this deadline ends, in a bucket whose timers fire up to `due`.
+    #[inline(always)]
+    fn has(self, deadline: Tick, due: Tick) -> bool {
+        self == Ends::All || self == Ends::Due && deadline <= due
+    }
+
+    #[inline(always)]
+    fn phase(self) -> Phase {
+        if self == Ends::All { Phase::Stopped } else { Phase::Fired }
+    }
+}
+
 impl<T> Shard<T> {
-    /// Continues with the open bucket until it is flushed, `room` payloads are collected, or as
-    /// many entries were looked at as the owner may. Returns `true` if it is flushed.
+    /// Continues with the open bucket until it is flushed, `room` payloads are collected, or the
+    /// owner's budget is spent. Returns `true` if it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, shared: &Shared<T>, room: usize) -> bool {
-        let Some(mut open) = owner.due.take() else { return true };
+        let Some(mut open) = owner.agenda.due.take() else { return true };
         let mut looked = 0;
-        while owner.batch.len() < room && looked < owner.looks && !open.at.is_done() {
+        while owner.batch.len() < room && looked < owner.budget && !open.at.is_done() {
             // Each entry adds one payload at most, so the batch need not be looked at for each.
-            let most = (room - owner.batch.len()).min(owner.looks - looked);
-            looked += self.flush_some(owner, shared, &mut open, most);
+            let most = (room - owner.batch.len()).min(owner.budget - looked);
+            looked += self.settle_some(owner, shared, &mut open, Ends::Due, most);
         }
-        owner.looks -= looked;
-        open.left = open.left.saturating_sub(looked);
-        if open.began.is_none() {
-            owner.parked.looked_at_others(looked);
+        owner.budget -= looked;
+        open.looked = open.looked.saturating_add(looked);
+        if !open.was_parked {
+            owner.agenda.looked_at_others(looked);
         }
         let is_done = open.at.is_done();
         if is_done {
             owner.put_away(open);
         } else {
             reached(Event::FlushPaused);
-            owner.due = Some(open);
+            owner.agenda.due = Some(open);
         }
         is_done
     }
 
     /// Goes through at most `most` entries of an open bucket. Returns how many those were.
-    #[inline]
-    fn flush_some(
+    // Each caller knows which timers end, and pays for its own case alone.
+    #[inline(always)]
+    pub(super) fn settle_some(
         &self,
         owner: &mut Owner<T>,
         shared: &Shared<T>,
         open: &mut Open<T>,
+        ends: Ends,
         most: usize,
     ) -> usize {
-        let (tray, mut at, place) = (&*open.tray, open.at, open.place);
+        let (tray, mut at) = (&*open.tray, open.at);
+        // What is filed again is seen from there.
+        let from = Place { expiration: open.fires_up_to, ..open.place };
         let mut left = most;
         while left > 0 {
             let Some(entry) = tray.peek(&at) else { break };
@@ -87,26 +117,31 @@ impl<T> Shard<T> {
             // SAFETY: the owner holds each entry in a tray, by its list bit.
             let this = unsafe { entry.as_ref() };
             let filed = this.filed();
-            if filed.expiration > place.expiration {
+            let is_of_another_round = match ends {
+                Ends::Due => filed.expiration > from.expiration,
+                Ends::None => filed.expiration != from.expiration,
+                Ends::All => false,
+            };
+            if is_of_another_round {
                 // SAFETY: the tray showed it, and the owner holds it.
                 at = unsafe { self.put_aside(owner, (tray, at), entry, filed) };
                 continue;
             }
             let word = this.word();
-            let is_due = word.deadline() <= place.expiration;
+            let is_due = ends.has(word.deadline(), from.expiration);
             if !is_due {
                 // SAFETY: the tray showed it.
                 unsafe { tray.set_moving(entry) };
             }
             // SAFETY: the tray showed it.
             unsafe { tray.pass(&mut at, entry) };
-            let (it, fires) = ((entry, word), Some(Phase::Fired));
+            let it = (entry, word);
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
                 // In two calls, so that a timer which fires does not pay for one that moves.
                 match is_due {
-                    true => self.settle(owner, shared, it, place, fires, None),
-                    false => self.settle(owner, shared, it, place, fires, Some(tray)),
+                    true => self.settle(owner, shared, it, ends, from, None),
+                    false => self.settle(owner, shared, it, ends, from, Some(tray)),
                 }
             }
         }
@@ -114,10 +149,8 @@ impl<T> Shard<T> {
         most - left
     }
 
-    /// Decides about one entry that came out of the bucket at `place`: see the header.
-    ///
-    /// `end` says which timers end here: those that are due when `place` opens (`Fired`), all
-    /// (`Stopped`), or none (`None`).
+    /// Decides about one entry that came out of a bucket: see the header. A timer that does not end
+    /// is filed again, seen from `from`.
     ///
     /// `moving` is the tray that shows the entry as moving. It shows that until the list has let go
     /// of the entry, or the entry is in its new bucket. A timer that is due is not shown: it moves
@@ -127,20 +160,16 @@ impl<T> Shard<T> {
     /// The owner holds the entry by its list bit; `word` was read from it.
     // Each caller knows the phase and the tray, and pays for its own case alone.
     #[inline(always)]
-    pub(super) unsafe fn settle(
+    unsafe fn settle(
         &self,
         owner: &mut Owner<T>,
         shared: &Shared<T>,
         (entry, mut word): (NonNull<Entry<T>>, Word),
-        place: Place,
-        end: Option<Phase>,
+        ends: Ends,
+        from: Place,
         moving: Option<&Tray<Entry<T>>>,
     ) {
         let moved = || moving.into_iter().for_each(Tray::set_moved);
-        let ends = |deadline| match end? {
-            Phase::Fired if deadline > place.expiration => None,
-            end => Some(end),
-        };
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
         loop {
@@ -154,17 +183,17 @@ impl<T> Shard<T> {
                     Some(false) => return reached(Event::SeatUnlinked),
                     None => reached(Event::UnlinkLost),
                 }
-            } else if let Some(end) = ends(deadline) {
+            } else if ends.has(deadline, from.expiration) {
                 let take = |payload| owner.batch.push((deadline, payload));
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list). A push
                 // does not panic: it aborts if there is no memory.
-                if let Some(mine) = unsafe { Entry::end(entry, word, end, moved, take) } {
+                if let Some(mine) = unsafe { Entry::end(entry, word, ends.phase(), moved, take) } {
                     // SAFETY: the list has let go of it, and its payload is out.
                     return unsafe { owner.has_ended(shared, entry, mine) };
                 }
                 reached(Event::EndLost);
             } else {
-                let next = self.place_from(shared, deadline, place.expiration, place.level);
+                let next = self.place_from(shared, deadline, from.expiration, from.level);
                 // SAFETY: the owner holds it; `word` is pending.
                 if unsafe { this.refile(word, next) } {
                     owner.counters.add(Count::Cascaded, 1);
@@ -185,7 +214,7 @@ impl<T> Shard<T> {
     /// # Safety
     /// The owner holds the entry by its list bit, and the tray shows it; it is filed at `filed`.
     #[cold]
-    pub(super) unsafe fn put_aside(
+    unsafe fn put_aside(
         &self,
         owner: &mut Owner<T>,
         (tray, mut at): (&Tray<Entry<T>>, At),
@@ -199,7 +228,7 @@ impl<T> Shard<T> {
         // SAFETY: the tray showed it.
         unsafe { tray.pass(&mut at, entry) };
         // SAFETY: the owner holds it, and it is filed there.
-        unsafe { owner.rounds.add(&self.trays, place, entry) };
+        unsafe { owner.put_aside(&self.trays, place, entry) };
         tray.set_moved();
         at
     }

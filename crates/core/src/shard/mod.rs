@@ -1,15 +1,13 @@
 //! The shard: a wheel, its notices, its doorbell, and the core that its one owner works on.
 //!
 //! Two sides. The *shared face* (this file): any thread files an entry, by `producer`. The *owner's
-//! core* (`owner`, `armed_heap`, `opening`, `flush`, `parked`, `rounds`, `eager`, `sweep`,
-//! `close`): one thread at a time opens buckets. A lock decides which; no thread that schedules,
-//! cancels or resets ever takes it.
+//! core* (`agenda`, `open`, `flush`, `ahead`, `sweep`, `close`): one thread at a time opens
+//! buckets. A lock decides which; no thread that schedules, cancels or resets ever takes it.
 //!
 //! *Invariant* (coverage): for every filed entry at least one of these holds:
 //! - a notice or an item of the armed heap announces its bucket, no later than its deadline;
 //! - its own producer has not returned yet;
-//! - it is in a tray, where the owner looks before it looks at the armed heap;
-//! - it is parked, where the owner looks after a share of what the armed heap has.
+//! - it is in a tray, which is on the owner's agenda.
 //!
 //! *Orderings*: BUCKET-ARM. The owner stores the shard's clock, not before the expiration of any
 //! bucket that it is about to flush, then swaps the lists out. A producer pushes, then looks
@@ -19,28 +17,23 @@
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_arm,shard}.rs`, `tests/oracles/golden_trace.rs`.
 
-mod armed_heap;
+mod agenda;
+mod ahead;
 mod bucket;
 mod check;
 mod close;
-mod eager;
-mod earliest;
+mod due;
 mod flush;
-mod opening;
-mod overdue;
-mod owner;
-mod parked;
-mod rounds;
+mod open;
 mod scan;
 mod sweep;
 mod trays;
 
-pub use armed_heap::ArmedHeap;
+pub(crate) use ahead::LOOK_OUT;
 pub use bucket::Bucket;
 pub use check::{Counted, Violation};
-pub(crate) use eager::LOOK_OUT;
 pub use flush::{BATCH, batch};
-pub use owner::Owner;
+pub use open::Owner;
 pub use scan::Pending;
 
 use std::ptr::{self, NonNull};
@@ -98,7 +91,6 @@ impl<T> Shard<T> {
         now: Tick,
         shared: &Shared<T>,
     ) -> Shard<T> {
-        let trays = Trays::new();
         Shard {
             index,
             wheel: Wheel::new(geometry, |_, _| Bucket::default()),
@@ -108,8 +100,8 @@ impl<T> Shard<T> {
             group_index: 0,
             is_sweep_asked: CachePadded::new(AtomicBool::new(false)),
             first: AtomicU64::new(Tick::NEVER.get()),
-            owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &trays))),
-            trays,
+            trays: Trays::new(),
+            owner: CachePadded::new(Mutex::new(Owner::new(index, shared))),
         }
     }
 
@@ -315,6 +307,11 @@ impl<T> Shard<T> {
             bucket.arm(place.expiration);
         }
     }
+}
+
+/// Level and slot in one word, for readers of a tray.
+fn bucket_number(level: u8, slot: u32) -> u64 {
+    u64::from(level) << u32::BITS | u64::from(slot)
 }
 
 debug! { impl[T] Shard[T] { index = |this| this.index, clock = |this| this.clock() } }

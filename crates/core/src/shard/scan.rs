@@ -43,8 +43,7 @@ use crate::inbox::behind;
 use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
-use super::rounds::bucket_number;
-use super::{Bucket, Shard};
+use super::{Bucket, Shard, bucket_number};
 
 /// A timer that was pending when the scan visited it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,8 +61,8 @@ struct Scan<'g, T> {
     found: Vec<FoundTimer<'g, T>>,
     /// The first entry of each list when it was read last, by bucket and list.
     firsts: HashMap<(u64, usize), Mark<'g, T>>,
-    /// How often each tray was filled when it was read last.
-    filled: Vec<u64>,
+    /// How often each tray was filled when it was read last, by its address: trays are added.
+    filled: HashMap<*const (), u64>,
     /// The number of the pass.
     pass: u8,
     /// Whether a timer may have been found twice.
@@ -74,8 +73,8 @@ struct Scan<'g, T> {
 
 impl<T> Scan<'_, T> {
     fn begin() -> Self {
-        let (found, firsts, filled) = (Vec::new(), HashMap::new(), Vec::new());
-        Scan { found, firsts, filled, pass: 0, may_repeat: false }
+        let (firsts, filled) = (HashMap::new(), HashMap::new());
+        Scan { found: Vec::new(), firsts, filled, pass: 0, may_repeat: false }
     }
 }
 
@@ -184,7 +183,7 @@ impl<T> Shard<T> {
 
     fn look_into_trays<'g>(&self, guard: Guard<'g>, mut left: u64, scan: &mut Scan<'g, T>) {
         let Scan { found, filled, pass, .. } = scan;
-        for (number, tray) in self.trays.iter().enumerate() {
+        for tray in self.trays.iter() {
             let mut see = |of, entry: &'g Entry<T>| {
                 let note = |at| found.push(FoundTimer::new(entry, at, *pass));
                 self.see(of, entry, note).is_some()
@@ -192,13 +191,12 @@ impl<T> Shard<T> {
             let now = tray.filled();
             // What a wide tray had at the last pass was seen, and no more comes unless it is filled
             // anew.
-            let is_known = tray.is_wide() && filled.get(number) == Some(&now);
+            let before = filled.insert(ptr::from_ref(tray).cast(), now);
+            let is_known = tray.is_wide() && before == Some(now);
             match is_known {
                 true => tray.read_moving(guard, &mut see),
                 false => tray.read(guard, &mut left, &mut see),
             }
-            filled.resize(filled.len().max(number + 1), 0);
-            filled[number] = now;
         }
     }
 

@@ -185,11 +185,11 @@ impl<T> Shard<T> {
                 return true;
             }
             // Entries that are put aside from now on were visited in their buckets.
-            owner.sweep.rounds.extend(owner.rounds.opens.iter());
+            owner.sweep.rounds.extend(owner.agenda.all_aside().map(|(place, _)| place));
         }
-        let Owner { sweep, rounds, .. } = owner;
+        let Owner { sweep, agenda, .. } = owner;
         let Some(place) = sweep.rounds.pop() else { return false };
-        let tray = rounds.opens.at(place);
+        let tray = agenda.aside(place);
         reached(if tray.is_some() { Event::SweepRound } else { Event::SweepRoundGone });
         sweep.enter(Swept::Round(place), tray.into_iter().flat_map(|tray| tray.heads()));
         true
@@ -253,9 +253,8 @@ impl<T> Shard<T> {
         }
         let is_first = match owner.sweep.at.expect("a sweep is under way") {
             Swept::Round(place) => owner
-                .rounds
-                .opens
-                .at(place)
+                .agenda
+                .aside(place)
                 // SAFETY: the entry is in there, and its link was just read.
                 .is_some_and(|tray| unsafe { tray.drop_first(number, entry, next) }),
             Swept::Bucket(level, slot) => {

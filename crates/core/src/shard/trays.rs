@@ -3,9 +3,9 @@
 //!
 //! *Owner*: the shard's owner fills them; any thread reads them, under a guard.
 //!
-//! *Invariants*: a tray lives as long as the shard and is reused when it is empty. There are two
-//! wide trays and one for each bucket that was ever parked at a time, and at most as many narrow
-//! ones as rounds were ever put aside at a time. An entry goes from its bucket into a wide tray,
+//! *Invariants*: a tray lives as long as the shard and is reused when it is empty. There are as
+//! many wide trays as buckets were ever open at a time, and at most as many narrow ones as rounds
+//! were ever put aside at a time. An entry goes from its bucket into a wide tray,
 //! from there perhaps into a narrow one, and never back. So a reader that visits them in this order
 //! meets every entry that stays pending and is not re-filed.
 //!

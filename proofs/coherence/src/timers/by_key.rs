@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use tickless_core::sync::{CachePadded, Mutex};
+use tickless_sync::{CachePadded, Mutex};
 
 use super::{KeyedTimers, Setup, Timers};
 

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use tickless_core::sync::{CachePadded, Mutex, UnsafeCell};
+use tickless_sync::{CachePadded, Mutex, UnsafeCell};
 
 use super::node::{Handle, Node};
 use super::{Setup, Time, Timers, Wanted};

@@ -1,6 +1,6 @@
 //! The contenders: ours, a heap under a lock, and a wheel under a lock for each thread.
 //!
-//! All share memory through `tickless_core::sync`, so that an access to it is counted, or is what it is
+//! All share memory through `tickless_sync`, so that an access to it is counted, or is what it is
 //! in production, depending on how the program was built.
 
 mod by_key;

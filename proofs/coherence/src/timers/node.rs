@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use tickless_core::sync::{AtomicU64, Ordering, UnsafeCell};
+use tickless_sync::{AtomicU64, Ordering, UnsafeCell};
 
 /// One timer. As in tokio, a word tells how it ended without the lock; the rest is under the lock.
 #[derive(Debug)]

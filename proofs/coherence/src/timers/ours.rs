@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use coherence_machine::aside;
-use tickless::keyed;
 use tickless::{Clock, Driver, Engine, Handle, ManualClock};
 
 use super::{KeyedTimers, Setup, Timers};
@@ -98,13 +97,13 @@ type Fixed = BuildHasherDefault<DefaultHasher>;
 
 pub(crate) struct Keyed {
     ours: Ours,
-    timers: keyed::KeyedTimers<u64, Fixed>,
+    timers: tickless_keyed::KeyedTimers<u64, Fixed>,
 }
 
 impl KeyedTimers for Keyed {
     fn new(setup: Setup) -> Keyed {
         let ours = Ours::new(setup);
-        let timers = keyed::KeyedTimers::with_hasher(&ours.engine, Fixed::default());
+        let timers = tickless_keyed::KeyedTimers::with_hasher(&ours.engine, Fixed::default());
         Keyed { ours, timers }
     }
 

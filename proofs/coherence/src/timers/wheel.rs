@@ -6,7 +6,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use tickless_core::sync::{CachePadded, Mutex, UnsafeCell};
+use tickless_sync::{CachePadded, Mutex, UnsafeCell};
 
 use super::node::{Handle, Link, Node};
 use super::{Setup, Time, Timers, Wanted};

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tickless::keyed::KeyedTimers;
 use tickless::{Batch, Builder, Engine, ManualClock};
+use tickless_keyed::KeyedTimers;
 
 use super::{count, until_reached};
 
@@ -80,15 +80,6 @@ pub(super) fn a_crowd_is_filed() {
     let next = turn.next.expect("something is pending");
     // The bucket opens at 32,768 ms; a quarter of its width before that there is work to do.
     assert!(next < engine.now() + 32_000 * MS, "it wakes up for the cascade");
-}
-
-/// The depot of seats is filled while many timers live, and the living become few.
-pub(super) fn a_crowd_is_cancelled() {
-    let (engine, _clock) = engine(Builder::new());
-    let at = engine.now() + 15_000 * MS;
-    let owned = |n| engine.schedule(at, n).expect("there is no limit");
-    let handles: Vec<_> = (0..60_000).map(owned).collect();
-    handles.into_iter().for_each(|handle| assert!(handle.cancel()));
 }
 
 /// Each bucket of level 1 has a second round, which is put aside because the reaper is late. The

@@ -9,11 +9,12 @@ use tickless::{Batch, ManualClock, Tick};
 use tickless_core::bench::{Around, Bench};
 use tickless_core::dispatch::InHand;
 use tickless_core::doorbell::{Bell, Doorbell};
+use tickless_core::entry::Entry;
 use tickless_core::memory::Shared;
 use tickless_core::producer::{self, Moved, Producer};
 use tickless_core::reaper::Ending;
 use tickless_core::shard::Shard;
-use tickless_core::sync::AtomicBool;
+use tickless_sync::AtomicBool;
 
 /// A shard with a thread's producer.
 fn bench() -> Bench<u32> {
@@ -116,7 +117,7 @@ pub(super) fn a_takeover_is_late() {
     let ending = Ending::<u32, ()>::new(1, (), |_| false);
     let mut turns = ending.take(0).expect("nobody has the role");
     let (_, in_hand) = turns.parts();
-    in_hand.fill(&mut vec![(Tick::ZERO, 7)], None);
+    in_hand.fill(&mut vec![(Tick::ZERO, 7)], 0);
     in_hand.open(1, 0);
     let seen = ending.progress(0).expect("the line is open");
     assert_eq!(in_hand.close(), Ok(()));

@@ -1,7 +1,7 @@
 //! What a history of the doors is made of, and how it is drawn.
 
 use crate::draw::Draw;
-use crate::engine_model::case::{At, Config};
+use models::engine_model::case::{At, Config};
 
 /// A history of one engine, with all doors to it, that is driven by its caller.
 #[derive(Clone, Debug)]

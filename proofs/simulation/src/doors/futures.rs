@@ -13,7 +13,7 @@ use tickless::{Engine, Tick};
 
 use super::stage::{Stage, picked};
 use super::world::{Flag, Token, World, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 /// A sleep or a timeout, and the task that polled it last.
 pub(crate) struct Waiting {

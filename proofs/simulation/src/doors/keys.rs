@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use tickless::ScheduleReason;
-use tickless::keyed::{IfAbsentReason, ResetError};
+use tickless_keyed::{IfAbsentReason, ResetError};
 
 use super::case::Deed;
 use super::stage::Stage;
 use super::world::{Token, What, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 /// What waits under each key: its number, and when it is due.
 #[derive(Default)]

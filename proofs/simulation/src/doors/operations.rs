@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use tickless::ScheduleReason;
-use tickless::purgatory::{Arrival, Operation, WatchReason};
 use tickless_netty::Timeout;
+use tickless_purgatory::{Arrival, Operation, WatchReason};
 
 use super::case::Deed;
 use super::stage::{Stage, picked};
 use super::world::{Token, What, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 /// An operation of the purgatory.
 pub(crate) struct Op {

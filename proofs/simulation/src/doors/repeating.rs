@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tickless::ScheduleReason;
 use tickless::periodic::{
-    End, Heartbeat, Outcome, Periodic, Retry, Retrying, Run, Schedule, StartReason,
+    Heartbeat, Outcome, Periodic, Retry, Retrying, Run, Schedule, StartReason,
 };
 
 use super::case::Deed;
 use super::stage::{Stage, picked};
 use super::world::{Token, What, World, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 /// A periodic, and the number of its next run.
 pub(crate) struct Repeated {

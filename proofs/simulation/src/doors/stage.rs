@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use tickless::keyed::{KeyedTimers, TtlMap};
 use tickless::local::Geometry;
-use tickless::purgatory::{Delayed, Purgatory};
 use tickless::scope::{Key as ScopeKey, WaitableScope};
 use tickless::{Engine, Handle, ManualClock, ScheduleReason, Scope, Waitable};
+use tickless_keyed::{KeyedTimers, TtlMap};
 use tickless_netty::{HashedWheelTimer, Timeout};
+use tickless_purgatory::{Delayed, Purgatory};
 
 use super::case::{Case, Deed};
 use super::futures::{Queue, Ticking, Waiting};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::futures::{Ticking, Waiting};
 use super::stage::Stage;
 use super::world::{horizon_ns, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 /// Turns without an end at one time, from which on it is taken for endless.
 const PATIENCE: usize = 20_000;

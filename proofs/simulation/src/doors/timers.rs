@@ -8,7 +8,7 @@ use tickless::wait::Ended;
 use super::case::Deed;
 use super::stage::{Stage, picked};
 use super::world::{Fate, What, lock};
-use crate::engine_model::case::At;
+use models::engine_model::case::At;
 
 impl Stage {
     pub(super) fn schedule(self: &Arc<Stage>, at: At, slack: u16, owned: bool, deed: Deed) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tickless::local::Geometry;
 use tickless::{ManualClock, Tick, When};
 
-use crate::engine_model::case::{At, delay};
+use models::engine_model::case::{At, delay};
 
 /// Ticks before the last one, for tasks that move the clock.
 const ROOM: u64 = 1 << 32;

@@ -9,11 +9,11 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tickless::future::{Interval, Sleep};
-use tickless::keyed::{KeyedTimers, TtlMap};
 use tickless::periodic::{Heartbeat, Outcome, Periodic, Retry, Retrying, Schedule};
-use tickless::purgatory::{Arrival, Delayed, Operation, Purgatory};
 use tickless::{Engine, Handle, ManualClock, Scope, State, Waitable};
+use tickless_keyed::{KeyedTimers, TtlMap};
 use tickless_netty::{HashedWheelTimer, Timeout};
+use tickless_purgatory::{Arrival, Delayed, Operation, Purgatory};
 
 /// After so many ticks, all that does not repeat is over.
 pub(super) const END: u64 = 1_000;

@@ -4,7 +4,7 @@ use super::*;
 
 fn open() -> InHand<Box<u8>> {
     let mut in_hand = InHand::default();
-    in_hand.fill(&mut vec![(Tick::ZERO, Box::new(7)), (Tick::ZERO, Box::new(8))], None, 0);
+    in_hand.fill(&mut vec![(Tick::ZERO, Box::new(7)), (Tick::ZERO, Box::new(8))], 0);
     let line = in_hand.open(2, 0);
     assert_eq!(line.claim().map(|(_, payload)| *payload), Some(7));
     in_hand
@@ -20,7 +20,7 @@ fn what_was_not_claimed_is_left() {
 #[test]
 #[should_panic = "a hand-over is under way"]
 fn payloads_that_are_handed_over_are_not_replaced() {
-    open().fill(&mut Vec::new(), None, 0);
+    open().fill(&mut Vec::new(), 0);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_hand_over_ends_once() {
 #[test]
 fn what_is_the_engines_own_is_known_when_a_hand_over_or_a_takeover_leaves_it() {
     let mut in_hand = InHand::default();
-    in_hand.fill(&mut (0..5).map(|n| (Tick::ZERO, n)).collect(), None, 3);
+    in_hand.fill(&mut (0..5).map(|n| (Tick::ZERO, n)).collect(), 3);
     let claim = |line: &Line<u32>| (line.is_at_own(), line.claim().map(|(_, payload)| payload));
     let line = in_hand.open(1, 0);
     assert_eq!([claim(line), claim(line)], [(true, Some(0)), (true, None)]);

@@ -1,0 +1,157 @@
+/* tickless_post: several threads send work to one loop, as a header of C99 (or C++). It needs no
+ * library and allocates nothing: a queue, and an eventfd that the loop watches. Work is memory of
+ * yours: a member of your request, for example.
+ *
+ *     struct tickless_post post;
+ *     int fd = tickless_post_init(&post);
+ *     ... the loop watches fd, and calls tickless_post_run(&post, 100) when it is readable ...
+ *
+ *     request->work.run = serve;
+ *     tickless_post_send(&post, &request->work);
+ *
+ * ORDER. Work runs in the loop's thread, in the order in which it was sent: that of one thread, in that
+ * thread's. It sees what its sender wrote before it sent it.
+ *
+ * COST. To send is one CAS, and a system call only if nothing else waits to be run. Senders do not wait
+ * for each other, nor for the loop. (If a sender is preempted between the CAS and the system call, the
+ * loop sleeps on until it goes on, unless it looks by itself.)
+ *
+ * RULES. Any thread sends, also in work that runs, and in signal handlers. One thread runs. The memory
+ * of work is its receiver's from the call that sends it on, and work that runs may free its memory, or
+ * send it again. A post is neither moved nor freed while somebody may send. */
+#ifndef TICKLESS_POST_H
+#define TICKLESS_POST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#if !defined(__GNUC__)
+#error "tickless_post.h needs the builtins of GCC, which clang has as well"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+/* This is C, whose casts and null pointers C++ has others for. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
+#endif
+
+/* The struct that work is a member of: TICKLESS_POST_OWNER(work, struct request, work). */
+#ifdef __cplusplus
+#define TICKLESS_POST_OWNER(pointer, type, member)                                             \
+    reinterpret_cast<type *>(reinterpret_cast<char *>(pointer) - offsetof(type, member))
+#else
+#define TICKLESS_POST_OWNER(pointer, type, member)                                             \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#endif
+
+/* Work. The sender sets `run`, which is called with the work itself. */
+struct tickless_post_work {
+    struct tickless_post_work *next;
+    void (*run)(struct tickless_post_work *work);
+};
+
+/* Where a loop gets its work. The fields are its own. */
+struct tickless_post {
+    /* What was sent, the last first: a stack, which is taken as a whole. */
+    struct tickless_post_work *sent;
+    /* What was taken and waits to be run, the first first. The loop's. */
+    struct tickless_post_work *taken;
+    int fd;
+};
+
+/* Makes memory a post, and returns the descriptor to be watched: readable when there is work, also if
+ * the loop is edge-triggered. Returns -1 if there is none, with errno. */
+static inline int tickless_post_init(struct tickless_post *post) {
+    post->sent = NULL;
+    post->taken = NULL;
+    post->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return post->fd;
+}
+
+static inline void tickless_post_ring_(struct tickless_post *post) {
+    const uint64_t one = 1;
+    /* It fails if it was rung 2^64 - 2 times: it is readable then. */
+    const ssize_t written = write(post->fd, &one, sizeof one);
+    (void)written;
+}
+
+/* Sends work to the loop. */
+static inline void tickless_post_send(struct tickless_post *post, struct tickless_post_work *work) {
+    struct tickless_post_work *first = __atomic_load_n(&post->sent, __ATOMIC_RELAXED);
+    do {
+        work->next = first;
+        /* Release: pairs with the acquire in `take`: the work, and what its sender wrote before. */
+    } while (!__atomic_compare_exchange_n(&post->sent, &first, work, 1, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED));
+    /* From here on the work may be gone. Who finds work there need not ring: who sent the first of it
+     * does, and the loop, once it has read that, takes all of it or rings again. */
+    if (first == NULL) {
+        tickless_post_ring_(post);
+    }
+}
+
+/* Takes all that was sent, in the order in which it was sent. */
+static inline struct tickless_post_work *tickless_post_take_(struct tickless_post *post) {
+    struct tickless_post_work *work = __atomic_exchange_n(&post->sent, NULL, __ATOMIC_ACQUIRE);
+    struct tickless_post_work *first = NULL;
+    while (work != NULL) {
+        struct tickless_post_work *const before = work->next;
+        work->next = first;
+        first = work;
+        work = before;
+    }
+    return first;
+}
+
+/* Takes the next work without running it; NULL if there is none. When a loop ends, this is how what was
+ * not run is freed. */
+static inline struct tickless_post_work *tickless_post_next(struct tickless_post *post) {
+    struct tickless_post_work *work;
+    if (post->taken == NULL) {
+        post->taken = tickless_post_take_(post);
+    }
+    work = post->taken;
+    if (work != NULL) {
+        post->taken = work->next;
+    }
+    return work;
+}
+
+/* Runs what was sent before this call, but at most `limit` (UINT64_MAX: no limit). Returns how much. If
+ * something is left, or was sent meanwhile, the descriptor is readable. */
+static inline uint64_t tickless_post_run(struct tickless_post *post, uint64_t limit) {
+    uint64_t ran = 0, rings;
+    const ssize_t got = read(post->fd, &rings, sizeof rings);
+    (void)got;
+    if (post->taken == NULL) {
+        post->taken = tickless_post_take_(post);
+    }
+    while (ran < limit && post->taken != NULL) {
+        struct tickless_post_work *const work = post->taken;
+        post->taken = work->next;
+        ran++;
+        work->run(work);
+    }
+    /* The ring of what was sent meanwhile may be the one that was read above. */
+    if (post->taken != NULL || __atomic_load_n(&post->sent, __ATOMIC_RELAXED) != NULL) {
+        tickless_post_ring_(post);
+    }
+    return ran;
+}
+
+/* Closes the descriptor. Nobody sends any more, and what is left was taken by tickless_post_next. */
+static inline void tickless_post_close(struct tickless_post *post) {
+    close(post->fd);
+    post->fd = -1;
+}
+
+#ifdef __cplusplus
+#pragma GCC diagnostic pop
+} /* extern "C" */
+#endif
+
+#endif

@@ -1,0 +1,187 @@
+//! Each runtime of tokio's has an engine of its own, on which code there runs that names none.
+
+use std::future::Future;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use support::until::wait_until;
+use tickless::future::SleepError;
+use tickless::{BuildError, Engine, GlobalReason, ManualClock};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::time::Instant as TokioInstant;
+
+const MS: Duration = Duration::from_millis(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// As in `#[tokio::test(start_paused = true)]`.
+fn paused<F: Future>(body: F) -> F::Output {
+    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(body)
+}
+
+/// As in the tests of a program: each has a runtime of its own.
+#[test]
+fn what_names_no_engine_follows_the_clock_of_each_runtime() {
+    for _ in 0..3 {
+        paused(async {
+            let begin = TokioInstant::now();
+            tickless::sleep(HOUR).await;
+            let late = tickless::timeout(HOUR, tokio::time::sleep(2 * HOUR)).await;
+            assert!(late.is_err());
+            assert_eq!(begin.elapsed(), 2 * HOUR);
+        });
+    }
+}
+
+#[test]
+fn a_runtime_has_one_engine_whichever_thread_is_the_first_and_another_has_another() {
+    let [first, second] = [runtime(), runtime()];
+    let of = |runtime: &Runtime| {
+        let engines = Arc::new(Mutex::new(Vec::new()));
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let engines = engines.clone();
+                runtime.spawn(async move {
+                    // Until each thread knows its runtime.
+                    for _ in 0..50 {
+                        assert!(tickless::sleep(HOUR).now_or_never().is_none());
+                        tokio::task::yield_now().await;
+                    }
+                    engines.lock().unwrap().push(Engine::of_runtime().unwrap());
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+        let engine = engines.lock().unwrap().pop().unwrap();
+        assert_eq!(engine.stats().scheduled, 200, "all sleeps were its own");
+        engine
+    };
+    let (one, other) = (of(&first), of(&second));
+    drop(first);
+    wait_until("the engine ends with its runtime", || one.is_stopped());
+    assert!(!other.is_stopped());
+    assert_eq!(of_sleep(&second), Ok(()));
+}
+
+fn of_sleep(runtime: &Runtime) -> Result<(), SleepError> {
+    runtime.block_on(async { tickless::sleep(MS).wait().await })
+}
+
+#[test]
+fn an_engine_of_other_settings_takes_its_place_before_the_first_use() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let build = || Engine::builder().shards(3).build_on_tokio().unwrap();
+        build().enter_runtime().unwrap();
+        assert_eq!(Engine::of_runtime().unwrap().shards(), 3);
+        assert!(tickless::sleep(HOUR).now_or_never().is_none());
+        assert_eq!(Engine::of_runtime().unwrap().stats().scheduled, 1);
+        assert_eq!(build().enter_runtime(), Err(GlobalReason::RuntimeInUse));
+    });
+    // One that is not the runtime's own goes on after it.
+    let clock = ManualClock::new();
+    let engine = Engine::builder().manual_clock(&clock).shards(1).build().unwrap();
+    assert_eq!(engine.enter_runtime(), Err(GlobalReason::NoRuntime));
+    let another = Builder::new_multi_thread().enable_all().build().unwrap();
+    another.block_on(async {
+        engine.enter_runtime().unwrap();
+        let sleep = tokio::spawn(tickless::sleep(HOUR));
+        wait_until("it waits there", || engine.len() == 1);
+        engine.advance(HOUR).unwrap();
+        sleep.await.unwrap();
+    });
+    drop(another);
+    assert!(!engine.is_stopped());
+}
+
+#[test]
+fn what_is_entered_goes_before_the_runtimes_own() {
+    let engine = Engine::builder().manual_clock(&ManualClock::new()).shards(1).build().unwrap();
+    runtime().block_on(async {
+        let _entered = engine.enter();
+        assert_eq!(tickless::now(), engine.now());
+    });
+}
+
+/// Its timers are those of the process's engine then.
+#[test]
+fn where_none_can_be_built_code_that_names_no_engine_goes_on() {
+    let bare = Builder::new_current_thread().build().unwrap();
+    bare.block_on(async {
+        for _ in 0..2 {
+            let begin = Instant::now();
+            tickless::sleep(MS).await;
+            assert!(begin.elapsed() >= MS);
+            assert!(matches!(Engine::of_runtime(), Err(BuildError::RuntimeWithoutTimers)));
+        }
+    });
+    assert!(matches!(Engine::of_runtime(), Err(BuildError::NoRuntime)));
+    pollster::block_on(tickless::sleep(MS));
+}
+
+/// Its thread belongs to its own runtime, and goes on after the other one has ended.
+#[test]
+fn a_task_may_enter_another_runtime() {
+    let (runtime, another) = (runtime(), runtime());
+    let handle = another.handle().clone();
+    let (half, at_half) = channel();
+    let (goes_on, resumes) = oneshot::channel();
+    let task = runtime.spawn(async move {
+        for n in 0..50 {
+            let mut sleep = {
+                let _entered = (n % 3 == 0).then(|| handle.enter());
+                tickless::sleep(MS / 10)
+            };
+            assert_eq!(sleep.wait().await, Ok(()));
+        }
+        half.send(()).unwrap();
+        resumes.await.unwrap();
+        for _ in 0..50 {
+            assert_eq!(tickless::sleep(MS / 10).wait().await, Ok(()));
+        }
+    });
+    at_half.recv().unwrap();
+    drop(another);
+    goes_on.send(()).unwrap();
+    runtime.block_on(task).unwrap();
+}
+
+/// It may be found while it ends, and after that.
+#[test]
+fn in_a_runtime_that_has_shut_down_each_sleep_is_an_error() {
+    let runtime = runtime();
+    let handle = runtime.handle().clone();
+    runtime.block_on(async { tickless::sleep(MS).await });
+    drop(runtime);
+    let _entered = handle.enter();
+    for _ in 0..2 {
+        let mut sleep = tickless::sleep(HOUR);
+        let ended = pollster::block_on(sleep.wait());
+        assert!(matches!(ended, Err(SleepError::RuntimeEnded | SleepError::Stopped)), "{ended:?}");
+    }
+}
+
+/// One thread drops the engine, whose turn runs on another.
+#[test]
+fn its_own_task_may_end_the_runtime() {
+    for _ in 0..20 {
+        let runtime = runtime();
+        let engine = runtime.block_on(async { Engine::of_runtime().unwrap() });
+        let (ends, ended) = channel();
+        let owned = Mutex::new(Some(runtime));
+        let end = move || {
+            owned.lock().unwrap().take().into_iter().for_each(Runtime::shutdown_background);
+            ends.send(()).unwrap();
+        };
+        engine.schedule_detached(MS, end).unwrap();
+        drop(engine);
+        ended.recv().unwrap();
+    }
+}
