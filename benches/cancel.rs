@@ -6,15 +6,7 @@
 //!
 //! The end of a connection: all its timers are cancelled at once, in a scope and in a vector.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/rounds.rs"]
-mod rounds;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -22,9 +14,9 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::wait::Ended;
 use tickless::{Driver, Engine, Handle};
 
-use delays::Delays;
-use rounds::per_item;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::rounds::per_item;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

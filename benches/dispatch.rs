@@ -5,11 +5,7 @@
 //! few batches, so the reaper waits now and then; `channel` sends them to a thread that receives.
 //! `unbounded` has room for all: the turn alone is measured, what the reaper pays.
 
-#[path = "common/rounds.rs"]
-mod rounds;
-#[path = "common/suite.rs"]
-mod suite;
-
+use bench_support::suite;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +13,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::{Builder, Engine, Handler, Inline, ManualClock, Task};
 
-use rounds::per_item;
+use bench_support::rounds::per_item;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -5,23 +5,15 @@
 //! little later than their deadline. `turns` has a shard for each thread, and
 //! threads that each run the turns of theirs.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/rounds.rs"]
-mod rounds;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::{Engine, Handle, ManualClock, When};
 
-use delays::Delays;
-use rounds::per_item;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::rounds::per_item;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,15 +1,11 @@
 //! Timeouts and resets of asynchronous code: CPU time of the whole process per operation,
 //! with one task per thread. `tokio` is tokio's own timer, on the same runtime. The bodies are
-//! described in `benches/common/sleeps.rs`.
+//! described in `benches/common/src/sleeps.rs`.
 
-#[path = "common/sleeps.rs"]
-mod sleeps;
-#[path = "common/suite.rs"]
-mod suite;
-
+use bench_support::suite;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-use sleeps::{Work, round, runtime, works};
+use bench_support::sleeps::{Work, round, runtime, works};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

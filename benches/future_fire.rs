@@ -17,13 +17,8 @@ use futures_util::future::join_all;
 use tickless::{Driver, Engine};
 use tokio::runtime::Runtime;
 
-#[path = "common/runtime.rs"]
-mod runtime;
-#[path = "common/turns.rs"]
-mod turns;
-
-use runtime::{cpu, runtime};
-use turns::{median, rounds};
+use bench_support::runtime::{cpu, runtime};
+use bench_support::turns::{median, rounds};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

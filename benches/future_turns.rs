@@ -3,13 +3,8 @@
 //! operation. `cargo bench -p benches --features studies --bench future_turns -- 21` makes so many
 //! rounds.
 
-#[path = "common/sleeps.rs"]
-mod sleeps;
-#[path = "common/turns.rs"]
-mod turns;
-
-use sleeps::{Work, round, runtime, works};
-use turns::{median, rounds};
+use bench_support::sleeps::{Work, round, runtime, works};
+use bench_support::turns::{median, rounds};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,21 +1,15 @@
 //! What a sign of life costs: of 100,000 peers one, picked at random, is heard of. Either its
 //! heartbeat beats, or a timer that stands for it is moved to 30 s from now.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::periodic::Heartbeat;
 use tickless::{Engine, Handle};
 
-use delays::Delays;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -3,15 +3,7 @@
 //!
 //! What criterion calls an iteration is one node, of the size of an entry.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/rounds.rs"]
-mod rounds;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::hint::black_box;
 use std::ptr::{self, NonNull};
 use std::sync::Barrier;
@@ -23,9 +15,9 @@ use tickless_core::entry::{Guard, Linked};
 use tickless_core::inbox::{LANES, Lanes, OwnLanes, Tray};
 use tickless_sync::AtomicPtr;
 
-use delays::Delays;
-use rounds::per_item;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::rounds::per_item;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

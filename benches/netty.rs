@@ -4,13 +4,7 @@
 //! Each thread keeps 10,000 timeouts of 10 to 30 s; each operation cancels the oldest and makes a
 //! new one. `closure` shares nothing; `shared` arms one task again and again.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,8 +13,8 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::Engine;
 use tickless_netty::{HashedWheelTimer, IntoTask, Timeout, TimerTask};
 
-use delays::Delays;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -3,11 +3,7 @@
 //! Each thread keeps 10,000 operations waiting under keys out of 100; one more comes, the oldest
 //! ends. Timeouts are long, so that none comes.
 
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,7 +13,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tickless_purgatory::{Delayed, Operation, Purgatory};
 
-use threads::{on_threads, producers};
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

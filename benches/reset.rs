@@ -1,20 +1,14 @@
 //! Throughput of `reset`: heartbeats. 100,000 live timers; each operation moves one, picked at
 //! random, to 30 s from now.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::{Engine, Handle};
 
-use delays::Delays;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,19 +1,13 @@
 //! Throughput of `schedule` where no seat is free: an entry from the free list, one push.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::Engine;
 
-use delays::Delays;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

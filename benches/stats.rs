@@ -3,6 +3,7 @@
 //! Each thread that uses an engine at the same time as others has counters of its own, which a
 //! reading adds up.
 
+use bench_support::suite;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
@@ -10,9 +11,6 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::Engine;
-
-#[path = "common/suite.rs"]
-mod suite;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -6,13 +6,7 @@
 //!   30 s, as each request of a session does.
 //! - insert and remove: each operation removes the oldest entry and inserts one under a new key.
 
-#[path = "common/delays.rs"]
-mod delays;
-#[path = "common/suite.rs"]
-mod suite;
-#[path = "common/threads.rs"]
-mod threads;
-
+use bench_support::suite;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
@@ -22,8 +16,8 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::{CancelOnDrop, Engine, Handle};
 use tickless_keyed::TtlMap;
 
-use delays::Delays;
-use threads::{on_threads, producers};
+use bench_support::delays::Delays;
+use bench_support::threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -51,7 +51,7 @@ cp "$program/subprojects/packagefiles/tickless/meson.build" "$tree"
 "$program/build/example" || fail "the program with the subproject does not run"
 echo "passed: Meson with the subproject"
 
-# Debian's packages, taken apart, are a prefix; lintian finds no error.
+# Debian's packages, taken apart, are a prefix; lintian finds nothing.
 # From a release that is unpacked where there is no git.
 mkdir "$out/release"
 git ls-files -z | xargs -0 cp --parents -P -t "$out/release"
@@ -69,9 +69,11 @@ read -ra line < <(PKG_CONFIG_PATH=${config%/*} pkg-config --cflags --libs tickle
 cc "$out/readme/example.c" "${line[@]}" -o "$out/packaged"
 LD_LIBRARY_PATH=$libdir "$out/packaged" || fail "a program with the Debian packages does not run"
 if has_command lintian lintian; then
-    # An archive that is not optimized has sections for debuggers; there is no address to write to.
+    # An archive that is not optimized has sections for debuggers; there is no address to write to, which
+    # is for a maintainer.
     tags=bogus-mail-host,bogus-mail-host-in-debian-changelog,unstripped-static-library
-    lintian --fail-on error --suppress-tags "$tags" "$out"/deb/*.changes
+    lintian --display-info --pedantic --fail-on error,warning,info,pedantic --suppress-tags "$tags" \
+        "$out"/deb/*.changes
 else
     leave_out "lintian"
 fi
@@ -95,10 +97,31 @@ else
     leave_out "conan"
 fi
 
-# vcpkg's port: its JSON, and its code with vcpkg's functions replaced.
-python3 -m json.tool crates/capi/packaging/vcpkg/tickless/vcpkg.json >/dev/null
+# vcpkg's port: where VCPKG_ROOT names a checkout of vcpkg's, it is built by the scripts there, without
+# vcpkg's own program, which is no package of Debian's or PyPI's. Else its JSON and its code are read, with
+# vcpkg's functions replaced.
+port=$PWD/crates/capi/packaging/vcpkg/tickless
+python3 -m json.tool "$port/vcpkg.json" >/dev/null
+if [ -n "${VCPKG_ROOT:-}" ]; then
+    need_command patchelf patchelf
+    helper=$VCPKG_ROOT/ports/vcpkg-cmake-config/vcpkg-port-config.cmake
+    CARGO_TARGET_DIR=$PWD/target cmake -DCMD=BUILD -DPORT=tickless -DVERSION=0 -DFEATURES=core \
+        "-DCURRENT_PORT_DIR=$port" -DTARGET_TRIPLET=x64-linux -D_HOST_TRIPLET=x64-linux \
+        "-DTARGET_TRIPLET_FILE=$VCPKG_ROOT/triplets/x64-linux.cmake" "-DVCPKG_ROOT_DIR=$VCPKG_ROOT" \
+        "-DPACKAGES_DIR=$out/vcpkg" "-DBUILDTREES_DIR=$out/trees" "-D_VCPKG_INSTALLED_DIR=$out/installed" \
+        "-DDOWNLOADS=$out/downloads" -DVCPKG_BASE_VERSION=2026-01-01 -DVCPKG_CONCURRENCY=1 \
+        "-DVCPKG_PORT_CONFIGS=$helper" "-DPATCHELF=$(command -v patchelf)" -P "$VCPKG_ROOT/scripts/ports.cmake" >"$out/log" 2>&1 || {
+        cat "$out/log"
+        fail "vcpkg's port is not built"
+    }
+    readme cmake >"$out/readme/CMakeLists.txt"
+    (cd "$out/readme" && cmake -S . -B vcpkg "-DCMAKE_PREFIX_PATH=$out/vcpkg/tickless_x64-linux" &&
+        cmake --build vcpkg && vcpkg/example) || fail "a program with vcpkg's package does not run"
+    echo "passed: vcpkg's port, by vcpkg's scripts"
+    exit
+fi
 cat >"$out/port.cmake" <<'EOF'
-foreach(name add_to_path execute_required_process cmake_config_fixup fixup_pkgconfig install_copyright)
+foreach(name add_to_path execute_required_process cmake_config_fixup replace_string fixup_pkgconfig install_copyright)
     function(vcpkg_${name})
         message(STATUS "vcpkg_${name} ${ARGN}")
     endfunction()
@@ -110,5 +133,5 @@ if(NOT EXISTS "${SOURCE_PATH}/crates/capi/install.sh")
     message(FATAL_ERROR "the port does not find the repository: ${SOURCE_PATH}")
 endif()
 EOF
-cmake -DOUT="$out" -DPORT="$PWD/crates/capi/packaging/vcpkg/tickless/portfile.cmake" -P "$out/port.cmake"
-leave_out "vcpkg, which is no package of Debian's or PyPI's: its port was read, and not built"
+cmake -DOUT="$out" -DPORT="$port/portfile.cmake" -P "$out/port.cmake"
+leave_out "vcpkg: set VCPKG_ROOT to a checkout of it; the port was read, and not built"

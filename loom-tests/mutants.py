@@ -650,8 +650,6 @@ MUTANTS = {
         "lead", [(SERVER, [(LAST_LOOK, "if is_called() {")])]),
     "a leader that waits in user space does not look at the shards' times": (
         "lead", [(SERVER, [("let is_called = || is_called() || group.earliest() < next;", "let is_called = || is_called();")])]),
-    "who has taken the lead does not answer": (
-        "lead", [(GROUP, [("        self.doorbell.move_to(number);\n", "        let _ = number;\n")])]),
 
     # BLOCK
     **{
@@ -728,26 +726,26 @@ MUTANTS = {
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",
-        [(ROLE, [("            if self.cas(TAKEN, ENDING).is_ok() {\n                return None;",
-                  "            if self.cas(TAKEN, ENDED).is_ok() {\n                return Some(Vec::new());")])],
+        [(ROLE, [("            match self.change(TAKEN, ENDING) {\n",
+                  "            match self.change(TAKEN, ENDED) {\n                Ok(_) => return Some(Vec::new()),\n")])],
     ),
     "a role that nobody has is not ended": (
         "ending",
-        [(ROLE, [("            if self.cas(FREE, ENDED).is_ok() {", "            if self.cas(FREE, FREE).is_ok() {")])],
+        [(ROLE, [("if let Ok(before) = self.change(FREE, ENDED) {", "if let Ok(before) = self.change(FREE, FREE) {")])],
     ),
     "the holder of a role does not end it": (
         "ending",
-        [(ROLE, [("        let before = self.cas(ENDING, ENDED);", "        let before = self.cas(ENDING, FREE);")])],
+        [(ROLE, [("        let before = self.change(ENDING, ENDED);", "        let before = self.change(ENDING, FREE);")])],
     ),
     "a role is given back Relaxed": (
         "ending",
-        [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
-                  "self.state.compare_exchange(from, to, if to == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Acquire)")])],
+        [(ROLE, [("                Ordering::AcqRel,\n                Ordering::Acquire,\n",
+                  "                if to == FREE { Ordering::Relaxed } else { Ordering::AcqRel },\n                Ordering::Acquire,\n")])],
     ),
     "a role is taken Relaxed": (
         "ending",
-        [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
-                  "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
+        [(ROLE, [("                Ordering::AcqRel,\n                Ordering::Acquire,\n",
+                  "                if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel },\n                Ordering::Relaxed,\n")])],
     ),
     "a hand-over opens without a fence": (
         "ending", [(IN_HAND, [("self.line.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);",
@@ -756,7 +754,7 @@ MUTANTS = {
     "a stop is fenced on one side alone": ("ending", [(ASYMMETRIC, HEAVY_IS_FULL)]),
     "a stopper that waits is not told what is left": (
         "ending", [(ENDING, [("        if is_left {\n            self.changed.notify_all();\n        }\n", "        let _ = is_left;\n")])]),
-    "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),
+    "a role is taken by two": ("ending", [(ROLE, [("Err(word) if word & STATE == TAKEN => self.word.wait(word, None),", "Err(word) if word & STATE == TAKEN => break true,")])]),
     "the end's flag is read Relaxed": (
         "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
     "the end's flag is raised Relaxed": (
@@ -768,15 +766,21 @@ MUTANTS = {
     "the last role wakes nobody": ("ending", [(ENDING, [("is_over = true;\n            self.changed.notify_all();\n", "is_over = true;\n")])]),
     "who waits for a role is not told that it ended": (
         "ending",
-        [(ROLE, [("                Ok(_) => {\n                    self.wake();", "                Ok(_) => {")])],
+        [(ROLE, [("                    if self.wake_waiters(before) {", "                    if before > WAITER && before < WAITER {")])],
     ),
     "who waits for a role is not told that it is free": (
         "ending",
-        [(ROLE, [("        if self.cas(AWAITED, FREE).is_ok() {\n            self.wake();", "        if self.cas(AWAITED, FREE).is_ok() {")])],
+        [(ROLE, [("            self.wake_waiters(before);\n            return None;", "            let _ = before;\n            return None;")])],
     ),
-    "who waits for a role is woken past the lock": (
+    "who waits for a role sleeps without saying so": (
         "ending",
-        [(ROLE, [("        drop(self.lock());\n", "")])],
+        [(ROLE, [("        self.word.word().fetch_add(WAITER, Ordering::Release);\n", ""),
+                 ("        self.word.word().fetch_sub(WAITER, Ordering::Relaxed);\n", "")])],
+    ),
+    "who gives a role back forgets who waits": (
+        "suspended",
+        [(ROLE, [("        if let Ok(before) = self.change(TAKEN, FREE) {\n", "        if let Ok(before) = self.change(TAKEN, FREE) {\n            self.word.word().fetch_and(STATE, Ordering::Relaxed);\n"),
+                 ("        self.word.word().fetch_sub(WAITER, Ordering::Relaxed);\n", "        let _ = self.word.word().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| word.checked_sub(WAITER));\n")])],
     ),
     "whether it stops is asked before a role is taken": (
         "ending",

@@ -10,8 +10,6 @@
 //! benches whose names contain one of them.
 
 mod blocks;
-#[path = "../common/delays.rs"]
-mod delays;
 mod doors;
 mod netty;
 mod sparse;

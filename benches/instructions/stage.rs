@@ -15,8 +15,8 @@ use std::time::Duration;
 use tickless::{Driver, Engine, Handle, ManualClock, Stats, Turn};
 
 use crate::OPERATIONS;
-use crate::delays::Delays;
 use crate::timers::Timers;
+use bench_support::delays::Delays;
 
 /// An engine, timers of it, and times for operations on them.
 pub(crate) struct Stage<E: Timers> {

@@ -35,7 +35,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 if [ "$mode" = --uninstall ]; then
     rm -f "$to/include/tickless"{,_wheel,_asio,_post}.{h,hpp} "$libdir/pkgconfig/tickless"{,-wheel}.pc \
         "$libdir/libtickless.a" "$libdir/libtickless.so" "$libdir/libtickless.so."[0-9]* \
-        "$to/share/man/man3/"{tickless,TICKLESS}[._]*.3
+        "$to/share/man/man3/"{tickless.3,{tickless,TICKLESS}_*.3}
     rm -rf "$to/share/tickless" "$to/share/doc/tickless" "$libdir/cmake/tickless"
     echo "tickless is no longer in $to"
     exit

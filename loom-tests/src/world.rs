@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickless_core::bench::Around;
 use tickless_core::dispatch::{Batch, InHand};
-use tickless_core::doorbell::{Answering, Bell, Doorbell, Parker, Threads};
+use tickless_core::doorbell::{Bell, Doorbell, Parker};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
 use tickless_core::reaper::{
@@ -150,8 +150,7 @@ impl World {
 
     /// The same with a shared for so many shards: see [`World::with`].
     pub fn served_with(geometry: Geometry, pool_for: usize) -> Arc<World> {
-        let threads = Threads::from([Parker::new()]);
-        let world = World::with(geometry, Bell::Thread(Answering::new(&threads, 0)), pool_for);
+        let world = World::with(geometry, Bell::Thread(Parker::new()), pool_for);
         world.make_levels();
         world
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
-use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
+use tickless_core::doorbell::{Alarm, Bell, Parker};
 use tickless_core::reaper::{Lead, Spin};
-use tickless_core::time::{ManualClock, Tick};
-use tickless_sync::{AtomicBool, JoinHandle, Ordering, UnsafeCell, thread};
+use tickless_core::time::ManualClock;
+use tickless_sync::{JoinHandle, UnsafeCell, thread};
 
 /// What the leader has alone, in place of a doorbell.
 struct Led {
@@ -57,15 +57,9 @@ fn one_thread_at_a_time_leads() {
     });
 }
 
-/// A bell for two threads, of which the first leads.
-fn bell_for_two() -> Bell {
-    let threads = Threads::from([(); 2].map(|()| Parker::new()));
-    Bell::Thread(Answering::new(&threads, 0))
-}
-
-/// Two shards with a bell for two threads.
+/// Two shards with a bell for the thread that leads.
 fn two_shards() -> [Arc<World>; 2] {
-    World::pair(wheel(2, 1), bell_for_two(), &ManualClock::new())
+    World::pair(wheel(2, 1), Bell::Thread(Parker::new()), &ManualClock::new())
 }
 
 /// A sleep during which time passes: if it has an end, it is over at once.
@@ -199,7 +193,7 @@ fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leave
 fn a_leader_that_waits_in_user_space_sees_the_time_that_a_thread_beside_it_leaves() {
     check(1, || {
         let hand = ManualClock::new();
-        let worlds = World::pair(wheel(4, 1), bell_for_two(), &hand);
+        let worlds = World::pair(wheel(4, 1), Bell::Thread(Parker::new()), &hand);
         let wanted = Arc::new(Wanted::new(&[1]));
         Hand::new(&worlds[0]).schedule_detached(3, 0).unwrap();
         let id = Hand::new(&worlds[1]).schedule_detached(1, 0).unwrap();
@@ -250,34 +244,5 @@ fn a_stop_ends_the_leader_and_the_thread_beside_it() {
         worlds.iter().for_each(|world| _ = world.stop_at_once());
         leader.join().unwrap();
         beside.join().unwrap();
-    });
-}
-
-/// Who led may sleep in its own place meanwhile: a ring is for who leads now.
-#[test]
-fn a_ring_wakes_who_has_taken_the_lead_and_not_who_led() {
-    check(2, || {
-        let threads = Threads::from([Parker::new(), Parker::new()]);
-        let bell = Bell::Thread(Answering::new(&threads, 0));
-        let world = World::with(wheel(2, 1), bell, 1);
-        let is_asked = Arc::new(AtomicBool::new(false));
-        let led = threads.clone();
-        let led = thread::spawn(move || led[0].sleep(None));
-        let leads = {
-            let (world, is_asked) = (world.clone(), is_asked.clone());
-            thread::spawn(move || {
-                world.group.begin_lead(1);
-                world.shard.doorbell().publish(Tick::NEVER);
-                // ORDER: Relaxed, both - ordered by the fences of `publish` and `ring`.
-                if !is_asked.load(Ordering::Relaxed) {
-                    world.shard.doorbell().sleep(None, None);
-                }
-            })
-        };
-        is_asked.store(true, Ordering::Relaxed);
-        world.shard.doorbell().ring();
-        leads.join().unwrap();
-        threads[0].ring();
-        led.join().unwrap();
     });
 }

@@ -13,7 +13,8 @@
 use std::sync::Arc;
 
 use loom_tests::{
-    Fate, Hand, TOO_BIG, Timer, World, check, fate, has_run, on_thread, resume, suspendable, wheel,
+    Event, Fate, Hand, TOO_BIG, Timer, World, check, fate, has_run, on_thread, resume, suspendable,
+    wheel,
 };
 use tickless_core::doorbell::{Bell, Parker};
 use tickless_sync::{AtomicBool, JoinHandle, Ordering, thread};
@@ -306,5 +307,32 @@ fn who_looks_whether_a_task_is_stuck() {
         world.stop();
         resume();
         looker.join().unwrap();
+    });
+}
+
+/// A thread that waits for the role comes in, wherever the one stands that has given it back: if
+/// not by that one's call, by that of the next who gives it back.
+#[test]
+fn who_was_about_to_wake_those_who_wait_for_its_role() {
+    check(TOO_BIG, || {
+        let world = World::new(wheel(4, 2));
+        let role = Event::new();
+        let victim = {
+            let is_taken = role.clone();
+            on_thread(&world, move |world| {
+                let role = world.ending.take(0);
+                is_taken.comes();
+                suspendable(|| drop(role));
+            })
+        };
+        role.wait();
+        let waits = on_thread(&world, |world| drop(world.ending.take(0)));
+        match world.ending.try_take(0) {
+            Some(role) => drop(role),
+            None => resume(),
+        }
+        waits.join().unwrap();
+        resume();
+        victim.join().unwrap();
     });
 }

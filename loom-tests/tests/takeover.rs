@@ -14,7 +14,7 @@ use loom_tests::{
     refuse_fences, wheel,
 };
 use tickless_core::dispatch::InHand;
-use tickless_core::doorbell::{Alarm, Answering, Bell, Parker, Threads};
+use tickless_core::doorbell::{Alarm, Bell, Parker};
 use tickless_core::reaper::{Ending, Found, NEVER_NS, Role, Spin, Waited, Watch};
 use tickless_sync::{Arc, AtomicBool, Counter, Ordering, UnsafeCell, thread};
 
@@ -143,8 +143,7 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
 /// A world in whose shard a hand-over begins that never comes further. Only a thread that takes
 /// over answers the bell.
 fn with_a_stuck_task(end: impl FnOnce(&Arc<World>)) {
-    let threads = Threads::from([(); 2].map(|()| Parker::new()));
-    let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
+    let world = World::with(wheel(2, 1), Bell::Thread(Parker::new()), 1);
     world.make_levels();
     let mut role: Role<'_, _, _> = world.ending.take(0).unwrap();
     role.parts().1.open(1, 0);
@@ -179,7 +178,7 @@ fn who_took_a_shard_over_is_woken_for_a_stop() {
 
 /// A watcher's place, and what the watcher of that place does: it looks, and sleeps until called.
 fn watch_of_one() -> Arc<Watch> {
-    Arc::new(Watch::new(Duration::from_nanos(1), Threads::from([Parker::new()])))
+    Arc::new(Watch::new(Duration::from_nanos(1)))
 }
 
 /// A watcher that sleeps for ever once it has looked in vain, and returns when it has found an open
@@ -189,7 +188,6 @@ fn watcher(
     is_open: impl Fn() -> bool + Send + 'static,
 ) -> thread::JoinHandle<()> {
     let this = watch.clone();
-    this.begin(0);
     thread::spawn(move || {
         loop {
             this.publish(NEVER_NS);
@@ -272,7 +270,6 @@ fn a_watcher_hears_that_a_thread_is_back() {
         let watcher = {
             let (watch, is_back) = (watch.clone(), is_back.clone());
             thread::spawn(move || {
-                watch.begin(0);
                 loop {
                     watch.publish(NEVER_NS);
                     // ORDER: Relaxed - the fences of the watch order it, which is what is shown.
@@ -295,11 +292,10 @@ fn a_watcher_hears_that_a_thread_is_back() {
 #[test]
 fn who_is_back_from_a_stuck_task_calls_the_watcher() {
     check(2, || {
-        let threads = Threads::from([(); 2].map(|()| Parker::new()));
-        let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
+        let world = World::with(wheel(2, 1), Bell::Thread(Parker::new()), 1);
         world.make_levels();
         Hand::new(&world).schedule_detached(0, 0).unwrap();
-        let watch = Arc::new(Watch::new(Duration::from_nanos(1), threads.clone()));
+        let watch = Arc::new(Watch::new(Duration::from_nanos(1)));
         let taken = Event::new();
         let reaper = {
             let (world, watch, taken) = (world.clone(), watch.clone(), taken.clone());
@@ -312,7 +308,6 @@ fn who_is_back_from_a_stuck_task_calls_the_watcher() {
         let watcher = {
             let (world, watch) = (world.clone(), watch.clone());
             thread::spawn(move || {
-                watch.begin(1);
                 let until = |is_so: &dyn Fn() -> bool| loop {
                     watch.publish(NEVER_NS);
                     if is_so() {
@@ -404,7 +399,7 @@ fn a_stuck_task_is_found_by_the_alarm() {
     check(2, || {
         let is_set = AtomicBool::new(false);
         let alarm = Arc::new(Bedside { is_set, parker: Parker::new() });
-        let watch = Watch::new(Duration::from_nanos(1), Threads::from([Parker::new()]));
+        let watch = Watch::new(Duration::from_nanos(1));
         let watch = Arc::new(watch.with_alarm(Some(Box::new(Remote(alarm.clone())))));
         let [mut quick, mut stuck] = [(); 2].map(|()| InHand::<u8>::default());
         let line = stuck.line().clone();

@@ -7,9 +7,7 @@ use std::any::TypeId;
 use std::ops::Range;
 
 use crate::dispatch::{Batch, Handler, Inline, Own, Party, contained};
-use crate::doorbell::{
-    Alarm, Answering, Bell, Doorbell, Hook, Listener, Parker, SystemAlarm, Threads,
-};
+use crate::doorbell::{Alarm, Bell, Doorbell, Hook, Listener, Parker, SystemAlarm};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::Cpus;
@@ -160,13 +158,13 @@ impl Builder {
         let shared =
             shared.with_few(self.exact_below).with_share(self.share).with_exempt(is_exempt);
         let threads = self.threads(plan);
-        let watch = self.watch(plan, &threads).map(CachePadded::new);
-        let stuck = Arc::new(StuckThreads::of(threads.len()));
-        let listener = threads.is_empty().then(|| self.listener(count));
+        let watch = self.watch(plan, threads).map(CachePadded::new);
+        let stuck = Arc::new(StuckThreads::of(threads));
+        let listener = (threads == 0).then(|| self.listener(count));
         let now = scale.floor(clock.now_ns());
         let (mut groups, mut shards) = (Vec::new(), Vec::with_capacity(count));
         for (number, range) in plan.groups.iter().cloned().enumerate() {
-            let bell = self.bell((clock, &scale), &threads, &listener, number)?;
+            let bell = self.bell((clock, &scale), &listener, number)?;
             let doorbell = Arc::new(Doorbell::for_shards(range.len(), bell));
             shards.extend(range.clone().enumerate().map(|(index, i)| {
                 let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
@@ -194,7 +192,7 @@ impl Builder {
             #[cfg(feature = "tokio")]
             runtime_ended: AtomicBool::new(false),
             groups: groups.into(),
-            waiting: nobody_waits(threads.len()),
+            waiting: nobody_waits(threads),
             threads,
             thread_name: self.thread_name.clone(),
             stuck,
@@ -212,26 +210,25 @@ impl Builder {
         Arc::new(listener)
     }
 
-    /// Where the threads of an engine sleep.
-    fn threads(&self, plan: &Plan) -> Threads {
+    /// How many threads an engine may have.
+    fn threads(&self, plan: &Plan) -> usize {
         // One watches while all spare threads serve.
-        let most = match plan.reapers {
+        match plan.reapers {
             0 => 0,
             reapers => reapers + self.spares_used() + usize::from(self.has_watcher()),
-        };
-        (0..most).map(|_| Parker::new()).collect()
+        }
     }
 
     /// The watch over the tasks of an engine that has these threads.
-    fn watch(&self, plan: &Plan, threads: &Threads) -> Option<Watch> {
-        if threads.is_empty() || !self.has_watcher() {
+    fn watch(&self, plan: &Plan, threads: usize) -> Option<Watch> {
+        if threads == 0 || !self.has_watcher() {
             return None;
         }
         // The leaders of several groups would have to agree on the alarm.
         let has_alarm = plan.groups.len() == 1;
         let alarm = has_alarm.then(|| SystemAlarm::new(&plan.clock).ok()).flatten();
         let alarm = alarm.map(|alarm| Box::new(alarm) as Box<dyn Alarm>);
-        Some(Watch::new(self.stuck_after(), threads.clone()).with_alarm(alarm))
+        Some(Watch::new(self.stuck_after()).with_alarm(alarm))
     }
 
     /// What the crew of an engine keeps to.
@@ -268,11 +265,10 @@ impl Builder {
         self.clock.as_ref().is_some_and(|clock| clock.as_manual().is_some())
     }
 
-    /// The bell of a group of shards. `threads` serve it, or, if there are none, who listens.
+    /// The bell of a group of shards: of the thread that leads it, or of who listens.
     fn bell(
         &self,
         (clock, scale): (&Clock, &Scale),
-        threads: &Threads,
         listener: &Option<Arc<Listener>>,
         group: usize,
     ) -> Result<Bell, BuildError> {
@@ -295,6 +291,6 @@ impl Builder {
             let alarm = SystemAlarm::new(clock).map_err(BuildError::Alarm)?;
             return Ok(Bell::Alarm(Box::new(alarm)));
         }
-        Ok(Bell::Thread(Answering::new(threads, group)))
+        Ok(Bell::Thread(Parker::new()))
     }
 }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, InHand, Own, Party, contained, drop_each, work_for};
-use crate::doorbell::{Listener, Threads};
+use crate::doorbell::Listener;
 use crate::memory::Shared;
 use crate::reaper::{self, Ending, Group, Observer, StuckTask, StuckThreads, TurnContext, Watch};
 use crate::shard::Shard;
@@ -59,7 +59,7 @@ pub(super) struct Core<T> {
     /// The groups of the shards.
     pub(super) groups: Box<[Group]>,
     /// Where as many threads sleep as the engine may have (`crew`): none, if its caller drives it.
-    pub(super) threads: Threads,
+    pub(super) threads: usize,
     /// The threads' names begin with this.
     pub(super) thread_name: String,
     /// Those that have lost their shard, and have not come back.
@@ -168,7 +168,7 @@ impl<T> Core<T> {
 
     /// Whether the engine has threads. Otherwise its caller drives it.
     pub(super) fn has_threads(&self) -> bool {
-        !self.threads.is_empty()
+        self.threads > 0
     }
 
     /// Whether another shard may be taken over from a task that is stuck.
@@ -225,7 +225,7 @@ impl<T> Core<T> {
     /// The task that has run in a shard since `since_ns`, on thread number `server`.
     pub(super) fn stuck_task(&self, shard: usize, server: usize, since_ns: u64) -> StuckTask {
         let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
-        let name = self.threads.get(server).map(|_| self.name_of(server)).unwrap_or_default();
+        let name = (server < self.threads).then(|| self.name_of(server)).unwrap_or_default();
         let age = Duration::from_nanos(self.clock.now_ns().saturating_sub(since_ns));
         StuckTask::new(shard, name, since, age)
     }

@@ -98,7 +98,7 @@ pub(super) enum Duty {
 impl<T: Send + 'static> Crew<T> {
     /// The crew of an engine. It has no thread yet.
     pub(super) fn new(core: Arc<Core<T>>, settings: Settings) -> Arc<Crew<T>> {
-        debug_assert!(core.threads.len() >= core.groups.len(), "each group has a leader");
+        debug_assert!(core.threads >= core.groups.len(), "each group has a leader");
         let state = State { told: vec![None; core.shards.len()], ..State::default() };
         Arc::new(Crew { core, settings, state: Mutex::new(state), changed: Condvar::new() })
     }
@@ -110,7 +110,6 @@ impl<T: Send + 'static> Crew<T> {
             let (report, pinned) = mpsc::sync_channel(1);
             let mut state = self.lock();
             state.serving += 1;
-            debug_assert_eq!(state.made, group, "its doorbell rings for this thread to begin with");
             self.make(&mut state, Some(Duty::Lead(group)), Some(report))?;
             drop(state);
             pinned.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;
@@ -176,7 +175,7 @@ impl<T: Send + 'static> Crew<T> {
     }
 
     fn may_make(&self, state: &State) -> bool {
-        state.made < self.core.threads.len()
+        state.made < self.core.threads
     }
 
     /// Makes a thread for a duty, or one that waits for duties: see [`Member::begin`].

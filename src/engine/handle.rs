@@ -250,6 +250,19 @@ impl<T: Send + 'static> Handle<T> {
         }
     }
 
+    /// Whether the engine's time reaches `when`: if not, a reset to it makes the timer never fire.
+    /// Returns `true` if the engine is not there any more.
+    #[doc(hidden)]
+    pub fn reaches(&self, when: When) -> bool {
+        let moment = Moment::now();
+        let Some(mut cache): Option<Lent<T>> = thread_cache::of(self.as_entry().engine()) else {
+            return true;
+        };
+        let ThreadCache { core, thread_clock, .. } = &mut *cache;
+        let now_ns = thread_clock.at_ns(&core.clock, moment);
+        when.tick(core, now_ns) < Tick::NEVER
+    }
+
     /// Returns the state of the timer, which may change right after. One atomic load.
     pub fn state(&self) -> State {
         let word = self.as_entry().word();

@@ -6,6 +6,12 @@
 //! runtime drops the task, the engine ends, and is known no more. Where no engine can be built, as
 //! in a runtime without timers, that is known, too, and code there uses the process's.
 //!
+//! Whoever asks tokio for its runtime counts a reference, on a line of memory that all workers
+//! share. So the threads of a runtime with several are told once and for all: a task that the
+//! scheduler polls there, and no other code, notes the runtime's engine for its thread, which
+//! belongs to the runtime. (If a task enters another runtime, then its thread keeps to this one's
+//! engine, which is served as long as the thread runs.)
+//!
 //! A process that was forked builds none by itself: its runtime may be its parent's, whose threads
 //! do not exist here.
 //!
@@ -20,7 +26,8 @@
 use std::cell::Cell;
 use std::future::pending;
 
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::task;
 
 use crate::dispatch::Task;
 use crate::entry::Published;
@@ -50,6 +57,10 @@ thread_local! {
     /// The runtime that the thread was in last, its engine, and how many engines had stopped before
     /// that was found: if there are more now, it may be one of them.
     static FOUND: Cell<Option<(Id, u32, u64)>> = const { Cell::new(None) };
+    /// The engine of the runtime that has this thread; `NONE` if that is not known.
+    static OF_WORKER: Cell<u32> = const { Cell::new(NONE) };
+    /// How often a task of a runtime with several threads had to ask here.
+    static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
 /// What the task of a runtime keeps: its engine, if it can have one.
@@ -74,9 +85,11 @@ impl Engine {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// tickless::sleep(Duration::from_millis(1)).await;
     /// let engine = Engine::of_runtime()?;
-    /// assert_eq!(engine.stats().fired, 1);
+    /// let sleep = tokio::spawn(tickless::sleep(Duration::from_secs(60)));
+    /// tokio::task::yield_now().await;
+    /// assert_eq!(engine.len(), 1, "it waits there");
+    /// # drop(sleep);
     /// # Ok(())
     /// # }
     /// ```
@@ -104,7 +117,7 @@ impl Engine {
     /// Engine::builder().tick(tick).build_on_tokio()?.enter_runtime()?;
     ///
     /// tickless::sleep(Duration::from_micros(300)).await;
-    /// assert_eq!(Engine::of_runtime()?.stats().fired, 1);
+    /// # assert!(Engine::of_runtime()?.is_empty());
     /// # Ok(())
     /// # }
     /// ```
@@ -124,11 +137,20 @@ impl Engine {
 /// The engine of the current runtime: built, if this is its first use. `None`: there is no current
 /// runtime, or it can have no engine.
 pub(super) fn current() -> Option<EngineRef> {
+    match OF_WORKER.get() {
+        number if is_inherited(number) => ask(),
+        number => Some(EngineRef::numbered(number)),
+    }
+}
+
+/// As `current`, by the runtime that tokio says.
+fn ask() -> Option<EngineRef> {
     let runtime = Handle::try_current().ok()?;
     // Before anything else: what is found may stop at any time.
     let (id, stops) = (runtime.id(), STOPS.so_far());
     match FOUND.get() {
         Some((of, number, before)) if of == id && before == stops => {
+            note_workers(&runtime, number);
             return Some(EngineRef::numbered(number));
         }
         _ => {}
@@ -138,10 +160,24 @@ pub(super) fn current() -> Option<EngineRef> {
     Some(EngineRef::numbered(number))
 }
 
+/// Has the runtime note its engine for a thread of its own: most likely for this one, if that is a
+/// worker, whose next task it is. Tries again after twice as many questions.
+fn note_workers(runtime: &Handle, number: u32) {
+    if runtime.runtime_flavor() != RuntimeFlavor::MultiThread || task::try_id().is_none() {
+        return;
+    }
+    let asked = ASKED.get().wrapping_add(1);
+    ASKED.set(asked);
+    if asked.is_power_of_two() {
+        // (The scheduler polls it, on a worker, outside of all other code.)
+        runtime.spawn(async move { OF_WORKER.set(number) });
+    }
+}
+
 /// As `current`, for those who keep it.
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 pub(super) fn current_engine() -> Option<Engine> {
-    current()?;
+    ask()?;
     find(Handle::try_current().ok()?.id())?.engine()
 }
 

@@ -137,7 +137,7 @@ impl Builder {
     ///
     /// tickless::sleep(Duration::from_millis(5)).await;
     /// let answer = tickless::timeout(Duration::from_secs(5), async { 7 }).await?;
-    /// # assert_eq!((answer, Engine::of_runtime()?.stats().fired), (7, 1));
+    /// # assert_eq!(answer, 7);
     /// # Ok(())
     /// # }
     /// ```

@@ -58,7 +58,6 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         let core = &self.thread.crew.core;
         let watch = core.watch.as_ref().expect("there is a watcher only with a watch");
         self.tell();
-        watch.begin(self.thread.number);
         loop {
             // A hand-over that was under way when it looked before was noted then.
             let goes_on = mem::take(&mut self.saw_busy) && self.stays;

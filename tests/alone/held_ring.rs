@@ -1,6 +1,6 @@
-//! Held in a ring: a thread that stands still where its ring is about to wake the reaper leaves
-//! nobody else without a wake-up. (The system stops it there: it calls a handler in place of the
-//! wake-up.)
+//! Held in a ring: a thread that stands still where it is about to wake another one, the reaper or
+//! a thread that waits for its turn of a shard, leaves nobody else without a wake-up. (The system
+//! stops it there: it calls a handler in place of the wake-up.)
 
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 
@@ -8,11 +8,11 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::child::in_a_child;
 use support::refuse::refuse_wakeups;
-use tickless::Engine;
+use tickless::{Driver, Engine};
 
 const MS: Duration = Duration::from_millis(1);
 /// Less than a child process may take.
@@ -79,5 +79,67 @@ fn a_ring_that_stands_still_does_not_swallow_those_of_others() {
         MAY_GO.store(true, Ordering::SeqCst);
         held.join().unwrap();
         engine.stop().unwrap();
+    });
+}
+
+/// Whether that thread of the process is asleep.
+fn is_asleep(thread: libc::pid_t) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
+    status.lines().any(|line| line.starts_with("State:\tS"))
+}
+
+/// A thread that runs turns, and counts them before and after; and its number. (Nothing here takes
+/// memory, whose lock would wake a thread as well.)
+static OTHER: AtomicI32 = AtomicI32::new(0);
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+#[test]
+fn a_thread_that_stands_still_where_it_gives_a_shard_back_leaves_nobody_waiting() {
+    in_a_child("giving back", || {
+        let stands = stands();
+        let engine = Engine::builder().driver(Driver::Caller).shards(1).build().unwrap();
+        let second = engine.clone();
+        let waits = thread::spawn(move || {
+            // SAFETY: it takes nothing.
+            OTHER.store(unsafe { libc::gettid() }, Ordering::SeqCst);
+            while !MAY_GO.load(Ordering::SeqCst) {
+                BEGUN.fetch_add(1, Ordering::SeqCst);
+                second.turn(0).unwrap();
+                ENDED.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let first = engine.clone();
+        let held = thread::spawn(move || {
+            refuse_wakeups(libc::SECCOMP_RET_TRAP);
+            let this = thread::current().id();
+            // Until the other one has waited for the shard: it may sleep for another reason.
+            while !MAY_GO.load(Ordering::SeqCst) {
+                let inside = move || {
+                    while thread::current().id() == this
+                        && (OTHER.load(Ordering::SeqCst) == 0
+                            || BEGUN.load(Ordering::SeqCst) == ENDED.load(Ordering::SeqCst)
+                            || !is_asleep(OTHER.load(Ordering::SeqCst)))
+                    {
+                        thread::yield_now();
+                    }
+                };
+                first.schedule_detached(Duration::ZERO, inside).unwrap();
+                first.turn(0).unwrap();
+            }
+        });
+        // SAFETY: there is place for a byte.
+        assert_eq!(unsafe { libc::read(stands, [0_u8].as_mut_ptr().cast(), 1) }, 1);
+        let waiting = BEGUN.load(Ordering::SeqCst);
+        // A third one has the shard, and gives it back.
+        engine.turn(0).unwrap();
+        let begin = Instant::now();
+        while ENDED.load(Ordering::SeqCst) < waiting {
+            assert!(begin.elapsed() < PATIENCE, "it waits for a held thread");
+            thread::yield_now();
+        }
+        MAY_GO.store(true, Ordering::SeqCst);
+        held.join().unwrap();
+        waits.join().unwrap();
     });
 }

@@ -81,6 +81,11 @@ fn functions_and_lines_are_short() {
 }
 
 #[test]
+fn what_programs_share_is_a_crate() {
+    assert_none(shape::mounts(tree()));
+}
+
+#[test]
 fn every_file_begins_by_saying_what_it_is() {
     assert_none(shape::headless(tree()));
 }

@@ -71,6 +71,37 @@ pub(crate) fn unfinished(files: &[Source]) -> Vec<String> {
     complaints
 }
 
+/// Where files may be modules by their paths. What several programs share is a crate:
+/// `tests/support`, `tests/models`, `benches/common`.
+const MOUNTS: [&str; 6] = [
+    // A part of a program that is no library.
+    "crates/demo/tests/demo_audit.rs",
+    // Parts of tests whose programs have different features.
+    "crates/durable/tests/",
+    // What only a proof builds, and stands beside it.
+    "crates/sync/src/lib.rs",
+    // The worlds that a model is built for, of which one is there.
+    "loom-tests/src/model.rs",
+    // A model in two files, which is a program by itself and a part of another.
+    "loom-tests/tests/hold.rs",
+    // A program that a page shows.
+    "tests/clients/main.rs",
+];
+
+/// Files that are modules by their paths, of which each program has a copy.
+pub(crate) fn mounts(files: &[Source]) -> Vec<String> {
+    let may = |path: &str| MOUNTS.iter().any(|mount| path.starts_with(mount));
+    let mut complaints = Vec::new();
+    for source in files.iter().filter(|source| !may(&source.path)) {
+        for (line, code) in numbered(&source.code) {
+            if code.trim_start().starts_with("#[path = ") {
+                complaints.push(source.complaint(line, "what programs share is a crate"));
+            }
+        }
+    }
+    complaints
+}
+
 /// Lints that are switched off, or expected without a reason.
 pub(crate) fn silenced_lints(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -182,6 +213,13 @@ fn unfinished_work_is_found() {
     let found = |text: &str| unfinished(&[Source::new("src/a.rs", text)]).len();
     assert_eq!(found("fn a() { todo!() }\n#[ignore = \"slow\"]\n// FIXME: b\n"), 3);
     assert_eq!(found("let a = \"todo!\"; // Todo lists are not traces.\n"), 0);
+}
+
+#[test]
+fn a_file_that_is_a_module_by_its_path_is_found() {
+    let found = |path: &str| mounts(&[Source::new(path, "#[path = \"a.rs\"]\nmod a;")]).len();
+    assert_eq!(found("benches/cancel.rs"), 1);
+    assert_eq!(found("loom-tests/src/model.rs"), 0);
 }
 
 #[test]

@@ -221,8 +221,7 @@ typedef struct tickless_options {
     /// sizeof(tickless_options).
     size_t size;
     /// Timers of one tick fire together. Default: 1 ms. Times reach 2^54 ticks: at 1 ns, the
-    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT; in a reset, what is
-    /// later by the shortest ticks that an engine of the process ever had.
+    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT.
     uint64_t tick_ns;
     /// How many timers may be pending. Default: no limit.
     uint64_t max_pending;

@@ -22,8 +22,8 @@
  * tickless_wheel_advance. The rest of the bucket waits for the next advance, and the loop reads its
  * descriptors in between; all timers that are due meanwhile wait as well. With a limit of 1,000, an
  * advance takes at most some 40 us, and the time of its callbacks. That of a callback begins with a
- * miss of the cache, if its timer was not touched for long: up to 0.3 us of many that were started in
- * any order, also if the callback does nothing.
+ * miss of the cache, if its timer was not touched for long: 0.3 us of a million that were started in any
+ * order, also if the callback does nothing.
  *
  * CALLBACKS. They may add, reset, cancel and free any timer, the one that fires included, which is
  * pending no more. A timer that is added by a callback for a time that has come fires at the next
@@ -61,8 +61,8 @@ extern "C" {
 #define TICKLESS_WHEEL_BITS_ 8
 #define TICKLESS_WHEEL_SLOTS_ (1 << TICKLESS_WHEEL_BITS_)
 /* What a timer that comes down a level counts in the limit of an advance. Of many that were started
- * in any order, each is a miss of the cache: some 0.1 to 0.3 us. */
-#define TICKLESS_WHEEL_COMES_DOWN_ 8U
+ * in any order, each is a miss of the cache: 0.1 to 0.5 us. */
+#define TICKLESS_WHEEL_COMES_DOWN_ 16U
 
 /* The struct that a timer is a member of: TICKLESS_WHEEL_OWNER(timer, struct connection, idle). */
 #ifdef __cplusplus
@@ -446,7 +446,7 @@ static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wh
  * tickless_wheel_pop. Returns how many.
  *
  * `limit` bounds the work of one call (UINT64_MAX: no limit). It is how many timers are called back at
- * most, and one that comes down a level counts as eight. So a call may return less, or nothing, and
+ * most, and one that comes down a level counts as sixteen. So a call may return less, or nothing, and
  * leave something to do. Then tickless_wheel_next is not after `now`, tickless_wheel_timeout is 0, and
  * the next advance goes on from there. A time before the wheel's is taken as the wheel's. */
 static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint64_t now,

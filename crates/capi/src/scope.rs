@@ -18,9 +18,9 @@ use std::ffi::{c_int, c_void};
 use std::mem::{self, MaybeUninit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tickless::ResetError;
 use tickless::scope::{Key, WaitableScope};
 use tickless::wait::WaitError;
+use tickless::{ResetError, When};
 
 use crate::failure::{Failure, TICKLESS_E_HANDLE, TICKLESS_OK, enter};
 use crate::process;
@@ -212,12 +212,19 @@ pub unsafe extern "C" fn tickless_scope_reset_when(
 ) -> c_int {
     enter(|| {
         // SAFETY: it points to a time, as the header asks.
-        let when = unsafe { when_of(when) }?.within_all()?;
+        let timing = unsafe { when_of(when) }?;
         process::check()?;
         // SAFETY: it points to a scope, as the header asks.
         let mut held = unsafe { hold(scope) }?;
         let key = held.key(key).ok_or_else(|| reset_failure(ResetError::TooLate))?;
-        held.timers().reset(key, when).map_err(reset_failure)?;
+        let timers = held.timers();
+        let before = if timing.is_far() { timers.deadline(key) } else { None };
+        timers.reset(key, timing.when).map_err(reset_failure)?;
+        if let (Err(failure), Some(before)) = (timing.is_unreached(timers.deadline(key)), before) {
+            // It goes back to where it was. If it has fired meanwhile, that was its end.
+            let _ = timers.reset(key, When::at(before));
+            return Err(failure);
+        }
         Ok(TICKLESS_OK)
     })
 }

@@ -34,7 +34,7 @@ use crate::process;
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
 use crate::users::{KIND, USE_BITS, Use, wait_for};
-use crate::when::{TicklessWhen, reach_of_all, when_of};
+use crate::when::{TicklessWhen, after, is_far, unreached, when_of};
 
 /// It waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
@@ -220,7 +220,10 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_ns: u64) -> c_int {
     enter(|| {
-        reach_of_all(delay_ns, 0)?;
+        // SAFETY: it points to a timer, as the header asks.
+        if is_far(delay_ns) && !unsafe { reaches(timer, after(delay_ns)) } {
+            return Err(unreached(delay_ns));
+        }
         // SAFETY: it points to a timer, as the header asks.
         unsafe { reset(timer, delay(delay_ns)) }
     })
@@ -234,9 +237,13 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 ) -> c_int {
     enter(|| {
         // SAFETY: it points to a time, as the header asks.
-        let when = unsafe { when_of(when) }?.within_all()?;
+        let timing = unsafe { when_of(when) }?;
         // SAFETY: it points to a timer, as the header asks.
-        unsafe { reset(timer, when) }
+        if timing.is_far() && !unsafe { reaches(timer, timing.when) } {
+            return Err(timing.unreached());
+        }
+        // SAFETY: it points to a timer, as the header asks.
+        unsafe { reset(timer, timing.when) }
     })
 }
 
@@ -635,6 +642,21 @@ unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
         Ok(()) => Ok(TICKLESS_OK),
         Err(error) => Err(reset_failure(error)),
     }
+}
+
+/// Whether the ticks of a timer's engine reach that far. If there is no timer, or none that can be
+/// moved, that is not for this call to say.
+///
+/// # Safety
+/// As for `borrow`.
+#[cold]
+unsafe fn reaches(timer: *mut TicklessTimer, when: When) -> bool {
+    if process::check().is_err() {
+        return true;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { borrow(timer) }
+        .map_or(true, |borrowed| borrowed.kind == REPEATING || borrowed.handle().reaches(when))
 }
 
 #[cold]

@@ -1,6 +1,5 @@
 //! When a timer is due, as C says it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tickless::When;
@@ -46,20 +45,30 @@ impl Timing {
         reach.check(self.time_ns, self.flags).map(|()| self)
     }
 
-    /// The time, if the ticks of all engines reach it: see [`reach_of_all`].
-    pub(crate) fn within_all(self) -> Result<When, Failure> {
-        reach_of_all(self.time_ns, self.flags).map(|()| self.when)
+    /// Whether ticks may not reach it.
+    pub(crate) fn is_far(&self) -> bool {
+        is_far(self.time_ns)
+    }
+
+    /// What a call fails with if they do not.
+    pub(crate) fn unreached(&self) -> Failure {
+        unreached(self.time_ns)
     }
 
     /// If it was to come once, but the engine's ticks do not reach it: so it was made to be never.
     pub(crate) fn is_unreached(&self, deadline: Option<Instant>) -> Result<(), Failure> {
-        let is_far = self.time_ns >= FAR && self.time_ns != TICKLESS_NEVER;
-        if is_far && deadline.is_none() { Err(unreached(self.time_ns)) } else { Ok(()) }
+        if self.is_far() && deadline.is_none() { Err(self.unreached()) } else { Ok(()) }
     }
 }
 
 /// Where a look at [`Reach`] is due. It is half of what ticks of 1 ns reach: 104 days.
 pub(crate) const FAR: u64 = 1 << 53;
+
+/// Whether a time that is not never may be out of reach.
+#[inline]
+pub(crate) fn is_far(time_ns: u64) -> bool {
+    time_ns >= FAR && time_ns != TICKLESS_NEVER
+}
 
 /// How far the ticks of an engine reach, as a delay and as a time.
 #[derive(Clone, Copy, Debug)]
@@ -79,11 +88,7 @@ impl Reach {
         let Some(delay_ns) = tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0) else {
             return Reach { delay_ns: u64::MAX, end_ns: u64::MAX };
         };
-        let end_ns = ns_of(Instant::now()).saturating_add(delay_ns);
-        // ORDER: Relaxed, for both - as in `reach_of_all`.
-        SHORTEST[0].fetch_min(delay_ns, Ordering::Relaxed);
-        SHORTEST[1].fetch_min(end_ns, Ordering::Relaxed);
-        Reach { delay_ns, end_ns }
+        Reach { delay_ns, end_ns: ns_of(Instant::now()).saturating_add(delay_ns) }
     }
 
     /// Whether a time or a delay is one that ticks reach. What they do not reach would never fire,
@@ -102,26 +107,6 @@ impl Reach {
         }
         Err(unreached(time_ns))
     }
-}
-
-/// The shortest reach that an engine of this process ever had.
-static SHORTEST: [AtomicU64; 2] = [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)];
-
-/// As [`Reach::check`], for a reset. A timer does not know how long the ticks of its engine are, so
-/// the shortest of the process count: where all are of 1 us or more, everything is in reach.
-///
-/// # Errors
-/// As for [`Reach::check`].
-#[inline]
-pub(crate) fn reach_of_all(time_ns: u64, flags: u64) -> Result<(), Failure> {
-    if time_ns < FAR { Ok(()) } else { reach_of_all_far(time_ns, flags) }
-}
-
-#[cold]
-fn reach_of_all_far(time_ns: u64, flags: u64) -> Result<(), Failure> {
-    // ORDER: Relaxed, for both - numbers. Who knows the timer knows of its engine.
-    let [delay_ns, end_ns] = [0, 1].map(|at| SHORTEST[at].load(Ordering::Relaxed));
-    Reach { delay_ns, end_ns }.check(time_ns, flags)
 }
 
 #[cold]

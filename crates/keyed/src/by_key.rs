@@ -69,7 +69,7 @@ where
     /// O(1): one search of the map and one compare-and-swap if the new time is not much earlier
     /// than the old one; otherwise also a schedule and a cancel. If several threads move one timer
     /// at the same time, one of them is the last, and its time counts. (What happens to many timers
-    /// that are moved from the present: [`Handle::reset`](tickless::Handle::reset).)
+    /// that are moved from the present: [`Handle::reset`].)
     ///
     /// # Errors
     /// No timer waits under the key. Or the timer had to be scheduled anew, and the engine is full
@@ -89,6 +89,8 @@ where
     /// assert_eq!(timers.reset("another", Duration::from_secs(90)), Err(ResetError::Absent));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// [`Handle::reset`]: https://docs.rs/tickless/latest/tickless/struct.Handle.html#method.reset
     pub fn reset<Q: Hash + Eq + ?Sized>(
         &self,
         key: &Q,

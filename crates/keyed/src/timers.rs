@@ -92,6 +92,8 @@ where
     /// assert!(timers.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// [`Engine::stop`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html#method.stop
     pub fn with_engine(engine: &Engine) -> KeyedTimers<K> {
         KeyedTimers::with_hasher(engine, RandomState::new())
     }
@@ -125,7 +127,7 @@ where
     /// Runs `task` at `when` (a [`Duration`](std::time::Duration) from now, an
     /// [`Instant`](std::time::Instant), or a [`When`]). It replaces the timer that waits under
     /// `key`, if there is one: the replaced task will never run, and this call drops it. The
-    /// precision is that of [`Engine::schedule`].
+    /// precision is that of the [engine](Engine).
     ///
     /// O(1), however many timers wait.
     ///

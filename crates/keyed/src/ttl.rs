@@ -60,7 +60,7 @@ use super::table::Rule;
 ///
 /// A time to live is anything that a timer may be scheduled for: a
 /// [`Duration`](std::time::Duration) from now, an [`Instant`](std::time::Instant), or a [`When`]. A
-/// [slack](When::slack) suits a cache: its entries then share wake-ups. Times are rounded up to the
+/// [slack] suits a cache: its entries then share wake-ups. Times are rounded up to the
 /// engine's tick, and an entry lives until the tick that is picked.
 ///
 /// *No entry is served after its time*: [`get`](TtlMap::get), `get_and_extend`, `extend`, `remove`,
@@ -91,6 +91,9 @@ use super::table::Rule;
 /// and an extension allocate nothing of their own. Everything else is as with
 /// [`KeyedTimers`](super::KeyedTimers): the map has 64 to 256 parts with a lock each, which is held
 /// for one search. An entry takes about as much memory as a keyed timer, and that of its value.
+///
+/// [slack]: https://docs.rs/tickless/latest/tickless/struct.When.html#method.slack
+/// [`Engine::stop`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html#method.stop
 pub struct TtlMap<K, V: ?Sized, S = RandomState> {
     pub(super) door: Arc<Door<K, Arc<V>, S>>,
 }
@@ -151,6 +154,8 @@ where
     /// assert!(map.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// [`Engine::stop`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html#method.stop
     pub fn with_engine(
         engine: &Engine,
         on_expiry: impl Fn(&K, Arc<V>) + Send + Sync + 'static,

@@ -59,7 +59,7 @@ where
     ///
     /// # Errors
     /// As [`cancel_wait`](KeyedTimers::cancel_wait), or a task is still running:
-    /// [`WaitError::TimedOut`]. Then others may be running too.
+    /// `TimedOut`. Then others may be running too.
     ///
     /// # Panics
     /// As [`cancel`](KeyedTimers::cancel).

@@ -20,7 +20,7 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 ///
 /// *Threads.* Callbacks run on the thread whose call decided the end: the thread that checks or
 /// forces, or the engine's reaper if the timeout came. They should be short, like every task of an
-/// engine: others wait for them, up to the engine's [`takeover`](tickless::Builder::takeover),
+/// engine: others wait for them, up to the engine's [`takeover`],
 /// after which they may overlap. If the decision comes while another thread tries or registers the
 /// operation, the callbacks run on that thread when its try is over. So `try_complete_else_watch`
 /// and `check_and_complete` may also run `on_expire`.
@@ -65,6 +65,8 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// assert_eq!(purgatory.check_and_complete("orders-0"), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`takeover`]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 pub struct Purgatory<K, O: Operation, S = RandomState> {
     pub(super) inner: Arc<Inner<K, O, S>>,
 }
@@ -103,7 +105,7 @@ where
     /// itself. (Among the tasks that `Engine::stop` returns are those of the purgatory. Running one
     /// expires its operation, and so does dropping one when its time has come. An operation whose
     /// task is dropped before that has no timeout any more.) If the engine's dispatcher drops a
-    /// task that is due (see [`Full::Drop`](tickless::dispatch::Full::Drop)), the operation
+    /// task that is due (see [`Full`](tickless::dispatch::Full)), the operation
     /// expires, and its callbacks run where the task is dropped.
     ///
     /// ```

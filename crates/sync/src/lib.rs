@@ -32,9 +32,13 @@ pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
 
 // The checkers have no `Weak` and no `OnceLock`, or take the standard library's; what uses them
 // is not part of any model's races.
+// (The standard library's pages have links of their own.)
 #[cfg(not(tsan))]
+#[doc(hidden)]
 pub use ::std::sync::OnceLock;
+#[doc(hidden)]
 pub use ::std::sync::{Arc, PoisonError, Weak};
+#[doc(hidden)]
 pub use ::std::thread::panicking;
 
 /// A number on whose order with other accesses nothing depends: a statistic, an estimate, or a flag

@@ -50,7 +50,7 @@ pub mod thread {
 
     /// The same for any closure: loom's thread is compiled once for each type of result.
     fn spawn_boxed<T: 'static>(f: Box<dyn FnOnce() -> T>) -> JoinHandle<T> {
-        let thread = Thread { parking: Arc::new((Mutex::new(false), Condvar::new())) };
+        let thread = Thread::new();
         let itself = thread.clone();
         let inner = loom::thread::spawn(move || {
             SELF.with(|place| *place.borrow_mut() = Some(itself));
@@ -61,8 +61,7 @@ pub mod thread {
 
     /// The calling thread, which can be unparked.
     pub fn current() -> Thread {
-        let itself = SELF.with(|place| place.borrow().clone());
-        itself.expect("the first thread of a model does not park")
+        SELF.with(|place| place.borrow_mut().get_or_insert_with(Thread::new).clone())
     }
 
     /// Sleeps until this thread is unparked. Returns at once if it was unparked before.
@@ -76,6 +75,15 @@ pub mod thread {
     }
 
     impl Thread {
+        fn new() -> Thread {
+            Thread { parking: Arc::new((Mutex::new(false), Condvar::new())) }
+        }
+
+        /// A number that no other thread of the execution has.
+        pub fn id(&self) -> usize {
+            Arc::as_ptr(&self.parking).addr()
+        }
+
         /// Ends the thread's present sleep, or else its next one.
         pub fn unpark(&self) {
             let (is_unparked, bell) = &*self.parking;

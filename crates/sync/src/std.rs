@@ -1,15 +1,19 @@
 //! The primitives of a real program: the standard library's.
 
+// (The standard library's pages have links of their own.)
 #[cfg(not(coherence))]
+#[doc(hidden)]
 pub use std::hint::spin_loop;
 #[cfg(not(any(tsan, coherence)))]
 pub use std::sync::Mutex;
 #[cfg(not(coherence))]
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+#[doc(hidden)]
 pub use std::sync::atomic::{Ordering, fence};
 pub use std::sync::mpsc;
 #[cfg(not(coherence))]
 pub use std::sync::{Condvar, MutexGuard};
+#[doc(hidden)]
 pub use std::thread::{self, JoinHandle, Thread};
 
 /// A thread-local value that needs no destructor.

@@ -2,7 +2,7 @@
 //!
 //! If the address is known some time ahead, memory latencies overlap instead of adding up.
 //!
-//! *Tested by*: nothing observable; `benches/wheel.rs` shows the difference.
+//! *Tested by*: nothing observable; `benches/wheel/main.rs` shows the difference.
 
 /// Starts loading the cache line that is `offset` bytes after the start of `items[index]`; an
 /// index out of range asks for nothing useful.

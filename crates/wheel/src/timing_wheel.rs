@@ -1,7 +1,7 @@
 //! The methods that both wheels have, so that one can be compared with the other.
 //!
 //! *Tested by*: `tests/both.rs`, `tests/oracle.rs` (every call that the model makes
-//! goes through the trait), `benches/wheel.rs`.
+//! goes through the trait), `benches/wheel/main.rs`.
 
 use crate::Tick;
 

@@ -5,10 +5,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use support::until::wait_until;
 use tickless::future::SleepError;
 use tickless::{BuildError, Engine, GlobalReason, ManualClock};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use tokio::time::Instant as TokioInstant;
 
 const MS: Duration = Duration::from_millis(1);
@@ -47,14 +49,18 @@ fn a_runtime_has_one_engine_whichever_thread_is_the_first_and_another_has_anothe
             .map(|_| {
                 let engines = engines.clone();
                 runtime.spawn(async move {
-                    tickless::sleep(MS).await;
+                    // Until each thread knows its runtime.
+                    for _ in 0..50 {
+                        assert!(tickless::sleep(HOUR).now_or_never().is_none());
+                        tokio::task::yield_now().await;
+                    }
                     engines.lock().unwrap().push(Engine::of_runtime().unwrap());
                 })
             })
             .collect();
         tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
         let engine = engines.lock().unwrap().pop().unwrap();
-        assert_eq!(engine.stats().fired, 4, "all four sleeps were its own");
+        assert_eq!(engine.stats().scheduled, 200, "all sleeps were its own");
         engine
     };
     let (one, other) = (of(&first), of(&second));
@@ -75,8 +81,8 @@ fn an_engine_of_other_settings_takes_its_place_before_the_first_use() {
         let build = || Engine::builder().shards(3).build_on_tokio().unwrap();
         build().enter_runtime().unwrap();
         assert_eq!(Engine::of_runtime().unwrap().shards(), 3);
-        tokio::spawn(tickless::sleep(MS)).await.unwrap();
-        assert_eq!(Engine::of_runtime().unwrap().stats().fired, 1);
+        assert!(tickless::sleep(HOUR).now_or_never().is_none());
+        assert_eq!(Engine::of_runtime().unwrap().stats().scheduled, 1);
         assert_eq!(build().enter_runtime(), Err(GlobalReason::RuntimeInUse));
     });
     // One that is not the runtime's own goes on after it.
@@ -118,6 +124,33 @@ fn where_none_can_be_built_code_that_names_no_engine_goes_on() {
     });
     assert!(matches!(Engine::of_runtime(), Err(BuildError::NoRuntime)));
     pollster::block_on(tickless::sleep(MS));
+}
+
+/// Its thread belongs to its own runtime, and goes on after the other one has ended.
+#[test]
+fn a_task_may_enter_another_runtime() {
+    let (runtime, another) = (runtime(), runtime());
+    let handle = another.handle().clone();
+    let (half, at_half) = channel();
+    let (goes_on, resumes) = oneshot::channel();
+    let task = runtime.spawn(async move {
+        for n in 0..50 {
+            let mut sleep = {
+                let _entered = (n % 3 == 0).then(|| handle.enter());
+                tickless::sleep(MS / 10)
+            };
+            assert_eq!(sleep.wait().await, Ok(()));
+        }
+        half.send(()).unwrap();
+        resumes.await.unwrap();
+        for _ in 0..50 {
+            assert_eq!(tickless::sleep(MS / 10).wait().await, Ok(()));
+        }
+    });
+    at_half.recv().unwrap();
+    drop(another);
+    goes_on.send(()).unwrap();
+    runtime.block_on(task).unwrap();
 }
 
 /// It may be found while it ends, and after that.

@@ -122,7 +122,6 @@ fn executors_of_others_may_await_its_timers() {
     Builder::new_current_thread().build().unwrap().block_on(engine.sleep(MS));
     let late = pollster::block_on(engine.timeout(MS, std::future::pending::<()>()));
     assert_eq!(late.unwrap_err().cause(), None);
-    assert_eq!(engine.stats().fired, 4);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 # Conan 2: `conan create crates/capi/packaging/conan` in a checkout.
 import os
+import shutil
 import subprocess
 
 from conan import ConanFile
@@ -27,10 +28,13 @@ class TicklessConan(ConanFile):
             raise ConanInvalidConfiguration("tickless is for 64-bit Linux")
 
     def export_sources(self):
-        root = os.path.join(self.recipe_folder, "..", "..", "..")
+        root = os.path.join(self.recipe_folder, "..", "..", "..", "..")
         tracked = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True)
         for path in filter(None, tracked.stdout.decode().split("\0")):
-            copy(self, path, root, self.export_sources_folder)
+            # (Conan's copy looks through all of the checkout for each, what was built included.)
+            to = os.path.join(self.export_sources_folder, path)
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.copy2(os.path.join(root, path), to, follow_symlinks=False)
 
     def build(self):
         mode = " --dev" if self.settings.build_type == "Debug" else ""

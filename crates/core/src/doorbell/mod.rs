@@ -8,7 +8,6 @@
 //! | a thread that wants a sweep; a stop | `ask`, `ring`; `ring` |
 //! | the reaper, before a turn of a shard | `take_ask`; then it reads the shard's notices |
 //! | the reaper, when nothing is due | `publish`; it looks who asks; `retract`, or `sleep` |
-//! | a thread that takes the lead | `move_to`; then it is a reaper |
 //!
 //! While the reaper is awake, the published time is zero, so that nobody rings. Each producer whose
 //! timer is due before the published time rings, until the reaper is awake: if one rang for all,
@@ -32,7 +31,6 @@
 //! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/races/engine/hooks.rs`.
 
 mod alarm;
-mod answering;
 mod earliest;
 mod hook;
 mod listener;
@@ -45,7 +43,6 @@ use crate::sync::{AtomicU64, CachePadded, Ordering, fence};
 use crate::time::Tick;
 
 pub use alarm::{Alarm, SystemAlarm, SystemTimer};
-pub use answering::{Answering, Threads};
 pub use earliest::{Earliest, Timer};
 pub use hook::Hook;
 pub use listener::{Listener, Listening, Rings, Rung};
@@ -66,8 +63,8 @@ pub struct Doorbell {
 pub enum Bell {
     /// Nothing: the caller drives the shard and asks when to come back.
     None,
-    /// The reaper's thread.
-    Thread(Answering),
+    /// The reaper, which is the thread that leads the group: it sleeps here.
+    Thread(Parker),
     /// The reaper's thread, if its sleep has to count the time that the machine is suspended.
     Alarm(Box<dyn Alarm>),
     /// The caller's own loop, through its callback.
@@ -91,14 +88,6 @@ impl Doorbell {
         let wakes_at = CachePadded::new(AtomicU64::new(AWAKE));
         let asks = (0..words).map(|_| AtomicU64::new(0)).collect();
         Doorbell { wakes_at, bell, asks }
-    }
-
-    /// The calling thread, which is number `number` of the engine's, has taken the lead: it is
-    /// woken from now on. To be called before it publishes anything.
-    pub fn move_to(&self, number: usize) {
-        if let Bell::Thread(answering) = &self.bell {
-            answering.move_to(number);
-        }
     }
 
     /// Closes the files of an alarm, which nobody needs any more: the reaper does not sleep again.
@@ -142,9 +131,6 @@ impl Doorbell {
     /// short. A hook is called at once; a hook that this thread is already calling is called once
     /// more after that call.
     pub fn ring(&self) {
-        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`: a thread that has
-        // just taken the lead is rung, or sees what this ring is for.
-        fence(Ordering::SeqCst);
         if self.ring_but_hooks() {
             self.hook().map(Hook::insist);
         }
@@ -155,7 +141,7 @@ impl Doorbell {
     fn ring_but_hooks(&self) -> bool {
         match &self.bell {
             Bell::None => {}
-            Bell::Thread(answering) => answering.ring(),
+            Bell::Thread(parker) => parker.ring(),
             Bell::Alarm(alarm) => alarm.ring(),
             Bell::Hook(_) => return true,
         }
@@ -227,7 +213,7 @@ impl Doorbell {
                 alarm.set(until_ns);
                 alarm.sleep(None);
             }
-            Bell::Thread(answering) => answering.sleep(timeout),
+            Bell::Thread(parker) => parker.sleep(timeout),
             Bell::None | Bell::Hook(_) => {}
         }
         self.retract();

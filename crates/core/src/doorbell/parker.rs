@@ -1,4 +1,5 @@
-//! How a thread of the engine sleeps until it is rung.
+//! A place where a thread of the engine sleeps until it is rung: the leader of a group by its bell,
+//! and the watcher.
 //!
 //! The standard library's `unpark` notes that the thread was unparked, and then wakes it. A thread
 //! that is preempted between the two leaves the sleeper asleep, and all who unpark it meanwhile
@@ -13,7 +14,8 @@
 //!           -- wakes up --> 0
 //! ```
 //!
-//! *Owner*: one thread sleeps, always the same; any thread rings.
+//! *Owner*: one thread at a time sleeps; any thread rings. A ring that nobody has heard is kept for
+//! the next sleep, whichever thread that is.
 //!
 //! *Orderings*: DOORBELL, TAKEOVER. The word is changed by RMWs alone, so each comes before or
 //! after the one in which the sleeper says that it sleeps.
@@ -34,7 +36,7 @@ use crate::sync::{CachePadded, Ordering};
 const RUNG: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// A place where one thread sleeps, and others ring.
+/// A place where one thread at a time sleeps, and others ring.
 #[derive(Default)]
 pub struct Parker {
     futex: CachePadded<Futex>,
@@ -58,7 +60,7 @@ impl Parker {
     }
 
     /// Sleeps until rung or until `timeout` has passed (`None`: until rung). It may also return for
-    /// no reason. Always for the same thread.
+    /// no reason.
     pub fn sleep(&self, timeout: Option<Duration>) {
         self.futex.enter();
         // ORDER(DOORBELL): Release - pairs with the Acquire in `ring`. A ring that came before this

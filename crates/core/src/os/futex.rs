@@ -1,6 +1,6 @@
-//! A word on which a thread sleeps, by a call of the system: a futex.
+//! A word on which threads sleep, by a call of the system: a futex.
 //!
-//! *Owner*: one thread sleeps; any thread wakes it.
+//! *Owner*: any thread sleeps, and any thread wakes.
 
 use std::time::Duration;
 
@@ -34,10 +34,10 @@ impl Futex {
         let _ = futex::wait(&self.word, Flags::PRIVATE, expected, timeout.as_ref());
     }
 
-    /// Ends the sleep of the thread that sleeps, if there is one. The caller has changed the word.
+    /// Ends the sleeps of all threads that sleep. The caller has changed the word.
     #[cold]
     pub fn wake(&self) {
-        let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+        let _ = futex::wake(&self.word, Flags::PRIVATE, i32::MAX as u32);
     }
 }
 

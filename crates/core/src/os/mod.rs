@@ -60,11 +60,12 @@ pub fn tell_of_forks(_handler: extern "C" fn()) -> bool {
 /// While this lives, the calling thread takes no signals, and threads that it makes take none ever:
 /// signals are for the program's threads. Those that tell of a fault of the thread itself still
 /// come, and so does SIGPROF, for profilers.
-#[derive(Debug)]
 pub struct SignalsBlocked {
     #[cfg(unix)]
     before: libc::sigset_t,
 }
+
+debug! { impl[] SignalsBlocked[] {} }
 
 /// Blocks signals for the calling thread, to make a thread.
 #[cfg(unix)]

@@ -4,16 +4,17 @@
 //! The standard library's `unpark` has the gap that `doorbell/parker.rs` is about. For the checkers
 //! it is one step after the word was changed.
 //!
-//! *Owner*: one thread sleeps, always the same; any thread wakes it.
+//! *Owner*: any thread sleeps, and any thread wakes. Each thread that ever slept here is woken,
+//! also if it sleeps elsewhere by now: a sleep may end for no reason.
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU32, OnceLock, Ordering, Thread, park, thread};
+use crate::sync::{AtomicU32, GrowingList, Ordering, Thread, park, thread};
 
-/// A word, and the thread that sleeps on it.
+/// A word, and the threads that ever slept on it.
 pub struct Futex {
     word: AtomicU32,
-    sleeper: OnceLock<Thread>,
+    sleepers: GrowingList<Thread>,
 }
 
 // === impl Futex ===
@@ -28,7 +29,10 @@ impl Futex {
     /// The calling thread is about to sleep. To be called before the word says so: those who read
     /// that wake this thread.
     pub fn enter(&self) {
-        self.sleeper.get_or_init(thread::current);
+        let this = thread::current();
+        if self.sleepers.iter().all(|sleeper| sleeper.id() != this.id()) {
+            self.sleepers.add(this);
+        }
     }
 
     /// Sleeps until woken or until `timeout` has passed, if the word is `expected`. It may also
@@ -40,7 +44,7 @@ impl Futex {
         }
     }
 
-    /// Ends the sleep of the thread that sleeps, if there is one. The caller has changed the word.
+    /// Ends the sleeps of all threads that sleep. The caller has changed the word.
     #[cold]
     pub fn wake(&self) {
         if cfg!(shuttle) {
@@ -48,13 +52,13 @@ impl Futex {
             // access, and at no call that unparks.
             self.word.load(Ordering::Relaxed);
         }
-        self.sleeper.get().iter().for_each(|thread| thread.unpark());
+        self.sleepers.iter().for_each(Thread::unpark);
     }
 }
 
 impl Default for Futex {
     fn default() -> Futex {
-        Futex { word: AtomicU32::new(0), sleeper: OnceLock::new() }
+        Futex { word: AtomicU32::new(0), sleepers: GrowingList::default() }
     }
 }
 

@@ -94,12 +94,6 @@ impl Group {
         self.shards.start + index
     }
 
-    /// Thread `number`, which has just taken the lead, answers the doorbell from now on.
-    pub fn begin_lead(&self, number: usize) {
-        self.doorbell.move_to(number);
-        self.doorbell.retract();
-    }
-
     /// The number of the thread that serves shard `index`, or that served it last.
     pub fn server(&self, index: usize) -> usize {
         // ORDER: Relaxed - a number for those who look on; the CAS in `take_lead_from` decides.

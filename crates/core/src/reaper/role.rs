@@ -1,11 +1,15 @@
 //! A role, the right to run the turns of one shard: one thread at a time has it, until it ends.
 //!
 //! ```text
-//!   Free   -- take ------------> Taken   -- give back --> Free, and waiters are woken
-//!   Taken  -- take by another -> Awaited    (which waits; as Taken in all other respects)
+//!   Free   -- take ------------> Taken   -- give back --> Free
 //!   Free   -- end -------------> Ended
 //!   Taken  -- end -------------> Ending  -- give back --> Ended
 //! ```
+//!
+//! Beside the state, the word has the number of threads that wait until another one is no longer
+//! its holder. They sleep on the word, and each takes itself back from the number when it is awake.
+//! Until then each thread that gives the role back or ends it wakes them, also if another one was
+//! about to do so and stands still.
 //!
 //! While the holder hands payloads over, another thread may take the role from it: the word of the
 //! payloads in hand decides (`dispatch/in_hand.rs`). The state of the role stays as it is, and the
@@ -18,43 +22,46 @@
 //! role, the holder ends a taken one.
 //!
 //! *Orderings*: STOP. The CAS that takes the role is Acquire and pairs with the Release of the CAS
-//! that gave it back: the next holder sees what the last one left in hand. A thread that finds the
-//! role taken sets the word to Awaited under a lock, and the thread that wakes it takes the same
-//! lock first: no wake-up is lost, and nobody takes the lock if nobody waits. TAKEOVER: what others
+//! that gave it back: the next holder sees what the last one left in hand. The number and the state
+//! are one word, so a thread that gives the role back finds who waits; or who is about to sleep
+//! finds it given back, as does the system before it lets the thread sleep. TAKEOVER: what others
 //! see of the present holder is behind a pointer. Who looks reads it under a guard, without a lock.
 //! The thread that takes the role over replaces it, and the epoch frees the one before.
 //!
-//! *Tested by*: `loom-tests/tests/{ending,takeover,suspended}.rs`, `tests/alone/frozen.rs`.
+//! *Tested by*: `loom-tests/tests/{ending,takeover,suspended}.rs`,
+//! `tests/alone/{frozen,held_ring}.rs`.
 
 use crate::dispatch::{InHand, Payloads, Progress};
 use crate::entry::{after_readers, read};
+use crate::os::Futex;
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicPtr, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
+use crate::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, UnsafeCell};
 use crate::time::Clock;
 
 use super::stuck::{Found, Look};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// Taken, and other threads wait until that changes.
-const AWAITED: u32 = 2;
 /// Taken, and the holder has to end it.
-const ENDING: u32 = 3;
-const ENDED: u32 = 4;
+const ENDING: u32 = 2;
+const ENDED: u32 = 3;
+/// The bits of the state.
+const STATE: u32 = 3;
+/// One thread that waits.
+const WAITER: u32 = STATE + 1;
 
 /// The state of a role, and the payloads that its turns hand over.
 pub(super) struct RoleWord<T> {
-    state: AtomicU32,
+    word: Futex,
     /// `None` while the role is taken: the holder has it. Kept from turn to turn for its memory. A
     /// stop may leave payloads in it.
     in_hand: UnsafeCell<Option<InHand<T>>>,
     /// What others see of the holder, in a box. It is replaced under the lock.
     look: AtomicPtr<Look<T>>,
-    /// Threads that wait for the role, or take it over, have it. Nobody does who only looks.
-    // LOCK(ROLE): engine: progress, take_over, wake; stopper: progress, take_over, wake; caller:
-    // wait_and_take, progress, take_over, wake; through: lock.
+    /// Threads that take the role over have it. Nobody does who only looks.
+    // LOCK(ROLE): engine: progress, take_over; stopper: progress, take_over; caller: progress,
+    // take_over; through: lock.
     acting: Mutex<()>,
-    changed: Condvar,
 }
 
 // SAFETY: only the holder of the role touches what it has in hand, which the CASes of the state
@@ -65,11 +72,10 @@ impl<T> RoleWord<T> {
     pub(super) fn new() -> RoleWord<T> {
         let in_hand = InHand::default();
         RoleWord {
-            state: AtomicU32::new(FREE),
+            word: Futex::default(),
             look: AtomicPtr::new(Box::into_raw(Box::new(Look::of(&in_hand)))),
             in_hand: UnsafeCell::new(Some(in_hand)),
             acting: Mutex::new(()),
-            changed: Condvar::new(),
         }
     }
 
@@ -77,7 +83,7 @@ impl<T> RoleWord<T> {
     /// or is about to end.
     #[inline]
     pub(super) fn take(&self) -> Option<InHand<T>> {
-        let is_taken = self.cas(FREE, TAKEN).is_ok() || self.wait_and_take();
+        let is_taken = self.change(FREE, TAKEN).is_ok() || self.wait_and_take();
         // SAFETY: this is the holder now.
         is_taken.then(|| unsafe { self.take_in_hand() })
     }
@@ -85,7 +91,7 @@ impl<T> RoleWord<T> {
     /// As `take`, but does not wait: `None` as well if another thread holds the role.
     #[inline]
     pub(super) fn try_take(&self) -> Option<InHand<T>> {
-        let is_taken = self.cas(FREE, TAKEN).is_ok();
+        let is_taken = self.change(FREE, TAKEN).is_ok();
         // SAFETY: this is the holder now.
         is_taken.then(|| unsafe { self.take_in_hand() })
     }
@@ -93,15 +99,20 @@ impl<T> RoleWord<T> {
     #[cold]
     fn wait_and_take(&self) -> bool {
         reached(Event::RoleAwaited);
-        let mut guard = self.lock();
-        loop {
-            match self.cas(FREE, TAKEN) {
-                Ok(_) => return true,
-                Err(ENDING | ENDED) => return false,
-                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),
-                Err(_) => guard = wait(&self.changed, &self.acting, guard),
+        self.word.enter();
+        // ORDER(STOP): Release - pairs with the Acquire of a CAS that finds that a thread waits:
+        // whom `os/parking.rs` wakes is known.
+        self.word.word().fetch_add(WAITER, Ordering::Release);
+        let is_taken = loop {
+            match self.change(FREE, TAKEN) {
+                Ok(_) => break true,
+                Err(word) if word & STATE == TAKEN => self.word.wait(word, None),
+                Err(_) => break false,
             }
-        }
+        };
+        // ORDER: Relaxed - it is awake, and nothing hangs on that.
+        self.word.word().fetch_sub(WAITER, Ordering::Relaxed);
+        is_taken
     }
 
     /// How far the hand-over of the present holder has come. `None`: the holder does not hand over,
@@ -158,49 +169,45 @@ impl<T> RoleWord<T> {
     pub(super) unsafe fn give_back(&self, in_hand: InHand<T>) -> Option<Payloads<T>> {
         // SAFETY: the caller holds the role.
         self.in_hand.with_mut(|slot| unsafe { *slot = Some(in_hand) });
-        if self.cas(TAKEN, FREE).is_ok() {
-            return None;
-        }
-        // SAFETY: as the caller promises.
-        unsafe { self.give_back_to_others() }
-    }
-
-    /// # Safety
-    /// As for `give_back`.
-    #[cold]
-    unsafe fn give_back_to_others(&self) -> Option<Payloads<T>> {
-        if self.cas(AWAITED, FREE).is_ok() {
-            self.wake();
+        if let Ok(before) = self.change(TAKEN, FREE) {
+            self.wake_waiters(before);
             return None;
         }
         // SAFETY: the caller holds the role. It is ending, so nobody takes it any more.
+        Some(unsafe { self.end_mine() })
+    }
+
+    /// # Safety
+    /// The caller holds the role, which is ending.
+    #[cold]
+    unsafe fn end_mine(&self) -> Payloads<T> {
+        // SAFETY: the caller holds the role, and nobody takes it any more.
         let mut in_hand = unsafe { self.take_in_hand() };
-        let before = self.cas(ENDING, ENDED);
+        let before = self.change(ENDING, ENDED);
         reached(Event::RoleEnded);
-        debug_assert_eq!(before, Ok(ENDING), "a role that is taken ends but by its holder");
-        Some(in_hand.take())
+        debug_assert!(before.is_ok(), "a role that is taken ends but by its holder");
+        in_hand.take()
     }
 
     /// Ends the role, or makes its holder end it. Returns the payloads in hand if this call ended
     /// the role.
     pub(super) fn end(&self) -> Option<Payloads<T>> {
         loop {
-            if self.cas(FREE, ENDED).is_ok() {
+            if let Ok(before) = self.change(FREE, ENDED) {
+                self.wake_waiters(before);
                 // SAFETY: nobody held the role, and nobody can take it any more.
                 return Some(unsafe { self.take_in_hand() }.take());
             }
-            if self.cas(TAKEN, ENDING).is_ok() {
-                return None;
-            }
-            match self.cas(AWAITED, ENDING) {
-                Ok(_) => {
-                    self.wake();
-                    reached(Event::RoleAwaitedEnd);
+            match self.change(TAKEN, ENDING) {
+                Ok(before) => {
+                    if self.wake_waiters(before) {
+                        reached(Event::RoleAwaitedEnd);
+                    }
                     return None;
                 }
-                Err(ENDING | ENDED) => return None,
-                // It was given back, or is awaited, since the CAS above failed.
-                Err(_) => {}
+                // It was given back since the CAS above failed.
+                Err(word) if word & STATE == FREE => {}
+                Err(_) => return None,
             }
         }
     }
@@ -215,19 +222,38 @@ impl<T> RoleWord<T> {
         in_hand.expect("it is there while nobody holds the role")
     }
 
+    /// Changes the state, whoever waits. Returns the word that it changed, or the one that it found
+    /// in another state.
     #[inline]
-    fn cas(&self, from: u32, to: u32) -> Result<u32, u32> {
-        // ORDER(STOP): AcqRel - each CAS comes after all before it: a thread that takes or ends the
-        // role sees what its last holder did. Acquire: a thread that finds it ended comes after the
-        // stop.
-        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+    fn change(&self, from: u32, to: u32) -> Result<u32, u32> {
+        let mut word = from;
+        loop {
+            let changed = word - from + to;
+            // ORDER(STOP): AcqRel - each CAS comes after all before it: a thread that takes or ends
+            // the role sees what its last holder did. Acquire: a thread that finds it ended comes
+            // after the stop.
+            match self.word.word().compare_exchange(
+                word,
+                changed,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(before) => return Ok(before),
+                Err(now) if now & STATE != from => return Err(now),
+                Err(now) => word = now,
+            }
+        }
     }
 
-    /// Wakes all waiters. Each of them waits already, or looks at the state after this takes the
-    /// lock.
-    fn wake(&self) {
-        drop(self.lock());
-        self.changed.notify_all();
+    /// Wakes those who waited when the word was `before` it was changed. Returns whether there were
+    /// any.
+    #[inline]
+    fn wake_waiters(&self, before: u32) -> bool {
+        let is_awaited = before >= WAITER;
+        if is_awaited {
+            self.word.wake();
+        }
+        is_awaited
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

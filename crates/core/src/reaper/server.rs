@@ -119,7 +119,7 @@ impl<'a, E: Serve> Server<'a, E> {
 
     fn begin_lead(&mut self) {
         os::ask_for_exact_wakeups();
-        self.group.begin_lead(self.number);
+        self.group.doorbell.retract();
         self.leads = true;
     }
 

@@ -36,16 +36,13 @@
 
 use std::time::Duration;
 
-use crate::doorbell::{Alarm, Threads};
+use crate::doorbell::{Alarm, Parker};
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::time::saturating_ns;
 
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
-
-/// In place of the number of the watcher.
-const NOBODY: usize = usize::MAX;
 
 /// Who watches, and when that thread looks next. Times are those of the engine's clock.
 pub struct Watch {
@@ -57,10 +54,9 @@ pub struct Watch {
     is_wanted: AtomicBool,
     /// The mark: when the alarm goes off. Zero: it is not set, or the watcher looks after that.
     alarm_ns: AtomicU64,
-    /// The watcher's number among the threads.
-    watcher: AtomicUsize,
-    threads: Threads,
-    /// The watcher sleeps by this, if there is one; otherwise in its place among the threads.
+    /// The watcher sleeps here, unless there is an alarm.
+    parker: Parker,
+    /// The watcher sleeps by this, if there is one.
     alarm: Option<Box<dyn Alarm>>,
 }
 
@@ -71,16 +67,15 @@ impl Watch {
     pub const LONGEST: Duration = Duration::from_nanos(NEVER_NS / 4);
 
     /// A watch over tasks that may take as long as `after`, which is [`LONGEST`](Watch::LONGEST) at
-    /// most, by one of `threads`, which is about to begin.
-    pub fn new(after: Duration, threads: Threads) -> Watch {
+    /// most, by a thread that is about to begin.
+    pub fn new(after: Duration) -> Watch {
         debug_assert!(after <= Watch::LONGEST, "it is added to the present");
         Watch {
             after_ns: saturating_ns(after),
-            at_ns: AtomicU64::new(NEVER_NS),
+            at_ns: AtomicU64::new(0),
             is_wanted: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(0),
-            watcher: AtomicUsize::new(NOBODY),
-            threads,
+            parker: Parker::new(),
             alarm: None,
         }
     }
@@ -108,9 +103,8 @@ impl Watch {
         // ORDER(TAKEOVER): Relaxed, all - `begun` decides.
         let looks_ns = self.at_ns.load(Ordering::Relaxed);
         let is_set = self.alarm_ns.load(Ordering::Relaxed) != 0;
-        let has_watcher = || self.watcher.load(Ordering::Relaxed) != NOBODY;
         let latest_ns = self.latest_ns(now_ns);
-        if looks_ns > latest_ns && !is_set && has_watcher() {
+        if looks_ns > latest_ns && !is_set {
             self.alarm_ns.store(latest_ns, Ordering::Relaxed);
             alarm.set(Some(latest_ns));
             reached(Event::AlarmSet);
@@ -164,17 +158,14 @@ impl Watch {
         self.call();
     }
 
-    /// Ends the watcher's sleep. A thread that is about to watch looks before it sleeps. The caller
+    /// Ends the watcher's sleep, or else the next one, whichever thread watches then. The caller
     /// has fenced after what it calls for.
     #[cold]
     pub fn call(&self) {
-        // (A ring is kept for the next sleep, whichever watcher it is.)
-        if let Some(alarm) = &self.alarm {
-            return alarm.ring();
+        match &self.alarm {
+            Some(alarm) => alarm.ring(),
+            None => self.parker.ring(),
         }
-        // ORDER(TAKEOVER): Relaxed - ordered by the caller's fence and that of `publish`.
-        let watcher = self.threads.get(self.watcher.load(Ordering::Relaxed));
-        watcher.iter().for_each(|parker| parker.ring());
     }
 
     /// The watcher sleeps until called, until the alarm goes off or until `timeout` has passed. It
@@ -182,22 +173,13 @@ impl Watch {
     pub fn sleep(&self, timeout: Option<Duration>) {
         match &self.alarm {
             Some(alarm) => alarm.sleep(timeout),
-            // ORDER(TAKEOVER): Relaxed - the watcher has written it.
-            None => self.threads[self.watcher.load(Ordering::Relaxed)].sleep(timeout),
+            None => self.parker.sleep(timeout),
         }
     }
 
-    /// Thread `number` watches from now on. To be called before it publishes.
-    pub fn begin(&self, number: usize) {
-        // ORDER(TAKEOVER): Relaxed - ordered by the fence of `publish`.
-        self.watcher.store(number, Ordering::Relaxed);
-    }
-
-    /// The calling thread watches no longer; another one is about to begin. Nobody calls until that
-    /// one has published.
+    /// The calling thread watches no longer; another one is about to begin, and looks before it
+    /// sleeps. No hand-over calls until that one has published.
     pub fn end(&self) {
-        // ORDER(TAKEOVER): Relaxed - the next watcher looks before it sleeps.
-        self.watcher.store(NOBODY, Ordering::Relaxed);
         self.publish(0);
     }
 
@@ -216,8 +198,7 @@ debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::doorbell::Parker;
-    use crate::sync::Arc;
+    use crate::sync::{Arc, AtomicUsize};
 
     /// Notes what is done to it.
     #[derive(Default)]
@@ -250,12 +231,10 @@ mod tests {
     #[test]
     fn on_an_idle_engine_the_leader_sets_the_alarm_and_takes_it_back_and_calls_nobody() {
         let alarm = Arc::new(Noted::default());
-        let threads = Threads::from([Parker::new()]);
-        let watch = Watch::new(Duration::from_nanos(100), threads);
+        let watch = Watch::new(Duration::from_nanos(100));
         let watch = watch.with_alarm(Some(Box::new(alarm.clone())));
         watch.set_alarm(1000);
-        assert!(alarm.is(0, 0, 0), "there is no watcher, so `begun` makes one");
-        watch.begin(0);
+        assert!(alarm.is(0, 0, 0), "a watcher is about to begin, and looks first");
         watch.publish(NEVER_NS);
         watch.set_alarm(1000);
         watch.begun(1000, true);

@@ -22,7 +22,7 @@ use crate::store::nats::{
     reply::failed as nats_failed,
 };
 #[cfg(feature = "postgres")]
-use crate::store::postgres::{Database, failed, prepare};
+use crate::store::postgres::{Database, Together, failed, prepare};
 use crate::store::version::Makes;
 
 use super::clerk::{Clerk, Work};
@@ -350,6 +350,7 @@ impl Builder {
         let inner = Arc::new(Inner {
             shards,
             lease: self.lease,
+            window: self.service.timers_in_memory(),
             instance: numbers.session(),
             clock: Arc::new(clock),
             held: Mutex::new(Held::default()),
@@ -361,6 +362,11 @@ impl Builder {
             faults,
             hub,
         });
+        let weak = Arc::downgrade(&inner);
+        inner.hub.set_ring(Box::new(move || {
+            let services = weak.upgrade().map_or_else(Vec::new, |inner| inner.held().services());
+            services.iter().filter(|durable| durable.write_now()).count()
+        }));
         start(inner, keeping).map_err(OpenError::Thread)
     }
 }
@@ -382,7 +388,8 @@ impl Place {
                 // that its client has left alone is over when the lease is.
                 let database = reach((*config)?, schema, lease * 2 / 3);
                 let shards = prepare(&database, shards, makes)?;
-                Ok((Arc::new(Postgres { database, shards, ignores_fence }), shards))
+                let together = Together::new(database.clone(), ignores_fence);
+                Ok((Arc::new(Postgres { database, shards, together }), shards))
             }
             #[cfg(feature = "nats")]
             Place::Nats(servers) => {
@@ -462,6 +469,7 @@ fn prepare_service<P: Send + 'static>(
     let waking = Weak::clone(&weak);
     let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
     let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
+    let service = service.window(inner.window_of_each());
     let service = service.recurring_in(|name| inner.shard_of(name) == lease.taken.shard);
     (weak, service)
 }

@@ -52,6 +52,8 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         Ok(durable) => {
             events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "opened");
             let unwanted = inner.held().opened(lease, durable);
+            // Others may have been taken while it was opened.
+            inner.share_window();
             if let Err(durable) = unwanted {
                 close(inner, lease, durable);
             }
@@ -129,6 +131,7 @@ pub(super) fn leave<P>(inner: &Inner<P>, lease: &Lease) {
     // keeper finds that the lease is not renewed, and takes no shard that is held.
     inner.clerk.release(lease.taken);
     inner.held().remove(lease);
+    inner.share_window();
     inner.clerk.tell(Message::Wake(inner.instance));
     inner.wake();
 }

@@ -174,6 +174,11 @@ impl<P> Held<P> {
         failed.map(|(shard, _)| *shard).collect()
     }
 
+    /// How many shards there are.
+    pub(super) fn count(&self) -> usize {
+        self.shards.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.shards.is_empty()
     }

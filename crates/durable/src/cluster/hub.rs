@@ -36,6 +36,10 @@ pub(super) trait Hub: Send + Sync {
         |key, shards| crc32fast::hash(key) % shards
     }
 
+    /// How the services of this instance are asked to commit what they have ready. It returns how
+    /// many will. For a hub that writes all shards together.
+    fn set_ring(&self, _: Box<dyn Fn() -> usize + Send + Sync>) {}
+
     /// Whether what others do to a shard reaches its holder even if a connection fails. If not, a
     /// failure of the keeper's is a reason to read all shards anew.
     fn misses_nothing(&self) -> bool;

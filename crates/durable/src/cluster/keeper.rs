@@ -252,6 +252,9 @@ impl<P: Send + 'static> Keeper<P> {
             let inner = inner.clone();
             closing::apart("opening", move || closing::open(&inner, &lease));
         }
+        if !taken.is_empty() {
+            inner.share_window();
+        }
         Ok(taken.len())
     }
 

@@ -43,12 +43,13 @@
 //! are over, and its shards are closed then. A connection that is lost closes none: the instance
 //! makes another one, and reads its shards again.
 //!
-//! An instance has two connections, and one more for each shard that it holds. They last, and are
-//! told of what others do: so a pooler in between has to pool sessions, not transactions. An
-//! instance that finds one that pools transactions does not start.
+//! An instance has three connections, of which one writes what its services commit at about the
+//! same time, in one transaction; and one more for each shard that it holds, for reading. They
+//! last, and are told of what others do: so a pooler in between has to pool sessions, not
+//! transactions. An instance that finds one that pools transactions does not start.
 //!
 //! They are reached by Unix sockets, by TCP, or by TLS with a connector of yours
-//! ([`Builder::tls`]). This crate brings no connector, and its tests use none.
+//! ([`Builder::tls`]). This crate brings no connector but that of its command line.
 //!
 //! # What is promised
 //!

@@ -6,6 +6,7 @@
 //!
 //! *Tested by*: `tests/postgres/`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Row;
@@ -14,8 +15,8 @@ use crate::error::StoreError;
 use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::postgres::{
-    Database, Params, PostgresStore, Session, all_letters, all_timers, apply, channel, contents_of,
-    ddl as tables, get, keep_shards, lock_list, next_session, resharded, shard_of,
+    Database, Params, PostgresStore, Session, Together, all_letters, all_timers, apply, channel,
+    contents_of, ddl as tables, get, keep_shards, lock_list, next_session, resharded, shard_of,
 };
 use crate::store::{Op, Store};
 
@@ -67,8 +68,7 @@ pub fn ddl(schema: &str, shards: u32) -> String {
 pub(super) struct Postgres {
     pub(super) database: Database,
     pub(super) shards: u32,
-    /// For tests which show that they would notice.
-    pub(super) ignores_fence: bool,
+    pub(super) together: Arc<Together>,
 }
 
 /// A session that listens.
@@ -102,11 +102,15 @@ impl Hub for Postgres {
     /// What others do is told by notifications, to the keeper.
     fn open(&self, taken: Taken, _: Tell) -> Result<Box<dyn Store>, StoreError> {
         let Taken { shard, fence } = taken;
-        Ok(Box::new(PostgresStore::new(&self.database, shard, fence, self.ignores_fence)?))
+        Ok(Box::new(PostgresStore::new(&self.database, shard, fence, &self.together)?))
     }
 
     fn shard_of(&self) -> ShardOf {
         shard_of
+    }
+
+    fn set_ring(&self, ring: Box<dyn Fn() -> usize + Send + Sync>) {
+        self.together.set_ring(ring);
     }
 
     fn misses_nothing(&self) -> bool {
@@ -325,11 +329,11 @@ fn all_contents(session: &mut Session) -> Result<Vec<Shard>, StoreError> {
 }
 
 /// What the changes of several shards took out.
-type Together = Result<Vec<Vec<Option<Position>>>, StoreError>;
+type Written = Result<Vec<Vec<Option<Position>>>, StoreError>;
 
 impl Telling {
     /// The second value: if it has failed, nothing was changed.
-    fn write_together(&mut self, lists: &[(u32, Vec<Op>)]) -> (Together, bool) {
+    fn write_together(&mut self, lists: &[(u32, Vec<Op>)]) -> (Written, bool) {
         let (channel, shards, mut is_undone) = (&self.channel, self.shards, true);
         let written = self.session.transaction(|session| {
             let mut write = || {

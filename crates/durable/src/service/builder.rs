@@ -68,7 +68,8 @@ impl Builder {
         Builder::default()
     }
 
-    /// How many timers may be in memory, at least 1. Default: 65,536.
+    /// How many timers may be in memory, at least 1. Default: 65,536. In a cluster, an instance's
+    /// shards share them evenly.
     ///
     /// The rest stays in the store, and is read when half of these have fired. A payload is in
     /// memory with its timer. A timer is in memory until its end is written, so at most this many
@@ -95,6 +96,11 @@ impl Builder {
     pub fn linger(mut self, linger: Duration) -> Builder {
         self.config.linger = linger.min(Duration::from_secs(86_400));
         self
+    }
+
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn timers_in_memory(&self) -> usize {
+        self.config.window
     }
 
     #[cfg(any(feature = "postgres", feature = "nats"))]

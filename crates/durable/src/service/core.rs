@@ -35,6 +35,7 @@ use super::config::{Config, LINGERS, Share};
 use super::numbers::Numbers;
 use super::pending::{Pending, Then};
 use super::stats::Stats;
+use super::unseen::Unseen;
 use super::window::Window;
 
 /// How often the alarm by the wall clock rings at most, while timers fire all the time.
@@ -403,6 +404,13 @@ fn due(core: &Weak<Core>, position: Position) {
 // === impl State ===
 
 impl State {
+    /// A batch is written. What was told meanwhile comes back.
+    pub(super) fn end_writing(&mut self) -> Unseen {
+        self.pending.is_writing = false;
+        self.stats.batches += 1;
+        self.window.told.end_writing()
+    }
+
     /// Why nothing can be scheduled, if that is so.
     pub(super) fn refusal(&self) -> Option<ScheduleReason> {
         let failure = self.failure.clone().map(ScheduleReason::Store);

@@ -56,6 +56,10 @@ pub(super) struct Pending {
     /// Since when anything else than new timers waits here, and whether it should wait no longer.
     since: Option<Instant>,
     is_urgent: bool,
+    /// Others write now, so what may be written should be.
+    is_called: bool,
+    /// A batch is being written.
+    pub(super) is_writing: bool,
 }
 
 /// A new timer.
@@ -213,12 +217,25 @@ impl Pending {
     /// A new timer is not written before `linger` has passed. Each change waits for longer than
     /// that, so that others are written with it.
     pub(super) fn wait(&self, linger: Duration) -> Option<Duration> {
-        if self.has_urgent_put || (self.is_urgent && self.since.is_some()) {
+        let is_called = self.is_called && self.is_ready(linger);
+        if self.has_urgent_put || (self.is_urgent && self.since.is_some()) || is_called {
             return Some(Duration::ZERO);
         }
         let put = self.puts.first_key_value().map(|(_, put)| put.since);
         let since = put.into_iter().chain(self.since).min()?;
         Some((LINGERS * linger).saturating_sub(since.elapsed()))
+    }
+
+    /// Whether something here need not wait any longer.
+    fn is_ready(&self, linger: Duration) -> bool {
+        let put = self.puts.first_key_value().map(|(_, put)| put.since);
+        self.since.is_some() || put.is_some_and(|since| since.elapsed() >= linger)
+    }
+
+    /// Others write now. Returns whether this is written with that.
+    pub(super) fn call(&mut self, linger: Duration) -> bool {
+        self.is_called = !self.is_writing && self.is_ready(linger);
+        self.is_called
     }
 
     /// How long the timers that others have added need not be read; `None`: there are none.
@@ -318,7 +335,10 @@ impl Pending {
                 Unit { op: Op::PutNew(record.clone()), then: Then::AdmitNew(record, promise) }
             }
         });
-        pending.outcomes.into_iter().chain(pending.cancels).chain(puts).collect()
+        let outcomes = pending.outcomes.into_iter().chain(pending.cancels);
+        let batch: Vec<Unit> = outcomes.chain(puts).collect();
+        self.is_writing = !batch.is_empty();
+        batch
     }
 }
 

@@ -61,6 +61,23 @@ impl<P> Durable<P> {
         &self.core.config.thread_name
     }
 
+    /// How many timers this service may have in memory from now on.
+    pub(crate) fn set_window(&self, timers: usize) {
+        self.core.state().window.set_max(timers.max(1));
+        self.core.writer_bell.notify_one();
+    }
+
+    /// Others write now: so does this service, if there is something that need not wait any longer.
+    /// Returns whether it does. Its own writer is about to.
+    pub(crate) fn write_now(&self) -> bool {
+        let will =
+            !self.core.is_served() && self.core.state().pending.call(self.core.config.linger);
+        if will {
+            self.core.writer_bell.notify_one();
+        }
+        will
+    }
+
     /// The same service, which this clone does not keep open.
     pub(crate) fn unowned(&self) -> Durable<P> {
         Durable::borrowed(&self.core)

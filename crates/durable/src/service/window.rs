@@ -119,6 +119,18 @@ impl<T> Window<T> {
         self.busy.len()
     }
 
+    /// How many timers there may be from now on: those that are due last leave, or more come.
+    pub(super) fn set_max(&mut self, max: usize) {
+        self.is_filling |= max > self.max;
+        self.max = max;
+        while self.len() > max
+            && let Some((&last, _)) = self.waiting.last_key_value()
+        {
+            self.take_waiting(last);
+            self.leave(last, None);
+        }
+    }
+
     // --- what is here ---
 
     /// Whether a timer at this position would have to be here.

@@ -159,8 +159,7 @@ impl<S: Store> Writer<S> {
         let (mut kept, mut refused) = (Vec::new(), Vec::new());
         {
             let mut state = self.core.state();
-            state.stats.batches += 1;
-            let unsettled = state.window.told.end_writing();
+            let unsettled = state.end_writing();
             let mut units = ops.into_iter().zip(thens).zip(outcomes).peekable();
             while let Some(((op, then), outcome)) = units.next() {
                 if let Some(outcome) = outcome {

@@ -131,6 +131,44 @@ fn what_idling_and_a_trickle_of_timers_cost_the_server() {
     }
 }
 
+/// Whatever the number of shards: what is ready in any of them is written together. What it takes
+/// to open and to leave them is another matter, and so is what an idle instance asks.
+#[test]
+fn the_shards_of_an_instance_share_their_transactions() {
+    const SECONDS: u64 = 3;
+    let Some(place) = Place::new() else { return };
+    let place = place.alone();
+    let mut client = place.client();
+    let mut transactions = |rate: u64| -> i64 {
+        let (sender, fired) = channel();
+        let handler = move |_: &Firing<'_, String>| sender.send(());
+        let builder = Cluster::builder(&place.url).schema(&place.schema).shards(8);
+        let before = cost(&mut client);
+        let cluster: Cluster<String> = builder.start(handler).unwrap();
+        wait_until("it has all shards", || cluster.shards().len() == 8);
+        let begun = Instant::now();
+        for n in 0..SECONDS * rate {
+            let at = Duration::from_millis(n * 1000 / rate).saturating_sub(begun.elapsed());
+            thread::sleep(at);
+            drop(cluster.schedule(cluster.now() + Duration::from_secs(1), "x".into()).unwrap());
+        }
+        (0..SECONDS * rate).for_each(|_| fired.recv_timeout(LIMIT).expect("all of them fire"));
+        thread::sleep(Duration::from_secs(SECONDS + 1).saturating_sub(begun.elapsed()));
+        // The sessions tell the server's counters when they are over.
+        cluster.stop().unwrap();
+        cost(&mut client).transactions - before.transactions
+    };
+    transactions(0); // It makes the tables.
+    let idle = transactions(0);
+    for (rate, most) in [(100, 0.4), (1000, 0.2)] {
+        let more = transactions(rate) - idle;
+        let per_timer = more as f64 / (SECONDS * rate) as f64;
+        println!("{rate} timers per second in 8 shards: {per_timer:.3} transactions for each");
+        assert!(per_timer <= most, "{per_timer}, and {most} was expected");
+    }
+    println!("{idle} transactions without any");
+}
+
 /// Three times in each lease, an instance renews what it has and looks at the others.
 #[test]
 fn an_idle_cluster_costs_the_server_its_renewals_and_no_more() {

@@ -15,8 +15,8 @@ pub(crate) struct Recorder {
     pub(crate) client: Client,
 }
 
-/// A timer is called by its shard and number. The connection of a shard's store says in its name
-/// under which fence it writes.
+/// A timer is called by its shard and number. Who writes to a shard's list says in a setting under
+/// which fence it does.
 const TABLES: &str = "
     CREATE TABLE changes (seq bigserial, timer text, is_put bool, under bigint, fence bigint,
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
@@ -29,7 +29,8 @@ const TABLES: &str = "
         IF TG_OP = 'INSERT' THEN one := NEW; ELSE one := OLD; END IF;
         INSERT INTO changes (timer, is_put, under, fence) VALUES (
             one.shard || '-' || one.number, TG_OP = 'INSERT',
-            substring(current_setting('application_name') from 'fence (\\d+)')::bigint,
+            substring(current_setting('tickless.fences', true)
+                from '(?:^|,)' || one.shard || '=(\\d+)')::bigint,
             (SELECT fence FROM shards WHERE shard = one.shard));
         PERFORM pg_notify(TG_TABLE_SCHEMA || '_history', '');
         RETURN NULL;

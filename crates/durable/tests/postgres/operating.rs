@@ -191,7 +191,7 @@ fn no_session_compiles_its_statements_and_a_keeper_plans_them_as_ever() {
     let noted = "SELECT DISTINCT split_part(who, ' ', 2), jit, reads_all FROM settings ORDER BY 1";
     let noted = recorder.client.query(noted, &[]).unwrap();
     let noted: Vec<[String; 3]> = noted.iter().map(|row| [0, 1, 2].map(|n| row.get(n))).collect();
-    let expected = [["clerk", "off", "off"], ["keeper", "off", "on"], ["shard", "off", "off"]];
+    let expected = [["clerk", "off", "off"], ["keeper", "off", "on"], ["writer", "off", "off"]];
     assert_eq!(noted, expected);
 }
 
@@ -470,4 +470,37 @@ fn a_shard_whose_timers_are_slow_to_read_is_read_in_smaller_pieces() {
     assert!(cluster.failure().is_none(), "{:?}", cluster.failure());
     assert!(fired.try_recv().is_err(), "none is due");
     cluster.stop().unwrap();
+}
+
+/// Whatever the number of its shards, and as many when it has fewer of them.
+#[test]
+fn the_window_is_the_instances() {
+    const WINDOW: usize = 64;
+    let Some(place) = Place::new() else { return };
+    let start = || -> Cluster<String> {
+        let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+        let service = Builder::new().window(WINDOW);
+        builder(&place).shards(8).service(service).start(handler).unwrap()
+    };
+    let near = |cluster: &Cluster<String>| -> usize {
+        cluster.stats().iter().map(|work| work.stats.near).sum()
+    };
+    let one = start();
+    wait_until("it has all shards", || one.shards().len() == 8);
+    let due = one.now() + Duration::from_secs(600);
+    let tickets: Vec<_> = (0..400).map(|n| one.schedule(due, n.to_string()).unwrap()).collect();
+    tickets.iter().for_each(|ticket| assert!(ticket.wait().is_ok()));
+    // Each time until it is full, and it is never fuller.
+    let is_full = |cluster: &Cluster<String>| {
+        let near = near(cluster);
+        assert!(near <= WINDOW, "{near}");
+        near == WINDOW
+    };
+    wait_until("it is full", || is_full(&one));
+    let other = start();
+    wait_until("they share", || one.shards().len() == 4 && other.shards().len() == 4);
+    wait_until("both are full", || is_full(&one) && is_full(&other));
+    other.stop().unwrap();
+    wait_until("it has all again", || one.shards().len() == 8 && is_full(&one));
+    one.stop().unwrap();
 }

@@ -172,7 +172,7 @@ fn a_holder_and_a_transaction_that_wait_for_each_other_both_get_through() {
     let tickets =
         ["a", "b"].map(|key| cluster.schedule_keyed(key, far, "ours".to_owned()).unwrap());
     let waits = "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock'
-        AND application_name LIKE 'tickless shard 0 fence % in ' || current_schema";
+        AND application_name = 'tickless writer in ' || current_schema";
     wait_until("the holder waits", || ask(&mut other, waits) == "1");
     cluster.schedule_in(&mut client, Some(b"a"), far, "theirs".to_owned()).unwrap();
     client.batch_execute("COMMIT").unwrap();

@@ -121,6 +121,7 @@ fn keeper(lease: Duration, holds: u32) -> Keeper<()> {
     let inner = Inner {
         shards: SHARDS,
         lease,
+        window: 1,
         instance: MINE,
         clock,
         held: Mutex::new(held),

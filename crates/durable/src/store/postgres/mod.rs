@@ -19,7 +19,8 @@
 //! off until they are over, and nothing else is. They run with the rights of who has made them, so
 //! that nobody else needs rights to the tables.
 //!
-//! A store is the list of one shard, for the instance that has taken the shard. Each batch begins
+//! A store is the list of one shard, for the instance that has taken the shard. All stores of an
+//! instance write by way of one session (`together.rs`). Each batch begins
 //! with a look at the shard's row, `WHERE fence = mine FOR KEY SHARE`: the row is there only if
 //! nobody has taken the shard since, and while it is locked like that, nobody can. (A foreign key
 //! keeps its row in the same way.) So a batch is either committed before a takeover, whose holder
@@ -35,7 +36,10 @@ mod changes;
 mod row;
 mod session;
 mod tables;
+mod together;
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::{NoTls, Row};
@@ -53,6 +57,8 @@ pub(crate) use row::{contents_of, shard_of};
 use session::is_out_of_time;
 pub(crate) use session::{Database, Params, Session, failed};
 pub(crate) use tables::{channel, ddl, prepare};
+pub(crate) use together::Together;
+use together::fenced;
 
 /// How long the server lets the transactions of tests wait for them.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,26 +66,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The list of one shard, for as long as nobody else has taken the shard.
 ///
 /// A [`Cluster`](crate::Cluster) makes these; see [`store::postgres`](crate::store) for the tables.
-#[derive(Debug)]
 pub struct PostgresStore {
+    /// For reading.
     session: Session,
+    together: Arc<Together>,
     shard: i32,
     fence: i64,
     /// How many rows are read at a time.
     most: usize,
-    /// For tests which show that they would notice.
-    ignores_fence: bool,
 }
 
 // === impl PostgresStore ===
 
 impl PostgresStore {
-    /// The list of a shard that was taken with this fence.
+    /// The list of a shard that was taken with this fence, which is written by way of `together`.
     pub(crate) fn new(
         database: &Database,
         shard: u32,
         fence: i64,
-        ignores_fence: bool,
+        together: &Arc<Together>,
     ) -> Result<PostgresStore, StoreError> {
         let name = format!("tickless shard {shard} fence {fence}");
         let session = database.connect_to_lists(&name)?;
@@ -88,7 +93,7 @@ impl PostgresStore {
             shard: shard.cast_signed(),
             fence,
             most: usize::MAX,
-            ignores_fence,
+            together: together.clone(),
         })
     }
 
@@ -107,7 +112,7 @@ impl PostgresStore {
         let mut session = database.connect("tickless taking")?;
         let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";
         let fence = session.query(take, &[])?[0].get(0);
-        PostgresStore::new(&database, 0, fence, false)
+        PostgresStore::new(&database, 0, fence, &Together::new(database.clone(), false))
     }
 
     /// The shard's number, from 0 on.
@@ -125,12 +130,11 @@ impl PostgresStore {
         &mut self,
         mut body: impl FnMut(&mut Session) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let (shard, fence, ignores_fence) = (self.shard, self.fence, self.ignores_fence);
+        let (shard, fence, ignores_fence) = (self.shard, self.fence, self.together.ignores_fence);
         self.session.transaction(|session| {
             let hold = "SELECT 1 FROM shards WHERE shard = $1 AND fence = $2 FOR KEY SHARE";
             if session.query(hold, &[&shard, &fence])?.is_empty() && !ignores_fence {
-                let message = format!("another instance has shard {shard}, which this one had");
-                return Err(StoreError::new(StoreErrorKind::Fenced, message));
+                return Err(fenced(shard));
             }
             body(session)
         })
@@ -245,11 +249,7 @@ impl Store for PostgresStore {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let shard = self.shard;
-        self.fenced(|session| {
-            lock_list(session, shard)?;
-            apply(session, shard, batch)
-        })
+        self.together.commit(self.shard, self.fence, batch)
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -303,6 +303,15 @@ impl Store for PostgresStore {
         );
         let rows = self.read(scan, after, limit)?;
         rows.iter().map(row::letter_of).collect()
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("shard", &self.shard)
+            .field("fence", &self.fence)
+            .finish_non_exhaustive()
     }
 }
 

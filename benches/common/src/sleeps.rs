@@ -13,11 +13,8 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-#[path = "runtime.rs"]
-mod runtime;
-
-use runtime::cpu;
-pub(crate) use runtime::runtime;
+use crate::runtime::cpu;
+pub use crate::runtime::runtime;
 
 const LONG: Duration = Duration::from_secs(5);
 
@@ -25,13 +22,17 @@ const LONG: Duration = Duration::from_secs(5);
 struct Soon(bool);
 
 /// So many operations.
-pub(crate) type Body = fn(u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type Body = fn(u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Something to do, with this crate and with tokio.
-pub(crate) struct Work {
-    pub(crate) name: &'static str,
-    pub(crate) ours: Body,
-    pub(crate) theirs: Body,
+#[derive(Debug)]
+pub struct Work {
+    /// What it does.
+    pub name: &'static str,
+    /// With this crate.
+    pub ours: Body,
+    /// With tokio's timer.
+    pub theirs: Body,
 }
 
 impl Future for Soon {
@@ -74,7 +75,7 @@ macro_rules! bodies {
 }
 
 /// Everything that is measured.
-pub(crate) fn works() -> Vec<Work> {
+pub fn works() -> Vec<Work> {
     let (ours, theirs) = (bodies!(tickless, Instant), bodies!(tokio::time, tokio::time::Instant));
     let names = ["timeout-around-a-future", "timeout-around-a-ready-future", "reset-a-sleep"];
     let work = |((ours, theirs), name)| Work { name, ours, theirs };
@@ -82,7 +83,7 @@ pub(crate) fn works() -> Vec<Work> {
 }
 
 /// The CPU time of the process for `each` operations in each of so many tasks.
-pub(crate) fn round(runtime: &Runtime, threads: u64, body: Body, each: u64) -> Duration {
+pub fn round(runtime: &Runtime, threads: u64, body: Body, each: u64) -> Duration {
     let begin = cpu();
     runtime.block_on(async {
         let tasks: Vec<_> = (0..threads).map(|_| tokio::spawn(body(each))).collect();

@@ -11,7 +11,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput};
 
 /// Short samples: the whole suite has to end within ten minutes on two cores. The options of
 /// criterion (`-- --sample-size 50 --measurement-time 5`) go before these.
-pub(crate) fn config() -> Criterion {
+pub fn config() -> Criterion {
     Criterion::default()
         .sample_size(15)
         .warm_up_time(Duration::from_millis(300))
@@ -20,7 +20,7 @@ pub(crate) fn config() -> Criterion {
 }
 
 /// A group in which each iteration is `operations` of what the name says.
-pub(crate) fn group<'a>(
+pub fn group<'a>(
     criterion: &'a mut Criterion,
     name: impl Into<String>,
     operations: u64,

@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 /// A xorshift generator of delays.
-pub(crate) struct Delays(u64);
+#[derive(Debug)]
+pub struct Delays(u64);
 
 impl Delays {
     /// A sequence of its own for each seed.
-    pub(crate) fn new(seed: u64) -> Delays {
+    pub fn new(seed: u64) -> Delays {
         Delays(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
     /// Uniform between `from_ms` and `to_ms`.
-    pub(crate) fn between(&mut self, from_ms: u64, to_ms: u64) -> Duration {
+    #[inline]
+    pub fn between(&mut self, from_ms: u64, to_ms: u64) -> Duration {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -6,15 +6,11 @@
 //! of milliseconds, in an order fixed by a seed.
 //!
 //! With `--features studies` there are more sizes, and the other classic design, the hashed wheel
-//! (`benches/common/designs.rs`). `-- designs/short` at the end chooses a part.
+//! (`benches/wheel/designs.rs`). `-- designs/short` at the end chooses a part.
 
-#[path = "common/designs.rs"]
 mod designs;
-#[path = "common/rounds.rs"]
-mod rounds;
-#[path = "common/suite.rs"]
-mod suite;
 
+use bench_support::suite;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
@@ -25,8 +21,8 @@ use mimalloc::MiMalloc;
 use tickless::Tick;
 use tickless::local::{Key, TimingWheel};
 
+use bench_support::rounds::per_item;
 use designs::{Design, Hierarchy, designs};
-use rounds::per_item;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

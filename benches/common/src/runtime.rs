@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 /// What the process has used so far.
-pub(crate) fn cpu() -> Duration {
+pub fn cpu() -> Duration {
     #[cfg(unix)]
     {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -19,7 +19,7 @@ pub(crate) fn cpu() -> Duration {
 }
 
 /// A runtime with this number of threads.
-pub(crate) fn runtime(threads: u64) -> Runtime {
+pub fn runtime(threads: u64) -> Runtime {
     let runtime = match threads {
         1 => Builder::new_current_thread().enable_time().build(),
         _ => Builder::new_multi_thread().worker_threads(threads as usize).enable_time().build(),

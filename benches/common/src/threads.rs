@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Thread counts to measure: 1, 2, and one per core.
-pub(crate) fn producers() -> Vec<usize> {
+pub fn producers() -> Vec<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut counts = vec![1, 2, cores];
     counts.sort_unstable();
@@ -15,7 +15,7 @@ pub(crate) fn producers() -> Vec<usize> {
 
 /// Runs `body(thread, ops, start)` on `threads` threads, `iters` operations in all. Each body
 /// prepares, waits at `start`, and answers how long its operations took; the longest counts.
-pub(crate) fn on_threads(
+pub fn on_threads(
     threads: usize,
     iters: u64,
     body: impl Fn(u64, u64, &Barrier) -> Duration + Sync,

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Under Miri: the rules of aliasing and of pointer provenance, which no other check here knows. It runs what needs
+# no system call and little time: the wheel, and the unit tests of the core with small sizes (some ten minutes).
+# Where Miri is not installed (`rustup +nightly component add miri`), it is left out.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+if ! cargo +nightly miri --version >/dev/null 2>&1; then
+    leave_out "Miri, which is a component of the nightly compiler"
+    exit 0
+fi
+# The epoch collector tags pointers by integers, and keeps what waits when the process ends.
+export MIRIFLAGS="-Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-disable-isolation"
+export CARGO_TARGET_DIR=target/miri TICKLESS_TEST_SCALE=0.01
+cargo +nightly miri test --locked -p tickless-wheel --lib
+cargo +nightly miri test --locked -p tickless-core --lib -- entry inbox memory wheel shard
