@@ -48,7 +48,7 @@ pub mod future;
 pub mod internal {
     pub use crate::dispatch::inside::{Party, work_for};
     pub use crate::engine::{Cancel, EngineRef, EngineTicks, HandleTicks};
-    pub use crate::wait::waiting::{Bell, Ends, deadline_in, wait_for_end};
+    pub use crate::wait::waiting::{Ends, Sleeper, deadline_in, wait_for_end};
     pub use tickless_core::dispatch::{Panics, Runs, contained};
     pub use tickless_core::os::Process;
     pub use tickless_sync::{debug, display, protocol, unwind_safe};

@@ -28,7 +28,7 @@
 //! ```
 //!
 //! A sleep belongs to the engine that was ambient when it was *made*. So make it inside an `async`
-//! block, as above: in `block_on_paused(tickless::sleep(hour))`, the sleep is made before the
+//! block: in `block_on_paused(tickless::sleep(hour))`, the sleep is made before the
 //! engine is, and takes an hour.
 //!
 //! Time stands still while the future has something to do. It moves when the future waits, or when
@@ -110,7 +110,7 @@ struct Events {
 }
 
 /// Wakes the future of a [`Paused::block_on`].
-struct Alarm {
+struct PausedWaker {
     rings: AtomicBool,
     events: Arc<Events>,
 }
@@ -229,7 +229,8 @@ impl Paused {
             "this blocks the thread of a tokio runtime, whose tasks virtual time does not see: \
              build the engine by `build_on_tokio`, with `#[tokio::test(start_paused = true)]`"
         );
-        let alarm = Arc::new(Alarm { rings: AtomicBool::new(false), events: self.events.clone() });
+        let alarm =
+            Arc::new(PausedWaker { rings: AtomicBool::new(false), events: self.events.clone() });
         let waker = Waker::from(alarm.clone());
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(self.engine.entered(future));
@@ -285,9 +286,9 @@ impl Events {
 
 debug! { impl[] Events[] {} }
 
-// === impl Alarm ===
+// === impl PausedWaker ===
 
-impl Alarm {
+impl PausedWaker {
     fn rings(&self) -> bool {
         // ORDER: Acquire - pairs with the Release in `wake_by_ref`: what was done before the wake
         // is visible to the poll.
@@ -301,7 +302,7 @@ impl Alarm {
     }
 }
 
-impl Wake for Alarm {
+impl Wake for PausedWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -73,7 +73,7 @@ pub(crate) fn works_for_any() -> bool {
 }
 
 /// Runs `f` with the calling thread at `post`.
-pub(crate) fn serve<R>(post: Arc<dyn Post>, f: impl FnOnce() -> R) -> R {
+pub(crate) fn at_post<R>(post: Arc<dyn Post>, f: impl FnOnce() -> R) -> R {
     POST.set(Some(post));
     let result = f();
     POST.take();

@@ -46,7 +46,6 @@ pub(super) struct Core<T> {
     pub(super) routed: AtomicUsize,
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
-    /// Who schedules the timers.
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<CachePadded<Watch>>,
     /// The task that serves the shards, if there are no threads.

@@ -109,7 +109,7 @@ pub trait Cancel {
 // SAFETY: a handle reaches its entry through atomic operations only, and the payload moves to the
 // thread that wins it, which `T: Send` permits.
 unsafe impl<T: Send + 'static> Send for Handle<T> {}
-// SAFETY: as above; a shared handle offers only atomic reads.
+// SAFETY: a shared handle offers only atomic reads.
 unsafe impl<T: Send + 'static> Sync for Handle<T> {}
 
 // === impl Handle ===

@@ -160,7 +160,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Stops without waiting, and calls `sort` with what was pending. What that drops must not wait
     /// for the end of the engine, which waits for it.
-    fn begin<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {
+    fn begin_stop<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {
         let sorted = self.core.stop(|pending| work_for(self.core.party(), || sort(pending)));
         self.crew.iter().for_each(|crew| crew.end());
         sorted
@@ -173,7 +173,7 @@ impl<T: Send + 'static> Inner<T> {
         if works_for(self.core.party()) {
             return Err(StopError::InsideTask);
         }
-        let mut returned = self.begin(end_own);
+        let mut returned = self.begin_stop(end_own);
         let is_over = self.wait(deadline, |left| returned.append(&mut end_own(left)));
         // If all roles have ended, a thread is dropping the handler.
         let running = if is_over { 0 } else { self.core.ending.roles_left().max(1) };
@@ -249,7 +249,7 @@ impl<T: Send + 'static> Drop for Inner<T> {
         }
         let waits = !self.core.ending.gave_up() && !works_for(self.core.party());
         // Before it waits for running tasks: one of them may wait for what is dropped here.
-        self.begin(drop_each);
+        self.begin_stop(drop_each);
         if waits {
             self.wait(None, drop_each);
         }

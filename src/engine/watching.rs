@@ -32,7 +32,7 @@ struct Watcher<'a, T> {
 
 /// What a watcher has taken from a thread that is stuck: the role of a shard, of this index in its
 /// group, and the lead, if that thread had lent it.
-struct TakenOver<'a, T> {
+struct TakenShard<'a, T> {
     group: usize,
     index: usize,
     role: Role<'a, T>,
@@ -44,7 +44,7 @@ impl<T: Send + 'static> Member<T> {
     /// any more.
     pub(super) fn watch_and_succeed(&self) {
         let watcher = Watcher { thread: self, saw_busy: false, stays: false };
-        if let Some(TakenOver { group, index, role, leads }) = watcher.watch() {
+        if let Some(TakenShard { group, index, role, leads }) = watcher.watch() {
             self.serve(group, |server| server.succeed(index, role, leads));
         }
     }
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Member<T> {
 
 impl<'a, T: Send + 'static> Watcher<'a, T> {
     /// Watches until a reaper is stuck, and takes its shard over. `None`: the engine stops.
-    fn watch(mut self) -> Option<TakenOver<'a, T>> {
+    fn watch(mut self) -> Option<TakenShard<'a, T>> {
         let core = &self.thread.crew.core;
         let watch = core.watch.as_ref().expect("there is a watcher only with a watch");
         self.tell();
@@ -80,7 +80,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
     }
 
     /// Looks at all shards. Returns when to look again; `Err`: this thread has taken one over.
-    fn look(&mut self) -> Result<u64, TakenOver<'a, T>> {
+    fn look(&mut self) -> Result<u64, TakenShard<'a, T>> {
         let core = &self.thread.crew.core;
         let after_ns = core.stuck_after_ns;
         let mut until_ns = NEVER_NS;
@@ -118,7 +118,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         index: usize,
         seen: Progress,
         since_ns: u64,
-    ) -> Option<TakenOver<'a, T>> {
+    ) -> Option<TakenShard<'a, T>> {
         let (crew, core) = (&self.thread.crew, &self.thread.crew.core);
         let shard = group.shards.start + index;
         let task = || core.stuck_task(shard, group.server(index), since_ns);
@@ -141,7 +141,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
             crew.give_to_idle(&mut state, Duty::Watch);
             state.serving += 1;
             drop(state);
-            return Some(TakenOver { group: group.number, index, role, leads });
+            return Some(TakenShard { group: group.number, index, role, leads });
         }
         let is_there = core.ending.progress(shard).map(Progress::payload) == Some(seen.payload());
         if is_there && state.told[shard].replace(seen.payload()) != Some(seen.payload()) {

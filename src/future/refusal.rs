@@ -74,12 +74,12 @@ pub enum OnRefusal {
 pub struct PolicySleep {
     sleep: Sleep,
     policy: OnRefusal,
-    early: Early,
+    early: EarlyEnd,
 }
 
 /// How far a refused sleep is from being ready early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Early {
+enum EarlyEnd {
     No,
     /// Its task was woken: the next poll that is refused is ready.
     Next,
@@ -104,7 +104,7 @@ impl Sleep {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_refusal(self, policy: OnRefusal) -> PolicySleep {
-        PolicySleep { sleep: self, policy, early: Early::No }
+        PolicySleep { sleep: self, policy, early: EarlyEnd::No }
     }
 }
 
@@ -114,7 +114,7 @@ impl PolicySleep {
     /// Moves the deadline, as [`Sleep::reset`] does. A sleep that was ready early is asleep again,
     /// and asks the engine again.
     pub fn reset(&mut self, when: impl Into<When>) {
-        self.early = Early::No;
+        self.early = EarlyEnd::No;
         self.sleep.reset(when);
     }
 
@@ -125,13 +125,13 @@ impl PolicySleep {
 
     fn refused(&mut self, error: SleepError, cx: &Context<'_>) -> Poll<()> {
         match self.policy {
-            OnRefusal::Elapse if self.early == Early::No => {
-                self.early = Early::Next;
+            OnRefusal::Elapse if self.early == EarlyEnd::No => {
+                self.early = EarlyEnd::Next;
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
             OnRefusal::Elapse => {
-                self.early = Early::Yes;
+                self.early = EarlyEnd::Yes;
                 Poll::Ready(())
             }
             OnRefusal::Never => Poll::Pending,
@@ -144,7 +144,7 @@ impl Future for PolicySleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.early == Early::Yes {
+        if self.early == EarlyEnd::Yes {
             return Poll::Ready(());
         }
         match ready!(self.sleep.poll_elapsed(cx)) {

@@ -161,19 +161,19 @@ impl Timer {
     /// Schedules the timer anew, for the same task, if it has not ended. If the engine refuses
     /// that, the task is woken.
     pub(super) fn reschedule(&mut self, engine: EngineRef, computed: Computed) {
-        if let Some(ringer) = self.take() {
+        if let Some(ringer) = self.take_ringer() {
             self.handle = engine.schedule_sleep(computed, ringer).ok();
         }
     }
 
     /// Cancels the timer, if there is one, and wakes the task. A timer that has ended has woken it.
     pub(super) fn ring(&mut self) {
-        drop(self.take());
+        drop(self.take_ringer());
     }
 
     /// Cancels the timer, if there is one, without waking the task.
     pub(super) fn cancel(&mut self) {
-        if let Some(ringer) = self.take() {
+        if let Some(ringer) = self.take_ringer() {
             // SAFETY: it is the task of the timer.
             unsafe { hush(ringer) };
         }
@@ -188,7 +188,7 @@ impl Timer {
 
     /// Takes the ringer out of a timer that has not ended. There is no timer from then on.
     #[inline]
-    fn take(&mut self) -> Option<Task> {
+    fn take_ringer(&mut self) -> Option<Task> {
         self.handle.take().and_then(Handle::take_from_sleep)
     }
 }

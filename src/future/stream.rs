@@ -187,7 +187,7 @@ impl<S: Stream, P: Pace<S>> Stream for Paced<S, P> {
         // pinned one, there is no `Drop`, nothing is packed, and this is `Unpin` only if `stream`
         // is. `pace` is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
+        // SAFETY: it is pinned with this, as was said.
         let stream = unsafe { Pin::new_unchecked(&mut this.stream) };
         this.pace.poll_next(stream, cx)
     }

@@ -210,7 +210,7 @@ impl<F: Future> Future for Timeout<F> {
         // of a pinned timeout, there is no `Drop`, nothing is packed, and the timeout is `Unpin`
         // only if `inner` is. `sleep` is `Unpin`, and not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
+        // SAFETY: it is pinned with this, as was said.
         let inner = unsafe { Pin::new_unchecked(&mut this.inner) };
         if let Poll::Ready(output) = inner.poll(cx) {
             // The timeout may be kept long after this.

@@ -28,7 +28,7 @@ use crate::protocol::hold::{Came, Decided, HoldWord, Released};
 use crate::protocol::latch::Latch;
 use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell};
 use crate::time::Clock;
-use crate::wait::{Bell, Ends, working_on};
+use crate::wait::{Ends, Sleeper, working_on};
 
 use super::{End, StartError, StartReason};
 
@@ -42,7 +42,7 @@ pub(super) trait Body: Sized + Send + 'static {
 
     /// The awaited event has come: a timer, or an answer. Runs the closures of the user inside
     /// `panics`, and returns the next event to wait for.
-    fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next;
+    fn fire(&mut self, armed: &Arc<Repeater<Self>>, panics: &mut Panics) -> Next;
 
     /// The payload of a timer whose coming is [looked into](Next::Later) first: no function of the
     /// user's is called, unless the engine's handler keeps no task.
@@ -51,7 +51,7 @@ pub(super) trait Body: Sized + Send + 'static {
     }
 
     /// The thing is over. No other method is called after this.
-    fn over(self, end: End, armed: &Armed<Self>);
+    fn over(self, end: End, armed: &Repeater<Self>);
 }
 
 /// The next event that a thing waits for.
@@ -84,18 +84,18 @@ enum Arming {
 /// A thing that repeats: its body, and what does not depend on the body. `repr(C)` keeps this
 /// order: the fields that many threads read lie together at the beginning.
 #[repr(C)]
-pub(super) struct Armed<B: Body> {
+pub(super) struct Repeater<B: Body> {
     pub(super) shared: B::Shared,
-    pub(super) core: ArmedCore,
+    pub(super) core: RepeaterCore,
     pub(super) engine: EngineRef<B::Payload>,
     kept: UnsafeCell<HolderState<B>>,
 }
 
 /// The state of a thing that any thread may read, whatever its body is.
-pub(super) struct ArmedCore {
+pub(super) struct RepeaterCore {
     pub(super) word: HoldWord<End>,
     /// Opens when it is over and its closures are gone.
-    gone: Latch<Bell>,
+    gone: Latch<Sleeper>,
     /// The process that it runs in.
     process: Process,
     /// What the body counts for its handles: missed runs, or attempts.
@@ -114,10 +114,10 @@ struct HolderState<B: Body> {
 }
 
 /// Tells that the closures of a thing are gone when it is dropped.
-struct Gone<'a>(&'a Latch<Bell>);
+struct Gone<'a>(&'a Latch<Sleeper>);
 
 /// Ends a thing when it is dropped, which a panic does.
-struct OverIfItPanics<'a, B: Body>(&'a Armed<B>);
+struct OverIfItPanics<'a, B: Body>(&'a Repeater<B>);
 
 /// The payload of the timer of a periodic, on an engine of payloads of the user's: see
 /// [`Schedule::start_with`](super::Schedule::start_with). The engine's handler [runs](Due::run) it.
@@ -127,7 +127,7 @@ pub struct Due(ManuallyDrop<Arc<dyn Repeating>>);
 
 /// An armed thing with its body type erased.
 pub(super) trait Repeating: Send + Sync {
-    fn core(&self) -> &ArmedCore;
+    fn core(&self) -> &RepeaterCore;
 
     /// Ends it so. Returns `true` to one caller; no further event is served.
     fn decide(&self, end: End) -> bool;
@@ -157,11 +157,11 @@ pub(super) trait Arms<S>: Repeating {
 
 // SAFETY: only the cell is not `Sync` by itself. Its content is `Send`, and passes from holder to
 // holder through the word (see the file's invariants).
-unsafe impl<B: Body> Sync for Armed<B> {}
+unsafe impl<B: Body> Sync for Repeater<B> {}
 
-// === impl Armed ===
+// === impl Repeater ===
 
-impl<B: Body> Armed<B> {
+impl<B: Body> Repeater<B> {
     /// Arms a new thing for a time on the engine's clock, with timers of `id`, which is the engine.
     /// The error returns the body.
     pub(super) fn start(
@@ -170,8 +170,8 @@ impl<B: Body> Armed<B> {
         at_ns: u64,
         body: B,
         shared: B::Shared,
-    ) -> Result<Arc<Armed<B>>, StartError<B>> {
-        Armed::start_with(engine, id, at_ns, body, shared, |_| ())
+    ) -> Result<Arc<Repeater<B>>, StartError<B>> {
+        Repeater::start_with(engine, id, at_ns, body, shared, |_| ())
     }
 
     /// As `start`. `keep` gets the thing before it can fire.
@@ -181,9 +181,9 @@ impl<B: Body> Armed<B> {
         at_ns: u64,
         body: B,
         shared: B::Shared,
-        keep: impl FnOnce(&Arc<Armed<B>>),
-    ) -> Result<Arc<Armed<B>>, StartError<B>> {
-        let core = ArmedCore {
+        keep: impl FnOnce(&Arc<Repeater<B>>),
+    ) -> Result<Arc<Repeater<B>>, StartError<B>> {
+        let core = RepeaterCore {
             word: HoldWord::new_held(),
             gone: Latch::default(),
             process: Process::current(),
@@ -192,7 +192,7 @@ impl<B: Body> Armed<B> {
             clock: engine.clock().clone(),
         };
         let kept = UnsafeCell::new(HolderState { handle: None, body: Some(body) });
-        let armed = Arc::new(Armed { shared, core, engine: id, kept });
+        let armed = Arc::new(Repeater { shared, core, engine: id, kept });
         armed.over_if_it_panics(|| keep(&armed));
         let Released::Finish { how, .. } = armed.wait_until(at_ns, Arming::First, B::look) else {
             return Ok(armed);
@@ -207,7 +207,7 @@ impl<B: Body> Armed<B> {
             }
         };
         let _gone = Gone(&armed.core.gone);
-        Err(Refused::new(reason, armed.take().1.expect("nobody else has seen it")))
+        Err(Refused::new(reason, armed.take_kept().1.expect("nobody else has seen it")))
     }
 
     /// Called by the holder: runs `f`, which is foreign code. If it panics, the thing is over.
@@ -258,7 +258,7 @@ impl<B: Body> Armed<B> {
 
     /// Called by the holder when an event has come: runs the body until the thing waits again or is
     /// over.
-    fn serve(self: &Arc<Self>) {
+    fn run_body(self: &Arc<Self>) {
         // If one hold sees several panics, the first is resumed.
         let mut panics = Panics::none();
         loop {
@@ -287,7 +287,7 @@ impl<B: Body> Armed<B> {
     /// Cancels the timer and drops the body. Called by the thread that finishes the thing.
     fn finish(&self, end: End) {
         let _gone = Gone(&self.core.gone);
-        let (handle, body) = self.take();
+        let (handle, body) = self.take_kept();
         let mut panics = Panics::none();
         working_on(&self.core.gone, || {
             if let Some(handle) = handle {
@@ -302,7 +302,7 @@ impl<B: Body> Armed<B> {
     }
 
     /// Takes the kept state. Called by the thread that finishes the thing.
-    fn take(&self) -> (Option<Handle<B::Payload>>, Option<B>) {
+    fn take_kept(&self) -> (Option<Handle<B::Payload>>, Option<B>) {
         // SAFETY: only the holder, or the thread that finishes the thing, calls this.
         self.kept.with_mut(|kept| unsafe { ((*kept).handle.take(), (*kept).body.take()) })
     }
@@ -318,14 +318,14 @@ impl<B: Body> Armed<B> {
     }
 }
 
-impl<B: Body> Arms<B::Shared> for Armed<B> {
+impl<B: Body> Arms<B::Shared> for Repeater<B> {
     fn shared(&self) -> &B::Shared {
         &self.shared
     }
 }
 
-impl<B: Body> Repeating for Armed<B> {
-    fn core(&self) -> &ArmedCore {
+impl<B: Body> Repeating for Repeater<B> {
+    fn core(&self) -> &RepeaterCore {
         &self.core
     }
 
@@ -360,7 +360,7 @@ impl<B: Body> Repeating for Armed<B> {
         // An answer from inside an attempt counts like any other, so no hold is "own".
         match self.core.word.come(|| false) {
             Came::Hold => {
-                working_on(&self.core.gone, || self.serve());
+                working_on(&self.core.gone, || self.run_body());
                 true
             }
             Came::Noted => true,
@@ -369,10 +369,10 @@ impl<B: Body> Repeating for Armed<B> {
     }
 }
 
-// === impl ArmedCore ===
+// === impl RepeaterCore ===
 
-impl Ends<End> for ArmedCore {
-    fn latch(&self) -> &Latch<Bell> {
+impl Ends<End> for RepeaterCore {
+    fn latch(&self) -> &Latch<Sleeper> {
         &self.gone
     }
 
@@ -385,7 +385,7 @@ impl Ends<End> for ArmedCore {
     }
 }
 
-impl ArmedCore {
+impl RepeaterCore {
     /// Returns the due time of the timer that was armed last.
     pub(super) fn due_ns(&self) -> u64 {
         // ORDER: Relaxed - as at the store.
@@ -409,7 +409,7 @@ impl ArmedCore {
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
-        self.0.open(Bell::ring);
+        self.0.open(Sleeper::ring);
     }
 }
 

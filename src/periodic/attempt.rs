@@ -222,10 +222,10 @@ unsafe fn bring<T, E>(
     come: fn(Arc<dyn Repeating>) -> bool,
 ) {
     // SAFETY: guaranteed by the caller; the answer has not come yet.
-    unsafe { retry.shared().put(answer) };
+    unsafe { retry.shared().put_answer(answer) };
     if !come(retry.clone()) {
-        // SAFETY: as above, and the answer will never come. It is dropped here.
-        drop(unsafe { retry.shared().take() });
+        // SAFETY: the answer will never come: it is still this side's. It is dropped here.
+        drop(unsafe { retry.shared().take_answer() });
     }
 }
 
@@ -251,7 +251,7 @@ impl<T, E> Answers<T, E> {
 
     /// # Safety
     /// The caller is the side that answers, and its answer has not come yet.
-    unsafe fn put(&self, answer: Answer<T, E>) {
+    unsafe fn put_answer(&self, answer: Answer<T, E>) {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
         self.cell.with_mut(|cell| unsafe { *cell = Some(answer) });
     }
@@ -259,7 +259,7 @@ impl<T, E> Answers<T, E> {
     /// # Safety
     /// The caller holds or finishes a retry whose answer has come, or it answers after the end of
     /// the retry.
-    pub(super) unsafe fn take(&self) -> Option<Answer<T, E>> {
+    pub(super) unsafe fn take_answer(&self) -> Option<Answer<T, E>> {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
         self.cell.with_mut(|cell| unsafe { (*cell).take() })
     }

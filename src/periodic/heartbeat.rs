@@ -22,7 +22,7 @@ use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
-use super::armed::{Armed, Arms, Body, Due, Next};
+use super::armed::{Arms, Body, Due, Next, Repeater};
 use super::{End, StartError, StartReason};
 
 /// A deadline that [`beat`](Heartbeat::beat) postpones. When no beat comes for the length of the
@@ -69,7 +69,7 @@ struct HeartbeatBody<F> {
 }
 
 /// A look for beats.
-struct Look(Due);
+struct BeatCheck(Due);
 
 // === impl Heartbeat ===
 
@@ -118,7 +118,7 @@ impl Heartbeat {
         let body = HeartbeatBody { on_silence: Some(on_silence), is_silent: false };
         let uncalled = |body: HeartbeatBody<F>| body.on_silence.expect("it has not been called");
         let id = EngineRef::new(engine);
-        let armed = Armed::start(engine, id, first_ns, body, beats);
+        let armed = Repeater::start(engine, id, first_ns, body, beats);
         let armed = armed.map_err(|refused| refused.map(uncalled))?;
         Ok(Heartbeat { armed, engine: id })
     }
@@ -264,7 +264,7 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
     type Shared = Beats;
     type Payload = Task;
 
-    fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
+    fn fire(&mut self, armed: &Arc<Repeater<Self>>, panics: &mut Panics) -> Next {
         let Beats { pulse, timeout_ns } = &armed.shared;
         let is_look = !self.is_silent && armed.engine.keeps_own_tasks();
         let ask = if is_look { Pulse::look } else { Pulse::expire };
@@ -285,18 +285,18 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
     }
 
     fn look(due: Due) -> Task {
-        Task::of(Look(due))
+        Task::of(BeatCheck(due))
     }
 
-    fn over(self, _end: End, armed: &Armed<Self>) {
+    fn over(self, _end: End, armed: &Repeater<Self>) {
         // If the engine ended the heartbeat, later beats must return `false`.
         armed.shared.pulse.revoke();
     }
 }
 
-// === impl Look ===
+// === impl BeatCheck ===
 
-impl Runs for Look {
+impl Runs for BeatCheck {
     const KIND: Kind = Kind::Own;
 
     fn run(self) {

@@ -53,17 +53,19 @@
 //!   tasks elsewhere.
 //! - Periodics are also for engines of other payloads: [`Schedule::start_with`].
 
-// `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`. `handle`
-// is the caller's end of periodics and retries. The periodic is in `schedule` and `handle`; the
-// retry in `backoff`, `retry`, `trying` and `attempt`, that of futures in `awaiting`; the heartbeat
-// in `heartbeat`.
+// `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`; `handle`
+// is the caller's end of periodics and retries. The periodic is in `run` and `schedule`; the retry
+// in `backoff`, `outcome`, `attempt`, `trying` and `retry`, that of futures in `awaiting`; the
+// heartbeat in `heartbeat`.
 mod armed;
 mod attempt;
 mod awaiting;
 mod backoff;
 mod handle;
 mod heartbeat;
+mod outcome;
 mod retry;
+mod run;
 mod schedule;
 mod trying;
 
@@ -72,10 +74,12 @@ pub use crate::protocol::End;
 pub use armed::Due;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
-pub use handle::{Periodic, Repeated, Retrying, Run};
+pub use handle::Repeated;
 pub use heartbeat::Heartbeat;
-pub use retry::{Outcome, Retry};
-pub use schedule::Schedule;
+pub use outcome::Outcome;
+pub use retry::{Retry, Retrying};
+pub use run::Run;
+pub use schedule::{Periodic, Schedule};
 
 /// The error of starting a periodic, a retry or a heartbeat. It returns the closure that was to
 /// run, or the two closures of a retry.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::engine::{Engine, EngineRef};
 use crate::time::saturating_ns;
 
-use super::armed::Armed;
+use super::armed::Repeater;
 use super::attempt::Answers;
 use super::trying::Trying;
-use super::{Attempt, Backoff, End, Retrying, StartError};
+use super::{Attempt, Backoff, Outcome, Repeated, StartError};
 
 /// Makes attempts, with a pause after each failure, until one succeeds or a limit is reached.
 ///
@@ -38,56 +38,23 @@ pub struct Retry<P = Backoff> {
     pub(super) timeout: Option<Duration>,
 }
 
-/// The outcome of a retry, passed to its last closure (`done`).
+/// The caller's handle of a retry that is under way.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickless::{Engine, ManualClock};
-/// use tickless::periodic::{Backoff, Outcome, Retry};
+/// use tickless::periodic::{Backoff, Retry, Retrying};
 ///
 /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-/// let retry = Retry::new(Backoff::new(Duration::from_secs(1))).attempts(3);
-/// retry.run(
-///     &engine,
-///     |number| if number < 3 { Err("busy") } else { Ok("connected") },
-///     |outcome| match outcome {
-///         Outcome::Succeeded { value, attempts } => println!("{value} at attempt {attempts}"),
-///         Outcome::GaveUp { error, attempts } => println!("{error:?} after {attempts} attempts"),
-///         other => println!("{other:?}"),
-///     },
-/// )?;
-/// engine.advance(Duration::from_secs(10))?;
+/// let second = Duration::from_secs(1);
+/// let attempt = |_| Err::<(), _>("no route");
+/// let retrying: Retrying = Retry::new(Backoff::new(second)).run(&engine, attempt, drop)?;
+/// engine.advance(4 * second)?;
+/// assert_eq!(retrying.attempts(), 3, "at 0, 1 and 3 seconds");
+/// assert!(retrying.cancel());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome<T, E> {
-    /// An attempt succeeded.
-    Succeeded {
-        /// The value that it brought.
-        value: T,
-        /// The number of attempts made.
-        attempts: u32,
-    },
-    /// The last attempt failed, and the limits allowed no other, or it was [given
-    /// up](Attempt::give_up).
-    GaveUp {
-        /// The error of the last attempt; `None`: the attempt was dropped without an answer, or
-        /// panicked, or timed out. Or the engine had stopped, and could not time it; then the
-        /// attempt was not made.
-        error: Option<E>,
-        /// The number of attempts made.
-        attempts: u32,
-    },
-    /// The retry was over before it succeeded or gave up.
-    Ended {
-        /// The reason: it was cancelled, its engine had stopped, or the iterator over pauses
-        /// panicked.
-        end: End,
-        /// The number of attempts that had begun.
-        attempts: u32,
-    },
-}
+pub type Retrying = Repeated<Retry>;
 
 // === impl Retry ===
 
@@ -184,7 +151,7 @@ where
             Ok(value) => this.succeed(value),
             Err(error) => this.fail(error),
         };
-        self.begin(engine, attempt, make, done)
+        self.start_attempts(engine, attempt, make, done)
     }
 
     /// Like [`run`](Retry::run), for attempts that end later: `attempt` starts one, and its
@@ -224,10 +191,10 @@ where
         A: FnMut(Attempt<T, E>) + Send + 'static,
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
-        self.begin(engine, attempt, |attempt, this| attempt(this), done)
+        self.start_attempts(engine, attempt, |attempt, this| attempt(this), done)
     }
 
-    fn begin<T, E, A, D>(
+    fn start_attempts<T, E, A, D>(
         self,
         engine: &Engine,
         attempt: A,
@@ -252,29 +219,17 @@ where
             is_asking: false,
             outcome: None,
         };
-        let armed = Armed::start(engine, EngineRef::new(engine), now_ns, body, Answers::new());
+        let armed = Repeater::start(engine, EngineRef::new(engine), now_ns, body, Answers::new());
         let armed = armed.map_err(|refused| refused.map(|body| (body.attempt, body.done)))?;
         Ok(Retrying::new(armed))
     }
 }
 
-// === impl Outcome ===
+// === impl Retrying ===
 
-impl<T, E> Outcome<T, E> {
-    /// The value of the successful attempt, if there was one.
-    pub fn success(self) -> Option<T> {
-        match self {
-            Outcome::Succeeded { value, .. } => Some(value),
-            _ => None,
-        }
-    }
-
-    /// The number of attempts that had begun.
+impl Retrying {
+    /// How many attempts have begun.
     pub fn attempts(&self) -> u32 {
-        match self {
-            Outcome::Succeeded { attempts, .. }
-            | Outcome::GaveUp { attempts, .. }
-            | Outcome::Ended { attempts, .. } => *attempts,
-        }
+        self.armed.core().tally() as u32
     }
 }

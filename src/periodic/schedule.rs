@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use crate::engine::{Engine, EngineRef, When};
 use crate::error::Refused;
 use crate::sync::{Arc, AtomicU64, Ordering};
-use crate::time::{Clock, next_on_grid, saturating_ns};
+use crate::time::saturating_ns;
 use crate::wait::{Ends, working_on};
 
-use super::armed::{Armed, Due};
-use super::handle::PeriodicBody;
-use super::{Periodic, Run, StartError, StartReason};
+use super::armed::{Due, Repeater};
+use super::run::{PeriodicBody, Plan, Skips};
+use super::{Repeated, Run, StartError, StartReason};
 
 /// The times at which a task runs. A schedule is built first, and then [started](Schedule::start)
 /// on an engine.
@@ -42,24 +42,23 @@ pub struct Schedule {
     is_spread: bool,
 }
 
-/// The step from a run to the next.
-pub(super) enum Plan {
-    Rate { period_ns: u64, skips: Skips },
-    Delay { delay_ns: u64 },
-    From(Box<dyn FnMut(Instant) -> Option<Instant> + Send>),
-}
-
-/// Which times of its grid a fixed rate skips if they pass before a run has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Skips {
-    /// None.
-    Nothing,
-    /// The times before the present.
-    Past,
-    /// The present as well: the period is shorter than a tick, so the present is the tick of that
-    /// run.
-    PastAndPresent,
-}
+/// The caller's handle of a periodic.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+/// use tickless::periodic::{Periodic, Schedule};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let second = Duration::from_secs(1);
+/// let periodic: Periodic = Schedule::fixed_rate(second).start(&engine, |_| println!("tick"))?;
+/// engine.advance(3 * second)?;
+/// assert!(periodic.cancel());
+/// engine.advance(3 * second)?;
+/// assert_eq!(periodic.runs(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type Periodic = Repeated<Schedule>;
 
 // === impl Engine: periodics ===
 
@@ -369,8 +368,8 @@ impl Schedule {
         let Some(first_ns) = first_ns else { return Err(Refused::new(StartReason::NoRun, task)) };
         let first_ns = first_ns.saturating_add(phase_ns);
         let body = PeriodicBody { plan, task, payload: PhantomData };
-        let keep = |armed: &Arc<Armed<_>>| keep(Periodic::new(armed.clone()));
-        let armed = Armed::start_with(engine, id, first_ns, body, (), keep);
+        let keep = |armed: &Arc<Repeater<_>>| keep(Periodic::new(armed.clone()));
+        let armed = Repeater::start_with(engine, id, first_ns, body, (), keep);
         Ok(Periodic::new(armed.map_err(|refused| refused.map(|body| body.task))?))
     }
 
@@ -402,46 +401,50 @@ fn next_phase_ns(period_ns: u64) -> u64 {
     static PARTS: [AtomicU64; COUNTS] = [const { AtomicU64::new(0) }; COUNTS];
     let hash = period_ns.wrapping_mul(GOLDEN) >> (u64::BITS - COUNTS.ilog2());
     let part = &PARTS[hash as usize];
-    // ORDER: Relaxed, here and below - a number of its own for each caller, and nothing else.
+    // ORDER: Relaxed - whether it was set; nothing else.
     if part.load(Ordering::Relaxed) == 0 {
         let seed = RandomState::new().hash_one(0);
         // ORDER: Relaxed - of several first callers, one has set it.
         _ = part.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed);
     }
-    // ORDER: Relaxed - as above.
+    // ORDER: Relaxed - a number of its own for each caller.
     let part = part.fetch_add(GOLDEN, Ordering::Relaxed);
     ((u128::from(part) * u128::from(period_ns)) >> u64::BITS) as u64
 }
 
-// === impl Plan ===
+// === impl Periodic ===
 
-impl Plan {
-    /// Adapts the plan to the engine's tick. `None`: the engine is gone.
-    fn fit(&mut self, tick: Option<Duration>) {
-        if let Plan::Rate { period_ns, skips: skips @ Skips::Past } = self {
-            if tick.is_some_and(|tick| *period_ns < saturating_ns(tick)) {
-                *skips = Skips::PastAndPresent;
-            }
-        }
+impl Periodic {
+    /// How many runs have begun.
+    pub fn runs(&self) -> u64 {
+        self.armed.core().word.count()
     }
 
-    /// Returns when the next run is due, and how many are skipped, after a run that was due at
-    /// `last_ns` and has just ended. `None`: there is no next run.
-    pub(super) fn next(&mut self, last_ns: u64, clock: &Clock) -> Option<(u64, u64)> {
-        match self {
-            Plan::Rate { period_ns, skips } => {
-                let skipped_before_ns = match skips {
-                    Skips::Nothing => 0,
-                    Skips::Past => clock.now_ns(),
-                    Skips::PastAndPresent => clock.now_ns().saturating_add(1),
-                };
-                Some(next_on_grid(last_ns, *period_ns, skipped_before_ns))
-            }
-            Plan::Delay { delay_ns } => Some((clock.now_ns().saturating_add(*delay_ns), 0)),
-            Plan::From(next) => {
-                let last = clock.instant_at(last_ns).unwrap_or_else(Instant::now);
-                next(last).map(|next| (clock.ns_at(next), 0))
-            }
-        }
+    /// How many runs of a fixed rate have been skipped so far, because the run before was still
+    /// under way, or was so late that their time had passed.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Schedule;
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let slow = move |_: &_| clock.advance(second * 5 / 2);
+    /// let periodic = Schedule::fixed_rate(second).start(&engine, slow)?;
+    /// engine.advance(second)?;
+    /// assert_eq!((periodic.runs(), periodic.missed()), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn missed(&self) -> u64 {
+        self.armed.core().tally()
+    }
+
+    /// When the next run is due. While a run is under way, this is when that run was due. `None`:
+    /// the periodic is over, or the next run is never due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let core = self.armed.core();
+        let due_ns = Some(core.due_ns()).filter(|&ns| ns < u64::MAX && self.is_running())?;
+        core.clock.instant_at(due_ns)
     }
 }

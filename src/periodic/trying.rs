@@ -6,7 +6,7 @@ use crate::dispatch::{Panics, Task};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
-use super::armed::{Armed, ArmedCore, Body, Next};
+use super::armed::{Body, Next, Repeater, RepeaterCore};
 use super::attempt::{Answer, Answers};
 use super::{Attempt, End, Outcome};
 
@@ -35,7 +35,7 @@ impl<T, E, A, D, P: Iterator<Item = Duration>> Trying<T, E, A, D, P> {
     fn hear(
         &mut self,
         answer: Option<Answer<T, E>>,
-        core: &ArmedCore,
+        core: &RepeaterCore,
         panics: &mut Panics,
     ) -> Next {
         let attempts = core.tally() as u32;
@@ -72,12 +72,12 @@ where
     type Shared = Answers<T, E>;
     type Payload = Task;
 
-    fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
+    fn fire(&mut self, armed: &Arc<Repeater<Self>>, panics: &mut Panics) -> Next {
         let core = &armed.core;
         self.is_asking = !self.is_asking;
         if !self.is_asking {
             // SAFETY: this is the holder, and the answer has come: nothing else was waited for.
-            return self.hear(unsafe { armed.shared.take() }, core, panics);
+            return self.hear(unsafe { armed.shared.take_answer() }, core, panics);
         }
         let number = core.add_to_tally(1) as u32;
         let in_time = |timeout_ns| core.clock.now_ns().saturating_add(timeout_ns);
@@ -88,7 +88,7 @@ where
         Next::Answer
     }
 
-    fn over(self, end: End, armed: &Armed<Self>) {
+    fn over(self, end: End, armed: &Repeater<Self>) {
         // The outcome of an attempt counts unless the retry was cancelled meanwhile.
         let Trying { attempt, done, pauses, outcome, .. } = self;
         let mut panics = Panics::none();
@@ -99,7 +99,7 @@ where
         });
         if armed.core.word.is_noted() {
             // SAFETY: what came was the answer, or there is none, and nothing else was waited for.
-            panics.drop(unsafe { armed.shared.take() });
+            panics.drop(unsafe { armed.shared.take_answer() });
         }
         panics.drop(attempt);
         panics.drop(pauses);

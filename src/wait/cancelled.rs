@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::waiting::may_wait;
-use super::{Bell, Ended, Ends, WaitError};
+use super::{Ended, Ends, Sleeper, WaitError};
 
 /// Waits until a task has ended, and tells how: the future of
 /// [`Waitable::cancelled`](crate::Waitable::cancelled) and of the methods of that name elsewhere.
@@ -48,7 +48,7 @@ impl<E> Future for Cancelled<'_, E> {
             return Poll::Ready(Ok(ended));
         }
         may_wait(self.thing)?;
-        let Some(place) = self.thing.latch().watch(Bell::Task(cx.waker().clone())) else {
+        let Some(place) = self.thing.latch().watch(Sleeper::Task(cx.waker().clone())) else {
             return Poll::Ready(Ok(self.thing.ended().expect("the latch is open")));
         };
         self.place = Some(place);

@@ -14,7 +14,7 @@ use crate::dispatch::{Runs, Task};
 use crate::protocol::revocable::Revocable;
 use crate::protocol::twin::Twin;
 
-use super::{Bell, Waiter, working_on};
+use super::{Sleeper, Waiter, working_on};
 
 /// A value that is used once, unless its [`Waiter`] revokes it before that. It is one word.
 ///
@@ -30,10 +30,10 @@ pub struct Guarded<V: Send + 'static>(Option<Shared<V>>);
 pub struct Running<V: Send + 'static>(Shared<V>);
 
 /// The memory that guard and waiter share.
-pub(super) type Shared<V> = Twin<Revocable<V, Bell>>;
+pub(super) type Shared<V> = Twin<Revocable<V, Sleeper>>;
 
 /// Tells that the use is over when it is dropped.
-struct EndOfUse<'a, V>(&'a Revocable<V, Bell>);
+struct EndOfUse<'a, V>(&'a Revocable<V, Sleeper>);
 
 // === impl Guarded ===
 
@@ -121,6 +121,6 @@ debug! { impl[V: Send + 'static] Running[V] {} }
 
 impl<V> Drop for EndOfUse<'_, V> {
     fn drop(&mut self) {
-        self.0.end(Bell::ring);
+        self.0.end(Sleeper::ring);
     }
 }

@@ -69,7 +69,7 @@ pub use cancelled::Cancelled;
 pub use error::WaitError;
 pub use guarded::{Guarded, Running};
 pub use waiter::{Ended, Stage, Waiter};
-pub(crate) use waiting::{Bell, Ends, deadline_in, wait_for_end, working_on};
+pub(crate) use waiting::{Ends, Sleeper, deadline_in, wait_for_end, working_on};
 
 use crate::dispatch::{IntoPayload, Task};
 

@@ -11,7 +11,7 @@ use crate::protocol::latch::Latch;
 use crate::protocol::revocable::Phase;
 
 use super::guarded::Shared;
-use super::{Bell, Cancelled, Ends, WaitError, deadline_in, wait_for_end};
+use super::{Cancelled, Ends, Sleeper, WaitError, deadline_in, wait_for_end};
 
 /// The caller's end of a [`Guarded`](super::Guarded) value: it cancels, and waits.
 ///
@@ -157,7 +157,7 @@ impl<V: Send + 'static> Waiter<V> {
 }
 
 impl<V: Send + 'static> Ends<Ended> for Waiter<V> {
-    fn latch(&self) -> &Latch<Bell> {
+    fn latch(&self) -> &Latch<Sleeper> {
         self.shared.latch()
     }
 

@@ -17,7 +17,7 @@ use crate::sync::{Thread, park, thread};
 use super::WaitError;
 
 /// What a waiter leaves to be woken.
-pub enum Bell {
+pub enum Sleeper {
     /// A thread that is parked, or is about to be.
     Thread(Thread),
     /// A task of an executor.
@@ -27,7 +27,7 @@ pub enum Bell {
 /// A thing whose end can be waited for, and that ends in a way of type `E`.
 pub trait Ends<E>: Sync {
     /// What opens when it has ended.
-    fn latch(&self) -> &Latch<Bell>;
+    fn latch(&self) -> &Latch<Sleeper>;
 
     /// The process in which it ends.
     fn process(&self) -> Process;
@@ -42,7 +42,7 @@ pub trait Ends<E>: Sync {
 }
 
 /// Runs `f` as work on the thing of which `latch` is a part.
-pub(crate) fn working_on<R>(latch: &Latch<Bell>, f: impl FnOnce() -> R) -> R {
+pub(crate) fn working_on<R>(latch: &Latch<Sleeper>, f: impl FnOnce() -> R) -> R {
     work_for(party(latch), f)
 }
 
@@ -59,7 +59,7 @@ pub fn wait_for_end<E>(thing: &dyn Ends<E>, deadline: Option<Instant>) -> Result
     }
     may_wait(thing)?;
     let latch = thing.latch();
-    if let Some(place) = latch.watch(Bell::Thread(thread::current())) {
+    if let Some(place) = latch.watch(Sleeper::Thread(thread::current())) {
         let is_over = yield_while(|| sleep_until(latch, deadline));
         if !is_over && latch.leave(place).is_some() {
             return Err(WaitError::TimedOut);
@@ -77,7 +77,7 @@ pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<(), WaitError> {
 }
 
 /// Sleeps until `latch` is open or the deadline has passed. Returns whether it is open.
-fn sleep_until(latch: &Latch<Bell>, deadline: Option<Instant>) -> bool {
+fn sleep_until(latch: &Latch<Sleeper>, deadline: Option<Instant>) -> bool {
     while !latch.is_open() {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -88,20 +88,20 @@ fn sleep_until(latch: &Latch<Bell>, deadline: Option<Instant>) -> bool {
     true
 }
 
-fn party(latch: &Latch<Bell>) -> Party {
+fn party(latch: &Latch<Sleeper>) -> Party {
     Party::Task(std::ptr::from_ref(latch).addr())
 }
 
-// === impl Bell ===
+// === impl Sleeper ===
 
-impl Bell {
+impl Sleeper {
     /// Wakes. A panic of a waker is swallowed: the code that runs here is not the waiter's.
     pub fn ring(self) {
         match self {
-            Bell::Thread(thread) => thread.unpark(),
-            Bell::Task(waker) => _ = contained(|| waker.wake()),
+            Sleeper::Thread(thread) => thread.unpark(),
+            Sleeper::Task(waker) => _ = contained(|| waker.wake()),
         }
     }
 }
 
-debug! { impl[] Bell[] {} }
+debug! { impl[] Sleeper[] {} }

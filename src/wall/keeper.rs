@@ -65,7 +65,7 @@ enum Wakeup {
 }
 
 /// What a look has done.
-pub(super) struct Look {
+pub(super) struct Visit {
     pub(super) handed_over: usize,
     /// When the next timer is due.
     next: Option<SystemTime>,
@@ -203,14 +203,14 @@ impl Keeper {
     }
 
     /// Hands what is due to the engine.
-    pub(super) fn look(self: &Arc<Self>) -> Look {
+    pub(super) fn look(self: &Arc<Self>) -> Visit {
         let mut handed_over = 0;
         loop {
             let now = self.now();
             let mut table = self.lock();
             let is_closed = table.is_closed();
             let Some(due_timer) = table.take_due(now) else {
-                return Look { handed_over, next: table.first(), is_closed };
+                return Visit { handed_over, next: table.first(), is_closed };
             };
             drop(table);
             let due = DueTask { keeper: Some(self.clone()), due_timer };
@@ -229,7 +229,7 @@ impl Keeper {
     /// `runs` false, it was dropped by a handler: one task is gone with that, and one that repeats
     /// misses a run.
     fn run(self: &Arc<Self>, due_timer: DueTimer, runs: bool) {
-        let begun = self.lock().begin(due_timer);
+        let begun = self.lock().begin_due(due_timer);
         match begun {
             Some((_, Item::Once(task))) if runs => task.run(),
             Some((due, Item::Repeat(repeat))) => self.repeat(due_timer.number, due, repeat, runs),
@@ -294,7 +294,7 @@ impl Thread {
             let parks = || Wakeup::Ring(Parker::new());
             ours.bell.get_or_init(|| alarm.map_or_else(parks, Wakeup::Alarm));
             loop {
-                let Look { next, is_closed, .. } = ours.look();
+                let Visit { next, is_closed, .. } = ours.look();
                 if is_closed {
                     return;
                 }

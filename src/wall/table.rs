@@ -108,7 +108,7 @@ impl Table {
     }
 
     /// The engine begins what was handed to it. `None`: it was cancelled or moved meanwhile.
-    pub(super) fn begin(&mut self, due_timer: DueTimer) -> Option<(SystemTime, Item)> {
+    pub(super) fn begin_due(&mut self, due_timer: DueTimer) -> Option<(SystemTime, Item)> {
         let due = self.handed(due_timer)?;
         let timer = self.timers.get_mut(&due_timer.number).expect("it was found");
         timer.stage = Stage::Runs;

@@ -13,7 +13,7 @@
 use tickless::internal::protocol::latch::Latch;
 use tickless::internal::protocol::twin::Twin;
 use tickless::internal::sync::Arc;
-use tickless::internal::{Bell, Ends, Party, Process, work_for};
+use tickless::internal::{Ends, Party, Process, Sleeper, work_for};
 
 use super::node::{KeyHash, Node, SharedNode};
 
@@ -29,7 +29,7 @@ struct Begun<K, T> {
 
 /// A run of a task that a thread waits for.
 pub(super) struct Run<K, T> {
-    latch: Latch<Bell>,
+    latch: Latch<Sleeper>,
     process: Process,
     /// As long as somebody waits, no other task has its address.
     node: SharedNode<K, T>,
@@ -100,12 +100,12 @@ fn party<K, T>(node: &SharedNode<K, T>) -> Party {
 impl<K, T> Run<K, T> {
     /// Tells those who wait that it has ended.
     pub(super) fn end(&self) {
-        self.latch.open(Bell::ring);
+        self.latch.open(Sleeper::ring);
     }
 }
 
 impl<K: Send + Sync, T> Ends<()> for Run<K, T> {
-    fn latch(&self) -> &Latch<Bell> {
+    fn latch(&self) -> &Latch<Sleeper> {
         &self.latch
     }
 

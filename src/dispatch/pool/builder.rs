@@ -132,7 +132,7 @@ impl PoolBuilder {
         for index in 0..threads {
             let (core, name) = (pool.inner.core.clone(), format!("{thread_name}-{index}"));
             let _blocked = block_signals();
-            let worker = thread::Builder::new().name(name).spawn(move || core.serve());
+            let worker = thread::Builder::new().name(name).spawn(move || core.empty_queue());
             // On an error, the pool is dropped, which ends the workers that were started.
             pool.inner.workers().push(worker.map_err(PoolError::Thread)?);
         }

@@ -6,7 +6,7 @@
 //! *Tested by*: `tests/races/dispatch/pool.rs`, `tests/races/dispatch/ends.rs`,
 //! `tests/races/dispatch/inside.rs`.
 
-use crate::dispatch::inside::{Post, serve};
+use crate::dispatch::inside::{Post, at_post};
 use crate::dispatch::{Party, Process, contained, work_to_the_end_for, works_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
@@ -43,14 +43,14 @@ impl<T: Send + 'static> PoolCore<T> {
     }
 
     /// Runs payloads on a worker's thread until the queue is closed and empty.
-    pub(super) fn serve(self: Arc<PoolCore<T>>) {
-        let take_all = || {
+    pub(super) fn empty_queue(self: Arc<PoolCore<T>>) {
+        let run_all = || {
             let mut before = None;
             while let Some(payload) = self.queue.take(before) {
                 before = Some(self.run(payload));
             }
         };
-        work_to_the_end_for(self.party(), || serve(self.clone(), take_all));
+        work_to_the_end_for(self.party(), || at_post(self.clone(), run_all));
         // This may be the last reference: it drops the captures of `work`, which may panic.
         contained(|| drop(self));
     }

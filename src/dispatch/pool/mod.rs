@@ -220,13 +220,13 @@ impl<T: Send + 'static> Pool<T> {
 
 impl<T: Send + 'static> Handler<T> for Pool<T> {
     fn fire(&self, batch: Batch<'_, T>) {
-        self.inner.take_all(batch, |_, (_, payload)| payload);
+        self.inner.queue_batch(batch, |_, (_, payload)| payload);
     }
 }
 
 impl<T: Send + 'static> Handler<T> for Pool<Due<T>> {
     fn fire(&self, batch: Batch<'_, T>) {
-        self.inner.take_all(batch, Batch::due);
+        self.inner.queue_batch(batch, Batch::due);
     }
 }
 
@@ -248,7 +248,11 @@ debug! { impl[T: Send + 'static] Pool[T] {
 impl<T: Send + 'static> Inner<T> {
     /// Takes a batch, whose payloads `form` turns into what `work` expects. Payloads that the pool
     /// does not take are dropped here, one by one: a stop of the engine may still claim the rest.
-    fn take_all<'a, U>(&self, batch: Batch<'a, U>, form: impl Fn(&Batch<'a, U>, (Tick, U)) -> T) {
+    fn queue_batch<'a, U>(
+        &self,
+        batch: Batch<'a, U>,
+        form: impl Fn(&Batch<'a, U>, (Tick, U)) -> T,
+    ) {
         let mut items = Items { batch, form };
         self.feed(&mut items);
         while let Some(payload) = items.pull() {

@@ -9,7 +9,7 @@
 //! the task, at the tick of the earliest item. So a deadline is rounded up to a tick once, and a
 //! queue of a million items is one timer to the engine.
 //!
-//! - `alarm` is that timer.
+//! - `queue_timer` is that timer.
 //! - `expired` is what comes out.
 //! - `polling` is how the queue waits.
 //!
@@ -18,14 +18,14 @@
 //! *Invariants*
 //! - Each item is due at `earliest` or later, or has been due since `reached`.
 //! - If `first` is there, it is due at `earliest`.
-//! - While the alarm is set, it is set for `earliest` or earlier, and `reached` is before that.
+//! - While the timer is set, it is set for `earliest` or earlier, and `reached` is before that.
 //!
 //! *Tested by*: `tests/suite/delay_queue/expiry.rs`, `tests/suite/delay_queue/items.rs`,
 //! `tests/suite/delay_queue/wakes.rs`, `tests/oracles/delay_queue.rs`,
 //! `tests/suite/delay_queue/ends.rs`, `tests/races/delay_queue.rs`.
 
-mod alarm;
 mod polling;
+mod queue_timer;
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ pub use crate::local::Key;
 use crate::local::{Geometry, Wheel};
 use crate::time::{Clock, Scale, Tick};
 
-use alarm::Alarm;
 pub use polling::Expired;
+use queue_timer::QueueTimer;
 
 /// A queue whose items come out when their deadlines have passed, in the order of these (see
 /// [below](Self#order)).
@@ -115,7 +115,7 @@ pub struct DelayQueue<T> {
     earliest: Tick,
     /// Absent if it is not known which item is due first.
     first: Option<Key>,
-    alarm: Alarm,
+    timer: QueueTimer,
     /// The task that found the queue empty when it polled last, as long as it is empty.
     idle: Option<Waker>,
     /// Since the last look at the clock, an item was inserted or reset. Its deadline may have
@@ -194,7 +194,7 @@ impl<T> DelayQueue<T> {
             reached,
             earliest: Tick::NEVER,
             first: None,
-            alarm: Alarm::new(engine),
+            timer: QueueTimer::new(engine),
             idle: None,
             has_new: false,
             drains: false,
@@ -312,7 +312,7 @@ impl<T> DelayQueue<T> {
         }
         // That holds also if one of the calls panics.
         (self.earliest, self.first) = (Tick::ZERO, None);
-        self.alarm.ring();
+        self.timer.ring();
         self.wheel.clear();
         self.earliest = Tick::NEVER;
     }

@@ -1,4 +1,4 @@
-//! How a queue waits: what is due comes out, then the alarm is set for the earliest item.
+//! How a queue waits: what is due comes out, then the timer is set for the earliest item.
 //!
 //! The earliest deadline is known from inserts as long as nothing that is due first leaves. After
 //! that it has to be looked for, and this happens in a poll, not when an item leaves: most items
@@ -128,7 +128,7 @@ impl<T> DelayQueue<T> {
                 return Poll::Ready(Ok(None));
             }
             self.find_first();
-            let polled = self.alarm.poll(self.earliest, cx.waker());
+            let polled = self.timer.poll(self.earliest, cx.waker());
             if polled.is_pending() {
                 coop::has_waited();
                 if !self.has_new {
@@ -141,7 +141,7 @@ impl<T> DelayQueue<T> {
             if self.reached < self.earliest {
                 ready!(polled)?;
             } else {
-                self.alarm.cancel();
+                self.timer.cancel();
             }
         }
     }
@@ -211,7 +211,7 @@ impl<T> DelayQueue<T> {
     #[inline(never)]
     fn come_first(&mut self, tick: Tick, key: Key) {
         (self.earliest, self.first) = (tick, Some(key));
-        self.alarm.advance_to(tick);
+        self.timer.advance_to(tick);
         self.wake_idle();
     }
 
@@ -227,13 +227,13 @@ impl<T> DelayQueue<T> {
     #[cold]
     pub(super) fn became_empty(&mut self) {
         (self.earliest, self.first) = (Tick::NEVER, None);
-        self.alarm.ring();
+        self.timer.ring();
     }
 
     /// The tick at which an item for `when` is due.
     #[inline]
     pub(super) fn tick_of(&self, when: When) -> Tick {
-        self.alarm.engine().tick_of(when).unwrap_or(Tick::NEVER)
+        self.timer.engine().tick_of(when).unwrap_or(Tick::NEVER)
     }
 
     /// The tick at which an item for `deadline` is due.

@@ -149,8 +149,9 @@ const ENDS: &[(&str, Call)] = &[
 const BEHIND_FEATURES: [&str; 4] =
     ["Engine::enter_runtime", "Engine::metrics", "Engine::of_runtime", "Snapshot::listing"];
 
-/// They are used before there is an engine, or have a thread of their own.
-const OTHERS: [&str; 3] = ["Builder", "When", "Metrics"];
+/// They are used before there is an engine, have a thread of their own, or are hidden: the crates
+/// that stand on the engine call them.
+const OTHERS: [&str; 4] = ["Builder", "When", "Metrics", "EngineRef"];
 
 /// A snapshot is plain data: to take one of an engine in a storm takes long.
 fn shown() -> Snapshot {

@@ -129,12 +129,6 @@ impl<T> Owner<T> {
         self.closed
     }
 
-    /// When the due bucket opened that is open now.
-    #[inline]
-    pub fn opened(&self) -> Option<Tick> {
-        self.agenda.due.as_ref().map(Open::opened)
-    }
-
     /// Whether a due bucket is open or parked.
     #[inline]
     pub fn has_open(&self) -> bool {

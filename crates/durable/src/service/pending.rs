@@ -233,6 +233,7 @@ impl Pending {
     }
 
     /// Others write now. Returns whether this is written with that.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
     pub(super) fn call(&mut self, linger: Duration) -> bool {
         self.is_called = !self.is_writing && self.is_ready(linger);
         self.is_called

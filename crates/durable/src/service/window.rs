@@ -120,6 +120,7 @@ impl<T> Window<T> {
     }
 
     /// How many timers there may be from now on: those that are due last leave, or more come.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
     pub(super) fn set_max(&mut self, max: usize) {
         self.is_filling |= max > self.max;
         self.max = max;

@@ -18,18 +18,18 @@ use crate::future::ringer::Timer;
 use crate::time::Tick;
 
 /// A timer that wakes a task.
-pub(super) struct Alarm {
+pub(super) struct QueueTimer {
     engine: EngineRef,
     /// Present from when it is scheduled until a poll has seen its end.
     timer: Timer,
     tick: Tick,
 }
 
-// === impl Alarm ===
+// === impl QueueTimer ===
 
-impl Alarm {
-    pub(super) fn new(engine: EngineRef) -> Alarm {
-        Alarm { engine, timer: Timer::NONE, tick: Tick::NEVER }
+impl QueueTimer {
+    pub(super) fn new(engine: EngineRef) -> QueueTimer {
+        QueueTimer { engine, timer: Timer::NONE, tick: Tick::NEVER }
     }
 
     #[inline]
