@@ -57,7 +57,8 @@ pub struct Builder {
 // === impl Durable, Builder ===
 
 impl Durable {
-    /// Returns a [`Builder`], for a service with payloads of any type.
+    /// Returns a [`Builder`], for a service with payloads of any type. It is asked for without one,
+    /// as `Durable::builder()`: the handler decides which it is.
     pub fn builder() -> Builder {
         Builder::new()
     }
