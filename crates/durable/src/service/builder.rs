@@ -190,6 +190,16 @@ impl Builder {
         self
     }
 
+    /// How long dead letters are kept, from when their last attempts were due. Default: until they
+    /// are revived or forgotten.
+    ///
+    /// The service looks for older ones when it is opened, when another timer becomes one, and once
+    /// a minute while it writes. A service that has nothing to do throws none away.
+    pub fn keep_letters(mut self, time: Duration) -> Builder {
+        self.config.keep_letters = Some(time);
+        self
+    }
+
     /// How long a handler may run. Default: as long as it likes.
     ///
     /// One that runs for longer is counted ([`Stats::stuck`](crate::Stats::stuck)), and neither a
