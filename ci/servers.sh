@@ -32,7 +32,9 @@ for store in postgres nats; do
 done
 some_tests cargo test --locked -p tickless-durable --all-features -- --skip nothing_that_was_acknowledged
 
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features -p tickless-durable
+# As docs.rs builds it, whose compiler is an unstable one.
+RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS="--cfg docsrs -D warnings" CARGO_TARGET_DIR=target/docsrs \
+    cargo doc --locked --no-deps --all-features -p tickless-durable
 
 cargo run --release -p tickless-durable --example reminders
 cargo run --release -p tickless-durable --example reminders -- --reminders 1000 --json | python3 -c '

@@ -178,3 +178,40 @@ fn timers_that_are_paused_stay_and_fire_when_the_pause_ends() {
         died(5);
     });
 }
+
+#[test]
+fn dead_letters_that_are_older_than_they_may_be_are_thrown_away() {
+    let disk = Disk::default();
+    let fails = |_: &Firing<String>| Err::<(), _>("on purpose");
+    let open = |builder: Builder| builder.open(disk.open(), fails).unwrap();
+    let dead = |timers: &Durable<String>| {
+        let letters = timers.dead_letters(None, 9999).wait().unwrap();
+        letters.iter().map(|letter| letter.record.position.due_ms).collect::<Vec<_>>()
+    };
+    let timers = open(once());
+    timers.schedule(now(), text("young")).unwrap().wait().unwrap();
+    while dead(&timers).is_empty() {
+        std::thread::yield_now();
+    }
+    timers.stop().unwrap();
+    // More than are read at a time.
+    for n in 0..1500 {
+        let record = Record::new(Position { due_ms: n, number: n }, None, [].into());
+        disk.change(&[
+            tickless_durable::Op::Put(record.clone().into()),
+            tickless_durable::Op::Bury {
+                from: record.position,
+                letter: tickless_durable::DeadLetter::new(record, "old").into(),
+            },
+        ]);
+    }
+    let timers = open(once());
+    assert_eq!(dead(&timers).len(), 1501, "they are kept if nobody says more");
+    timers.stop().unwrap();
+    let timers = open(once().keep_letters(HOUR));
+    while dead(&timers).len() > 1 {
+        std::thread::yield_now();
+    }
+    assert!(dead(&timers)[0] > 1500);
+    timers.stop().unwrap();
+}

@@ -87,6 +87,7 @@ impl Cluster {
     /// `host=.. user=..`, or a URL. See [`postgres::Config`](::postgres::Config).
     #[cfg(feature = "postgres")]
     #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+    #[doc(alias = "postgres")]
     pub fn builder(database: &str) -> Builder {
         Builder::postgres(database.parse().map_err(failed))
     }

@@ -57,7 +57,8 @@ pub struct Builder {
 // === impl Durable, Builder ===
 
 impl Durable {
-    /// Returns a [`Builder`], for a service with payloads of any type.
+    /// Returns a [`Builder`], for a service with payloads of any type. It is asked for without one,
+    /// as `Durable::builder()`: the handler decides which it is.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -186,6 +187,16 @@ impl Builder {
     /// With `u32::MAX`, nothing is written, and what is due at the opening begins sooner.
     pub fn crashes(mut self, most: u32) -> Builder {
         self.config.crashes = most.max(3);
+        self
+    }
+
+    /// How long dead letters are kept, from when their last attempts were due. Default: until they
+    /// are revived or forgotten.
+    ///
+    /// The service looks for older ones when it is opened, when another timer becomes one, and once
+    /// a minute while it writes. A service that has nothing to do throws none away.
+    pub fn keep_letters(mut self, time: Duration) -> Builder {
+        self.config.keep_letters = Some(time);
         self
     }
 

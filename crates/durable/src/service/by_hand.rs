@@ -23,7 +23,7 @@ pub struct ByHand<P, S> {
 impl<P, S: Store> ByHand<P, S> {
     pub(super) fn new(core: Arc<Core>, store: S, run: Arc<Run>) -> ByHand<P, S> {
         let durable = Durable::borrowed(&core);
-        ByHand { durable, writer: Writer { core, store }, run }
+        ByHand { durable, writer: Writer::new(core, store), run }
     }
 
     /// The service, for calls.

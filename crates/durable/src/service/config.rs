@@ -89,6 +89,7 @@ pub(super) struct Config {
     pub(super) attempts: u32,
     pub(super) limits: Option<Arc<LimitsOf>>,
     pub(super) crashes: u32,
+    pub(super) keep_letters: Option<Duration>,
     pub(super) handler_limit: Option<Duration>,
     pub(super) backoff: Backoff,
     pub(super) misfire: Misfire,
@@ -115,6 +116,7 @@ impl Default for Config {
             attempts: 10,
             limits: None,
             crashes: 5,
+            keep_letters: None,
             handler_limit: None,
             backoff: Backoff::new(Duration::from_secs(1))
                 .max(Duration::from_secs(600))

