@@ -91,9 +91,9 @@ ABLATIONS = {
     "no eager cascading": (
         [W2],
         [(EAGER, [
-            (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, shared, now).is_some()));"),
-            ("        if shared.living() < MANY {\n            return first;", "        if true || shared.living() < MANY {\n            return first;"),
-            ("if level < COARSE || shared.living() < MANY {", "if level <= u8::MAX || shared.living() < MANY {"),
+            (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
+            ("        if shared.balance.living() < MANY {\n            return first;", "        if true || shared.balance.living() < MANY {\n            return first;"),
+            ("if level < COARSE || shared.balance.living() < MANY {", "if level <= u8::MAX || shared.balance.living() < MANY {"),
         ])],
     ),
     "four lists of the owner's": (

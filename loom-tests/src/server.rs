@@ -129,7 +129,7 @@ impl Serve for Server<'_> {
     }
 
     fn take(&self, shard: usize) -> Option<Role<'_, Payload, Handler>> {
-        self.worlds[shard].ending.try_take(0)
+        self.worlds[shard].ending.try_take_role(0)
     }
 
     fn run<R>(
@@ -155,7 +155,7 @@ impl World {
     /// Looks when the shard needs its next turn, and publishes that. `None`: it needs one now, or
     /// another thread has the role.
     pub fn look_ahead(&self) -> Option<Report> {
-        let mut role = self.ending.try_take(0)?;
+        let mut role = self.ending.try_take_role(0)?;
         let handler = |_: Batch<'_, Payload>| unreachable!("nothing is handed over");
         self.turn_context(&handler).look_ahead(self.in_hand(&mut role))
     }

@@ -211,7 +211,7 @@ impl World {
     }
 
     fn turn_of(&self, now: u64, max_fired: usize, task: impl Fn() + Send + Sync) -> Option<Report> {
-        let mut role = self.ending.take(0)?;
+        let mut role = self.ending.take_role(0)?;
         // ORDER: Relaxed - written and read by the holder of the role.
         self.now.store(now, Ordering::Relaxed);
         let fire = |payload| {

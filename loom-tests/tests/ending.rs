@@ -148,7 +148,7 @@ fn the_handler_goes_when_the_stopper_has_ended_what_is_the_engines_own() {
         let ending = Arc::new(Ending::new(1, Waits(ended.clone()), |_| false));
         let turner = {
             let ending = ending.clone();
-            thread::spawn(move || drop(ending.take(0)))
+            thread::spawn(move || drop(ending.take_role(0)))
         };
         ending.stop(&[], &world.shared, |_| ended[0].fetch_add(1, Relaxed));
         assert!(matches!(ending.wait(None), Waited::Over));
@@ -165,7 +165,7 @@ fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
         let turners = [0, 1].map(|shard| {
             let ending = ending.clone();
             thread::spawn(move || {
-                if let Some(mut role) = ending.take(shard) {
+                if let Some(mut role) = ending.take_role(shard) {
                     role.parts().0.0.with(|_| ());
                 }
             })

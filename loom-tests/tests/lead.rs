@@ -110,7 +110,7 @@ fn server(
 
 /// Serves the second shard beside the leader, if nobody does at the moment.
 fn serve_beside(worlds: &[Arc<World>; 2], server: &Server<'_>) {
-    if let Some(role) = worlds[1].ending.try_take(0) {
+    if let Some(role) = worlds[1].ending.try_take_role(0) {
         server.succeed(1, role, false);
     }
 }
@@ -158,7 +158,7 @@ fn a_timer_wakes_the_leader_though_that_has_left_its_shard_to_a_thread() {
             let (worlds, wanted) = (worlds.clone(), wanted.clone());
             thread::spawn(move || {
                 let both = [&*worlds[0], &*worlds[1]];
-                if let Some(role) = worlds[1].ending.try_take(0) {
+                if let Some(role) = worlds[1].ending.try_take_role(0) {
                     Server::new(&both, 1, &wanted).stuck_after_a_turn().succeed(1, role, false);
                 }
             })

@@ -320,14 +320,14 @@ fn who_was_about_to_wake_those_who_wait_for_its_role() {
         let victim = {
             let is_taken = role.clone();
             on_thread(&world, move |world| {
-                let role = world.ending.take(0);
+                let role = world.ending.take_role(0);
                 is_taken.comes();
                 suspendable(|| drop(role));
             })
         };
         role.wait();
-        let waits = on_thread(&world, |world| drop(world.ending.take(0)));
-        match world.ending.try_take(0) {
+        let waits = on_thread(&world, |world| drop(world.ending.take_role(0)));
+        match world.ending.try_take_role(0) {
             Some(role) => drop(role),
             None => resume(),
         }

@@ -110,7 +110,7 @@ type Watching = Ending<Payload, Watched>;
 
 /// A hand-over that takes a while: the handler is looked at when it begins and when it ends.
 fn hand_over(ending: &Watching) {
-    let Some(mut role) = ending.take(0) else { return };
+    let Some(mut role) = ending.take_role(0) else { return };
     let (handler, in_hand) = role.parts();
     in_hand.open(1, 0);
     handler.0.with(|_| ());
@@ -145,7 +145,7 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
 fn with_a_stuck_task(end: impl FnOnce(&Arc<World>)) {
     let world = World::with(wheel(2, 1), Bell::Thread(Parker::new()), 1);
     world.make_levels();
-    let mut role: Role<'_, _, _> = world.ending.take(0).unwrap();
+    let mut role: Role<'_, _, _> = world.ending.take_role(0).unwrap();
     role.parts().1.open(1, 0);
     end(&world);
     let is_taken_over = role.parts().1.close().is_err();
@@ -246,7 +246,7 @@ fn taken(world: &World) -> Role<'_, Payload, Handler> {
 fn who_took_a_shard_over_may_lose_it_in_turn() {
     check(3, || {
         let world = World::new(wheel(2, 1));
-        let mut first = world.ending.take(0).unwrap();
+        let mut first = world.ending.take_role(0).unwrap();
         first.parts().1.open(1, 0);
         let taker = on_thread(&world, |world| {
             let mut second = taken(world);
@@ -257,7 +257,7 @@ fn who_took_a_shard_over_may_lose_it_in_turn() {
         taker.join().unwrap();
         assert!(first.parts().1.close().is_err());
         drop(first);
-        assert!(world.ending.try_take(0).is_some(), "the last one has given it back");
+        assert!(world.ending.try_take_role(0).is_some(), "the last one has given it back");
     });
 }
 

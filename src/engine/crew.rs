@@ -289,7 +289,7 @@ impl<T: Send + 'static> Serve for Member<T> {
     }
 
     fn take(&self, shard: usize) -> Option<Role<'_, T>> {
-        self.crew.core.ending.try_take(shard)
+        self.crew.core.ending.try_take_role(shard)
     }
 
     fn run<R>(

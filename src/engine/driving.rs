@@ -260,9 +260,9 @@ impl<T: Send + 'static> Core<T> {
     /// Takes the role of a shard. Mostly no other thread has it.
     #[inline]
     fn role_of(&self, index: usize) -> Result<Role<'_, T>, TurnError> {
-        match self.ending.try_take(index) {
+        match self.ending.try_take_role(index) {
             Some(role) => Ok(role),
-            None => yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped),
+            None => yield_while(|| self.ending.take_role(index)).ok_or(TurnError::Stopped),
         }
     }
 

@@ -322,7 +322,7 @@ impl<T: Send + 'static> Core<T> {
     /// Finds out when a shard that was rung needs its next turn, and publishes that, as its turn
     /// would. `None`: the shard needs a turn now, or may need one.
     fn look_ahead(&self, index: usize) -> Option<Turn> {
-        let mut role = self.ending.try_take(index)?;
+        let mut role = self.ending.try_take_role(index)?;
         let (context, in_hand) = self.turn_context(index, &mut role);
         let report = context.look_ahead(in_hand)?;
         Some(Turn { fired: 0, more: report.busy, next: self.instant_of(report.next) })

@@ -67,7 +67,7 @@ fn places(lines: &mut Lines, draw: &mut Draw) {
         let doorbell = Doorbell::new(Bell::None);
         let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared);
         for clock in times(draw, Tick::LAST.get()) {
-            let clock = shard.begin(Tick::new(clock));
+            let clock = shard.begin_turn(Tick::new(clock));
             let now = Tick::new(draw.any());
             let deadline = deadline(draw, &geometry, now.max(clock));
             let place = shard.place(&shared, deadline, now);

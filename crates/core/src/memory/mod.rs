@@ -3,6 +3,7 @@
 //! - [`depot`]: where threads swap full magazines for empty ones. `slots` stores the magazines.
 //! - `stock`: the vacancies and the free entries (`free_list`) that a thread keeps. Each kind
 //!   has a depot that takes its surplus and supplies it. `blocks` has the memory that is in none.
+//!   `items`: what magazines carry.
 //! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for
 //!   decisions: how many timers live, and how many entries are dead.
 //! - [`Shared`] has all of this for one engine, and counts the timers that are pending, if only so

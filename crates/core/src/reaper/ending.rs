@@ -139,12 +139,12 @@ impl<T, H> Ending<T, H> {
 
     /// Takes the role of `shard`; waits while another thread holds it. Returns `None` if the engine
     /// is stopping.
-    pub fn take(&self, shard: usize) -> Option<Role<'_, T, H>> {
+    pub fn take_role(&self, shard: usize) -> Option<Role<'_, T, H>> {
         self.take_by(shard, RoleWord::take)
     }
 
-    /// As [`Ending::take`], but does not wait: `None` as well if another thread holds the role.
-    pub fn try_take(&self, shard: usize) -> Option<Role<'_, T, H>> {
+    /// As [`Ending::take_role`], but does not wait: `None` as well if another thread holds it.
+    pub fn try_take_role(&self, shard: usize) -> Option<Role<'_, T, H>> {
         self.take_by(shard, RoleWord::try_take)
     }
 

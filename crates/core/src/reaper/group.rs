@@ -112,7 +112,7 @@ impl Group {
 
     /// Thread `number`, which holds the role of shard `index`, serves it from now on.
     #[inline]
-    pub(super) fn begin(&self, index: usize, number: usize) {
+    pub(super) fn begin_serving(&self, index: usize, number: usize) {
         // ORDER: Relaxed - as in `server`.
         self.servers[index].store(number, Ordering::Relaxed);
         // ORDER(DOORBELL): Relaxed - a leader that still reads a time finds the role taken.
@@ -123,7 +123,7 @@ impl Group {
     /// The holder of a shard's role, which is about to give it back, says when the shard needs its
     /// next turn.
     #[inline]
-    pub(super) fn end(&self, index: usize, next: Tick) {
+    pub(super) fn end_serving(&self, index: usize, next: Tick) {
         // ORDER(DOORBELL): Relaxed - ordered by the fences of `wake_leader` and of the publication.
         self.next[index].store(next.get(), Ordering::Relaxed);
     }
@@ -131,7 +131,7 @@ impl Group {
     /// When shard `index` needs its next turn. `None`: a thread serves it.
     #[inline]
     pub(super) fn next(&self, index: usize) -> Option<Tick> {
-        // ORDER(DOORBELL): Relaxed - as in `end`; or the role decides.
+        // ORDER(DOORBELL): Relaxed - as in `end_serving`; or the role decides.
         let next = self.next[index].load(Ordering::Relaxed);
         (next != SERVED).then(|| Tick::new(next))
     }

@@ -187,7 +187,7 @@ impl<'a, E: Serve> Server<'a, E> {
             engine.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
             group.lead.lend(self.number);
         }
-        group.begin(index, self.number);
+        group.begin_serving(index, self.number);
         let report = loop {
             let woken = mem::take(&mut self.woken);
             let report = engine.run(group.shard(index), &mut role, |context, in_hand| {
@@ -201,7 +201,7 @@ impl<'a, E: Serve> Server<'a, E> {
         };
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
-            group.end(index, if report.collects { Tick::ZERO } else { report.next });
+            group.end_serving(index, if report.collects { Tick::ZERO } else { report.next });
         }
         drop(role);
         self.leads = leads && group.lead.reclaim(self.number);

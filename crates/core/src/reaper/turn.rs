@@ -1,7 +1,7 @@
 //! A turn: everything that a reaper does, without the thread.
 //!
 //! ```text
-//! begin(now)        the shard's clock moves on, before any bucket is opened
+//! begin_turn(now)   the shard's clock moves on, before any bucket is opened
 //! read_notices      buckets that producers armed go on the armed heap
 //! is_due            usually nothing is: then on to run_background
 //! let_pass          a crowded bucket that had its share is parked if something else is due
@@ -109,7 +109,7 @@ impl<'a, T> TurnContext<'a, T> {
             owner.count(Count::Returned, in_hand.payloads().len() as u64);
             return None;
         }
-        let now = self.shard.begin(now);
+        let now = self.shard.begin_turn(now);
         self.shard.read_notices(&mut owner, self.shared);
         debug_assert!(owner.batch().is_empty(), "each turn hands over all that it collects");
         let is_idle = in_hand.payloads().is_empty() && !self.shard.is_due(&owner, now);
@@ -347,7 +347,7 @@ mod tests {
         let mut in_hand = InHand::default();
         {
             let owner = &mut *context.lock();
-            let now = shard.begin(Tick::new(5));
+            let now = shard.begin_turn(Tick::new(5));
             shard.read_notices(owner, shared);
             assert!(shard.open_due(owner, now) && !shard.flush(owner, shared, BATCH - 1));
             in_hand.fill(owner.batch(), 0);

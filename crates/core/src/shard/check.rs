@@ -241,7 +241,7 @@ mod tests {
         assert!(!unsafe { Entry::let_go(dead) });
         assert_eq!(check(&parts, 0), Ok(Counted { pending: 2, kept: 1, dead: 1 }));
         let owner = &mut *shard.owner().lock().unwrap();
-        let now = shard.begin(Tick::new(1));
+        let now = shard.begin_turn(Tick::new(1));
         assert!(shard.open_due(owner, now) && !shard.flush(owner, shared, 1));
         let counted = shard.check(owner, shared, now);
         assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in a tray");

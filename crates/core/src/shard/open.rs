@@ -207,7 +207,7 @@ debug! { impl[T] Owner[T] { batch = |this| this.batch.len() } }
 impl<T> Shard<T> {
     /// Begins a turn: the clock moves on *before* any list is taken (BUCKET-ARM). Returns the time
     /// of the turn, which never goes back.
-    pub fn begin(&self, now: Tick) -> Tick {
+    pub fn begin_turn(&self, now: Tick) -> Tick {
         let now = now.max(self.clock());
         // ORDER(BUCKET-ARM): Relaxed - the swaps that take the lists release this store to the
         // pushes that come after them. One writer at a time, by the owner lock.

@@ -41,7 +41,7 @@ fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
         assert!(shard.has_notices(), "the bucket of level 3 is not armed");
         let owner = &mut *shard.owner().lock().unwrap();
         shard.read_notices(owner, shared);
-        let now = shard.begin(Tick::new(1024));
+        let now = shard.begin_turn(Tick::new(1024));
         assert!(shard.open_due(owner, now) && shard.flush(owner, shared, 1));
     }
     bench.schedule([1100, 1024], (), false);
@@ -90,7 +90,7 @@ fn what_is_overdue_is_read_while_another_thread_has_the_lock() {
     let turn = |bench: &Bench<()>, now, room| {
         let owner = &mut *bench.shard.owner().lock().unwrap();
         bench.shard.read_notices(owner, &bench.shared);
-        let now = bench.shard.begin(Tick::new(now));
+        let now = bench.shard.begin_turn(Tick::new(now));
         while owner.batch().len() < room && bench.shard.open_due(owner, now) {
             bench.shard.flush(owner, &bench.shared, room);
         }

@@ -115,7 +115,7 @@ fn turn((shard, shared): &(Shard<u32>, Shared<u32>), now: Tick) -> usize {
 /// A watcher has seen a hand-over that is over when it takes the shard over.
 pub(super) fn a_takeover_is_late() {
     let ending = Ending::<u32, ()>::new(1, (), |_| false);
-    let mut turns = ending.take(0).expect("nobody has the role");
+    let mut turns = ending.take_role(0).expect("nobody has the role");
     let (_, in_hand) = turns.parts();
     in_hand.fill(&mut vec![(Tick::ZERO, 7)], 0);
     in_hand.open(1, 0);

@@ -17,7 +17,7 @@ impl Bench<u64> {
     /// Runs a turn and background work after it; what fires goes to `fired`.
     fn work_off(&self, now: u64, fired: &mut Vec<u64>) {
         let owner = &mut *self.shard.owner().lock().unwrap();
-        let now = self.shard.begin(Tick::new(now));
+        let now = self.shard.begin_turn(Tick::new(now));
         self.shard.read_notices(owner, &self.shared);
         while self.shard.open_due(owner, now) {
             while !self.shard.flush(owner, &self.shared, 7) {

@@ -78,7 +78,7 @@ fn a_further_pass_reads_a_tray_that_was_filled_since_and_no_other() {
     let open = |bench: &Model, now| {
         with_owner(bench, |owner, shared| {
             bench.shard.read_notices(owner, shared);
-            let now = bench.shard.begin(Tick::new(now));
+            let now = bench.shard.begin_turn(Tick::new(now));
             while !owner.has_open() {
                 assert!(bench.shard.open_due(owner, now));
             }
@@ -195,7 +195,7 @@ fn a_reader_does_not_follow_the_last_living_entry_to_another_bucket() {
             is_first = false;
             with_owner(bench, |owner, shared| {
                 bench.shard.read_notices(owner, shared);
-                let now = bench.shard.begin(place.expiration);
+                let now = bench.shard.begin_turn(place.expiration);
                 assert!(bench.shard.open_due(owner, now));
                 assert!(bench.shard.flush(owner, shared, usize::MAX));
             });
