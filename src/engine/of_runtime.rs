@@ -6,11 +6,11 @@
 //! runtime drops the task, the engine ends, and is known no more. Where no engine can be built, as
 //! in a runtime without timers, that is known, too, and code there uses the process's.
 //!
-//! Whoever asks tokio for its runtime counts a reference, on a line of memory that all workers
-//! share. So the threads of a runtime with several are told once and for all: a task that the
-//! scheduler polls there, and no other code, notes the runtime's engine for its thread, which
-//! belongs to the runtime. (If a task enters another runtime, then its thread keeps to this one's
-//! engine, which is served as long as the thread runs.)
+//! A call that asks tokio for its runtime counts a reference, on a line of memory that all workers
+//! share. So each worker of a runtime with several is told once: a task that the scheduler polls,
+//! outside of all other code, notes the runtime's engine for its thread, which belongs to the
+//! runtime. (If a task enters another runtime, then its thread keeps to the engine of its own. That
+//! is served as long as the thread runs.)
 //!
 //! A process that was forked builds none by itself: its runtime may be its parent's, whose threads
 //! do not exist here.
@@ -152,7 +152,7 @@ pub(super) fn current() -> Option<EngineRef> {
 /// As `current`, by the runtime that tokio says.
 fn ask() -> Option<EngineRef> {
     let runtime = Handle::try_current().ok()?;
-    // Before anything else: what is found may stop at any time.
+    // The count is read first: what is found may stop at any time.
     let (id, stops) = (runtime.id(), STOPS.so_far());
     match FOUND.get() {
         Some((of, number, before)) if of == id && before == stops && !is_inherited(number) => {
