@@ -196,9 +196,12 @@ fi
 [ -n "${LONG:-}" ] || exit 0
 
 # A target that the environment names is where cargo puts the archive, and an old one is not taken.
+of_target() {
+    find "target/$(host)/debug" -name 'libtickless_c*.a' "$@"
+}
+[ ! -d "target/$(host)/debug" ] || of_target -delete
 CARGO_BUILD_TARGET=$(host) LIBDIR=lib/there "$installer" "$out/named" --dev
-find target -path '*libtickless_c.a' -path "*$(host)/debug*" -newer "$out/both" | grep -q . ||
-    fail "install.sh did not build for the target that the environment names"
+[ -n "$(of_target)" ] || fail "install.sh did not build for the target that the environment names"
 [ -e "$out/named/lib/there/libtickless.so" ] || fail "install.sh does not know LIBDIR"
 PKG_CONFIG_PATH=$out/named/lib/there/pkgconfig pkg-config --libs tickless |
     grep -qF -- "-L$out/named/lib/there/pkgconfig/../../../lib/there" ||

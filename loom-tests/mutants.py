@@ -92,7 +92,7 @@ EXCHANGE = (
 
 RING = "        if self.doorbell.ring_before(place.expiration) {\n            return Ok(true);\n        }\n"
 ANNOUNCE = "        // SAFETY: the caller alone holds it.\n        unsafe { notice.as_ref().announce(place) };\n"
-POST = ("        // SAFETY: as above; it stays allocated until the owner has read it.\n"
+POST = ("        // SAFETY: the caller alone holds it; it stays allocated until the owner has read it.\n"
         "        unsafe { self.notices.push(notice) }.inspect_err(|_| reached(Event::NoticeRefused))?;\n")
 
 
@@ -263,7 +263,7 @@ MUTANTS = {
     ),
     "memory is given away without a fence": (
         "bucket_read",
-        [(FREE_LIST, [("use crate::sync::{IS_CHECKED, Ordering, fence, prefetch_to_write};", "use crate::sync::{IS_CHECKED, prefetch_to_write};"),
+        [(FREE_LIST, [("use crate::sync::{Ordering, fence, prefetch_to_write};", "use crate::sync::prefetch_to_write;"),
                       ("    fence(Ordering::SeqCst);\n", "")])],
     ),
     "who gives a shard back does not look whether it asks": (
@@ -589,7 +589,7 @@ MUTANTS = {
         "takeover", [(STUCK, [("            self.since_ns.fetch_max(now_ns, Ordering::Relaxed);\n", ""),
                               ("            if changed.is_err_and(", "            self.since_ns.fetch_max(now_ns, Ordering::Relaxed);\n            if changed.is_err_and(")])]),
     "a takeover leaves what is seen of the holder before": (
-        "takeover", [(ROLE, [("        let before = self.look.swap(look, Ordering::Release);\n",
+        "takeover", [(ROLE, [("        let before = self.last_check.swap(look, Ordering::Release);\n",
                              "        let before = look;\n"),
                              ("        unsafe { after_readers(move || drop(Box::from_raw(before))) };\n",
                              "        unsafe { after_readers(move || std::mem::forget(Box::from_raw(before))) };\n")])]),

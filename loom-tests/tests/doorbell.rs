@@ -171,8 +171,7 @@ fn a_loop_that_asks_is_rung_by_others_and_one_that_takes_its_place_by_it() {
         let takes_a_turn = |world: &World| {
             let report = world.turn(0).unwrap();
             world.shard.doorbell().publish(report.next);
-            let knows = report.next <= Tick::new(1) || world.shard.has_notices();
-            knows
+            report.next <= Tick::new(1) || world.shard.has_notices()
         };
         // This thread is the loop, and asks.
         takes_a_turn(&world);

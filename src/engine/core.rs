@@ -225,7 +225,7 @@ impl<T> Core<T> {
     /// The task that has run in a shard since `since_ns`, on thread number `server`.
     pub(super) fn stuck_task(&self, shard: usize, server: usize, since_ns: u64) -> StuckTask {
         let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
-        let name = (server < self.threads).then(|| self.name_of(server)).unwrap_or_default();
+        let name = if server < self.threads { self.name_of(server) } else { String::new() };
         let age = Duration::from_nanos(self.clock.now_ns().saturating_sub(since_ns));
         StuckTask::new(shard, name, since, age)
     }

@@ -79,6 +79,12 @@ impl Engine {
     /// settings. It ends with the runtime. It can be stopped like any other engine, and does not
     /// start again.
     ///
+    /// A runtime with neither a reactor nor timers can have none; code in it uses the
+    /// [global](Engine::global) engine. That it has neither is found by panics of tokio's, which
+    /// are caught, and reported by the program's panic hook, once for each such runtime. (So in a
+    /// program that aborts at panics, nothing is built before the program calls this, or
+    /// [`enter_runtime`](Engine::enter_runtime).)
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickless::Engine;
@@ -149,7 +155,7 @@ fn ask() -> Option<EngineRef> {
     // Before anything else: what is found may stop at any time.
     let (id, stops) = (runtime.id(), STOPS.so_far());
     match FOUND.get() {
-        Some((of, number, before)) if of == id && before == stops => {
+        Some((of, number, before)) if of == id && before == stops && !is_inherited(number) => {
             note_workers(&runtime, number);
             return Some(EngineRef::numbered(number));
         }

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::dispatch::{Panics, Process, Runs, Task, contained};
 use crate::doorbell::Parker;
 use crate::engine::EngineRef;
-use crate::os::{Alarm, block_signals};
+use crate::os::{AlarmFiles, block_signals};
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, Record, thread};
 
 use super::WallTimer;
@@ -60,7 +60,7 @@ const BEFORE: u64 = 1 << 32;
 
 /// How the thread is woken.
 enum Wakeup {
-    Alarm(Alarm),
+    Alarm(AlarmFiles),
     Ring(Parker),
 }
 
@@ -282,10 +282,13 @@ impl Thread {
     /// # Errors
     /// The system refuses the thread.
     pub(super) fn start(keeper: &Arc<Keeper>) -> io::Result<Thread> {
-        Thread::start_with(keeper, Alarm::realtime().ok())
+        Thread::start_with(keeper, AlarmFiles::realtime().ok())
     }
 
-    pub(super) fn start_with(keeper: &Arc<Keeper>, alarm: Option<Alarm>) -> io::Result<Thread> {
+    pub(super) fn start_with(
+        keeper: &Arc<Keeper>,
+        alarm: Option<AlarmFiles>,
+    ) -> io::Result<Thread> {
         let ours = keeper.clone();
         let run = move || {
             let parks = || Wakeup::Ring(Parker::new());

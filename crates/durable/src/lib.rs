@@ -35,7 +35,7 @@ pub use service::ByHand;
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use service::Metrics;
-pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats, every};
+pub use service::{Builder, Cancelled, Durable, Firing, Limits, Misfire, Retry, Stats, every};
 #[doc(inline)]
 pub use store::{Contents, Op, RedbOptions, RedbStore, Store};
 #[cfg(feature = "sqlite")]

@@ -525,3 +525,29 @@ fn a_file_of_an_earlier_version_says_what_to_do_and_that_works() {
         assert_eq!(run(&path, &["cancel", "--key", "order 17"]).0, 0);
     }
 }
+
+#[test]
+fn what_is_paused_is_said_and_a_service_obeys() {
+    on_each(|path, _, open| {
+        assert_eq!(json(path, &["pause", "key 1"])[0]["paused"], true);
+        assert_eq!(json(path, &["pause", "key 1"])[0]["paused"], false);
+        assert_eq!(json(path, &["pauses"])[0]["prefix"], "key 1");
+        let (code, _, said) = run(path, &["pause", &"x".repeat(1001)]);
+        assert!(code == 2 && said.contains("1000 bytes"), "{said}");
+        let (code, _, said) = run(path, &["pause"]);
+        assert!(code == 2 && said.contains("<PREFIX>"), "{said}");
+        let (sender, fired) = std::sync::mpsc::channel();
+        // What is paused was not missed, either.
+        let builder = Builder::new().misfire(tickless_durable::Misfire::Skip);
+        let handler = move |firing: &Firing<String>| sender.send(firing.payload().clone());
+        let timers = builder.open(open(path), handler).unwrap();
+        timers.schedule(SystemTime::now(), "other".to_owned()).unwrap().wait().unwrap();
+        assert_eq!(fired.recv().unwrap(), "other");
+        timers.stop().unwrap();
+        drop(timers);
+        assert!(fired.try_recv().is_err());
+        assert_eq!(json(path, &["ls"]).len(), 2);
+        assert_eq!(json(path, &["resume", "key 1"])[0]["resumed"], true);
+        assert_eq!(json(path, &["pauses"]).len(), 0);
+    });
+}

@@ -143,3 +143,38 @@ fn the_errors_of_the_last_ten_attempts_are_kept() {
         assert!(failed.iter().all(|failed| failed.error == "on purpose" && failed.at > begun));
     });
 }
+
+#[test]
+fn timers_that_are_paused_stay_and_fire_when_the_pause_ends() {
+    on_each(&once(), |name, timers| {
+        let died = |count: usize| loop {
+            let letters = timers.dead_letters(None, 9).wait().unwrap();
+            if letters.len() >= count {
+                assert_eq!(letters.len(), count, "{name}");
+                break letters;
+            }
+            std::thread::yield_now();
+        };
+        // One is in memory, waits, and leaves when it is due.
+        let soon = now() + Duration::from_millis(50);
+        timers.schedule_keyed("mail/1", soon, text("1")).unwrap().wait().unwrap();
+        assert!(timers.pause("mail/").wait().unwrap(), "{name}");
+        assert!(!timers.pause("mail/").wait().unwrap(), "{name}: it was");
+        assert!(!timers.pause("x".repeat(1001)).wait().unwrap(), "{name}: too long");
+        timers.schedule_keyed("mail/2", now(), text("2")).unwrap().wait().unwrap();
+        let id = timers.schedule_keyed("mail/3", now(), text("3")).unwrap().wait().unwrap();
+        timers.schedule_keyed("sms/1", soon, text("sms")).unwrap().wait().unwrap();
+        timers.schedule(now(), text("none")).unwrap().wait().unwrap();
+        died(2);
+        timers.cancel(id).wait().unwrap();
+        assert_eq!(timers.contents().wait().unwrap().timers, 2, "{name}");
+        assert_eq!(timers.pauses(), [tickless_durable::Key::from(*b"mail/")], "{name}");
+        assert!(!timers.resume("mail").wait().unwrap(), "{name}: another one");
+        assert!(timers.pause("").wait().unwrap() && timers.resume("mail/").wait().unwrap());
+        timers.schedule(now(), text("none")).unwrap().wait().unwrap();
+        assert_eq!(timers.contents().wait().unwrap().timers, 3, "{name}");
+        assert_eq!(died(2).len(), 2);
+        assert!(timers.resume("").wait().unwrap(), "{name}");
+        died(5);
+    });
+}

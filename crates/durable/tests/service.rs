@@ -8,8 +8,8 @@ mod limit;
 mod until;
 
 use std::future::Future;
-use std::sync::Mutex;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -18,8 +18,8 @@ use common::{HOUR, builder, gated, now, sending, text};
 use limit::LIMIT;
 use tickless_durable::store::Disk;
 use tickless_durable::{
-    Builder, Cancelled, Error, Firing, OpenError, Position, ScheduleReason, StopError, TimerId,
-    every,
+    Builder, Cancelled, DeadLetter, Error, Firing, Limits, OpenError, Position, Record, Retry,
+    ScheduleReason, StopError, TimerId, every,
 };
 use until::wait_until;
 
@@ -463,4 +463,64 @@ fn a_number_of_another_store_is_no_timer_here() {
     assert_eq!(here.timers().len(), 1);
     assert_eq!(timers.stats().near, 0, "it is beyond the span");
     assert_eq!(timers.cancel(ticket.id()).wait().unwrap(), Cancelled::Cancelled);
+}
+
+/// Opens a service whose handler says this, and waits until one timer is a dead letter. Returns it,
+/// and the attempts that the handler has seen.
+fn dies(
+    builder: Builder,
+    key: &str,
+    says: impl Fn(u32, usize) -> Retry + Send + Sync + 'static,
+) -> (DeadLetter, Vec<u32>) {
+    let disk = Disk::default();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let attempts = seen.clone();
+    let handler = move |firing: &Firing<String>| {
+        let mut seen = attempts.lock().unwrap();
+        seen.push(firing.attempt());
+        Err::<(), Retry>(says(firing.attempt(), seen.len()))
+    };
+    let timers = builder.open(disk.open(), handler).unwrap();
+    timers.schedule_keyed(key, now(), text("a")).unwrap().wait().unwrap();
+    let letter = loop {
+        if let Some(letter) = timers.dead_letters(None, 1).wait().unwrap().pop() {
+            break letter;
+        }
+        thread::yield_now();
+    };
+    timers.stop().unwrap();
+    let seen = seen.lock().unwrap().clone();
+    (letter, seen)
+}
+
+#[test]
+fn a_handler_puts_its_timer_off_without_an_attempt_and_gives_it_up_with_a_reason() {
+    let (letter, seen) = dies(builder().attempts(2), "k", |_, calls| match calls {
+        1..=3 => Retry::after(Duration::from_millis(1)),
+        4 => Retry::from("on purpose"),
+        5 => Retry::after(Duration::ZERO),
+        _ => Retry::never("no such address"),
+    });
+    assert_eq!(seen, [1, 1, 1, 1, 2, 2]);
+    assert_eq!(letter.error, "no such address");
+    let failed: Vec<_> = letter.record.failed_attempts();
+    let failed: Vec<_> = failed.iter().map(|failed| (failed.attempt, &*failed.error)).collect();
+    assert_eq!(failed, [(1, "on purpose"), (2, "no such address")]);
+}
+
+#[test]
+fn a_timer_has_limits_of_its_own() {
+    let limits = |record: &Record| match record.key.as_deref() {
+        Some(b"few") => Limits::new().attempts(3),
+        Some(b"short") => Limits::new().within(Duration::ZERO),
+        Some(b"panics") => panic!("on purpose"),
+        _ => Limits::new(),
+    };
+    let builder = || builder().attempts(5).limits(limits);
+    let fails = |_, _| Retry::from("on purpose");
+    for (key, attempts) in [("few", 3), ("short", 1), ("panics", 5), ("other", 5)] {
+        assert_eq!(dies(builder(), key, fails).1.len(), attempts, "{key}");
+    }
+    let (letter, seen) = dies(builder(), "short", |_, _| Retry::after(Duration::from_secs(60)));
+    assert!(seen.len() == 1 && letter.error.contains("put off for longer"), "{letter:?}");
 }

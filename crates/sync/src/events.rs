@@ -65,11 +65,10 @@ events! {
     Parked: "a crowded bucket was parked",
     ParkedInTurn: "a parked bucket had waited long enough",
     ParkedAlone: "a parked bucket went on, because nothing else was due",
-    TrayAdded: "a tray was made, because buckets were parked in the others",
+    TrayAdded: "a tray was made, because the others are in use",
     // Background work.
     CascadeOfRound: "a round that was put aside was cascaded eagerly",
     CascadePaused: "an eager cascade paused in the middle of a bucket",
-    CascadeAside: "an eager cascade met an entry of another round",
     WokeAhead: "a shard is to wake up for an eager cascade alone",
     ManySeen: "a thread saw that a sleeping reaper may not know how many timers there are",
     SweepBegun: "a sweep began",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tickless_core::reaper::Spin;
-use tickless_core::reaper::spin::{WHOLE, WINDOW_NS, Wait};
+use tickless_core::reaper::spin::{SpinOrSleep, WHOLE, WINDOW_NS};
 use tickless_core::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
 use tickless_core::time::{Clock, ManualClock, Scale, ThreadClock};
 use tickless_sync::protocol::pulse::{Pulse, Verdict};
@@ -78,8 +78,8 @@ fn plans(lines: &mut Lines, draw: &mut Draw) {
     let before_ns = draw.any();
     let mut spin = Spin::before(Duration::from_nanos(before_ns), share as f64 / WHOLE as f64);
     let plan = |now_ns, due_ns, spin: &mut Spin| match spin.plan(now_ns, due_ns) {
-        Wait::Spin(until_ns) => [1, i128::from(until_ns)],
-        Wait::Sleep(until_ns) => [0, i128::from(until_ns)],
+        SpinOrSleep::Spin(until_ns) => [1, i128::from(until_ns)],
+        SpinOrSleep::Sleep(until_ns) => [0, i128::from(until_ns)],
     };
     let first_ns = draw.any();
     let first_due_ns = draw.any();

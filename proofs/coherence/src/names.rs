@@ -24,14 +24,20 @@ pub(crate) fn name(site: &str) -> String {
     let mut number = || parts.next()?.parse::<usize>().ok();
     let (Some(column), Some(line)) = (number(), number()) else { return site.to_owned() };
     let Some(file) = parts.next() else { return site.to_owned() };
-    let short =
-        file.trim_start_matches("crates/core/").trim_start_matches("src/").trim_end_matches(".rs");
-    let short = short.trim_start_matches("proofs/coherence/src/").trim_end_matches("/mod");
+    let short = short(file.trim_start_matches("proofs/coherence/"));
+    let short = short.trim_end_matches(".rs").trim_end_matches("/mod");
     let variable = fs::read_to_string(root().join(file))
         .ok()
         .and_then(|text| variable(&text, line, column))
         .unwrap_or_else(|| format!("line {line}"));
     format!("{short}: {variable}")
+}
+
+/// A path without what all files have: of the engine and its core the path in `src`, of another
+/// crate with the crate's name before.
+fn short(path: &str) -> String {
+    let path = path.trim_start_matches("crates/core/").trim_start_matches("src/");
+    path.strip_prefix("crates/").map_or(path.to_owned(), |path| path.replacen("/src/", "/", 1))
 }
 
 /// The place in the workspace from which the code at this address was compiled.
@@ -56,8 +62,9 @@ fn of_code(address: &str) -> Option<String> {
             of_others.and_then(|path| path.split('/').nth(1)).unwrap_or("the standard library");
         return Some(format!("memory in {name}"));
     };
-    let at = ["/src/", "/proofs/"].into_iter().filter_map(|part| frame.find(part)).min()?;
-    Some(format!("memory at {}", frame[at + 1..].trim_start_matches("src/")))
+    let at =
+        ["/crates/", "/src/", "/proofs/"].into_iter().filter_map(|part| frame.find(part)).min()?;
+    Some(format!("memory at {}", short(&frame[at + 1..])))
 }
 
 /// What the access at this line and column is to.

@@ -177,7 +177,7 @@ impl<T: Send + 'static> Core<T> {
             let counted = shard.check(&mut owner, &self.shared, self.now())?;
             shard.publish_counts(&owner, &self.shared);
             if !is_closed {
-                let published = self.shared.dead_in(shard.index());
+                let published = self.shared.balance.dead_in(shard.index());
                 Violation::unless_equal("dead entries of a shard", counted.dead, published)?;
             }
             sum.pending += counted.pending;

@@ -283,6 +283,34 @@ fn a_child_has_a_global_engine_of_its_own() {
     pollster::block_on(tickless::sleep(MS));
 }
 
+/// That runtime is the parent's, whose threads the child does not have.
+#[test]
+fn a_child_builds_no_engine_on_the_runtime_that_it_finds_itself_in() {
+    let build =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = build().unwrap();
+    let sleeps = async || tickless::sleep(MS).wait().await;
+    let forks = async move {
+        // Until its thread knows the runtime's engine.
+        for _ in 0..10 {
+            assert_eq!(sleeps().await, Ok(()));
+            tokio::task::yield_now().await;
+        }
+        in_a_child("a runtime", || {
+            assert_eq!(pollster::block_on(sleeps()), Ok(()));
+            let own = move || {
+                let own = build().unwrap();
+                assert_eq!(own.block_on(sleeps()), Ok(()));
+                let engine = own.block_on(async { Engine::of_runtime().unwrap() });
+                own.block_on(engine.sleep(MS));
+            };
+            thread::spawn(own).join().unwrap();
+        });
+        assert_eq!(sleeps().await, Ok(()));
+    };
+    runtime.block_on(runtime.spawn(forks)).unwrap();
+}
+
 fn poll(sleep: &mut tickless::future::Sleep) {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(sleep.poll_elapsed(&mut context).is_pending());

@@ -356,26 +356,3 @@ fn every_timer_is_heard_while_hooks_schedule_and_threads_turn() {
     engine.stop().unwrap();
     driver.join().unwrap();
 }
-
-/// What a turn's own tasks schedule rings nobody: the turn tells its caller. Any other caller is
-/// told by the hook.
-#[test]
-fn of_several_who_take_turns_all_hear_of_what_one_of_them_finds() {
-    let rig = Rig::new(1, |_, _| ());
-    let engine = rig.engine.clone();
-    let turn_that_finds = |delay: Duration| {
-        let same = engine.clone();
-        let task = move || same.schedule_detached(delay, || ()).unwrap();
-        engine.schedule_detached(Duration::ZERO, task).unwrap();
-        rig.calls();
-        let turn = engine.turn(0).unwrap();
-        (turn.next, rig.calls())
-    };
-    let due = |delay| Some(engine.now() + delay);
-    assert_eq!(turn_that_finds(9 * MS), (due(9 * MS), 0), "there is no other");
-    let by_another = || assert_eq!(engine.turn(0).unwrap().next, due(9 * MS));
-    thread::scope(|scope| scope.spawn(by_another).join().unwrap());
-    assert_eq!(rig.calls(), 0, "it was told what the other was told");
-    assert_eq!(turn_that_finds(5 * MS), (due(5 * MS), 1));
-    assert_eq!(turn_that_finds(7 * MS), (due(5 * MS), 0), "they know");
-}

@@ -25,6 +25,14 @@ use super::{Batch, Task};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// An engine runs no futures:
+///
+/// ```compile_fail,E0277
+/// # let engine = tickless::Engine::new().unwrap();
+/// // "spawn a task that awaits `tickless::sleep` and then yours"
+/// engine.schedule_detached(std::time::Duration::ZERO, async || ());
+/// ```
+///
 /// [`Engine`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be scheduled on an `Engine<{T}>`",
@@ -35,6 +43,24 @@ use super::{Batch, Task};
 pub trait IntoPayload<T> {
     /// Converts `self` to the payload.
     fn into_payload(self) -> T;
+}
+
+/// What a closure returns that an engine runs: `()`, unless it never returns. Only to say, where it
+/// returns something else, what to write.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a closure for an `Engine` returns `()`, and not `{Self}`",
+    label = "this closure returns `{Self}`",
+    note = "an engine runs no futures: spawn a task that awaits `tickless::sleep` and then yours",
+    note = "a result that nobody needs is dropped by a `;` behind it"
+)]
+pub trait Nothing {}
+
+/// Finds the type of `!`.
+#[doc(hidden)]
+pub trait Returns {
+    /// What a function returns.
+    type Output;
 }
 
 /// Handles batches of due payloads.
@@ -128,11 +154,20 @@ impl<T> IntoPayload<T> for T {
     }
 }
 
-impl<F: FnOnce() + Send + 'static> IntoPayload<Task> for F {
+impl<F: FnOnce() -> R + Send + 'static, R: Nothing> IntoPayload<Task> for F {
     #[inline(always)]
     fn into_payload(self) -> Task {
-        Task::new(self)
+        Task::new(move || _ = self())
     }
+}
+
+impl Nothing for () {}
+
+/// (Without a closure's type at hand, nobody can write `!` here.)
+impl Nothing for <fn() -> ! as Returns>::Output {}
+
+impl<R> Returns for fn() -> R {
+    type Output = R;
 }
 
 impl<T, F: Fn(Batch<'_, T>) + Send + Sync> Handler<T> for F {

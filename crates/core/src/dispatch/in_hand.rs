@@ -107,7 +107,7 @@ struct Contents<T> {
 
 /// Another thread has taken the shard over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TakenOver;
+pub struct Lost;
 
 /// How far a hand-over had come when it was looked at: its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub struct Progress(u64);
 // SAFETY: a payload that is moved out of a line is moved by one thread, which the word decides, and
 // payloads may be sent. Nothing else of a line is changed while others may read it.
 unsafe impl<T: Send> Sync for Line<T> {}
-// SAFETY: as above.
+// SAFETY: payloads may be sent.
 unsafe impl<T: Send> Send for Line<T> {}
 
 // === impl InHand ===
@@ -178,14 +178,14 @@ impl<T> InHand<T> {
     /// # Errors
     /// Another thread has taken over, and has what was not claimed.
     #[inline]
-    pub fn close(&mut self) -> Result<(), TakenOver> {
+    pub fn close(&mut self) -> Result<(), Lost> {
         // ORDER(TAKEOVER): Relaxed - only the holder writes it.
         let before = self.line.word.load(Ordering::Relaxed);
         assert!(before & CLOSED == 0, "no hand-over is under way");
         self.line.publish(before | CLOSED);
         if self.line.is_wanted() && self.line.taken_from().is_some() {
             self.is_lost = true;
-            return Err(TakenOver);
+            return Err(Lost);
         }
         self.change(|contents| {
             let claimed = (before & CLAIMED) as usize;

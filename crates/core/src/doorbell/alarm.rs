@@ -45,7 +45,7 @@ pub trait Alarm: Send + Sync {
 /// A sleep by the system's clock that an engine's clock follows.
 #[derive(Debug)]
 pub struct SystemAlarm {
-    alarm: Closable<os::Alarm>,
+    alarm: Closable<os::AlarmFiles>,
     zero: Zero,
 }
 
@@ -87,7 +87,11 @@ impl SystemAlarm {
     pub fn new(clock: &Clock) -> io::Result<SystemAlarm> {
         let zero = Zero::of(clock)?;
         let counts_suspension = clock.counts_suspension();
-        let alarm = if counts_suspension { os::Alarm::boottime() } else { os::Alarm::monotonic() };
+        let alarm = if counts_suspension {
+            os::AlarmFiles::boottime()
+        } else {
+            os::AlarmFiles::monotonic()
+        };
         Ok(SystemAlarm { alarm: Closable::new(alarm?), zero })
     }
 }
@@ -103,7 +107,7 @@ impl Alarm for SystemAlarm {
     }
 
     fn ring(&self) {
-        self.alarm.with(os::Alarm::ring);
+        self.alarm.with(os::AlarmFiles::ring);
     }
 
     fn sleep(&self, timeout: Option<Duration>) {

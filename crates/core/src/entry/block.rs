@@ -83,7 +83,7 @@ pub enum Given {
 
 // SAFETY: a block is atomic or never changes, except the index, which is the list's owner's.
 unsafe impl<T: Send> Send for Block<T> {}
-// SAFETY: as above.
+// SAFETY: a block is atomic or never changes, except the index.
 unsafe impl<T: Send> Sync for Block<T> {}
 
 impl<T> Clone for Block<T> {
@@ -136,12 +136,12 @@ impl<T> Block<T> {
         };
         // SAFETY: the layout has room for the header after `at` entries.
         let place = unsafe { start.add(at * Self::ENTRY) }.cast::<Header>();
-        // SAFETY: as above, and nobody else has the memory.
+        // SAFETY: the place is in the layout, and nobody else has the memory.
         unsafe { place.write(header) };
         let block = Block { header: place, entries: PhantomData };
         for number in 0..capacity {
             let position = Position { number: number as u8, header: at as u8 };
-            // SAFETY: as above.
+            // SAFETY: the layout has so many entries, and nobody else has the memory.
             unsafe { block.entry(number).write(Entry::new(engine, position)) };
         }
         block
@@ -286,9 +286,9 @@ impl<T> Block<T> {
         let this = unsafe { self.header.as_ref() };
         let (capacity, at) = (usize::from(this.capacity), usize::from(this.at));
         this.life.end();
-        // SAFETY: as above.
+        // SAFETY: the caller has it.
         for entry in unsafe { self.entries() } {
-            // SAFETY: as above.
+            // SAFETY: an entry is there as long as its block.
             unsafe { entry.as_ref() }.end_life();
         }
         // SAFETY: the block begins so far before its header.
@@ -321,9 +321,9 @@ impl<T> Entry<T> {
     /// # Safety
     /// Nobody holds the entry, and no reader can still see it.
     pub unsafe fn free(entry: NonNull<Entry<T>>) {
-        // SAFETY: passed on to the caller, here and below.
+        // SAFETY: the caller has the entry.
         let (block, bit) = unsafe { (Block::of(entry), entry.as_ref().bit()) };
-        // SAFETY: as above.
+        // SAFETY: the caller gives up the entry of this bit.
         if unsafe { block.give(bit, false) } == Given::Whole {
             // SAFETY: the caller has just got all of it.
             unsafe { block.free() };

@@ -130,7 +130,8 @@ impl<T> Entry<T> {
         };
         // SAFETY: the caller is now the producer of the vacancy.
         unsafe { self.put_payload(payload) };
-        // SAFETY: as above; the timer was filed here for this deadline, and the payload is put.
+        // SAFETY: it keeps the seat; the timer was filed here for this deadline, and the payload
+        // is put.
         match unsafe { Entry::take_seat(NonNull::from(self), deadline, true) } {
             true => Exchange::Done(old),
             false => Exchange::Unlinked(old, deadline),
@@ -149,7 +150,7 @@ impl<T> Entry<T> {
         let word = unsafe { this.as_ref() }.word();
         debug_assert_eq!(word.phase(), Phase::Vacant, "a kept seat is vacant");
         debug_assert!(word.is_held(), "a kept seat is held");
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the seat.
         word.in_list() && unsafe { Entry::cas_last(this, word, word.pending(deadline, held)) }
     }
 
@@ -203,7 +204,7 @@ impl<T> Entry<T> {
             if !word.in_list() {
                 return Some(word);
             }
-            // SAFETY: as above.
+            // SAFETY: the caller holds it.
             if unsafe { Entry::cas_last(this, word, word.unheld()) } {
                 return None;
             }

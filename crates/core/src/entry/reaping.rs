@@ -117,7 +117,7 @@ mod tests {
         let entry = Entry::allocate(0);
         // SAFETY: it is new, so it is held here alone.
         unsafe { entry.as_ref().put_payload(7) };
-        // SAFETY: as above; the payload is put.
+        // SAFETY: it is held here alone, and the payload is put.
         unsafe { entry.as_ref().make_pending(Tick::new(deadline), place(deadline), 0, true) };
         entry
     }
@@ -147,20 +147,20 @@ mod tests {
     fn what_was_decided_before_a_reset_is_decided_again() {
         on_both_sides(9, |this, entry| {
             let before = entry.word();
-            // SAFETY: the story has both sides here and below.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { entry.reset(Tick::new(70), Tick::ZERO) }, Reset::Moved);
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { ended(this, before, Phase::Fired) }, None);
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert!(!unsafe { entry.refile(before, place(9)) });
             let now = entry.word();
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert!(unsafe { entry.refile(now, place(70)) });
             assert_ne!(entry.word(), now, "a handle that looked before looks again");
             assert_eq!(entry.word().deadline(), Tick::new(70));
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { ended(this, entry.word(), Phase::Fired) }, Some((7, false)));
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert!(unsafe { Entry::let_go(this) }, "the list let go first");
         });
     }
@@ -168,23 +168,23 @@ mod tests {
     #[test]
     fn a_vacancy_that_was_taken_again_is_not_unlinked() {
         on_both_sides(9, |this, entry| {
-            // SAFETY: the story has both sides here and below.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { entry.cancel() }, Some((7, place(9).expiration)));
             let vacant = entry.word();
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             unsafe { entry.put_payload(8) };
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert!(unsafe { Entry::take_seat(this, Tick::new(9), true) });
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { Entry::unlink(this, vacant) }, None);
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { entry.cancel() }.map(|(payload, _)| payload), Some(8));
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { Entry::unlink(this, entry.word()) }, Some(false));
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             let is_taken = unsafe { Entry::take_seat(this, Tick::new(9), true) };
             assert!(!is_taken, "it is plain memory now");
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert!(unsafe { Entry::let_go(this) });
         });
     }
@@ -192,17 +192,17 @@ mod tests {
     #[test]
     fn the_last_to_let_go_has_the_memory() {
         on_both_sides(9, |this, entry| {
-            // SAFETY: the story has both sides here and below.
+            // SAFETY: the story has both sides.
             assert!(!unsafe { Entry::let_go(this) }, "the list has it");
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { ended(this, entry.word(), Phase::Stopped) }, Some((7, true)));
         });
         on_both_sides(9, |this, entry| {
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert!(unsafe { entry.cancel() }.is_some());
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert!(!unsafe { Entry::let_go(this) }, "the list has it");
-            // SAFETY: as above.
+            // SAFETY: the story has both sides.
             assert_eq!(unsafe { Entry::unlink(this, entry.word()) }, Some(true));
         });
     }

@@ -50,7 +50,7 @@
 //! of the outbox to which it went (`memory/free_list.rs`): no thread gets it before the magazine
 //! that has it leaves. A reader that stands on P has read the link that the cut overwrites, or a
 //! head that the owner's take of the notices overwrites, before that: so its pin's fence precedes
-//! that of the outbox, as above. (No model has this: it takes a third thread.
+//! that of the outbox. (No model has this: it takes a third thread.
 //! `loom-tests/tests/freed.rs` has the argument for what is taken.)
 //!
 //! The fences add no cost per entry. A producer has one for each magazine that it gives away.
@@ -321,7 +321,8 @@ impl<V: Send + Sync + 'static> Published<V> {
                 if !old.is_null() {
                     // SAFETY: it was just taken out of reach, by this thread alone.
                     let destroy = move || drop(unsafe { old.into_owned() });
-                    // SAFETY: as above; the caller of `empty` promised that no user code runs.
+                    // SAFETY: it is out of reach; the caller of `empty` promised that no user code
+                    // runs.
                     unsafe { leave(&guard, destroy) };
                     flush(&guard);
                 }
@@ -338,7 +339,7 @@ impl<V> Drop for Published<V> {
         // ORDER(PUBLISHED): Acquire - pairs with the CAS in `update`.
         let last = self.value.load(Ordering::Acquire, nobody);
         if !last.is_null() {
-            // SAFETY: as above, and nobody has borrowed it: it is borrowed through `self`.
+            // SAFETY: nobody else can reach it or has borrowed it: it is borrowed through `self`.
             drop(unsafe { last.into_owned() });
         }
     }

@@ -31,9 +31,8 @@
 //! `crates/core/src/producer/scheduling/tests.rs`, and `check`, which compares the figures with the
 //! counters.
 
-use crate::sync::{CachePadded, Counter, IS_CHECKED, Ordering};
+use crate::sync::{AtomicBool, CachePadded, Counter, IS_CHECKED, Ordering};
 
-use super::Shared;
 use super::counters::{Changes, Counters};
 
 /// Sweeping begins when the dead are more than half of the living, or of this number if that is
@@ -61,7 +60,11 @@ const MOST_UNTOLD: u64 = 1024;
 /// `dead` is too low by no more than the magazine that a thread is letting go of right now. It is
 /// too high by the entries that owners have buried since they last published.
 #[derive(Debug)]
-pub(super) struct Balance {
+pub struct Balance {
+    /// Fewer timers than this are few; and whether so few were pending when a writer published
+    /// last.
+    few: u64,
+    has_few: AtomicBool,
     engine: CachePadded<Figures>,
     shards: Box<[CachePadded<OfShard>]>,
 }
@@ -87,17 +90,36 @@ impl Balance {
         let figures = Figures { living: Counter::new(0), dead: Counter::new(0) };
         let of_shard = || OfShard { dead: Counter::new(0), unswept: Counter::new(0) };
         let shards = (0..shards.max(1)).map(|_| CachePadded::new(of_shard())).collect();
-        Balance { engine: CachePadded::new(figures), shards }
+        let has_few = AtomicBool::new(false);
+        Balance { few: 0, has_few, engine: CachePadded::new(figures), shards }
+    }
+
+    /// Sets how many timers are few.
+    pub(super) fn set_few(&mut self, few: u64) {
+        (self.few, self.has_few) = (few, AtomicBool::new(few > 0));
+    }
+
+    /// Whether few timers are pending, approximately.
+    #[inline]
+    pub(crate) fn has_few(&self) -> bool {
+        // ORDER: Relaxed - a stale value costs a wake-up.
+        self.has_few.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many timers are pending. Seldom writes, so that what others read of it stays in
+    /// their caches.
+    fn note_living(&self, living: u64) {
+        let has_few = living < self.few;
+        if has_few != self.has_few() {
+            // ORDER: Relaxed - as in `has_few`.
+            self.has_few.store(has_few, Ordering::Relaxed);
+        }
     }
 
     fn of(&self, shard: u32) -> &OfShard {
         &self.shards[shard as usize]
     }
-}
 
-// === impl Shared: the balance ===
-
-impl<T> Shared<T> {
     /// Publishes what a writer has counted. Returns the dead entries that it buried and had not
     /// published: only an owner buries.
     pub(crate) fn publish_counts(&self, counters: &Counters) -> u64 {
@@ -110,16 +132,16 @@ impl<T> Shared<T> {
         counters.tell(untold);
         if untold.living != 0 {
             // ORDER: Relaxed - the number only says when to look; so do all here.
-            self.balance.engine.living.fetch_add(untold.living, Ordering::Relaxed);
+            self.engine.living.fetch_add(untold.living, Ordering::Relaxed);
             self.note_living(self.living());
         }
     }
 
-    /// Publishes what a thread has counted if that is much.
-    pub(super) fn publish_if_much(&self, counters: &Counters) {
+    /// Publishes what a thread has counted, one of so many writers, if that is much.
+    pub(super) fn publish_if_much(&self, counters: &Counters, writers: u64) {
         let untold = counters.untold();
         let changes = (untold.living as i64).unsigned_abs();
-        let all = changes * self.all_counters.writers();
+        let all = changes * writers;
         if changes >= MOST_UNTOLD || all * LIVING_PER_UNTOLD >= self.living() {
             self.publish_all(counters, untold);
         }
@@ -130,44 +152,38 @@ impl<T> Shared<T> {
         let buried = self.publish_counts(counters);
         if buried != 0 {
             // ORDER: Relaxed - as in `publish_counts`.
-            self.balance.of(shard).dead.fetch_sub(buried, Ordering::Relaxed);
-            self.balance.engine.dead.fetch_sub(buried, Ordering::Relaxed);
+            self.of(shard).dead.fetch_sub(buried, Ordering::Relaxed);
+            self.engine.dead.fetch_sub(buried, Ordering::Relaxed);
         }
-    }
-
-    /// Ends the use of the counters of an owner that is succeeded by another.
-    pub(crate) fn end_counting(&self, counters: &Counters, shard: u32) {
-        self.publish_owner(counters, shard);
-        self.all_counters.hand_back(counters);
     }
 
     /// Counts `n` entries of `shard` that were let go and are dead.
     pub(crate) fn leave_dead(&self, shard: u32, n: u64) {
         // ORDER: Relaxed - as in `publish_counts`.
-        self.balance.of(shard).dead.fetch_add(n, Ordering::Relaxed);
-        self.balance.of(shard).unswept.fetch_add(n, Ordering::Relaxed);
-        self.balance.engine.dead.fetch_add(n, Ordering::Relaxed);
+        self.of(shard).dead.fetch_add(n, Ordering::Relaxed);
+        self.of(shard).unswept.fetch_add(n, Ordering::Relaxed);
+        self.engine.dead.fetch_add(n, Ordering::Relaxed);
     }
 
     /// Approximately how many timers are pending in the engine. O(1), as all that follow.
     pub fn living(&self) -> u64 {
-        read(&self.balance.engine.living)
+        read(&self.engine.living)
     }
 
     pub(super) fn shards(&self) -> usize {
-        self.balance.shards.len()
+        self.shards.len()
     }
 
     /// Approximately how many dead entries there are in `shard`.
     pub fn dead_in(&self, shard: u32) -> u64 {
-        read(&self.balance.of(shard).dead)
+        read(&self.of(shard).dead)
     }
 
     /// Whether the engine has enough dead entries for a sweep to begin: more than half the number
     /// of living timers, and more than 2048. The header tells how stale this may be.
     #[inline]
     pub fn has_too_many_dead(&self) -> bool {
-        are_too_many(read(&self.balance.engine.dead), self.living())
+        are_too_many(read(&self.engine.dead), self.living())
     }
 
     /// Whether that holds, `shard` has its share of them (at least one shard has), and some were
@@ -175,28 +191,26 @@ impl<T> Shared<T> {
     #[inline]
     pub fn is_littered(&self, shard: u32) -> bool {
         self.has_too_many_dead()
-            && are_a_share(self.dead_in(shard), self.shards(), read(&self.balance.engine.dead))
+            && are_a_share(self.dead_in(shard), self.shards(), read(&self.engine.dead))
             && self.unswept(shard) > 0
     }
 
     /// Approximately how many were left dead in `shard` since its last sweep began: what a sweep
     /// may find that the last one has not.
     pub fn unswept(&self, shard: u32) -> u64 {
-        read(&self.balance.of(shard).unswept)
+        read(&self.of(shard).unswept)
     }
 
     /// A sweep of `shard` begins.
     pub(crate) fn forget_unswept(&self, shard: u32) {
         // ORDER: Relaxed - as in `publish_counts`.
-        self.balance.of(shard).unswept.store(0, Ordering::Relaxed);
+        self.of(shard).unswept.store(0, Ordering::Relaxed);
     }
 
-    /// The number of living timers, published and unpublished, for checks while no thread is inside
-    /// a call.
-    pub fn balanced_living(&self) -> u64 {
-        // ORDER: Relaxed - as in `publish_counts`. (Not as `read` reads it: the sum must wrap.)
-        let published = self.balance.engine.living.load(Ordering::Relaxed);
-        published.wrapping_add(self.all_counters.untold_living())
+    /// The number of living timers that was published, for checks. It may be below zero, and wraps.
+    pub(super) fn published_living(&self) -> u64 {
+        // ORDER: Relaxed - as in `publish_counts`.
+        self.engine.living.load(Ordering::Relaxed)
     }
 }
 
@@ -220,7 +234,7 @@ fn read(counter: &Counter) -> u64 {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::{Count, alone};
+    use super::super::{Count, Shared, alone};
     use super::*;
 
     fn dead(shared: &Shared<u32>) -> u64 {
@@ -232,17 +246,17 @@ mod tests {
         let shared = alone::<u32>(2);
         let (thread, owner) = (shared.all_counters.claim(), shared.all_counters.claim());
         thread.add(Count::Filed, 5);
-        assert_eq!(shared.living(), 0);
-        (0..2).for_each(|_| _ = shared.publish_counts(&thread));
-        assert_eq!(shared.living(), 5);
+        assert_eq!(shared.balance.living(), 0);
+        (0..2).for_each(|_| _ = shared.balance.publish_counts(&thread));
+        assert_eq!(shared.balance.living(), 5);
         thread.add(Count::Seated, 2);
         thread.add(Count::Cancelled, 4);
         owner.add(Count::Fired, 1);
         assert_eq!(shared.all_counters.untold_living(), 3_u64.wrapping_neg());
-        shared.publish_counts(&thread);
-        shared.publish_owner(&owner, 1);
-        assert_eq!((shared.living(), shared.all_counters.untold_living()), (2, 0));
-        assert_eq!(shared.living(), shared.all_counters.pending());
+        shared.balance.publish_counts(&thread);
+        shared.balance.publish_owner(&owner, 1);
+        assert_eq!((shared.balance.living(), shared.all_counters.untold_living()), (2, 0));
+        assert_eq!(shared.balance.living(), shared.all_counters.pending());
     }
 
     #[test]
@@ -250,28 +264,30 @@ mod tests {
         let shared = alone::<u32>(2);
         let [thread, other] = [(); 2].map(|()| shared.all_counters.claim());
         thread.add(Count::Filed, 3_200);
-        shared.publish_if_much(&thread);
-        assert_eq!(shared.living(), 3_200);
+        shared.balance.publish_if_much(&thread, shared.all_counters.writers());
+        assert_eq!(shared.balance.living(), 3_200);
         // A sixteenth for two.
         thread.add(Count::Cancelled, 99);
         other.add(Count::Filed, 99);
-        [&thread, &other].into_iter().for_each(|counters| shared.publish_if_much(counters));
-        assert_eq!(shared.living(), 3_200);
+        [&thread, &other].into_iter().for_each(|counters| {
+            shared.balance.publish_if_much(counters, shared.all_counters.writers())
+        });
+        assert_eq!(shared.balance.living(), 3_200);
         thread.add(Count::Cancelled, 1);
         other.add(Count::Filed, 1);
-        shared.publish_if_much(&thread);
-        assert_eq!(shared.living(), 3_100);
-        shared.publish_if_much(&other);
-        assert_eq!(shared.living(), 3_200);
+        shared.balance.publish_if_much(&thread, shared.all_counters.writers());
+        assert_eq!(shared.balance.living(), 3_100);
+        shared.balance.publish_if_much(&other, shared.all_counters.writers());
+        assert_eq!(shared.balance.living(), 3_200);
         // But no more than a number, however many live.
         thread.add(Count::Filed, 1_000_000);
-        shared.publish_counts(&thread);
+        shared.balance.publish_counts(&thread);
         other.add(Count::Cancelled, MOST_UNTOLD - 1);
-        shared.publish_if_much(&other);
-        assert_eq!(shared.living(), 1_003_200);
+        shared.balance.publish_if_much(&other, shared.all_counters.writers());
+        assert_eq!(shared.balance.living(), 1_003_200);
         other.add(Count::Cancelled, 1);
-        shared.publish_if_much(&other);
-        assert_eq!(shared.living(), 1_003_200 - MOST_UNTOLD);
+        shared.balance.publish_if_much(&other, shared.all_counters.writers());
+        assert_eq!(shared.balance.living(), 1_003_200 - MOST_UNTOLD);
     }
 
     #[test]
@@ -279,33 +295,39 @@ mod tests {
         let shared = alone::<u32>(2);
         let owner = shared.all_counters.claim();
         owner.add(Count::Buried, 3);
-        shared.publish_owner(&owner, 1);
-        let now = (dead(&shared), shared.dead_in(1), shared.has_too_many_dead());
+        shared.balance.publish_owner(&owner, 1);
+        let now = (dead(&shared), shared.balance.dead_in(1), shared.balance.has_too_many_dead());
         assert_eq!(now, (0, 0, false));
-        shared.leave_dead(1, 4);
-        shared.leave_dead(0, 2);
-        assert_eq!([dead(&shared), shared.dead_in(0), shared.dead_in(1)], [3, 2, 1]);
+        shared.balance.leave_dead(1, 4);
+        shared.balance.leave_dead(0, 2);
+        assert_eq!(
+            [dead(&shared), shared.balance.dead_in(0), shared.balance.dead_in(1)],
+            [3, 2, 1]
+        );
     }
 
     #[test]
     fn a_sweep_is_due_when_the_dead_are_more_than_half_of_the_living_and_of_4096() {
         let shared = alone::<u32>(2);
         let (thread, owner) = (shared.all_counters.claim(), shared.all_counters.claim());
-        shared.leave_dead(0, DEAD_AT_LEAST / 2);
-        assert!(!shared.has_too_many_dead());
-        shared.leave_dead(1, 1);
-        assert!(shared.has_too_many_dead());
-        assert_eq!([0, 1].map(|shard| shared.is_littered(shard)), [true, false]);
+        shared.balance.leave_dead(0, DEAD_AT_LEAST / 2);
+        assert!(!shared.balance.has_too_many_dead());
+        shared.balance.leave_dead(1, 1);
+        assert!(shared.balance.has_too_many_dead());
+        assert_eq!([0, 1].map(|shard| shared.balance.is_littered(shard)), [true, false]);
         thread.add(Count::Filed, DEAD_AT_LEAST + 2);
-        shared.publish_counts(&thread);
-        assert!(!shared.has_too_many_dead() && !shared.is_littered(0));
+        shared.balance.publish_counts(&thread);
+        assert!(!shared.balance.has_too_many_dead() && !shared.balance.is_littered(0));
         owner.add(Count::Fired, 1);
-        shared.publish_owner(&owner, 0);
-        assert!(shared.has_too_many_dead() && shared.is_littered(0));
-        shared.forget_unswept(0);
-        assert!(shared.has_too_many_dead() && !shared.is_littered(0), "a sweep has looked at them");
+        shared.balance.publish_owner(&owner, 0);
+        assert!(shared.balance.has_too_many_dead() && shared.balance.is_littered(0));
+        shared.balance.forget_unswept(0);
+        assert!(
+            shared.balance.has_too_many_dead() && !shared.balance.is_littered(0),
+            "a sweep has looked at them"
+        );
         owner.add(Count::Buried, 1);
-        shared.publish_owner(&owner, 0);
-        assert!(!shared.has_too_many_dead());
+        shared.balance.publish_owner(&owner, 0);
+        assert!(!shared.balance.has_too_many_dead());
     }
 }

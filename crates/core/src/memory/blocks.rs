@@ -18,8 +18,7 @@
 use crate::entry::{self, Block, BlockList, Given, after_readers};
 use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};
 
-use super::free_list::magazine;
-use super::shared::Memory;
+use super::items::{Memory, magazine};
 
 /// New entries that a thread takes at least, however few a block has, unless a magazine has fewer.
 const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
@@ -119,7 +118,7 @@ impl<T> Blocks<T> {
             return false;
         }
         let Some(mut listed) = self.try_list() else { return false };
-        // ORDER: Relaxed - as above; also below.
+        // ORDER: Relaxed - as in `give`; also below.
         if listed.unseen == 0 && self.has_missed.swap(false, Ordering::Relaxed) {
             listed.unseen = listed.count();
         }
@@ -185,7 +184,7 @@ unsafe fn give<T>(
     entries.iter().for_each(|memory| block_of(memory).prefetch());
     for run in entries.chunk_by(|one, next| block_of(one) == block_of(next)) {
         let block = block_of(&run[0]);
-        // SAFETY: as above.
+        // SAFETY: a `Memory` keeps its entry.
         let bit_of = |memory: &Memory<T>| unsafe { memory.0.as_ref() }.bit();
         let bits = run.iter().fold(0, |bits, memory| bits | bit_of(memory));
         // SAFETY: they are given up here; the rest is passed on to the caller.

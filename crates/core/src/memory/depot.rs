@@ -169,6 +169,14 @@ impl<I> Depots<I> {
         leave(self.at(home), room.own, magazine) || leave(&self.common, room.common, magazine)
     }
 
+    /// A magazine of a depot that has more than that: of one of these shards, or of the common one.
+    pub fn take_beyond(&self, shards: [u32; 2], room: Room) -> Option<Magazine<I>> {
+        let take = |depot: &Depot<I>, room| (depot.magazines() > room).then(|| depot.full.take());
+        let of_shard = |shard| take(self.at(shard), room.own).flatten();
+        let from_common = || take(&self.common, room.common).flatten();
+        shards.into_iter().find_map(of_shard).or_else(from_common)
+    }
+
     /// Keeps an empty magazine for threads of shard `home`.
     pub fn keep_empty(&self, home: u32, empty: Magazine<I>) {
         self.at(home).keep_empty(empty);

@@ -11,25 +11,11 @@ use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::sync::events::{Event, reached};
-use crate::sync::{IS_CHECKED, Ordering, fence, prefetch_to_write};
+use crate::sync::{Ordering, fence, prefetch_to_write};
 
 use super::depot::Magazine;
-use super::shared::{Memory, Shared};
-
-/// Entries in a full magazine of memory at most, and their bytes, unless one has more.
-const MOST: usize = 64;
-const MOST_BYTES: usize = 64 << 10;
-
-/// Entries in a full magazine of memory.
-pub(super) const fn magazine<T>() -> usize {
-    let fit = MOST_BYTES / size_of::<Entry<T>>();
-    match fit {
-        _ if IS_CHECKED => 2,
-        0 => 1,
-        MOST.. => MOST,
-        _ => fit,
-    }
-}
+use super::items::{Memory, magazine};
+use super::shared::Shared;
 
 /// How many entries ahead of its use the cache line of an entry is prefetched: it was last written
 /// by the core that fired it.

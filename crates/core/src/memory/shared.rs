@@ -4,15 +4,15 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicBool, AtomicU64, CachePadded, Counter, IS_CHECKED, Ordering};
+use crate::sync::{AtomicU64, CachePadded, Counter, IS_CHECKED, Ordering};
 use crate::time::{Scale, Tick};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::blocks::Blocks;
+use super::counters::Counters;
 use super::depot::{Depots, Magazine, Room};
-use super::free_list::magazine;
-use super::stock::{SEATS, Seat};
+use super::items::{Memory, SEATS, Seat, magazine};
 
 /// Magazines of seats for which the depot of a shard has room: as many as this if few timers live,
 /// and never more than that. In between, there is a seat for so many living timers. Threads cancel
@@ -51,25 +51,16 @@ pub struct Shared<T> {
     pub(crate) seats: Depots<Seat<T>>,
     pub(crate) memory: Depots<Memory<T>>,
     pub(super) blocks: Blocks<T>,
-    pub(super) balance: Balance,
+    /// How many timers live, and how many entries are dead.
+    pub balance: Balance,
     /// When the period ends, in which the memory is seen that is needed; and whether there was too
     /// much in the last one.
     period_ends: Counter,
     has_surplus: Counter,
-    /// Fewer timers than this are few; and whether so few were pending when a writer published
-    /// last.
-    pub(super) few: u64,
-    has_few: AtomicBool,
     /// How many entries of a crowded bucket come before others: see `shard/agenda.rs`.
     pub(crate) share: usize,
     limit: Option<Limit<T>>,
 }
-
-/// Memory of an entry that nobody else holds.
-pub struct Memory<T>(pub(super) NonNull<Entry<T>>);
-
-// SAFETY: it is memory without a payload, and the `Memory` alone holds it.
-unsafe impl<T: Send> Send for Memory<T> {}
 
 /// Gives one entry of an engine that is gone back to its block, once no reader can see it.
 ///
@@ -82,25 +73,6 @@ pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     // is fine on any thread and runs no user code.
     unsafe { after_readers(free) };
 }
-
-// === impl Memory ===
-
-impl<T> Memory<T> {
-    /// The memory of `entry`.
-    ///
-    /// # Safety
-    /// The caller alone holds the entry, whose payload is out, and gives it up.
-    pub unsafe fn new(entry: NonNull<Entry<T>>) -> Memory<T> {
-        Memory(entry)
-    }
-
-    /// The entry whose memory it is.
-    pub fn entry(&self) -> NonNull<Entry<T>> {
-        self.0
-    }
-}
-
-debug! { impl[T] Memory[T] {} }
 
 /// How many timers may be pending, and which of them count.
 ///
@@ -134,8 +106,6 @@ impl<T> Shared<T> {
             balance: Balance::new(shards),
             period_ends: Counter::new(0),
             has_surplus: Counter::new(0),
-            few: 0,
-            has_few: AtomicBool::new(false),
             share: if IS_CHECKED { 1 } else { SHARE },
             limit: max_pending.map(Limit::new),
         }
@@ -143,8 +113,7 @@ impl<T> Shared<T> {
 
     /// Sets how many timers are few: see `Shard::place`. None are, by default.
     pub fn with_few(mut self, few: u64) -> Shared<T> {
-        self.few = few;
-        self.has_few = AtomicBool::new(few > 0);
+        self.balance.set_few(few);
         self
     }
 
@@ -168,29 +137,38 @@ impl<T> Shared<T> {
         self
     }
 
-    /// Whether few timers are pending, approximately.
-    #[inline]
-    pub(crate) fn has_few(&self) -> bool {
-        // ORDER: Relaxed - a stale value costs a wake-up; so below.
-        self.has_few.load(Ordering::Relaxed)
+    /// Ends the use of the counters of an owner that is succeeded by another.
+    pub(crate) fn end_counting(&self, counters: &Counters, shard: u32) {
+        self.balance.publish_owner(counters, shard);
+        self.all_counters.hand_back(counters);
     }
 
-    /// Notes how many timers are pending. Seldom writes, so that what others read of it stays in
-    /// their caches.
-    pub(super) fn note_living(&self, living: u64) {
-        let has_few = living < self.few;
-        if has_few != self.has_few() {
-            // ORDER: Relaxed - as in `has_few`.
-            self.has_few.store(has_few, Ordering::Relaxed);
-        }
+    /// The number of living timers, published and unpublished, for checks while no thread is inside
+    /// a call.
+    pub fn balanced_living(&self) -> u64 {
+        self.balance.published_living().wrapping_add(self.all_counters.untold_living())
     }
 
     /// Leaves seats to the threads of shard `home`, or to all, unless the depots are full.
     pub(super) fn leave_seats(&self, home: u32, seats: &mut Magazine<Seat<T>>) -> bool {
-        let (shards, for_all) = (self.shards(), (self.living() / LIVING_PER_SEAT) as usize / SEATS);
+        self.seats.leave_within(home, seats, self.room_for_seats(LIVING_PER_SEAT))
+    }
+
+    /// A magazine of seats from a depot that has more than twice as many as it would take now:
+    /// that of shard `home`, the `nth` of all, modulo their number, or the common one. (If the
+    /// threads of a shard are gone, nobody else looks there. Without this, the depots keep a
+    /// quarter of what lived in a burst: `tests/memory/purgatory.rs`.)
+    pub(super) fn surplus_seats(&self, home: u32, nth: u64) -> Option<Magazine<Seat<T>>> {
+        let room = self.room_for_seats(LIVING_PER_SEAT / 2);
+        let other = (nth % self.balance.shards() as u64) as u32;
+        self.seats.take_beyond([home, other], room)
+    }
+
+    fn room_for_seats(&self, living_per_seat: u64) -> Room {
+        let for_all = (self.balance.living() / living_per_seat) as usize / SEATS;
+        let shards = self.balance.shards();
         let own = LEAST_SEAT_MAGAZINES.max(for_all / shards);
-        let room = Room { own, common: for_all.max(LEAST_SEAT_MAGAZINES * shards) };
-        self.seats.leave_within(home, seats, room)
+        Room { own, common: for_all.max(LEAST_SEAT_MAGAZINES * shards) }
     }
 
     /// How many entries are filed at most, while no thread is inside a call. O(shards + writers).
@@ -230,7 +208,7 @@ impl<T> Shared<T> {
         if now.get() >= self.period_ends.load(Ordering::Relaxed) {
             self.end_period(now, scale);
         }
-        // ORDER: Relaxed - as above.
+        // ORDER: Relaxed - a hint, when to look.
         let has_surplus = self.has_surplus.load(Ordering::Relaxed) > 0 && self.give_back_surplus();
         self.blocks.trim() || has_surplus
     }
@@ -244,7 +222,7 @@ impl<T> Shared<T> {
         // Another thread may have ended it.
         if before <= now.get() {
             self.memory.end_period();
-            // ORDER: Relaxed - as above.
+            // ORDER: Relaxed - a hint, when to look.
             self.has_surplus.store(1, Ordering::Relaxed);
         }
     }

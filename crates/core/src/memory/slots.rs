@@ -34,7 +34,7 @@ struct State {
 // SAFETY: `Slots` owns the boxes in it, and a box is put or taken only by an atomic CAS or swap of
 // its place, which hands over the whole box.
 unsafe impl<V: Send> Send for Slots<V> {}
-// SAFETY: as above: a shared `Slots` only moves boxes, which `V: Send` permits.
+// SAFETY: a shared `Slots` only moves boxes, which `V: Send` permits.
 unsafe impl<V: Send> Sync for Slots<V> {}
 
 // === impl Slots ===
@@ -105,7 +105,7 @@ impl<V> Slots<V> {
         let State { least, surplus, .. } = &*self.state;
         // ORDER: Relaxed - estimates, here and below.
         surplus.store(least.load(Ordering::Relaxed), Ordering::Relaxed);
-        // ORDER: Relaxed - as above.
+        // ORDER: Relaxed - an estimate.
         least.store(self.len() as u64, Ordering::Relaxed);
     }
 
@@ -114,7 +114,7 @@ impl<V> Slots<V> {
         let surplus = &self.state.surplus;
         // ORDER: Relaxed - as in `end_period`; two that take at once take one more.
         let left = surplus.load(Ordering::Relaxed).checked_sub(1)?;
-        // ORDER: Relaxed - as above.
+        // ORDER: Relaxed - an estimate.
         surplus.store(left, Ordering::Relaxed);
         self.take()
     }

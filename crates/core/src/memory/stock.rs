@@ -21,29 +21,18 @@ use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, IS_CHECKED, prefetch_to_write};
+use crate::sync::{Arc, prefetch_to_write};
 use crate::time::Tick;
 
 use super::counters::{Count, Counters};
 use super::depot::Magazine;
 use super::free_list::FreeList;
+use super::items::{SEATS, Seat};
 use super::shared::Shared;
-
-/// Seats in a stock, and in a magazine of seats.
-pub const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
 
 /// How many timers a thread schedules before it asks an empty depot again: at first, and at most.
 const LEAST_PATIENCE: usize = 8;
 const MOST_PATIENCE: usize = 128;
-
-/// A kept vacancy, and the earliest deadline that its bucket can serve.
-pub(crate) struct Seat<T> {
-    pub(crate) entry: NonNull<Entry<T>>,
-    pub(crate) opens: Tick,
-}
-
-// SAFETY: a seat has no payload, and the thread that has the `Seat` is the vacancy's producer.
-unsafe impl<T: Send> Send for Seat<T> {}
 
 /// What a thread keeps of the memory. A call that may let go of filed seats returns whether it did:
 /// they are now dead entries of their shards.
@@ -179,7 +168,7 @@ impl<T> Stock<T> {
     pub(crate) fn clear(&mut self, shared: &Shared<T>) -> bool {
         let has_left_dead = self.give_away_seats(shared);
         self.free_list.clear(shared);
-        shared.publish_counts(&self.counters);
+        shared.balance.publish_counts(&self.counters);
         has_left_dead
     }
 
@@ -194,7 +183,7 @@ impl<T> Stock<T> {
         if has_room && shared.seats.fetch(self.free_list.home(), &mut self.kept) {
             reached(Event::SeatsFetched);
             // The timers that take these seats are published with the next magazine.
-            shared.publish_if_much(&self.counters);
+            shared.balance.publish_if_much(&self.counters, shared.all_counters.writers());
             // They come from another core: prefetch all at once, in steps of a constant length,
             // which become no loops. (Up to three that are taken last are left out.)
             for seats in self.kept.rchunks_exact(4) {
@@ -259,8 +248,9 @@ fn leave<T>(seats: &mut Magazine<Seat<T>>, shared: &Shared<T>) -> bool {
     home_of(seats).is_none_or(|home| shared.leave_seats(home, seats))
 }
 
-/// Leaves seats in a depot or lets go of them; `seats` is empty afterwards. Returns whether that
-/// left dead entries.
+/// Leaves seats in a depot or lets go of them; `seats` is empty afterwards. If fewer timers live
+/// than when the depots were filled, also lets go of some of theirs. Returns whether that left dead
+/// entries.
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
     shared: &Shared<T>,
@@ -268,12 +258,19 @@ fn give_away<T>(
     counters: &Counters,
 ) -> bool {
     let Some(home) = home_of(seats) else { return false };
-    shared.publish_if_much(counters);
+    shared.balance.publish_if_much(counters, shared.all_counters.writers());
     if shared.leave_seats(home, seats) {
         return false;
     }
     reached(Event::SeatsLetGo);
-    let_go(seats.drain(..), shared, free_list, counters)
+    let has_left_dead = let_go(seats.drain(..), shared, free_list, counters);
+    // The number of magazines that this thread let go of, more or less.
+    let nth = counters.get(Count::Dead) / SEATS as u64;
+    let Some(mut surplus) = shared.surplus_seats(home, nth) else { return has_left_dead };
+    reached(Event::SeatsSurplus);
+    let has_left_more = let_go(surplus.drain(..), shared, free_list, counters);
+    shared.seats.keep_empty(home, surplus);
+    has_left_dead || has_left_more
 }
 
 /// Lets go of seats; returns whether that left dead entries.
@@ -298,12 +295,12 @@ fn let_go<T>(
         }
         counters.add(Count::Dead, 1);
         if let Some(before) = shard.replace(home).filter(|&before| before != home) {
-            shared.leave_dead(before, mem::take(&mut run));
+            shared.balance.leave_dead(before, mem::take(&mut run));
         }
         run += 1;
     }
     if let Some(last) = shard {
-        shared.leave_dead(last, run);
+        shared.balance.leave_dead(last, run);
     }
     shard.is_some()
 }
@@ -380,7 +377,7 @@ mod tests {
             let shared = alone(2);
             let counters = shared.all_counters.claim();
             counters.add(Count::Filed, living);
-            shared.publish_counts(&counters);
+            shared.balance.publish_counts(&counters);
             let is_refused = |_: &usize| {
                 let mut seats = magazine_of(vec![seat(1)]);
                 let is_left = leave(&mut seats, &shared);
@@ -392,6 +389,24 @@ mod tests {
             let mut seats = magazine_of(vec![seat(1)]);
             assert!(shared.leave_seats(1, &mut seats), "the other shard has a depot of its own");
         }
+    }
+
+    #[test]
+    fn what_a_quiet_shard_has_too_much_of_is_let_go_by_others() {
+        let shared = alone(2);
+        let counters = shared.all_counters.claim();
+        counters.add(Count::Filed, 51_200);
+        shared.balance.publish_counts(&counters);
+        for _ in 0..200 {
+            assert!(shared.leave_seats(1, &mut magazine_of(vec![seat(1)])));
+        }
+        counters.add(Count::Cancelled, 51_200);
+        shared.balance.publish_counts(&counters);
+        let surplus = (0..1_000).filter_map(|nth| shared.surplus_seats(0, nth));
+        // SAFETY: the seats are in no list, and ours.
+        let free = |seat: &Seat<()>| unsafe { Entry::free(seat.entry) };
+        let taken = surplus.inspect(|seats| seats.iter().for_each(free)).count();
+        assert_eq!(taken, 200 - 32);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct Timer {
 
 /// Wakes one thread, when it is rung or at a set time.
 #[derive(Debug)]
-pub struct Alarm {
+pub struct AlarmFiles {
     timer: Timer,
     rings: OwnedFd,
     /// Notes the rings, and that the set time has come.
@@ -98,36 +98,36 @@ impl AsRawFd for Timer {
     }
 }
 
-// === impl Alarm ===
+// === impl AlarmFiles ===
 
-impl Alarm {
+impl AlarmFiles {
     /// An alarm by the clock that counts suspended time. It is not set, and takes three file
     /// descriptors.
     ///
     /// # Errors
     /// The system refuses, for example because too many files are open.
-    pub fn boottime() -> io::Result<Alarm> {
-        Alarm::by(TimerfdClockId::Boottime)
+    pub fn boottime() -> io::Result<AlarmFiles> {
+        AlarmFiles::by(TimerfdClockId::Boottime)
     }
 
     /// The same by the clock that does not count suspended time.
     ///
     /// # Errors
-    /// As [`Alarm::boottime`].
-    pub fn monotonic() -> io::Result<Alarm> {
-        Alarm::by(TimerfdClockId::Monotonic)
+    /// As [`AlarmFiles::boottime`].
+    pub fn monotonic() -> io::Result<AlarmFiles> {
+        AlarmFiles::by(TimerfdClockId::Monotonic)
     }
 
     /// The same by the wall clock: a sleep until a time ends when the clock is set to that time
     /// or past it, and takes longer when it is set back.
     ///
     /// # Errors
-    /// As [`Alarm::boottime`].
-    pub fn realtime() -> io::Result<Alarm> {
-        Alarm::by(TimerfdClockId::Realtime)
+    /// As [`AlarmFiles::boottime`].
+    pub fn realtime() -> io::Result<AlarmFiles> {
+        AlarmFiles::by(TimerfdClockId::Realtime)
     }
 
-    fn by(clock: TimerfdClockId) -> io::Result<Alarm> {
+    fn by(clock: TimerfdClockId) -> io::Result<AlarmFiles> {
         let timer = Timer::by(clock)?;
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let notes = epoll::create(CreateFlags::CLOEXEC)?;
@@ -135,7 +135,7 @@ impl Alarm {
             // Which of them it was makes no difference.
             epoll::add(&notes, file, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
         }
-        Ok(Alarm { timer, rings, notes })
+        Ok(AlarmFiles { timer, rings, notes })
     }
 
     /// Ends the sleep that is under way, or else the next one.
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_when_it_is_time_and_not_before() {
-        let alarm = Alarm::boottime().unwrap();
+        let alarm = AlarmFiles::boottime().unwrap();
         for ms in [0, 1, 20] {
             let until = boottime().unwrap() + Duration::from_millis(ms);
             alarm.sleep(Some(until));
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_ring_ends_the_sleep_that_comes_after_it_and_one_only() {
-        let alarm = Alarm::boottime().unwrap();
+        let alarm = AlarmFiles::boottime().unwrap();
         for until in [None, Some(Duration::MAX), Some(LONG)] {
             (0..3).for_each(|_| alarm.ring());
             alarm.sleep(until);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_ring_ends_the_sleep_that_is_under_way() {
-        let [there, back] = [(); 2].map(|()| Arc::new(Alarm::boottime().unwrap()));
+        let [there, back] = [(); 2].map(|()| Arc::new(AlarmFiles::boottime().unwrap()));
         let echo = {
             let (there, back) = (there.clone(), back.clone());
             thread::spawn(move || {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_time_that_was_set_is_forgotten_with_the_sleep() {
-        let alarm = Alarm::boottime().unwrap();
+        let alarm = AlarmFiles::boottime().unwrap();
         let soon = boottime().unwrap() + Duration::from_millis(1);
         alarm.sleep(Some(soon));
         let later = soon + Duration::from_millis(15);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_at_the_time_that_another_thread_sets_and_not_before() {
-        let alarm = Arc::new(Alarm::monotonic().unwrap());
+        let alarm = Arc::new(AlarmFiles::monotonic().unwrap());
         let now = || os::monotonic().unwrap();
         for (ms, timeout) in [(1, None), (10, None), (3, Some(LONG)), (3, Some(Duration::MAX))] {
             let until = now() + Duration::from_millis(ms);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// Sets a time that is past, and returns when the system has noted that it has come.
-    fn set_past(alarm: &Alarm) {
+    fn set_past(alarm: &AlarmFiles) {
         alarm.set(Some(os::monotonic().unwrap())).unwrap();
         let mut timer = [PollFd::new(&alarm.timer.file, PollFlags::IN)];
         while !poll(&mut timer, None).is_ok_and(|ready| ready > 0) {}
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn each_time_and_each_ring_is_new_though_none_is_ever_read() {
-        let alarm = Alarm::monotonic().unwrap();
+        let alarm = AlarmFiles::monotonic().unwrap();
         let now = || os::monotonic().unwrap();
         for timeout in [None, Some(LONG)] {
             for _ in 0..100 {
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_time_that_comes_between_two_sleeps_is_void_if_another_is_set() {
-        let alarm = Alarm::monotonic().unwrap();
+        let alarm = AlarmFiles::monotonic().unwrap();
         let now = || os::monotonic().unwrap();
         for timeout in [None, Some(LONG)] {
             set_past(&alarm);

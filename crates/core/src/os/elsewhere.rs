@@ -84,14 +84,14 @@ impl std::os::fd::AsRawFd for Timer {
 
 /// No alarm can be made on this system.
 #[derive(Debug)]
-pub enum Alarm {}
+pub enum AlarmFiles {}
 
-impl Alarm {
+impl AlarmFiles {
     /// Not supported here.
     ///
     /// # Errors
     /// Always.
-    pub fn boottime() -> io::Result<Alarm> {
+    pub fn boottime() -> io::Result<AlarmFiles> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
@@ -99,7 +99,7 @@ impl Alarm {
     ///
     /// # Errors
     /// Always.
-    pub fn monotonic() -> io::Result<Alarm> {
+    pub fn monotonic() -> io::Result<AlarmFiles> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
@@ -107,7 +107,7 @@ impl Alarm {
     ///
     /// # Errors
     /// Always.
-    pub fn realtime() -> io::Result<Alarm> {
+    pub fn realtime() -> io::Result<AlarmFiles> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 

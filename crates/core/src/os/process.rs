@@ -66,7 +66,7 @@ impl Told {
     pub fn begin(&self) {
         // ORDER: Relaxed - a flag that orders nothing: the system has a lock of its own.
         if self.is_told.load(Ordering::Relaxed) == 0 && tell_of_forks(self.handler) {
-            // ORDER: Relaxed - as above.
+            // ORDER: Relaxed - a flag that orders nothing.
             self.is_told.store(1, Ordering::Relaxed);
         }
     }

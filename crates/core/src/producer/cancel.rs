@@ -122,7 +122,7 @@ unsafe fn let_go_late<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<
 unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) -> T {
     // SAFETY: no list reaches it, and the caller had its handle.
     let payload = unsafe { entry.as_ref().take_back() };
-    // SAFETY: as above, and the payload is out.
+    // SAFETY: no list reaches it, the caller had its handle, and the payload is out.
     unsafe { release(entry, producers, false) };
     payload
 }

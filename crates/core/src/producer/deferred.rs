@@ -81,7 +81,7 @@ impl Chores {
         if self.sweep {
             // All shards with unswept entries, including those that were not worth a sweep until
             // now.
-            let littered = shards.iter().filter(|shard| shared.unswept(shard.index()) > 0);
+            let littered = shards.iter().filter(|shard| shared.balance.unswept(shard.index()) > 0);
             littered.for_each(Shard::ask_for_sweep);
         }
     }

@@ -296,7 +296,7 @@ impl<T> Producer<T> {
                 reached(Event::PushRefused);
                 // SAFETY: it was refused, so it is still ours alone, and its payload with it.
                 let payload = unsafe { entry.as_ref().take_back() };
-                // SAFETY: as above, and the payload is out.
+                // SAFETY: it is still ours alone, and the payload is out.
                 unsafe { self.stock.free_list.put(shared, entry) };
                 shared.discharge(shared.counts(&payload));
                 Err(ScheduleError::stopped(payload))
@@ -369,7 +369,7 @@ impl<T> Producer<T> {
     #[cold]
     #[inline(never)]
     fn publish_and_look_out(&self, shared: &Shared<T>, shard: &Shard<T>, place: Place) -> bool {
-        shared.publish_counts(&self.stock.counters);
+        shared.balance.publish_counts(&self.stock.counters);
         self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
@@ -462,7 +462,7 @@ impl<T> Producer<T> {
     /// Defers a request to sweep if a call has left dead entries and there are too many.
     #[inline]
     fn defer_sweep(&mut self, shared: &Shared<T>, has_left_dead: bool) -> Deferred {
-        match has_left_dead && shared.has_too_many_dead() {
+        match has_left_dead && shared.balance.has_too_many_dead() {
             true => self.chores.sweep(),
             false => Deferred::NOTHING,
         }

@@ -38,7 +38,7 @@ use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, UnsafeCell};
 use crate::time::Clock;
 
-use super::stuck::{Found, Look};
+use super::stuck::{Found, LastCheck};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -57,7 +57,7 @@ pub(super) struct RoleWord<T> {
     /// stop may leave payloads in it.
     in_hand: UnsafeCell<Option<InHand<T>>>,
     /// What others see of the holder, in a box. It is replaced under the lock.
-    look: AtomicPtr<Look<T>>,
+    last_check: AtomicPtr<LastCheck<T>>,
     /// Threads that take the role over have it. Nobody does who only looks.
     // LOCK(ROLE): engine: progress, take_over; stopper: progress, take_over; caller: progress,
     // take_over; through: lock.
@@ -73,7 +73,7 @@ impl<T> RoleWord<T> {
         let in_hand = InHand::default();
         RoleWord {
             word: Futex::default(),
-            look: AtomicPtr::new(Box::into_raw(Box::new(Look::of(&in_hand)))),
+            last_check: AtomicPtr::new(Box::into_raw(Box::new(LastCheck::of(&in_hand)))),
             in_hand: UnsafeCell::new(Some(in_hand)),
             acting: Mutex::new(()),
         }
@@ -126,16 +126,16 @@ impl<T> RoleWord<T> {
     pub(super) fn look(&self, clock: &Clock, after_ns: u64) -> (Found, Option<u64>) {
         let _reader = read();
         // ORDER(TAKEOVER): Acquire - pairs with the swap in `take_over`, which publishes it.
-        let look = self.look.load(Ordering::Acquire);
+        let look = self.last_check.load(Ordering::Acquire);
         // SAFETY: when it is replaced, it is freed after all readers, and this is one.
         let look = unsafe { &*look };
         (look.at(clock, after_ns), look.line.unclaimed_since_ns())
     }
 
     /// What others see of the present holder. Nobody replaces it while the lock is held.
-    fn present<'a>(&'a self, _lock: &'a MutexGuard<'_, ()>) -> &'a Look<T> {
+    fn present<'a>(&'a self, _lock: &'a MutexGuard<'_, ()>) -> &'a LastCheck<T> {
         // ORDER(TAKEOVER): Relaxed - ordered by the lock.
-        let look = self.look.load(Ordering::Relaxed);
+        let look = self.last_check.load(Ordering::Relaxed);
         // SAFETY: it is replaced under the lock.
         unsafe { &*look }
     }
@@ -150,9 +150,9 @@ impl<T> RoleWord<T> {
             return None;
         };
         reached(Event::TookOver);
-        let look = Box::into_raw(Box::new(Look::of(&in_hand)));
+        let look = Box::into_raw(Box::new(LastCheck::of(&in_hand)));
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `look`.
-        let before = self.look.swap(look, Ordering::Release);
+        let before = self.last_check.swap(look, Ordering::Release);
         drop(lock);
         // SAFETY: it came from a box, and readers that come from now on find the new one. Its line
         // was taken over, so no payload is left there whose end would run the user's code.
@@ -264,7 +264,7 @@ impl<T> RoleWord<T> {
 impl<T> Drop for RoleWord<T> {
     fn drop(&mut self) {
         // ORDER(TAKEOVER): Relaxed - nobody else has the role's word any more.
-        let look = self.look.load(Ordering::Relaxed);
+        let look = self.last_check.load(Ordering::Relaxed);
         // SAFETY: it came from a box, and a thread that replaced one has freed that.
         drop(unsafe { Box::from_raw(look) });
     }

@@ -20,7 +20,7 @@ use crate::sync::events::{Event, reached};
 use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
 
-use super::spin::Wait;
+use super::spin::SpinOrSleep;
 use super::{Group, NEVER_NS, Report, Spin, TurnContext, Watch};
 
 /// The bounds of the leader's patience, which is half a tick otherwise. Passing the lead on takes
@@ -240,7 +240,7 @@ impl<'a, E: Serve> Server<'a, E> {
         let due_ns = engine.scale().start_ns(next);
         let now_ns = due_ns.map_or(0, |_| engine.clock().now_ns());
         let ends_ns = match due_ns.map(|due_ns| self.spin.plan(now_ns, due_ns)) {
-            Some(Wait::Spin(until_ns)) => {
+            Some(SpinOrSleep::Spin(until_ns)) => {
                 // A server beside it does not ring a leader that is awake.
                 let is_called = || is_called() || group.earliest() < next;
                 self.spin.wait(engine.clock(), now_ns, until_ns, is_called);
@@ -250,7 +250,7 @@ impl<'a, E: Serve> Server<'a, E> {
                 }
                 return;
             }
-            Some(Wait::Sleep(until_ns)) => Some(until_ns),
+            Some(SpinOrSleep::Sleep(until_ns)) => Some(until_ns),
             None => None,
         };
         let timeout = ends_ns.map(|ns| Duration::from_nanos(ns.saturating_sub(now_ns)));

@@ -49,7 +49,7 @@ pub struct Spin {
 
 /// How to wait for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum SpinOrSleep {
     /// In user space, until then.
     Spin(u64),
     /// Asleep, until then or until rung.
@@ -74,22 +74,22 @@ impl Spin {
 
     /// How to wait at `now_ns` for `due_ns`.
     #[inline]
-    pub fn plan(&mut self, now_ns: u64, due_ns: u64) -> Wait {
+    pub fn plan(&mut self, now_ns: u64, due_ns: u64) -> SpinOrSleep {
         if self.margin_ns == 0 {
-            return Wait::Sleep(due_ns);
+            return SpinOrSleep::Sleep(due_ns);
         }
         self.plan_within(now_ns, due_ns)
     }
 
-    fn plan_within(&mut self, now_ns: u64, due_ns: u64) -> Wait {
+    fn plan_within(&mut self, now_ns: u64, due_ns: u64) -> SpinOrSleep {
         self.earn(now_ns);
         let left_ns = due_ns.saturating_sub(now_ns);
         let asleep_ns = left_ns.saturating_sub(self.margin_ns);
         let awake_ns = left_ns - asleep_ns;
         match self.credit_after(asleep_ns) >= awake_ns {
-            false => Wait::Sleep(due_ns),
-            true if asleep_ns == 0 => Wait::Spin(due_ns),
-            true => Wait::Sleep(due_ns - awake_ns),
+            false => SpinOrSleep::Sleep(due_ns),
+            true if asleep_ns == 0 => SpinOrSleep::Spin(due_ns),
+            true => SpinOrSleep::Sleep(due_ns - awake_ns),
         }
     }
 
@@ -147,13 +147,13 @@ mod tests {
         let mut awake_ns = 0;
         while now_ns < due_ns {
             match spin.plan(now_ns, due_ns) {
-                Wait::Spin(until_ns) => {
+                SpinOrSleep::Spin(until_ns) => {
                     assert_eq!(until_ns, due_ns);
                     spin.spend(now_ns, until_ns);
                     awake_ns += until_ns - now_ns;
                     now_ns = until_ns;
                 }
-                Wait::Sleep(ends_ns) => {
+                SpinOrSleep::Sleep(ends_ns) => {
                     assert!(ends_ns > now_ns && ends_ns <= due_ns, "{now_ns} {ends_ns} {due_ns}");
                     now_ns = ends_ns + late_ns;
                 }
@@ -165,40 +165,44 @@ mod tests {
     #[test]
     fn a_reaper_that_never_waits_in_user_space_sleeps_until_the_time() {
         let mut spin = Spin::NEVER;
-        assert_eq!(spin.plan(7, 1000), Wait::Sleep(1000));
-        assert_eq!(spin.plan(1000, 1000), Wait::Sleep(1000));
+        assert_eq!(spin.plan(7, 1000), SpinOrSleep::Sleep(1000));
+        assert_eq!(spin.plan(1000, 1000), SpinOrSleep::Sleep(1000));
         let mut none = Spin::before(Duration::from_secs(1), 0.0);
-        assert_eq!(none.plan(7, 1000), Wait::Sleep(1000), "no share of a core");
+        assert_eq!(none.plan(7, 1000), SpinOrSleep::Sleep(1000), "no share of a core");
     }
 
     #[test]
     fn a_sleep_ends_a_margin_before_the_time_and_the_rest_is_waited_for_in_user_space() {
         let mut spin = Spin::before(Duration::from_micros(50), 0.5);
-        assert_eq!(spin.plan(0, MS), Wait::Sleep(MS - 50 * US));
-        assert_eq!(spin.plan(MS - 50 * US, MS), Wait::Spin(MS));
-        assert_eq!(spin.plan(MS - US, MS), Wait::Spin(MS));
-        assert_eq!(spin.plan(MS, MS), Wait::Spin(MS), "which is over at once");
-        assert_eq!(spin.plan(0, u64::MAX), Wait::Sleep(u64::MAX - 50 * US));
+        assert_eq!(spin.plan(0, MS), SpinOrSleep::Sleep(MS - 50 * US));
+        assert_eq!(spin.plan(MS - 50 * US, MS), SpinOrSleep::Spin(MS));
+        assert_eq!(spin.plan(MS - US, MS), SpinOrSleep::Spin(MS));
+        assert_eq!(spin.plan(MS, MS), SpinOrSleep::Spin(MS), "which is over at once");
+        assert_eq!(spin.plan(0, u64::MAX), SpinOrSleep::Sleep(u64::MAX - 50 * US));
     }
 
     #[test]
     fn without_credit_a_reaper_sleeps_until_the_time() {
         let mut spin = Spin::before(Duration::from_millis(30), 0.25);
         // A quarter of the window, at once.
-        assert_eq!(spin.plan(0, 25 * MS), Wait::Spin(25 * MS));
-        assert_eq!(spin.plan(0, 26 * MS), Wait::Sleep(MS), "there is never credit for more");
+        assert_eq!(spin.plan(0, 25 * MS), SpinOrSleep::Spin(25 * MS));
+        assert_eq!(spin.plan(0, 26 * MS), SpinOrSleep::Sleep(MS), "there is never credit for more");
         spin.spend(0, 25 * MS);
-        assert_eq!(spin.plan(24 * MS, 31 * MS), Wait::Sleep(31 * MS), "six have come back");
-        assert_eq!(spin.plan(24 * MS, 30 * MS), Wait::Spin(30 * MS));
-        assert_eq!(spin.plan(500 * MS, 525 * MS), Wait::Spin(525 * MS), "all has come back");
+        assert_eq!(spin.plan(24 * MS, 31 * MS), SpinOrSleep::Sleep(31 * MS), "six have come back");
+        assert_eq!(spin.plan(24 * MS, 30 * MS), SpinOrSleep::Spin(30 * MS));
+        assert_eq!(spin.plan(500 * MS, 525 * MS), SpinOrSleep::Spin(525 * MS), "all has come back");
         spin.spend(500 * MS, 525 * MS);
-        assert_eq!(spin.plan(525 * MS, 624 * MS), Wait::Sleep(624 * MS), "not all has, by 599");
-        assert_eq!(spin.plan(525 * MS, 650 * MS), Wait::Sleep(625 * MS));
+        assert_eq!(
+            spin.plan(525 * MS, 624 * MS),
+            SpinOrSleep::Sleep(624 * MS),
+            "not all has, by 599"
+        );
+        assert_eq!(spin.plan(525 * MS, 650 * MS), SpinOrSleep::Sleep(625 * MS));
         // What is earned during the sleep counts.
         let mut spin = Spin::before(Duration::from_millis(10), 0.25);
         spin.spend(0, 25 * MS);
-        assert_eq!(spin.plan(0, 50 * MS), Wait::Sleep(40 * MS), "it has earned 10 by then");
-        assert_eq!(spin.plan(0, 49 * MS), Wait::Sleep(49 * MS), "it has not");
+        assert_eq!(spin.plan(0, 50 * MS), SpinOrSleep::Sleep(40 * MS), "it has earned 10 by then");
+        assert_eq!(spin.plan(0, 49 * MS), SpinOrSleep::Sleep(49 * MS), "it has not");
     }
 
     /// Waits until the hand has come to 5 ms, from 2 ms on. Returns how long it has waited.

@@ -62,8 +62,8 @@ pub struct StuckTask {
 /// A callback for tasks that are stuck.
 pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 
-/// What is seen of the thread that holds a role, from look to look.
-pub(super) struct Look<T> {
+/// What the watcher saw at its last check of a role: how far the hand-over was, and since when.
+pub(super) struct LastCheck<T> {
     /// The other end of what it has in hand.
     pub(super) line: Arc<Line<T>>,
     /// The word of the line when a look last found it changed. Zero, as no open line has it: never.
@@ -107,12 +107,16 @@ impl StuckTask {
     }
 }
 
-// === impl Look ===
+// === impl LastCheck ===
 
-impl<T> Look<T> {
+impl<T> LastCheck<T> {
     /// A new holder, which has this in hand.
-    pub(super) fn of(in_hand: &InHand<T>) -> Look<T> {
-        Look { line: in_hand.line().clone(), seen: AtomicU64::new(0), since_ns: AtomicU64::new(0) }
+    pub(super) fn of(in_hand: &InHand<T>) -> LastCheck<T> {
+        LastCheck {
+            line: in_hand.line().clone(),
+            seen: AtomicU64::new(0),
+            since_ns: AtomicU64::new(0),
+        }
     }
 
     /// Looks at the holder. A task may take as long as `after_ns`, by `clock`. A holder that waits
@@ -226,13 +230,13 @@ mod tests {
     struct Case {
         hand: ManualClock,
         in_hand: InHand<u64>,
-        look: Look<u64>,
+        look: LastCheck<u64>,
     }
 
     impl Case {
         fn new() -> Case {
             let in_hand = InHand::default();
-            let look = Look::of(&in_hand);
+            let look = LastCheck::of(&in_hand);
             Case { hand: ManualClock::new(), in_hand, look }
         }
 

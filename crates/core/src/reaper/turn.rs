@@ -71,7 +71,7 @@ pub struct Report {
 }
 
 /// Why a turn ends before its time, and how many payloads it has fired.
-enum Early {
+enum CutShort {
     Stopped(usize),
     TakenOver(usize),
 }
@@ -118,8 +118,8 @@ impl<'a, T> TurnContext<'a, T> {
         let (fired, taken_over) = match done {
             Ok((owner, fired)) => return Some(self.report(owner, now, fired)),
             // The next turn finds the shard closed.
-            Err(Early::Stopped(fired)) => (fired, false),
-            Err(Early::TakenOver(fired)) => (fired, true),
+            Err(CutShort::Stopped(fired)) => (fired, false),
+            Err(CutShort::TakenOver(fired)) => (fired, true),
         };
         let report = Report { fired, busy: true, collects: false, next: now, taken_over };
         (fired > 0 || taken_over).then_some(report)
@@ -141,7 +141,7 @@ impl<'a, T> TurnContext<'a, T> {
         in_hand: &mut InHand<T>,
         now: Tick,
         max_fired: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), CutShort> {
         let mut fired = 0;
         if !in_hand.payloads().is_empty() {
             (owner, fired) = self.hand_over_rest(owner, in_hand, max_fired)?;
@@ -236,7 +236,7 @@ impl<'a, T> TurnContext<'a, T> {
         mut owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
         before: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), CutShort> {
         let due = owner.batch().len();
         if due == 0 {
             return Ok((owner, before));
@@ -264,7 +264,7 @@ impl<'a, T> TurnContext<'a, T> {
         owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
         max_fired: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), CutShort> {
         reached(Event::RestHanded);
         let counters = self.counters(&owner);
         drop(owner);
@@ -283,12 +283,12 @@ impl<'a, T> TurnContext<'a, T> {
         counters: &Counters,
         at_most: usize,
         before: usize,
-    ) -> Result<usize, Early> {
+    ) -> Result<usize, CutShort> {
         let fired = handover::hand_over(self, in_hand, counters, at_most);
         if in_hand.close().is_err() {
             reached(Event::TakenOver);
             self.shared.end_counting(counters, self.shard.index());
-            return Err(Early::TakenOver(before + fired));
+            return Err(CutShort::TakenOver(before + fired));
         }
         Ok(fired)
     }
@@ -300,14 +300,14 @@ impl<'a, T> TurnContext<'a, T> {
         owner: MutexGuard<'a, Owner<T>>,
         in_hand: &InHand<T>,
         fired: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Early> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), CutShort> {
         let left = in_hand.payloads().len();
         if self.is_stopping() && left > 0 {
             owner.count(Count::Returned, left as u64);
         }
         if owner.is_closed() || self.is_stopping() && left > 0 {
             reached(Event::StoppedInHand);
-            return Err(Early::Stopped(fired));
+            return Err(CutShort::Stopped(fired));
         }
         Ok((owner, fired))
     }
@@ -334,11 +334,11 @@ mod tests {
         let mut bench = Bench::new(alone(1), Geometry::default(), Bell::None, Tick::ZERO);
         (0..TIMERS).for_each(|timer| _ = bench.schedule([5, 0], timer, false));
         let Bench { shard, shared, around, .. } = &bench;
-        assert!(shared.living() >= TIMERS - 64, "the producer publishes each 64");
+        assert!(shared.balance.living() >= TIMERS - 64, "the producer publishes each 64");
         let off_by = Mutex::new(Vec::new());
         let handler = |batch: Batch<'_, u64>| {
             batch.for_each(drop);
-            let off = shared.living().saturating_sub(shared.all_counters.pending());
+            let off = shared.balance.living().saturating_sub(shared.all_counters.pending());
             off_by.lock().unwrap().push(off);
         };
         let stopping = AtomicBool::new(false);

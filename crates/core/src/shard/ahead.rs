@@ -54,7 +54,7 @@ impl<T> Shard<T> {
     /// it for a coarse bucket. [`Tick::NEVER`]: not at all.
     #[inline]
     pub fn next_wake(&self, owner: &Owner<T>, shared: &Shared<T>, first: Tick) -> Tick {
-        if shared.living() < MANY {
+        if shared.balance.living() < MANY {
             return first;
         }
         let agenda = &owner.agenda;
@@ -75,7 +75,7 @@ impl<T> Shard<T> {
     #[cold]
     #[inline(never)]
     pub(crate) fn look_out(&self, shared: &Shared<T>, level: u8, expiration: Tick) -> bool {
-        if level < COARSE || shared.living() < MANY {
+        if level < COARSE || shared.balance.living() < MANY {
             return false;
         }
         reached(Event::ManySeen);

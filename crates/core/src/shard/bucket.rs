@@ -48,7 +48,7 @@ impl<T> Bucket<T> {
             // SAFETY: this is the shard's owner, who closes a bucket last.
             return unsafe { tray.take_shared(&self.lanes) };
         }
-        // SAFETY: as above.
+        // SAFETY: this is the shard's owner, who closes a bucket last.
         let at = unsafe { tray.take(&self.lanes, &self.own) };
         // ORDER(BUCKET-READ): Relaxed - after the fence in `take`: a reader that finds no round
         // here finds in the tray what the owner had filed.

@@ -222,7 +222,7 @@ mod tests {
     fn misplace(entry: NonNull<Entry<()>>, shard: &Shard<()>, [due, filed, pushed]: [u64; 3]) {
         // SAFETY: the caller holds it alone.
         unsafe { entry.as_ref().make_pending(Tick::new(due), place(shard, filed), INDEX, false) };
-        // SAFETY: as above; it lives until the lists are emptied.
+        // SAFETY: the caller holds it alone; it lives until the lists are emptied.
         unsafe { bucket(shard, pushed).lanes.push(entry, 0) }.unwrap();
     }
 
@@ -265,7 +265,7 @@ mod tests {
         assert!(found.contains("is in a list and does not know"), "{found}");
         let found = verdict(0, |shard, entry| {
             misplace(entry, shard, [9, 9, 9]);
-            // SAFETY: as above.
+            // SAFETY: it is held here alone, and lives until the lists are emptied.
             unsafe { bucket(shard, 9).lanes.push(entry, 0) }.unwrap();
             announce(shard, 9);
         });

@@ -162,7 +162,7 @@ impl<T> Shard<T> {
     #[inline]
     fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick, level: u8) -> Place {
         let place = self.wheel.geometry().place(deadline, from);
-        match place.level > 1 && place.level < level && shared.has_few() {
+        match place.level > 1 && place.level < level && shared.balance.has_few() {
             true => self.place_of_few(deadline, place),
             false => place,
         }
@@ -248,16 +248,16 @@ impl<T> Shard<T> {
     fn begin_sweep(&self, shared: &Shared<T>) -> bool {
         // ORDER(SWEEP): Acquire - pairs with the Release in `ask_for_sweep`.
         let is_asked = self.wants_sweep() && self.is_sweep_asked.swap(false, Ordering::Acquire);
-        let begins = is_asked || shared.is_littered(self.index);
+        let begins = is_asked || shared.balance.is_littered(self.index);
         if begins {
-            shared.forget_unswept(self.index);
+            shared.balance.forget_unswept(self.index);
         }
         begins
     }
 
     /// Publishes what the owner has counted.
     pub fn publish_counts(&self, owner: &Owner<T>, shared: &Shared<T>) {
-        shared.publish_owner(&owner.counters, self.index);
+        shared.balance.publish_owner(&owner.counters, self.index);
     }
 
     /// Announces to the reaper that an entry was filed in `bucket`, at `place`: posts a notice,
@@ -283,7 +283,7 @@ impl<T> Shard<T> {
     ) -> Result<bool, Closed> {
         // SAFETY: the caller alone holds it.
         unsafe { notice.as_ref().announce(place) };
-        // SAFETY: as above; it stays allocated until the owner has read it.
+        // SAFETY: the caller alone holds it; it stays allocated until the owner has read it.
         unsafe { self.notices.push(notice) }.inspect_err(|_| reached(Event::NoticeRefused))?;
         self.doorbell.ask(self.group_index);
         if self.doorbell.ring_before(place.expiration) {

@@ -127,7 +127,7 @@ impl<T> Shard<T> {
     /// Whether a sweep is under way or wanted.
     #[inline]
     pub fn may_sweep(&self, owner: &Owner<T>, shared: &Shared<T>) -> bool {
-        owner.sweep.is_under_way() || self.wants_sweep() || shared.is_littered(self.index)
+        owner.sweep.is_under_way() || self.wants_sweep() || shared.balance.is_littered(self.index)
     }
 
     /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,
@@ -141,7 +141,7 @@ impl<T> Shard<T> {
     /// of entries that die meanwhile, however long the tasks of a batch take. So the dead are
     /// bounded while something is always due (`memory/balance.rs`).
     pub fn sweep_beside_work(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
-        let left = shared.unswept(self.index) / LEFT_PER_VISIT;
+        let left = shared.balance.unswept(self.index) / LEFT_PER_VISIT;
         self.sweep_some(owner, shared, CHUNK.max(left as usize));
     }
 
@@ -259,7 +259,7 @@ impl<T> Shard<T> {
                 .is_some_and(|tray| unsafe { tray.drop_first(number, entry, next) }),
             Swept::Bucket(level, slot) => {
                 let bucket = self.wheel.get(Place { level, slot, expiration: Tick::ZERO });
-                // SAFETY: as above.
+                // SAFETY: the entry is in there, and its link was just read.
                 bucket.is_some_and(|bucket| unsafe { bucket.drop_first(number, entry, next) })
             }
         };

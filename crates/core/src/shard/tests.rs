@@ -118,7 +118,7 @@ fn let_die(bench: &Bench<u32>, entry: NonNull<Entry<u32>>) {
         entry.as_ref().vacate().expect("it is pending");
         assert!(!Entry::let_go(entry));
     }
-    bench.shared.leave_dead(0, 1);
+    bench.shared.balance.leave_dead(0, 1);
 }
 
 /// Sweeps until nothing is left to sweep, so many entries at a time.
@@ -136,7 +136,7 @@ fn a_sweep_frees_all_that_is_dead_however_often_it_pauses() {
         all.iter().for_each(|&entry| let_die(&bench, entry));
         bench.shard.ask_for_sweep();
         sweep(&bench, visits);
-        assert_eq!(bench.shared.dead_in(0), 0, "{visits} visits at a time");
+        assert_eq!(bench.shared.balance.dead_in(0), 0, "{visits} visits at a time");
         bench.check(Tick::ZERO);
     }
 }
@@ -165,7 +165,7 @@ fn a_bucket_or_a_round_opens_in_which_a_sweep_has_paused() {
         let (_, fired) = bench.turn(Tick::new(due), usize::MAX);
         assert_eq!(fired, [1; 30]);
         sweep(&bench, 1);
-        assert_eq!(bench.shared.dead_in(0), 0);
+        assert_eq!(bench.shared.balance.dead_in(0), 0);
         bench.check(Tick::new(due));
     }
 }

@@ -275,7 +275,7 @@ impl Reading {
         // SAFETY: as the caller promises.
         let before_cycles = unsafe { cycles::read() };
         let now_ns = clock.now_ns();
-        // SAFETY: as above.
+        // SAFETY: as the caller promises.
         let after_cycles = unsafe { cycles::read() };
         Reading { before_cycles, now_ns, after_cycles }
     }

@@ -56,7 +56,7 @@ fn is_made<B>(first: *mut B) -> bool {
 // SAFETY: the wheel owns its buckets; every access to the table is atomic and hands out shared
 // references to buckets that live as long as the wheel.
 unsafe impl<B: Send + Sync> Send for Wheel<B> {}
-// SAFETY: as above.
+// SAFETY: every access to the table is atomic, and buckets may be shared.
 unsafe impl<B: Send + Sync> Sync for Wheel<B> {}
 
 // === impl Wheel ===
@@ -285,7 +285,7 @@ mod tests {
 
     /// The tests free no bucket that they look at.
     fn guard<'g>() -> Guard<'g> {
-        // SAFETY: as above.
+        // SAFETY: the tests free no bucket that they look at.
         unsafe { Guard::assume() }
     }
 

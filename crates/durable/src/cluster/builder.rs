@@ -1,6 +1,6 @@
 //! How an instance is configured and started.
 
-use std::fmt::{self, Display};
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio_postgres::{
 
 use crate::error::{OpenError, StoreError, StoreErrorKind};
 use crate::payload::Payload;
-use crate::service::{self, Numbers};
+use crate::service::{self, Numbers, Retry};
 use crate::store::Store;
 #[cfg(feature = "nats")]
 use crate::store::nats::{
@@ -265,7 +265,7 @@ impl Builder {
     ///
     /// # Errors
     /// The database cannot be used, or a thread cannot be started.
-    pub fn start<P: Payload, E: Display>(
+    pub fn start<P: Payload, E: Into<Retry>>(
         self,
         handler: impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<Cluster<P>, OpenError> {
@@ -283,7 +283,7 @@ impl Builder {
     /// As [`start`](Builder::start).
     #[cfg(feature = "tokio")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
-    pub fn start_async<P: Payload, E: Display, F>(
+    pub fn start_async<P: Payload, E: Into<Retry>, F>(
         self,
         runtime: &tokio::runtime::Handle,
         tasks: usize,
@@ -411,7 +411,7 @@ impl Place {
 }
 
 /// How the service of a shard is opened.
-fn open<P: Payload, E: Display>(
+fn open<P: Payload, E: Into<Retry>>(
     service: service::Builder,
     handler: Arc<impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static>,
 ) -> Box<Open<P>> {
@@ -420,18 +420,18 @@ fn open<P: Payload, E: Display>(
         let (weak, service) = prepare_service(&service, inner, lease);
         service.open(store, move |firing: &service::Firing<P>| {
             let Some(inner) = weak.upgrade() else {
-                return Err("the instance has ended".to_owned());
+                return Err(Retry::from("the instance has ended"));
             };
             let cluster = Cluster { inner, owner: None };
             let firing = Firing { firing: Got::Borrowed(firing), shard, fence, cluster };
-            handler(&firing).map_err(|error| error.to_string())
+            handler(&firing).map_err(Into::into)
         })
     })
 }
 
 /// The same for a handler that is asynchronous.
 #[cfg(feature = "tokio")]
-fn open_async<P: Payload, E: Display, F>(
+fn open_async<P: Payload, E: Into<Retry>, F>(
     service: service::Builder,
     runtime: tokio::runtime::Handle,
     tasks: usize,
@@ -450,8 +450,8 @@ where
             });
             async move {
                 match begun {
-                    Some(begun) => begun.await.map_err(|error| error.to_string()),
-                    None => Err("the instance has ended".to_owned()),
+                    Some(begun) => begun.await.map_err(Into::into),
+                    None => Err(Retry::from("the instance has ended")),
                 }
             }
         })
@@ -469,7 +469,8 @@ fn prepare_service<P: Send + 'static>(
     let waking = Weak::clone(&weak);
     let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
     let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
-    let service = service.window(inner.window_of_each());
+    let pauses = inner.state().pauses.clone();
+    let service = service.window(inner.window_of_each()).pauses(pauses);
     let service = service.recurring_in(|name| inner.shard_of(name) == lease.taken.shard);
     (weak, service)
 }

@@ -52,8 +52,10 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         Ok(durable) => {
             events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "opened");
             let unwanted = inner.held().opened(lease, durable);
-            // Others may have been taken while it was opened.
+            // Others may have been taken while it was opened, or the pauses changed.
             inner.share_window();
+            let (services, pauses) = (inner.held().services(), inner.state().pauses.clone());
+            services.iter().for_each(|durable| durable.are_paused(&pauses));
             if let Err(durable) = unwanted {
                 close(inner, lease, durable);
             }

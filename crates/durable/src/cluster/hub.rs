@@ -140,6 +140,11 @@ pub(super) trait Keeping: Send {
         Ok(Vec::new())
     }
 
+    /// How keys begin whose timers do not fire.
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// Waits for messages for that long at most, and returns all that are there.
     fn wait(&mut self, left: Duration) -> Vec<Message>;
 
@@ -198,6 +203,12 @@ pub(super) trait Clerking: Send {
         shard: u32,
         id: crate::position::TimerId,
     ) -> Result<Option<Record>, StoreError>;
+
+    /// How keys begin whose timers do not fire.
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError>;
+
+    /// Adds one, or takes it out, and tells all instances. Returns whether that has changed them.
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError>;
 
     /// What is in all shards.
     fn contents(&mut self) -> Result<Vec<Shard>, StoreError>;

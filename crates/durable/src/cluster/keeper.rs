@@ -114,6 +114,7 @@ impl<P: Send + 'static> Keeper<P> {
     fn round(&self, keeping: &mut dyn Keeping) -> Result<Duration, StoreError> {
         let inner = &self.inner;
         let mut sent = self.renew(keeping)?;
+        self.see_pauses(keeping)?;
         let failed = inner.held().failed();
         failed.into_iter().for_each(|shard| self.close(shard));
         let fair = self.fair_share(keeping, &mut sent)?;
@@ -147,6 +148,15 @@ impl<P: Send + 'static> Keeper<P> {
         let now = since_start();
         let pause = inner.state().troubles.first_end(now);
         Ok(next.map(|next| now + next).into_iter().chain(pause).fold(regular, Duration::min))
+    }
+
+    /// What is paused is so from here on, also in shards that are opened later.
+    fn see_pauses(&self, keeping: &mut dyn Keeping) -> Result<(), StoreError> {
+        let pauses = keeping.pauses()?;
+        self.inner.state().pauses.clone_from(&pauses);
+        let services = self.inner.held().services();
+        services.iter().for_each(|durable| durable.are_paused(&pauses));
+        Ok(())
     }
 
     /// The shards that have failed here and are left alone for a while. The connection works, and

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::position::Position;
 use crate::promise::{Reply, promise_alone};
-use crate::record::Record;
+use crate::record::{Key, Record};
 #[cfg(feature = "metrics")]
 use crate::service::Place;
 use crate::service::Stats;
@@ -16,7 +16,7 @@ use crate::service::Stats;
 use super::clerk::reading;
 use super::clock::since_start;
 use super::handle::Cluster;
-use super::hub::Shard;
+use super::hub::{Clerking, Shard};
 use super::id::TimerId;
 
 /// A timer of some shard.
@@ -90,6 +90,34 @@ impl<P> Cluster<P> {
             work.filter_map(|work| Some((place(&work)?, work.stats))).collect()
         });
         metrics.of_all_shards(lags)
+    }
+
+    /// Pauses all timers whose keys begin like that; with nothing, all there are: on all instances,
+    /// which are told, and see it within a third of a lease if they were not. Handlers that run
+    /// come to their ends. Otherwise as [`Durable::pause`](crate::Durable::pause). The reply tells
+    /// whether that changed something; a beginning of more than 1,000 bytes is an error.
+    pub fn pause(&self, prefix: impl AsRef<[u8]>) -> Reply<bool> {
+        self.set_pause(prefix.as_ref().into(), true)
+    }
+
+    /// Ends a [pause](Cluster::pause) with just this beginning: what is due fires. The reply tells
+    /// whether there was one.
+    pub fn resume(&self, prefix: impl AsRef<[u8]>) -> Reply<bool> {
+        self.set_pause(prefix.as_ref().into(), false)
+    }
+
+    fn set_pause(&self, prefix: Key, is_paused: bool) -> Reply<bool> {
+        let (promise, reply) = promise_alone();
+        let set = move |clerking: &mut dyn Clerking| clerking.set_pause(&prefix, is_paused);
+        self.inner.clerk.read(reading(promise, set));
+        reply
+    }
+
+    /// How keys begin whose timers are [paused](Cluster::pause).
+    pub fn pauses(&self) -> Reply<Vec<Key>> {
+        let (promise, reply) = promise_alone();
+        self.inner.clerk.read(reading(promise, |clerking| clerking.pauses()));
+        reply
     }
 
     /// All shards: who has each, how many timers and dead letters it has, and when the first timer

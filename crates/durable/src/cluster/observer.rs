@@ -152,6 +152,32 @@ impl Observer {
         self.change_letters(letters, |letter| Op::Forget(letter.letter.record.position))
     }
 
+    /// See [`Cluster::pause`](super::Cluster::pause).
+    ///
+    /// # Errors
+    /// It is unknown whether it is paused; or the beginning is too long.
+    pub fn pause(&mut self, prefix: impl AsRef<[u8]>) -> Result<bool, StoreError> {
+        let prefix: Key = prefix.as_ref().into();
+        self.ask(|clerking| clerking.set_pause(&prefix, true))
+    }
+
+    /// See [`Cluster::resume`](super::Cluster::resume).
+    ///
+    /// # Errors
+    /// As [`pause`](Observer::pause).
+    pub fn resume(&mut self, prefix: impl AsRef<[u8]>) -> Result<bool, StoreError> {
+        let prefix: Key = prefix.as_ref().into();
+        self.ask(|clerking| clerking.set_pause(&prefix, false))
+    }
+
+    /// How keys begin whose timers are paused.
+    ///
+    /// # Errors
+    /// As [`contents`](Observer::contents).
+    pub fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        self.ask(|clerking| clerking.pauses())
+    }
+
     fn change_letters(
         &mut self,
         letters: &[DeadLetter],

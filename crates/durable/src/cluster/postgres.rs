@@ -13,7 +13,8 @@ use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::record::{DeadLetter, Record};
+use crate::record::{DeadLetter, Key, Record};
+use crate::service::fits;
 use crate::store::postgres::{
     Database, Params, PostgresStore, Session, Together, all_letters, all_timers, apply, channel,
     contents_of, ddl as tables, get, keep_shards, lock_list, next_session, resharded, shard_of,
@@ -36,6 +37,8 @@ use super::message::Message;
 /// GRANT USAGE ON SCHEMA tickless TO timers;
 /// GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tickless TO timers;
 /// ```
+///
+/// Grant them once more after a [migration](super::Builder::migrate), which may have made a table.
 ///
 /// # For people and for other programs
 ///
@@ -228,6 +231,10 @@ impl Keeping for Listening {
         Ok(rows.iter().map(|row| (row.get::<_, i32>(0).cast_unsigned(), due_ms(row))).collect())
     }
 
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        all_pauses(&mut self.0)
+    }
+
     fn wait(&mut self, left: Duration) -> Vec<Message> {
         let told = self.0.hear(left);
         told.iter().filter_map(|told| Message::from_text(told.payload())).collect()
@@ -303,9 +310,30 @@ impl Clerking for Telling {
         get(&mut self.session, shard.cast_signed(), id)
     }
 
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        all_pauses(&mut self.session)
+    }
+
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError> {
+        fits(prefix)?;
+        let set = match is_paused {
+            true => "INSERT INTO pauses VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1",
+            false => "DELETE FROM pauses WHERE prefix = $1 RETURNING 1",
+        };
+        let is_changed = !self.session.query(set, &[&&**prefix])?.is_empty();
+        // Also if nothing was: who asks again may not have been heard.
+        self.tell(&Message::Look)?;
+        Ok(is_changed)
+    }
+
     fn contents(&mut self) -> Result<Vec<Shard>, StoreError> {
         all_contents(&mut self.session)
     }
+}
+
+fn all_pauses(session: &mut Session) -> Result<Vec<Key>, StoreError> {
+    let rows = session.query("SELECT prefix FROM pauses ORDER BY prefix", &[])?;
+    Ok(rows.iter().map(|row| row.get::<_, &[u8]>(0).into()).collect())
 }
 
 /// What is in each shard, and who has it: the shard, its fence, its holder, and until when.

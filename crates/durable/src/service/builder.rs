@@ -1,6 +1,5 @@
 //! How a service is configured and opened.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +12,7 @@ use crate::payload::Payload;
 use crate::position::ms_passed;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 use crate::record::Key;
+use crate::record::Record;
 use crate::store::Store;
 
 use super::by_hand::ByHand;
@@ -24,6 +24,7 @@ use super::durable::Durable;
 use super::firing::{Firing, erase};
 use super::numbers::Numbers;
 use super::owner::Owner;
+use super::retry::{Limits, Retry};
 use super::worker::Run;
 use super::{misfire, recurring};
 
@@ -98,6 +99,13 @@ impl Builder {
         self
     }
 
+    /// What is paused in what instances share.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn pauses(mut self, pauses: Vec<Key>) -> Builder {
+        self.config.pauses = Some(pauses);
+        self
+    }
+
     #[cfg(any(feature = "postgres", feature = "nats"))]
     pub(crate) fn timers_in_memory(&self) -> usize {
         self.config.window
@@ -138,6 +146,25 @@ impl Builder {
     /// How often a timer is tried before it becomes a dead letter, at least once. Default: 10.
     pub fn attempts(mut self, attempts: u32) -> Builder {
         self.config.attempts = attempts.max(1);
+        self
+    }
+
+    /// Which limits a timer has of its own: by its key or its payload, say. This is asked when an
+    /// attempt has failed. Default: none has any.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless_durable::{Builder, Limits, Record};
+    ///
+    /// let service = Builder::new().attempts(10).limits(|timer: &Record| {
+    ///     match timer.key.as_deref() {
+    ///         Some(key) if key.starts_with(b"mail/") => Limits::new().attempts(3),
+    ///         _ => Limits::new().within(Duration::from_secs(86_400)),
+    ///     }
+    /// });
+    /// ```
+    pub fn limits(mut self, limits: impl Fn(&Record) -> Limits + Send + Sync + 'static) -> Builder {
+        self.config.limits = Some(Arc::new(limits));
         self
     }
 
@@ -297,11 +324,12 @@ impl Builder {
     /// Opens the service on a store. Timers that are due begin to fire.
     ///
     /// `handler` is called with each timer that is due, on one of the service's threads. If it
-    /// returns `Ok`, the timer is over. If it returns an error or panics, the timer is tried again.
+    /// returns `Ok`, the timer is over. If it returns an error or panics, the timer is tried again:
+    /// see [`Retry`].
     ///
     /// # Errors
     /// The store cannot be used, or a thread cannot be started.
-    pub fn open<P: Payload, E: Display>(
+    pub fn open<P: Payload, E: Into<Retry>>(
         self,
         store: impl Store,
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
@@ -349,7 +377,7 @@ impl Builder {
     /// As [`open`](Builder::open).
     #[cfg(feature = "tokio")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
-    pub fn open_async<P: Payload, E: Display, F>(
+    pub fn open_async<P: Payload, E: Into<Retry>, F>(
         mut self,
         store: impl Store,
         runtime: &tokio::runtime::Handle,
@@ -372,34 +400,36 @@ impl Builder {
         let share = self.config.share.as_deref();
         let now = share.map_or_else(SystemTime::now, Share::now);
         let served_ms = share.map_or(0, Share::served_ms);
-        misfire::settle(&mut store, &self.config, ms_passed(now), served_ms)?;
+        let pauses = self.config.pauses.clone().map_or_else(|| store.pauses(), Ok)?;
+        misfire::settle(&mut store, &self.config, ms_passed(now), served_ms, &pauses)?;
         recurring::settle(&mut store, &self.config, &mut numbers, now)?;
         let name = format!("{}-engine", self.config.thread_name);
         let engine = Engine::builder().shards(1).thread_name(name).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::new(&engine).map_err(OpenError::Thread)?;
-        let core = Core::new(self.config, engine, wall, numbers, ms_passed(now));
+        let core = Core::new(self.config, engine, wall, numbers, ms_passed(now), pauses);
         let owner = Owner::start(&core, store, run).map_err(OpenError::Thread)?;
         Ok(Durable::owned(core, owner))
     }
 
     /// Opens a service without threads, whose clocks are moved and whose steps are made by hand.
     #[doc(hidden)]
-    pub fn open_by_hand<P: Payload, E: Display, S: Store>(
+    pub fn open_by_hand<P: Payload, E: Into<Retry>, S: Store>(
         self,
         mut store: S,
         now: SystemTime,
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<ByHand<P, S>, OpenError> {
         let mut numbers = Numbers::begin(&mut store)?;
-        misfire::settle(&mut store, &self.config, ms_passed(now), 0)?;
+        let pauses = store.pauses()?;
+        misfire::settle(&mut store, &self.config, ms_passed(now), 0, &pauses)?;
         recurring::settle(&mut store, &self.config, &mut numbers, now)?;
         let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::by_hand(&engine, now);
         // The steps are made when the test says so.
         let config = Config { linger: Duration::ZERO, ..self.config };
-        let core = Core::new(config, engine, wall, numbers, ms_passed(now));
+        let core = Core::new(config, engine, wall, numbers, ms_passed(now), pauses);
         Ok(ByHand::new(core, store, erase(handler)))
     }
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 use tickless::periodic::{Backoff, Jitter};
 
 use crate::error::StoreError;
-use crate::record::Key;
+use crate::record::{Key, Record};
+
+use super::retry::Limits;
 
 /// What becomes of timers that were due while no service ran.
 ///
@@ -37,6 +39,9 @@ pub enum Misfire {
     /// opens.
     Spread(Duration),
 }
+
+/// The limits of a timer's own.
+pub(super) type LimitsOf = dyn Fn(&Record) -> Limits + Send + Sync;
 
 pub(super) type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
@@ -82,6 +87,7 @@ pub(super) struct Config {
     /// How many tasks run at a time, where handlers are tasks.
     pub(super) tasks: Option<usize>,
     pub(super) attempts: u32,
+    pub(super) limits: Option<Arc<LimitsOf>>,
     pub(super) crashes: u32,
     pub(super) handler_limit: Option<Duration>,
     pub(super) backoff: Backoff,
@@ -91,6 +97,8 @@ pub(super) struct Config {
     pub(super) thread_name: String,
     pub(super) on_failure: Option<OnFailure>,
     pub(super) share: Option<Arc<dyn Share>>,
+    /// What is paused when the service is opened. `None`: the store knows.
+    pub(super) pauses: Option<Vec<Key>>,
 }
 
 impl Default for Config {
@@ -105,6 +113,7 @@ impl Default for Config {
             workers: 4,
             tasks: None,
             attempts: 10,
+            limits: None,
             crashes: 5,
             handler_limit: None,
             backoff: Backoff::new(Duration::from_secs(1))
@@ -116,6 +125,7 @@ impl Default for Config {
             thread_name: "durable".to_owned(),
             on_failure: None,
             share: None,
+            pauses: None,
         }
     }
 }

@@ -28,11 +28,12 @@ use crate::events;
 use crate::foreign;
 use crate::position::{Position, ms_passed, time_of};
 use crate::promise::{Hurry, Promise};
-use crate::record::Record;
+use crate::record::{Key, Record};
 use crate::store::Op;
 
 use super::config::{Config, LINGERS, Share};
 use super::numbers::Numbers;
+use super::pauses::is_paused;
 use super::pending::{Pending, Then};
 use super::stats::Stats;
 use super::unseen::Unseen;
@@ -74,6 +75,8 @@ pub(super) struct State {
     /// By how much the wall clock was ahead of the engine's when timers were armed.
     offset: Offset,
     pub(super) failure: Option<StoreError>,
+    /// How keys begin whose timers do not fire.
+    pub(super) pauses: Vec<Key>,
     /// The timers whose notes the store still has although this process goes on.
     pub(super) notes: Vec<Record>,
     /// Nothing is taken any more.
@@ -123,6 +126,7 @@ impl Core {
         wall: WallTimers,
         numbers: Numbers,
         opened_ms: u64,
+        pauses: Vec<Key>,
     ) -> Arc<Core> {
         let base = engine.now();
         let core = Core {
@@ -133,6 +137,7 @@ impl Core {
                 alarm: None,
                 offset: Offset::default(),
                 failure: None,
+                pauses,
                 notes: Vec::new(),
                 is_closed: false,
                 is_ending: false,
@@ -179,7 +184,8 @@ impl Core {
     /// Admits a timer of the store to the window, if it belongs there.
     pub(super) fn admit(self: &Arc<Core>, state: &mut State, record: Arc<Record>) {
         let position = record.position;
-        if state.pending.voids(&record) || state.window.has(position) {
+        let is_out = state.pending.voids(&record) || is_paused(&state.pauses, &record);
+        if is_out || state.window.has(position) {
             return;
         }
         let now_ms = self.now_ms();
@@ -402,6 +408,20 @@ fn due(core: &Weak<Core>, position: Position) {
 }
 
 // === impl State ===
+
+impl Core {
+    /// These are the pauses now. What was paused and is not any more has to be read.
+    pub(super) fn set_pauses(&self, pauses: Vec<Key>) {
+        let mut state = self.state();
+        let is_over = state.pauses.iter().any(|before| !pauses.contains(before));
+        state.pauses = pauses;
+        if is_over {
+            state.window.read_again();
+        }
+        drop(state);
+        self.writer_bell.notify_one();
+    }
+}
 
 impl State {
     /// A batch is written. What was told meanwhile comes back.

@@ -301,7 +301,7 @@ impl<P> Durable<P> {
         self.look(|store| store.contents())
     }
 
-    fn look<T: Send + 'static>(
+    pub(super) fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<T> {
@@ -361,7 +361,7 @@ impl<P> Durable<P> {
         let first = state.window.first_waiting_ms();
         let lag_ms = first.map_or(0, |first| self.core.now_ms().saturating_sub(first));
         let (stuck, lag) = (self.core.stuck(&state), Duration::from_millis(lag_ms));
-        Stats { near, busy, stuck, lag, ..state.stats }
+        Stats { near, busy, stuck, lag, pauses: state.pauses.len(), ..state.stats }
     }
 
     /// The failure of the store that has ended this service, if there was one.

@@ -5,7 +5,6 @@
 //!
 //! *Tested by*: here, `tests/service.rs`.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -21,6 +20,7 @@ use crate::record::Record;
 
 use super::core::Core;
 use super::durable::Durable;
+use super::retry::Retry;
 use super::worker::{Failure, Run};
 
 /// A timer that is due, as its handler gets it.
@@ -33,7 +33,7 @@ pub struct Firing<P> {
 }
 
 /// Hides the types of a handler.
-pub(super) fn erase<P: Payload, E: Display>(
+pub(super) fn erase<P: Payload, E: Into<Retry>>(
     handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
 ) -> Arc<Run> {
     Arc::new(move |core, record| {
@@ -42,8 +42,7 @@ pub(super) fn erase<P: Payload, E: Display>(
             Ok(firing) => {
                 #[cfg(feature = "tracing")]
                 let _span = events::attempt(&core.config.thread_name, &record).entered();
-                let failed = |error: E| Failure::of_handler(error.to_string());
-                handler(&firing).map(Ok).map_err(failed)
+                handler(&firing).map(Ok).map_err(Failure::of_handler)
             }
             Err(error) => Ok(Err(error)),
         });

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 use crate::position::{Position, last_at_most};
-use crate::record::Record;
+use crate::record::{Key, Record};
 use crate::store::{Op, Store};
 
 use super::config::{Config, Misfire};
+use super::pauses::is_paused;
 use super::unreadable;
 
 /// How many timers are changed in a batch.
@@ -26,6 +27,7 @@ pub(super) fn settle(
     config: &Config,
     now_ms: u64,
     served_ms: u64,
+    pauses: &[Key],
 ) -> Result<(), StoreError> {
     let after_ms = u64::try_from(config.misfire_after.as_millis()).unwrap_or(u64::MAX);
     let missed = served_ms..now_ms.saturating_sub(after_ms);
@@ -34,16 +36,16 @@ pub(super) fn settle(
     }
     match config.misfire {
         Misfire::FireAll => Ok(()),
-        Misfire::Skip => change(store, &missed, |_, record| Op::Remove(record.position)),
+        Misfire::Skip => change(store, &missed, pauses, |_, record| Op::Remove(record.position)),
         Misfire::Spread(over) => {
             let mut count = 0_u64;
-            each_page(store, &missed, |_, records| {
+            each_page(store, &missed, pauses, |_, records| {
                 count += records.len() as u64;
                 Ok(())
             })?;
             // So that its product with a number of timers is a number.
             let over_ms = u128::from(last_at_most(over.as_millis()));
-            change(store, &missed, |index, record| {
+            change(store, &missed, pauses, |index, record| {
                 let pause_ms = over_ms * u128::from(index) / u128::from(count.max(1));
                 let due_ms = last_at_most(u128::from(now_ms) + pause_ms);
                 let position = Position { due_ms, number: record.position.number };
@@ -58,10 +60,11 @@ pub(super) fn settle(
 fn change(
     store: &mut impl Store,
     missed: &Range<u64>,
+    pauses: &[Key],
     op: impl Fn(u64, &Record) -> Op,
 ) -> Result<(), StoreError> {
     let mut index = 0;
-    each_page(store, missed, |store, records| {
+    each_page(store, missed, pauses, |store, records| {
         let batch: Vec<Op> = records.iter().zip(index..).map(|(record, i)| op(i, record)).collect();
         index += records.len() as u64;
         store.commit(&batch).map(drop)
@@ -72,6 +75,7 @@ fn change(
 fn each_page<S: Store>(
     store: &mut S,
     missed: &Range<u64>,
+    pauses: &[Key],
     mut page: impl FnMut(&mut S, &[Record]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let first = Position { due_ms: missed.start, number: 0 };
@@ -84,8 +88,8 @@ fn each_page<S: Store>(
         // Those that are put off to this moment are not: they would be put off again, to the end.
         records.retain(|record| record.position.due_ms < missed.end);
         let is_over = is_last || records.len() < read;
-        // One that was tried before was not missed.
-        records.retain(|record| !record.tried);
+        // One that was tried before was not missed, nor one that is paused.
+        records.retain(|record| !record.tried && !is_paused(pauses, record));
         if !records.is_empty() {
             page(store, &records)?;
         }
@@ -111,7 +115,7 @@ mod tests {
         let batch: Vec<Op> = dues.iter().copied().zip(1..).map(record).collect();
         store.commit(&batch).unwrap();
         let config = Config { misfire: Misfire::Skip, ..Config::default() };
-        settle(&mut store, &config, 100_000, served_ms).unwrap();
+        settle(&mut store, &config, 100_000, served_ms, &[]).unwrap();
         disk.timers().iter().map(|record| record.position.due_ms).collect()
     }
 

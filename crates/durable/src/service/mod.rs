@@ -18,7 +18,9 @@
 //! | `owner.rs` | how all of them begin and end |
 //! | `metrics.rs` | its counters for the `metrics` facade |
 //! | `misfire.rs`, `numbers.rs` | what happens when a store is opened |
+//! | `pauses.rs`, `pausing.rs` | timers that do not fire for now |
 //! | `recurring.rs` | timers that come again |
+//! | `retry.rs` | what a handler says of a timer that is not over |
 //! | `by_hand.rs` | the same without threads |
 
 mod builder;
@@ -33,9 +35,12 @@ mod metrics;
 mod misfire;
 mod numbers;
 mod owner;
+mod pauses;
+mod pausing;
 mod pending;
 mod reading;
 mod recurring;
+mod retry;
 mod shared;
 mod stats;
 mod suspects;
@@ -64,5 +69,8 @@ pub use metrics::Metrics;
 pub(crate) use metrics::Place;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) use numbers::Numbers;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+pub(crate) use pauses::fits;
 pub use recurring::every;
+pub use retry::{Limits, Retry};
 pub use stats::Stats;

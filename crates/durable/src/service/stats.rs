@@ -35,6 +35,8 @@ pub struct Stats {
     pub busy: usize,
     /// Handlers that run for longer than they [may](crate::Builder::handler_limit).
     pub stuck: usize,
+    /// How many [pauses](crate::Durable::pause) there are.
+    pub pauses: usize,
     /// How late the first timer in memory is that waits for a handler.
     pub lag: Duration,
 }

@@ -8,7 +8,6 @@
 //!
 //! *Tested by*: `tests/tasks.rs`.
 
-use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -25,10 +24,11 @@ use crate::record::Record;
 
 use super::core::Core;
 use super::firing::{Firing, firing};
+use super::retry::Retry;
 use super::worker::{Failure, Run};
 
 /// Hides the types of a handler whose futures run there.
-pub(super) fn erase<P: Payload, E: Display, F>(
+pub(super) fn erase<P: Payload, E: Into<Retry>, F>(
     runtime: Handle,
     handler: impl Fn(Firing<P>) -> F + Send + Sync + 'static,
 ) -> Arc<Run>
@@ -47,7 +47,7 @@ where
         };
         #[cfg(feature = "tracing")]
         let future = future.instrument(events::attempt(&core.config.thread_name, &record));
-        let task = runtime.spawn(async { future.await.map_err(|error| error.to_string()) });
+        let task = runtime.spawn(async { future.await.map_err(Into::into) });
         let abort = task.abort_handle();
         core.can_abort(&record, Box::new(move || abort.abort()));
         let end = End(Some((core.clone(), record)));
@@ -61,7 +61,7 @@ struct End(Option<(Arc<Core>, Arc<Record>)>);
 // === impl End ===
 
 impl End {
-    fn tell(mut self, ended: Result<Result<(), String>, JoinError>) {
+    fn tell(mut self, ended: Result<Result<(), Retry>, JoinError>) {
         let Some((core, record)) = self.0.take() else { return };
         match ended.map_err(JoinError::try_into_panic) {
             Ok(Ok(())) => core.over(&record, Ok(Ok(()))),

@@ -243,12 +243,18 @@ impl<T> Window<T> {
         true
     }
 
-    pub(super) fn begin(&mut self, is_suspect: impl Fn(&Record) -> bool) -> Option<Next> {
+    /// The next timer that is due. Those that are paused leave.
+    pub(super) fn begin(
+        &mut self,
+        is_suspect: impl Fn(&Record) -> bool,
+        is_paused: impl Fn(&Record) -> bool,
+    ) -> Option<Next> {
         loop {
             let position = self.suspects.next().or_else(|| self.ready.pop_front())?;
             // It may have been cancelled meanwhile, and even have come back.
             let Some(busy) = self.busy.get_mut(&position) else { continue };
             match busy.stage {
+                Stage::Ready if is_paused(&busy.record) => self.depart(position),
                 Stage::Ready if is_suspect(&busy.record) => {
                     busy.level = self.suspects.enter(&busy.record);
                     if busy.level.is_some() {

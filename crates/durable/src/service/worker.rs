@@ -15,6 +15,7 @@ use crate::error::StoreError;
 #[cfg(feature = "tokio")]
 use crate::error::StoreErrorKind;
 use crate::events;
+use crate::foreign;
 use crate::position::{END, Position, ms_at_or_after};
 use crate::record::{DeadLetter, Record};
 use crate::store::Op;
@@ -22,7 +23,9 @@ use crate::store::Op;
 #[cfg(feature = "tokio")]
 use super::core::Abort;
 use super::core::{Core, Running, State};
+use super::pauses::is_paused;
 use super::pending::Then;
+use super::retry::{Retry, Verdict};
 use super::window::Next;
 
 /// The handler, without the types of the payload and of its errors. When it is over, now or later,
@@ -32,18 +35,18 @@ pub(super) type Run = dyn Fn(&Arc<Core>, Arc<Record>) + Send + Sync;
 /// Whether the handler was called. It was not if this instance may not have timers fire any more.
 type Ran = Result<(), StoreError>;
 
-/// Why an attempt has failed.
-pub(super) struct Failure {
-    error: String,
-    /// Another attempt would fail in the same way.
-    is_final: bool,
+/// Why a timer is not over.
+pub(super) enum Failure {
+    Handler(Verdict),
+    /// The payload cannot be read, and no handler has had it.
+    Payload(String),
 }
 
 // === impl Failure ===
 
 impl Failure {
-    pub(super) fn of_handler(error: String) -> Failure {
-        Failure { error, is_final: false }
+    pub(super) fn of_handler(retry: impl Into<Retry>) -> Failure {
+        Failure::Handler(retry.into().0)
     }
 
     pub(super) fn panicked(text: &str) -> Failure {
@@ -51,7 +54,16 @@ impl Failure {
     }
 
     pub(super) fn of_payload(error: &dyn Display) -> Failure {
-        Failure { error: format!("the payload cannot be read: {error}"), is_final: true }
+        Failure::Payload(format!("the payload cannot be read: {error}"))
+    }
+
+    /// `None`: the handler has put it off.
+    fn error(&self) -> Option<&str> {
+        match self {
+            Failure::Handler(Verdict::Failed(error) | Verdict::Never(error))
+            | Failure::Payload(error) => Some(error),
+            Failure::Handler(Verdict::Later(_)) => None,
+        }
     }
 }
 
@@ -158,8 +170,9 @@ impl Core {
             return None;
         }
         loop {
-            let State { window, numbers, .. } = &mut *state;
-            let next = window.begin(|record| self.is_suspect(numbers, record))?;
+            let State { window, numbers, pauses, .. } = &mut *state;
+            let is_suspect = |record: &Record| self.is_suspect(numbers, record);
+            let next = window.begin(is_suspect, |record| is_paused(pauses, record))?;
             let (Next::Run(record) | Next::Note(record)) = &next;
             let position = record.position;
             if position.due_ms > self.now_ms() {
@@ -200,9 +213,11 @@ impl Core {
 
     /// Notes what became of a timer, to be written.
     fn finish(&self, record: &Record, result: Result<(), Failure>) {
-        if let Err(failure) = &result {
-            events::failed(&self.config.thread_name, record, &failure.error);
+        let error = result.as_ref().err().and_then(Failure::error);
+        if let Some(error) = error {
+            events::failed(&self.config.thread_name, record, error);
         }
+        let has_failed = error.is_some();
         let position = record.position;
         let change = result.as_ref().map_or_else(
             |failure| self.after_failure(record, failure),
@@ -210,7 +225,7 @@ impl Core {
         );
         let mut state = self.state();
         state.running.remove(&position.number);
-        state.stats.failed += u64::from(result.is_err());
+        state.stats.failed += u64::from(has_failed);
         if state.failure.is_some() || !state.window.done(position) {
             return;
         }
@@ -238,22 +253,38 @@ impl Core {
 
     fn after_failure(&self, record: &Record, failure: &Failure) -> (Op, Then) {
         let from = record.position;
-        let errors = record.errors_with(self.now_ms(), &failure.error);
-        let record = &Record { errors, ..record.clone() };
-        if failure.is_final || record.attempt >= self.config.attempts {
+        let limits = self.config.limits.as_ref().map(|limits| foreign::call(|| limits(record)));
+        // What panics there has no limits of its own.
+        let limits = limits.and_then(Result::ok).unwrap_or_default();
+        let pause = match failure {
+            Failure::Handler(Verdict::Later(pause)) => Some(*pause),
+            Failure::Handler(Verdict::Failed(_)) => {
+                let before = record.attempt.saturating_sub(1) as usize;
+                let is_left = record.attempt < limits.attempts.unwrap_or(self.config.attempts);
+                is_left.then(|| self.config.backoff.delays().nth(before).unwrap_or_default())
+            }
+            Failure::Handler(Verdict::Never(_)) | Failure::Payload(_) => None,
+        };
+        let due = pause.map(|pause| self.now().checked_add(pause));
+        let due_ms = due.map(|due| due.map_or(END - 1, ms_at_or_after));
+        let is_in_time = |due_ms: &u64| {
+            let within_ms = limits.within.map_or(u128::MAX, |within| within.as_millis());
+            u128::from(due_ms.saturating_sub(record.first_due_ms)) <= within_ms
+        };
+        let errors = match failure.error() {
+            Some(error) => record.errors_with(self.now_ms(), error),
+            None => record.errors.clone(),
+        };
+        let Some(due_ms) = due_ms.filter(is_in_time) else {
             // What could not be read was not handed to the handler.
-            let then = self.leave(record);
-            let record = Record { tried: record.tried || !failure.is_final, ..record.clone() };
-            let letter = Arc::new(DeadLetter::new(record, failure.error.clone()));
-            return (Op::Bury { from, letter }, then);
-        }
-        let before = record.attempt.saturating_sub(1) as usize;
-        let pause = self.config.backoff.delays().nth(before).unwrap_or_default();
-        let due = self.now().checked_add(pause);
-        let due_ms = due.map_or(END - 1, ms_at_or_after);
+            let tried = record.tried || matches!(failure, Failure::Handler(_));
+            let error = failure.error().unwrap_or("it was put off for longer than it may be");
+            let letter = DeadLetter::new(Record { tried, errors, ..record.clone() }, error);
+            return (Op::Bury { from, letter: Arc::new(letter) }, self.leave(record));
+        };
         let position = Position { due_ms, number: from.number };
-        let attempt = record.attempt + 1;
-        let to = Record { position, attempt, crashes: 0, tried: true, ..record.clone() };
+        let attempt = record.attempt + u32::from(failure.error().is_some());
+        let to = Record { position, attempt, crashes: 0, tried: true, errors, ..record.clone() };
         let to = Arc::new(to);
         (Op::Move { from, to: to.clone() }, Then::Retry(from, to))
     }

@@ -136,6 +136,25 @@ pub trait Store: Send + 'static {
         Ok(found)
     }
 
+    /// How keys begin whose timers do not fire, in any order: see
+    /// [`Durable::pause`](crate::Durable::pause). Default: there are none.
+    ///
+    /// # Errors
+    /// As for `scan`.
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Adds one to the [`pauses`](Store::pauses), or takes it out, durably. Returns whether that
+    /// has changed them. Default: it never does.
+    ///
+    /// # Errors
+    /// As for [`begin`](Store::begin).
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError> {
+        let _ = (prefix, is_paused);
+        Ok(false)
+    }
+
     /// The timer with this number, wherever it is by now. Default: reads all timers if it is not
     /// where it was first.
     ///
@@ -255,5 +274,13 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn contents(&mut self) -> Result<Contents, StoreError> {
         (**self).contents()
+    }
+
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        (**self).pauses()
+    }
+
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError> {
+        (**self).set_pause(prefix, is_paused)
     }
 }

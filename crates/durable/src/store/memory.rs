@@ -5,7 +5,7 @@
 //!
 //! *Tested by*: the conformance suite.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +53,7 @@ struct Tables {
     keys: BTreeMap<Key, Position>,
     numbers: BTreeMap<u64, Position>,
     letters: BTreeMap<Position, Arc<DeadLetter>>,
+    pauses: BTreeSet<Key>,
 }
 
 // === impl Disk ===
@@ -148,6 +149,15 @@ impl Store for Memory {
         let state = self.state()?;
         let letters = state.tables.letters.range(beyond(after)).take(limit);
         Ok(letters.map(|(_, letter)| (**letter).clone()).collect())
+    }
+
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        Ok(self.state()?.tables.pauses.iter().cloned().collect())
+    }
+
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError> {
+        let pauses = &mut self.state()?.tables.pauses;
+        Ok(if is_paused { pauses.insert(prefix.clone()) } else { pauses.remove(prefix) })
     }
 }
 

@@ -350,6 +350,30 @@ impl Store for RedbStore {
         Ok(Contents { timers, first_due, dead_letters })
     }
 
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        let read = || {
+            let table = self.database().begin_read()?.open_table(PAUSES)?;
+            let all = table.iter()?.map(|item| Ok(item?.0.value().into()));
+            all.collect::<Result<Vec<Key>, redb::Error>>()
+        };
+        guarded(read)?.map_err(|error| failed("the timers", error))
+    }
+
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError> {
+        let set = || {
+            let write = self.database().begin_write()?;
+            let mut table = write.open_table(PAUSES)?;
+            let before = match is_paused {
+                true => table.insert(&**prefix, ())?.is_some(),
+                false => table.remove(&**prefix)?.is_some(),
+            };
+            drop(table);
+            write.commit()?;
+            Ok::<bool, redb::Error>(before != is_paused)
+        };
+        guarded(set)?.map_err(|error| failed("the timers", error))
+    }
+
     fn unreadable(
         &mut self,
         after: Option<Position>,

@@ -450,6 +450,23 @@ impl Store for SqliteStore {
         self.connection.query_row(count, [], counted).map_err(failed)
     }
 
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        let read = || {
+            let mut read = self.connection.prepare_cached("SELECT prefix FROM pauses")?;
+            let prefix = |row: &Row<'_>| row.get::<_, Vec<u8>>(0).map(Key::from);
+            read.query_map([], prefix)?.collect::<rusqlite::Result<Vec<Key>>>()
+        };
+        read().map_err(failed)
+    }
+
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError> {
+        let set = match is_paused {
+            true => "INSERT INTO pauses VALUES (?1) ON CONFLICT DO NOTHING",
+            false => "DELETE FROM pauses WHERE prefix = ?1",
+        };
+        self.write(|changes| Ok(changes.connection.execute(set, [&**prefix])? > 0))
+    }
+
     fn unreadable(
         &mut self,
         after: Option<Position>,

@@ -103,3 +103,29 @@ fn the_command_line_works_on_a_cluster() {
     let (is_done, cancelled, said) = run(&["cancel", "--key", "k"]);
     assert!(is_done && cancelled.contains("cancelled"), "{cancelled}{said}");
 }
+
+#[test]
+fn an_instance_obeys_a_pause_from_outside() {
+    let Some(place) = place() else { return };
+    let (sender, fired) = std::sync::mpsc::channel();
+    let handler = move |firing: &tickless_durable::cluster::Firing<'_, String>| {
+        sender.send(firing.payload().clone())
+    };
+    let cluster = crate::scene::start(place.parts(), 2, |builder| builder, handler);
+    crate::until::wait_until("it has all shards", || cluster.shards().len() == 2);
+    let mut seen = Cluster::nats(&place.url).schema(&place.name).observe().unwrap();
+    assert!(seen.pause("mail/").unwrap() && !cluster.pause("mail/").wait().unwrap());
+    let is_told = || cluster.stats().iter().all(|work| work.stats.pauses == 1);
+    crate::until::wait_until("it is told", is_told);
+    for key in ["mail/1", "mail/2", "sms/1", "sms/2"] {
+        cluster.schedule_keyed(key, cluster.now(), key.to_owned()).unwrap().wait().unwrap();
+    }
+    for _ in 0..2 {
+        assert!(fired.recv_timeout(LIMIT).unwrap().starts_with("sms/"));
+    }
+    assert!(cluster.resume("mail/").wait().unwrap() && seen.pauses().unwrap().is_empty());
+    for _ in 0..2 {
+        assert!(fired.recv_timeout(LIMIT).unwrap().starts_with("mail/"));
+    }
+    cluster.stop().unwrap();
+}

@@ -252,3 +252,52 @@ fn the_command_line_works_on_a_cluster() {
     assert!(run(&["check"]).starts_with("0 timers"));
     cluster.stop().unwrap();
 }
+
+#[test]
+fn all_instances_obey_a_pause_from_wherever_it_comes() {
+    let Some(place) = Place::new() else { return };
+    let (sender, fired) = std::sync::mpsc::channel();
+    let start = || -> Cluster<String> {
+        let sender = sender.clone();
+        let handler = move |firing: &Firing<'_, String>| sender.send(firing.payload().clone());
+        let builder = Cluster::builder(&place.url).schema(&place.schema).shards(4);
+        // What a round would find, they are told before.
+        builder.lease(Duration::from_secs(3600)).start(handler).unwrap()
+    };
+    let (one, other) = (start(), start());
+    while one.shards().len() < 2 || other.shards().len() < 2 {
+        std::thread::yield_now();
+    }
+    let mut seen = Cluster::builder(&place.url).schema(&place.schema).observe().unwrap();
+    assert!(one.pause("mail/").wait().unwrap() && !seen.pause("mail/").unwrap());
+    assert!(seen.pause("sms/").unwrap());
+    assert_eq!(other.pauses().wait().unwrap(), seen.pauses().unwrap());
+    let error = one.pause("x".repeat(1001)).wait().unwrap_err();
+    let tickless_durable::Error::Store(error) = error else { panic!("{error}") };
+    assert_eq!(error.kind(), tickless_durable::StoreErrorKind::TooLarge);
+    // Both have looked when they have paused what is in each of their shards.
+    let is_paused =
+        |cluster: &Cluster<String>| cluster.stats().iter().all(|work| work.stats.pauses == 2);
+    crate::until::wait_until("they obey", || is_paused(&one) && is_paused(&other));
+    for n in 0..20 {
+        for kind in ["mail", "sms", "post"] {
+            let key = format!("{kind}/{n}");
+            one.schedule_keyed(&key, one.now(), key.clone()).unwrap().wait().unwrap();
+        }
+    }
+    for _ in 0..20 {
+        assert!(fired.recv_timeout(crate::limit::LIMIT).unwrap().starts_with("post/"));
+    }
+    // A third one finds it out before it has a shard.
+    let third = start();
+    crate::until::wait_until("it has one", || !third.shards().is_empty());
+    assert!(third.stats().iter().all(|work| work.stats.pauses == 2));
+    assert!(third.resume("sms/").wait().unwrap());
+    for _ in 0..20 {
+        assert!(fired.recv_timeout(crate::limit::LIMIT).unwrap().starts_with("sms/"));
+    }
+    assert!(seen.resume("mail/").unwrap() && !seen.resume("mail/").unwrap());
+    for _ in 0..20 {
+        assert!(fired.recv_timeout(crate::limit::LIMIT).unwrap().starts_with("mail/"));
+    }
+}

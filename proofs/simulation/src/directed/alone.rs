@@ -82,6 +82,15 @@ pub(super) fn a_crowd_is_filed() {
     assert!(next < engine.now() + 32_000 * MS, "it wakes up for the cascade");
 }
 
+/// The depot of seats is filled while many timers live, and the living become few.
+pub(super) fn a_crowd_is_cancelled() {
+    let (engine, _clock) = engine(Builder::new());
+    let at = engine.now() + 15_000 * MS;
+    let owned = |n| engine.schedule(at, n).expect("there is no limit");
+    let handles: Vec<_> = (0..60_000).map(owned).collect();
+    handles.into_iter().for_each(|handle| assert!(handle.cancel()));
+}
+
 /// Each bucket of level 1 has a second round, which is put aside because the reaper is late. The
 /// rounds open while a sweep goes through them.
 pub(super) fn rounds_open_under_a_sweep() {

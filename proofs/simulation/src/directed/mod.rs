@@ -32,6 +32,7 @@ const TESTS: &[Test] = &[
         &["Parked", "ParkedAlone", "ClosedParked"],
     ),
     ("alone::a_crowd_is_filed", alone::a_crowd_is_filed, &["ManySeen", "WokeAhead"]),
+    ("alone::a_crowd_is_cancelled", alone::a_crowd_is_cancelled, &["SeatsSurplus"]),
     ("alone::a_bucket_fills_under_a_sweep", alone::a_bucket_fills_under_a_sweep, &["SweepPassed"]),
     ("alone::rounds_open_under_a_sweep", alone::rounds_open_under_a_sweep, &["SweepRoundGone"]),
     (

@@ -19,9 +19,9 @@ fn every_block_is_laid_out<T>() {
             let mut places: Vec<_> = places.chain([header]).collect();
             places.sort_unstable();
             assert!(places.is_sorted_by(|(a, size), (b, _)| a + size == *b), "side by side");
-            // SAFETY: as above.
+            // SAFETY: the entry is in its block.
             assert!(entries.iter().all(|&entry| unsafe { Block::of(entry) } == block));
-            // SAFETY: as above.
+            // SAFETY: the entry is in its block.
             assert!(entries.iter().all(|entry| unsafe { entry.as_ref() }.engine() == 7));
             let bits = entries.iter().fold(0, |bits, &entry| bits | bit(entry));
             assert_eq!(bits.count_ones() as usize, capacity, "each has a bit of its own");
@@ -60,7 +60,7 @@ fn a_block_is_listed_when_half_of_it_is_free_and_not_twice() {
     assert_eq!(give(2, true), Given::Listed);
     // SAFETY: it is listed, and on no list but this thread's.
     assert!(!unsafe { block.is_whole() });
-    // SAFETY: as above.
+    // SAFETY: it is on no list but this thread's.
     let free: Vec<_> = unsafe { block.take() }.collect();
     assert_eq!(free.iter().map(|&it| bit(it)).sum::<u64>(), 0b10111);
     assert_eq!(give(3, true), Given::Kept, "four are in use again");
@@ -68,7 +68,7 @@ fn a_block_is_listed_when_half_of_it_is_free_and_not_twice() {
     assert_eq!(give(1, true), Given::Listed);
     assert_eq!(give(2, true), Given::Kept);
     assert_eq!(give(4, false), Given::WholeInList);
-    // SAFETY: as above.
+    // SAFETY: it is listed, and on no list but this thread's.
     assert!(unsafe { block.is_whole() } && unsafe { block.unlist() });
     // SAFETY: it is whole, and this thread's.
     unsafe { block.free() };
@@ -83,9 +83,9 @@ fn blocks_leave_a_list_from_its_end_and_from_where_they_are() {
     // SAFETY: it is on the list.
     unsafe { list.remove(blocks[2]) };
     assert!(list.pop() == Some(blocks[3]) && list.blocks[2] == blocks[4] && list.count() == 3);
-    // SAFETY: as above; it was moved to the place of the other.
+    // SAFETY: it is on the list, moved to the place of the other.
     unsafe { list.remove(blocks[4]) };
-    // SAFETY: as above.
+    // SAFETY: it is on the list.
     unsafe { list.remove(blocks[0]) };
     assert!(list.pop() == Some(blocks[1]) && list.pop().is_none() && list.count() == 0);
     // SAFETY: nobody else has them.

@@ -31,7 +31,7 @@ fn number(node: NonNull<Node>) -> usize {
 }
 
 fn guard<'g>() -> Guard<'g> {
-    // SAFETY: as above.
+    // SAFETY: the nodes outlive the trays.
     unsafe { Guard::assume() }
 }
 
@@ -71,7 +71,7 @@ fn take_into(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
             match lane.checked_sub(LANES) {
                 // SAFETY: it is in no list, and outlives this one.
                 None => unsafe { lanes.push(node, lane) }.unwrap(),
-                // SAFETY: as above.
+                // SAFETY: it is in no list, and outlives this one.
                 Some(own_lane) => unsafe { own.push(node, own_lane) },
             }
         }

@@ -65,5 +65,5 @@ fn no_cancel_and_no_sleep_goes_through_the_counters_whatever_number_of_threads_t
     assert!(shard.close(&mut shard.owner().lock().unwrap(), shared).is_empty());
     living.into_iter().for_each(|producer| end(producer, shared));
     assert!(producer.clear(shared).is_nothing());
-    assert_eq!(shared.living(), 0);
+    assert_eq!(shared.balance.living(), 0);
 }

@@ -233,12 +233,12 @@ fn list_of(bench: &Model, place: Place, first: NonNull<Entry<u32>>) -> usize {
 fn kill(bench: &Model, entry: NonNull<Entry<u32>>) {
     // SAFETY: it is filed, and the test has its handle.
     let this = unsafe { entry.as_ref() };
-    // SAFETY: as above; nobody uses the handle again.
+    // SAFETY: it is filed; nobody uses the handle again.
     unsafe {
         this.vacate().expect("it is pending");
         assert!(!Entry::let_go(entry));
     }
-    bench.shared.leave_dead(0, 1);
+    bench.shared.balance.leave_dead(0, 1);
 }
 
 /// Sweeps the dead out of their lists.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tickless_durable::{
-    DeadLetter, Op, Position, Record, RedbOptions, Store, StoreError, StoreErrorKind, TimerId,
+    DeadLetter, Key, Op, Position, Record, RedbOptions, Store, StoreError, StoreErrorKind, TimerId,
 };
 
 use super::place::{Answer, Count, Place, Row, Which};
@@ -254,5 +254,16 @@ impl Place for File {
 
     fn forget(&mut self, which: &Which<'_>) -> Answer<Vec<(String, bool)>> {
         self.change_letters(which, |letter| Op::Forget(letter.record.position))
+    }
+
+    fn set_pause(&mut self, prefix: &str, is_paused: bool) -> Answer<bool> {
+        if prefix.len() > 1000 {
+            return Err("what is paused is named by 1000 bytes at most".into());
+        }
+        Ok(self.store()?.set_pause(&prefix.as_bytes().into(), is_paused)?)
+    }
+
+    fn pauses(&mut self) -> Answer<Vec<Key>> {
+        Ok(self.store()?.pauses()?)
     }
 }

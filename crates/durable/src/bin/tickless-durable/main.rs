@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use place::{Answer, Place, Row, Which};
 use salvage::Salvaged;
-use tickless_durable::Position;
+use tickless_durable::{Key, Position};
 
 /// Looks at durable timers, and changes some. It fires no timer itself.
 #[derive(Parser)]
@@ -106,6 +106,27 @@ enum What {
         #[arg(long, conflicts_with = "id")]
         key: Option<String>,
     },
+    /// Pauses timers whose keys begin like that, on all instances of a cluster, until `resume`.
+    /// Of a file, no service may have it open.
+    Pause {
+        /// The beginning of the keys, such as mail/.
+        #[arg(required_unless_present = "all")]
+        prefix: Option<String>,
+        /// All timers, those without keys among them.
+        #[arg(long, conflicts_with = "prefix")]
+        all: bool,
+    },
+    /// Ends a pause: what is due fires.
+    Resume {
+        /// As it was paused.
+        #[arg(required_unless_present = "all")]
+        prefix: Option<String>,
+        /// The pause of all timers.
+        #[arg(long, conflicts_with = "prefix")]
+        all: bool,
+    },
+    /// Lists what is paused.
+    Pauses,
     /// Has a timer due at another time.
     Reschedule {
         id: String,
@@ -145,8 +166,9 @@ enum What {
 
 impl What {
     fn writes(&self) -> bool {
-        use What::{Cancel, Forget, Migrate, Reschedule, Revive};
-        matches!(self, Revive { .. } | Forget { .. } | Cancel { .. } | Reschedule { .. } | Migrate)
+        use What::{Count, Dead, Ls, Pauses, Show, Watch};
+        let reads = matches!(self, Ls { .. } | Show { .. } | Count | Dead { .. } | Pauses);
+        !reads && !matches!(self, What::Check | Watch { .. })
     }
 }
 
@@ -280,6 +302,9 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
         What::Reschedule { id, when } => {
             command.tell(id, "rescheduled", place.reschedule(id, when.time()?)?)
         }
+        What::Pause { prefix, .. } => command.set_pause(place, prefix.as_deref(), true),
+        What::Resume { prefix, .. } => command.set_pause(place, prefix.as_deref(), false),
+        What::Pauses => command.tell_pauses(&place.pauses()?),
         What::Check => check(command, place),
         What::Watch { every, times } => watch(command, place, *every, *times),
         What::Migrate => {
@@ -408,6 +433,29 @@ impl Command {
         }
         told.iter()
             .try_fold(true, |all, (id, was_there)| Ok(self.tell(id, done, *was_there)? && all))
+    }
+
+    fn set_pause(
+        &self,
+        place: &mut dyn Place,
+        prefix: Option<&str>,
+        is_paused: bool,
+    ) -> Result<bool, Box<dyn Error>> {
+        let prefix = prefix.unwrap_or_default();
+        let is_new = place.set_pause(prefix, is_paused)?;
+        let done = if is_paused { "paused" } else { "resumed" };
+        let what = if prefix.is_empty() { "all timers" } else { prefix };
+        let already = if is_new { "" } else { " already" };
+        self.print(&json!({ "prefix": prefix, done: is_new }), &format!("{what} {done}{already}"))?;
+        Ok(true)
+    }
+
+    fn tell_pauses(&self, pauses: &[Key]) -> Result<bool, Box<dyn Error>> {
+        for prefix in pauses.iter().map(|prefix| place::shown(prefix)) {
+            let text = if prefix.is_empty() { "all timers" } else { &prefix };
+            self.print(&json!({ "prefix": prefix }), text)?;
+        }
+        Ok(true)
     }
 
     fn tell(&self, what: &str, done: &str, was_there: bool) -> Result<bool, Box<dyn Error>> {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tickless_durable::{Contents, FailedAttempt, Record};
+use tickless_durable::{Contents, FailedAttempt, Key, Record};
 
 pub(crate) type Answer<T> = Result<T, Box<dyn Error>>;
 
@@ -35,6 +35,10 @@ pub(crate) trait Place {
     fn revive(&mut self, which: &Which<'_>, at: SystemTime) -> Answer<Vec<(String, bool)>>;
     /// The same for throwing them away.
     fn forget(&mut self, which: &Which<'_>) -> Answer<Vec<(String, bool)>>;
+    /// Pauses timers whose keys begin like that, or ends that. Whether it has changed something.
+    fn set_pause(&mut self, prefix: &str, is_paused: bool) -> Answer<bool>;
+    /// How keys begin whose timers are paused.
+    fn pauses(&mut self) -> Answer<Vec<Key>>;
 }
 
 /// Which dead letters a command is about.
@@ -94,7 +98,7 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
 }
 
 /// Bytes as text if they are one, or else as hexadecimal digits.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(|char| char.is_control() && char != '\n') => text.to_owned(),
         _ => bytes.iter().fold(String::from("0x"), |mut shown, byte| {

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use tickless_durable::cluster::{DeadLetter, Observer, Timer, TimerId};
-use tickless_durable::{Position, StoreError};
+use tickless_durable::{Key, Position, StoreError};
 
 use super::place::{Answer, Count, Place, Row, Which};
 
@@ -128,5 +128,13 @@ impl Place for Servers {
 
     fn forget(&mut self, which: &Which<'_>) -> Answer<Vec<(String, bool)>> {
         self.change_letters(which, |observer, letters| observer.forget_all(letters))
+    }
+
+    fn set_pause(&mut self, prefix: &str, is_paused: bool) -> Answer<bool> {
+        Ok(if is_paused { self.0.pause(prefix)? } else { self.0.resume(prefix)? })
+    }
+
+    fn pauses(&mut self) -> Answer<Vec<Key>> {
+        Ok(self.0.pauses()?)
     }
 }

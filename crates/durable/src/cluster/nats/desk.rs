@@ -11,7 +11,8 @@ use crate::cluster::hub::{Clerking, Outcomes, Shard, Taken};
 use crate::cluster::message::Message;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
-use crate::record::{DeadLetter, Record};
+use crate::record::{DeadLetter, Key, Record};
+use crate::service::fits;
 use crate::store::Op;
 use crate::store::nats::client::Nats;
 use crate::store::nats::names::Names;
@@ -60,6 +61,17 @@ impl Clerking for Desk {
             }
         }
         self.tell(&Message::Look)
+    }
+
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        Ok(self.names.pauses(&self.nats)?.0)
+    }
+
+    fn set_pause(&mut self, prefix: &Key, is_paused: bool) -> Result<bool, StoreError> {
+        fits(prefix)?;
+        let is_changed = self.names.set_pause(&self.nats, prefix, is_paused)?;
+        self.tell(&Message::Look)?;
+        Ok(is_changed)
     }
 
     fn tell(&mut self, message: &Message) -> Result<(), StoreError> {

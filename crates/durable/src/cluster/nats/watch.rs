@@ -119,6 +119,10 @@ impl Watch {
 }
 
 impl Keeping for Watch {
+    fn pauses(&mut self) -> Result<Vec<crate::record::Key>, StoreError> {
+        Ok(self.names.pauses(&self.nats)?.0)
+    }
+
     fn next_session(&mut self) -> Result<u64, StoreError> {
         self.names.count(self.asking(), "sessions")
     }

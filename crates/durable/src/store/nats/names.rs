@@ -6,6 +6,8 @@ use serde_json::json;
 
 use crate::error::{StoreError, StoreErrorKind};
 
+use crate::record::Key;
+
 use super::client::Nats;
 use super::reply::{Trouble, WRONG_LAST, failed};
 use crate::store::version::wrong_version;
@@ -83,6 +85,43 @@ impl Names {
             Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => Ok(None),
             Err(trouble) => Err(trouble),
         }
+    }
+
+    /// How keys begin whose timers do not fire, and the revision of that.
+    pub(crate) fn pauses(&self, nats: &Nats) -> Result<(Vec<Key>, u64), StoreError> {
+        let Some((value, revision)) = self.value(nats, "pauses").map_err(failed)? else {
+            return Ok((Vec::new(), 0));
+        };
+        let pauses: Result<Vec<Key>, serde_json::Error> =
+            serde_json::from_str::<Vec<Vec<u8>>>(&value)
+                .map(|pauses| pauses.into_iter().map(Key::from).collect());
+        let unread = |error| {
+            StoreError::caused(StoreErrorKind::Corrupt, "the pauses in a bucket are none", error)
+        };
+        Ok((pauses.map_err(unread)?, revision))
+    }
+
+    /// Adds one, or takes it out. Returns whether that has changed them.
+    pub(crate) fn set_pause(
+        &self,
+        nats: &Nats,
+        prefix: &Key,
+        is_paused: bool,
+    ) -> Result<bool, StoreError> {
+        for _ in 0..1000 {
+            let (mut pauses, revision) = self.pauses(nats)?;
+            if pauses.contains(prefix) == is_paused {
+                return Ok(false);
+            }
+            pauses.retain(|other| other != prefix);
+            pauses.extend(is_paused.then(|| prefix.clone()));
+            let pauses: Vec<&[u8]> = pauses.iter().map(|pause| &**pause).collect();
+            let value = json!(pauses).to_string();
+            if self.swap(nats, "pauses", revision, &value).map_err(failed)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Io, "the pauses in a bucket do not stand still"))
     }
 
     /// Adds one to a number in the bucket, and returns the sum.
