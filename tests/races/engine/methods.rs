@@ -117,6 +117,7 @@ const METHODS: &[(&str, Call)] = &[
         _ = unsafe { copy.reset_with(MS / 2, |it| moved = Some(it)) };
         drop(moved.unwrap_or_else(|| ManuallyDrop::into_inner(it)));
     }),
+    ("Handle::reaches", |engine| _ = handle(engine).map(|it| it.reaches(MS.into()))),
     ("Handle::state", |engine| _ = handle(engine).map(|it| it.state())),
     ("Handle::deadline", |engine| _ = handle(engine).map(|it| it.deadline())),
     ("Handle::cancel_on_drop", |engine| drop(handle(engine).map(Handle::cancel_on_drop))),

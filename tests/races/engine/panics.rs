@@ -14,9 +14,6 @@ use tickless_sync::Mutex;
 
 const SOON: Duration = Duration::from_millis(5);
 
-/// Of each panic the shard, the text, and whether it was a planned one.
-type Log = Arc<Mutex<Vec<(usize, Option<String>, bool)>>>;
-
 fn manual() -> (Engine, ManualClock) {
     quietly();
     let clock = ManualClock::new();
