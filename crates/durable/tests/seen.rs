@@ -61,7 +61,7 @@ fn published(metrics: &mut Metrics, recorder: &DebuggingRecorder) -> BTreeMap<St
         let value = match value {
             DebugValue::Counter(value) => value as f64,
             DebugValue::Gauge(value) => value.into_inner(),
-            DebugValue::Histogram(_) => panic!("there is none"),
+            DebugValue::Histogram(values) => values.iter().map(|value| value.into_inner()).sum(),
         };
         (key.name().trim_start_matches("tickless_durable_").to_owned(), value)
     });
@@ -90,10 +90,11 @@ fn what_a_service_counts_is_published() {
     let second = published(&mut metrics, &recorder);
     let expected = [("fired_total", 3.0), ("failed_total", 2.0), ("retried_total", 1.0)];
     let gauges = [("buried_total", 1.0), ("near", 1.0), ("busy", 0.0), ("lag_seconds", 0.0)];
+    assert!((5.0..5.1).contains(&second["late_seconds"]), "{second:?}");
     for (name, value) in expected.into_iter().chain(gauges) {
         assert_eq!(second[name], value, "{name}: {second:?}");
     }
-    assert_eq!(second.len(), 14);
+    assert_eq!(second.len(), 17);
 }
 
 // === tracing ===
@@ -180,4 +181,22 @@ fn attempts_failures_and_deaths_are_told_where_they_happen() {
         assert_eq!(failure.len(), 1, "{failure:?}");
         assert!(failure[0].starts_with("ERROR failure message=store failed service=\"tea\""));
     });
+}
+
+/// What the rules and the dashboard ask for is published, or counted with those that are.
+#[test]
+fn the_files_for_monitoring_ask_for_what_is_published() {
+    let published = include_str!("../src/service/metrics.rs");
+    for file in
+        [include_str!("../monitoring/alerts.yml"), include_str!("../monitoring/dashboard.json")]
+    {
+        let is_part = |char: char| !(char.is_ascii_alphanumeric() || char == '_');
+        let names = file.split(is_part).filter(|word| word.starts_with("tickless_durable_"));
+        for name in names.map(|name| name.trim_end_matches("_bucket")) {
+            assert!(
+                published.contains(&format!("(\"{name}\"")) || name.contains("overdue"),
+                "{name}"
+            );
+        }
+    }
 }

@@ -83,13 +83,21 @@ impl<P> Cluster<P> {
         let lags = move || all.state().overdue.lags(since_start(), all.lease);
         let metrics = crate::service::Metrics::new(move || {
             let place = |work: &Work| {
-                let service = cluster.inner.open_at(work.shard)?.name().to_owned();
-                Some(Place { service, shard: Some((work.shard, work.fence)) })
+                let durable = cluster.inner.open_at(work.shard)?;
+                let service = durable.name().to_owned();
+                let place = Place { service, shard: Some((work.shard, work.fence)) };
+                durable.measure(&place);
+                Some(place)
             };
             let work = cluster.stats().into_iter();
             work.filter_map(|work| Some((place(&work)?, work.stats))).collect()
         });
-        metrics.of_all_shards(lags)
+        let all = self.inner.clone();
+        let instance = move || {
+            let held = all.held().open().len();
+            [held as f64, f64::from(u8::from(all.state().troubles.last().is_some()))]
+        };
+        metrics.of_all_shards(lags, instance)
     }
 
     /// Pauses all timers whose keys begin like that; with nothing, all there are: on all instances,

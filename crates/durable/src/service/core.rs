@@ -59,6 +59,9 @@ pub(crate) struct Core {
     /// When the service was opened.
     opened_ms: u64,
     state: Mutex<State>,
+    /// How late handlers begin, and how long they take, where somebody wants to know.
+    #[cfg(feature = "metrics")]
+    pub(super) histograms: std::sync::OnceLock<[::metrics::Histogram; 2]>,
     /// The writer sleeps by it, and the workers by the other one.
     pub(super) writer_bell: Condvar,
     pub(super) worker_bell: Condvar,
@@ -151,6 +154,8 @@ impl Core {
             wall,
             base,
             opened_ms,
+            #[cfg(feature = "metrics")]
+            histograms: std::sync::OnceLock::new(),
             writer_bell: Condvar::new(),
             worker_bell: Condvar::new(),
             end_bell: Condvar::new(),

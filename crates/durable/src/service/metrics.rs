@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use ::metrics::{Label, Unit};
 
+use crate::store::Contents;
+
 use super::durable::Durable;
 use super::stats::Stats;
 
@@ -36,6 +38,13 @@ use super::stats::Stats;
 /// | `tickless_durable_busy` | gauge | timers | [`Stats::busy`] |
 /// | `tickless_durable_stuck` | gauge | handlers | [`Stats::stuck`] |
 /// | `tickless_durable_lag_seconds` | gauge | seconds | [`Stats::lag`] |
+/// | `tickless_durable_pauses` | gauge | pauses | [`Stats::pauses`] |
+/// | `tickless_durable_late_seconds` | histogram | seconds | how late handlers began |
+/// | `tickless_durable_handler_seconds` | histogram | seconds | how long they took |
+/// | `tickless_durable_pending` | gauge | timers | [below](Metrics::publish_contents) |
+/// | `tickless_durable_dead_letters` | gauge | timers | the same |
+///
+/// The histograms begin when something is published for the first time.
 ///
 /// The gauges of a shard that an instance no longer holds are zero. So have an alert look at what
 /// each instance of a cluster publishes for all shards, with the label `shard` alone, from the
@@ -45,12 +54,15 @@ use super::stats::Stats;
 /// |---|---|---|---|
 /// | `tickless_durable_overdue_seconds` | gauge | seconds | `Cluster::lags` |
 ///
-/// As a rule of Prometheus's, where handlers take less than a minute:
+/// And without labels, of the instance:
 ///
-/// ```text
-/// alert: TimersAreLate
-/// expr: max by (shard) (tickless_durable_overdue_seconds) > 60
-/// ```
+/// | name | type | unit | what it is |
+/// |---|---|---|---|
+/// | `tickless_durable_shards_held` | gauge | shards | how many `Cluster::shards` there are |
+/// | `tickless_durable_failing` | gauge | | 1 while `Cluster::failure` says something, or else 0 |
+///
+/// `crates/durable/monitoring` of the repository has rules of Prometheus's for alerts and a
+/// dashboard of Grafana's, which go by these names.
 ///
 /// ```
 /// use tickless_durable::{Durable, Firing, RedbStore};
@@ -68,6 +80,9 @@ pub struct Metrics {
     read: Box<dyn Fn() -> Vec<(Place, Stats)> + Send>,
     /// How late all shards of a cluster are.
     lags: Box<dyn Fn() -> Vec<(u32, Duration)> + Send>,
+    /// Of an instance: how many shards it holds, and whether it fails.
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    instance: Option<Box<dyn Fn() -> [f64; 2] + Send>>,
     /// What was published last.
     seen: BTreeMap<Place, Stats>,
 }
@@ -95,13 +110,31 @@ const COUNTERS: [Counter; 10] = [
     ("tickless_durable_refills_total", "Pages read from the store.", |s| s.refills),
 ];
 
-const GAUGES: [Gauge; 4] = [
+const GAUGES: [Gauge; 5] = [
     ("tickless_durable_near", "Timers in memory.", |s| s.near as f64),
     ("tickless_durable_busy", "Timers that are due and not over.", |s| s.busy as f64),
     ("tickless_durable_stuck", "Handlers that run for too long.", |s| s.stuck as f64),
     ("tickless_durable_lag_seconds", "How late the first waiting timer is.", |s| {
         s.lag.as_secs_f64()
     }),
+    ("tickless_durable_pauses", "Pauses that there are.", |s| s.pauses as f64),
+];
+
+const HISTOGRAMS: [(&str, &str); 2] = [
+    ("tickless_durable_late_seconds", "How late handlers began."),
+    ("tickless_durable_handler_seconds", "How long handlers took."),
+];
+
+const CONTENTS: [(&str, &str); 2] = [
+    ("tickless_durable_pending", "Timers in the store."),
+    ("tickless_durable_dead_letters", "Dead letters in the store."),
+];
+
+/// Of an instance of a cluster.
+#[cfg(any(feature = "postgres", feature = "nats"))]
+const INSTANCE: [(&str, &str); 2] = [
+    ("tickless_durable_shards_held", "Shards that this instance holds."),
+    ("tickless_durable_failing", "Whether this instance fails at something."),
 ];
 
 /// By shard, also those of others and of nobody.
@@ -109,13 +142,26 @@ const OVERDUE: &str = "tickless_durable_overdue_seconds";
 
 // === impl Durable ===
 
+impl<P> Durable<P> {
+    /// From now on, how late handlers begin and how long they take is told to the recorder that is
+    /// installed at the first call.
+    pub(crate) fn measure(&self, place: &Place) {
+        self.core.histograms.get_or_init(|| {
+            HISTOGRAMS.map(|(name, _)| ::metrics::histogram!(name, place.labels()))
+        });
+    }
+}
+
 impl<P: 'static> Durable<P> {
     /// Describes this service's metrics to the recorder that is installed.
     #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
     pub fn metrics(&self) -> Metrics {
         let service: Durable<P> = Durable::borrowed(&self.core);
         let place = Place { service: self.core.config.thread_name.clone(), shard: None };
-        Metrics::new(move || vec![(place.clone(), service.stats())])
+        Metrics::new(move || {
+            service.measure(&place);
+            vec![(place.clone(), service.stats())]
+        })
     }
 }
 
@@ -130,7 +176,19 @@ impl Metrics {
             let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
             ::metrics::describe_gauge!(name, unit, text);
         }
-        Metrics { read: Box::new(read), lags: Box::new(Vec::new), seen: BTreeMap::new() }
+        for (name, text) in HISTOGRAMS {
+            ::metrics::describe_histogram!(name, Unit::Seconds, text);
+        }
+        for (name, text) in CONTENTS {
+            ::metrics::describe_gauge!(name, Unit::Count, text);
+        }
+        Metrics {
+            read: Box::new(read),
+            lags: Box::new(Vec::new),
+            #[cfg(any(feature = "postgres", feature = "nats"))]
+            instance: None,
+            seen: BTreeMap::new(),
+        }
     }
 
     /// Publishes also how late all shards are.
@@ -138,10 +196,26 @@ impl Metrics {
     pub(crate) fn of_all_shards(
         self,
         lags: impl Fn() -> Vec<(u32, Duration)> + Send + 'static,
+        instance: impl Fn() -> [f64; 2] + Send + 'static,
     ) -> Metrics {
         let text = "For how long the first timer of a shard has been due.";
         ::metrics::describe_gauge!(OVERDUE, Unit::Seconds, text);
-        Metrics { lags: Box::new(lags), ..self }
+        for (name, text) in INSTANCE {
+            ::metrics::describe_gauge!(name, Unit::Count, text);
+        }
+        Metrics { lags: Box::new(lags), instance: Some(Box::new(instance)), ..self }
+    }
+
+    /// Publishes how much is in the store, with the label `shard` of a cluster's: what
+    /// [`Durable::contents`] or `Cluster::contents` has returned. Databases count their rows for
+    /// that, so it is not done each time.
+    pub fn publish_contents(&self, shard: Option<u32>, contents: &Contents) {
+        let labels: Vec<Label> =
+            shard.map(|shard| Label::new("shard", shard.to_string())).into_iter().collect();
+        let values = [contents.timers, contents.dead_letters];
+        for ((name, _), value) in CONTENTS.iter().zip(values) {
+            ::metrics::gauge!(*name, labels.clone()).set(value as f64);
+        }
     }
 
     /// Publishes what was counted since the last time, and what is the case now.
@@ -164,6 +238,12 @@ impl Metrics {
             }
         }
         self.seen = now;
+        #[cfg(any(feature = "postgres", feature = "nats"))]
+        for ((name, _), value) in
+            INSTANCE.iter().zip(self.instance.as_ref().map(|of| of()).into_iter().flatten())
+        {
+            ::metrics::gauge!(*name).set(value);
+        }
         for (shard, lag) in (self.lags)() {
             let labels = vec![Label::new("shard", shard.to_string())];
             ::metrics::gauge!(OVERDUE, labels).set(lag.as_secs_f64());

@@ -182,6 +182,10 @@ impl Core {
             }
             match next {
                 Next::Run(record) => {
+                    #[cfg(feature = "metrics")]
+                    if let Some([late, _]) = self.histograms.get() {
+                        late.record(self.now_ms().saturating_sub(position.due_ms) as f64 / 1e3);
+                    }
                     state.stats.fired += 1;
                     state.running.insert(position.number, Running::begin());
                     return Some(record);
@@ -224,7 +228,11 @@ impl Core {
             |()| (Op::Remove(position), self.leave(record)),
         );
         let mut state = self.state();
-        state.running.remove(&position.number);
+        let _running = state.running.remove(&position.number);
+        #[cfg(feature = "metrics")]
+        if let (Some([_, took]), Some(running)) = (self.histograms.get(), _running) {
+            took.record(running.since.elapsed());
+        }
         state.stats.failed += u64::from(has_failed);
         if state.failure.is_some() || !state.window.done(position) {
             return;
