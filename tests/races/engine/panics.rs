@@ -262,8 +262,9 @@ fn a_handler_that_panics_when_dropped_goes_with_its_engine_and_disturbs_no_threa
 
 #[test]
 fn who_asks_is_told_of_each_panic_with_what_it_said() {
+    type Told = (usize, Option<String>, bool);
     quietly();
-    let log: Log = Arc::default();
+    let log: Arc<Mutex<Vec<Told>>> = Arc::default();
     let of_callback = log.clone();
     let builder = Engine::builder().shards(2).manual_clock(&ManualClock::new());
     let tell = move |panic: &TaskPanic<'_>| {
