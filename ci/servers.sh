@@ -7,6 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_command cc gcc
 need_command python3 python3
+# For the certificate of the server that is reached by TLS.
+need_command openssl openssl
 # The tests find the server where Debian puts it, which is not on the path; and a library that shows a
 # process a wrong time.
 [ -n "$(compgen -G '/usr/lib/postgresql/*/bin/initdb')" ] || has_command initdb postgresql || true
