@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use models::{engine_model, events};
 use models::engine_model::case::{Case, Free};
+use models::{engine_model, events};
 
 libfuzzer_sys::fuzz_target!(|drawn: (Option<Free>, Case)| {
     events::report_at_exit();

@@ -90,6 +90,10 @@ impl<T: Send + 'static> Engine<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// One loop runs the turns of a shard. If another thread runs one as well, or takes the shard
+    /// over, it alone is told when the next one is needed, and has to see to it: the loop, or the
+    /// task that [drives](Engine::drive) the engine, is not woken.
+    ///
     /// # Errors
     /// The engine has threads of its own, the call comes from one of its tasks, there is no such
     /// shard, the engine has stopped, or it belongs to the parent process. (A turn that a stop cuts

@@ -246,35 +246,29 @@ fn a_waker_that_blocks_is_a_stuck_task_whatever_the_handler_is() {
 #[test]
 fn timeouts_that_another_thread_drops_as_they_fire_leave_their_neighbours_in_place() {
     let engine = engine();
-    let (hand_over, polled) = mpsc::channel::<Vec<Sleep>>();
-    let polled = Mutex::new(polled);
-    thread::scope(|scope| {
-        let (engine, polled) = (&engine, &polled);
-        for thread in 0..2 {
-            let hand_over = hand_over.clone();
-            scope.spawn(move || {
-                let (mut random, waker) = (Random::new(thread), Waker::noop());
-                for _ in 0..scaled(300) {
-                    let delay = US * (random.below(40) as u32 * 10);
-                    let mut queries: Vec<Sleep> = (0..32).map(|_| engine.sleep(delay)).collect();
-                    queries.iter_mut().for_each(|timeout| _ = poll_honestly(timeout, waker));
-                    // One of two neighbours is dropped elsewhere, the other one fires.
-                    let given = (0..16).map(|n| queries.swap_remove(n)).collect();
-                    hand_over.send(given).unwrap();
-                    for mut timeout in queries {
-                        block_on(poll_fn(|cx| timeout.poll_elapsed(cx))).unwrap();
-                    }
-                }
-            });
-            scope.spawn(move || {
-                // (With the lock, no other thread takes what follows: the drop is outside of it.)
-                while let Ok(given) = { polled.lock().unwrap().recv() } {
-                    drop(given);
-                }
-            });
+    let polled: Mutex<Vec<Vec<Sleep>>> = Mutex::default();
+    let seed = AtomicU64::new(0);
+    on_threads::<4>(|| {
+        let mut random = Random::new(seed.fetch_add(1, Ordering::Relaxed));
+        let waker = Waker::noop();
+        for _ in 0..scaled(200) {
+            let delay = US * (random.below(40) as u32 * 10);
+            let mut queries: Vec<Sleep> = (0..32).map(|_| engine.sleep(delay)).collect();
+            queries.iter_mut().for_each(|timeout| _ = poll_honestly(timeout, waker));
+            // One of two neighbours is dropped by whichever thread comes next, the other one fires.
+            let given = (0..16).map(|n| queries.swap_remove(n)).collect();
+            let others = {
+                let mut polled = polled.lock().unwrap();
+                polled.push(given);
+                if polled.len() > 2 { polled.swap_remove(0) } else { Vec::new() }
+            };
+            drop(others);
+            for mut timeout in queries {
+                block_on(poll_fn(|cx| timeout.poll_elapsed(cx))).unwrap();
+            }
         }
-        drop(hand_over);
     });
+    drop(polled);
     assert_empties(&engine);
     engine.check().unwrap();
 }

@@ -17,7 +17,6 @@ mod beats;
 #[cfg(all(target_os = "linux", not(elsewhere)))]
 mod boottime;
 mod crowds;
-mod drive_attacks;
 mod groups;
 mod idle;
 mod known_races;
