@@ -127,7 +127,7 @@ where
     /// Runs `task` at `when` (a [`Duration`](std::time::Duration) from now, an
     /// [`Instant`](std::time::Instant), or a [`When`]). It replaces the timer that waits under
     /// `key`, if there is one: the replaced task will never run, and this call drops it. The
-    /// precision is that of the [engine](Engine).
+    /// precision is the engine's.
     ///
     /// O(1), however many timers wait.
     ///
