@@ -3,6 +3,9 @@
 //!
 //! The processor traps after each instruction of the thread that looks, which counts them and
 //! stands still after the one that the test names.
+//!
+//! Each thread that looks has looked before: by its first call a thread registers what it keeps with
+//! the C library, under a lock of that library, which the first calls of other threads take as well.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -129,11 +132,12 @@ fn step_by_step(f: impl FnOnce()) {
 }
 
 /// Has a thread look, until it stands still after so many instructions, or is over.
-fn stand_still(stop_at: u64, look: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+fn stand_still(stop_at: u64, look: impl Fn() + Send + 'static) -> thread::JoinHandle<()> {
     STEPS.store(0, SeqCst);
     STOP_AT.store(stop_at, SeqCst);
     STAND.store(LOOKING, SeqCst);
     let looker = thread::spawn(|| {
+        look();
         step_by_step(look);
         STAND.store(OVER, SeqCst);
     });
