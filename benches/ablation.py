@@ -26,7 +26,7 @@ CLOCK, GEOMETRY = "crates/core/src/time/clock.rs", "crates/wheel/src/geometry.rs
 STOCK, FREE_LIST, SHARED = "crates/core/src/memory/stock.rs", "crates/core/src/memory/free_list.rs", "crates/core/src/memory/shared.rs"
 LANES, PREFETCH, DEPOT = "crates/core/src/inbox/lanes.rs", "crates/sync/src/cache.rs", "crates/core/src/memory/depot.rs"
 EAGER, OS, SCALE = "crates/core/src/shard/ahead.rs", "crates/core/src/os/linux.rs", "crates/core/src/time/scale.rs"
-BUCKET = "crates/core/src/shard/bucket.rs"
+BUCKET, ITEMS = "crates/core/src/shard/bucket.rs", "crates/core/src/memory/items.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
 W2, W2_TWO, W5 = "-w fire-all -t 1", "-w fire-all -t 2", "-w reset -t 1"
@@ -64,8 +64,8 @@ ABLATIONS = {
         [(STOCK, [("        match self.kept.last() {\n",
                    "        if deadline >= Tick::ZERO {\n            return None;\n        }\n        match self.kept.last() {\n")])],
     ),
-    "a stock of 8 seats": ([W1, WAKEUPS], [size(STOCK, "SEATS", 32, 8)]),
-    "a stock of 128 seats": ([W1, WAKEUPS], [size(STOCK, "SEATS", 32, 128)]),
+    "a stock of 8 seats": ([W1, WAKEUPS], [size(ITEMS, "SEATS", 32, 8)]),
+    "a stock of 128 seats": ([W1, WAKEUPS], [size(ITEMS, "SEATS", 32, 128)]),
     "a full cache gives away its newest seat": (
         [W1, WAKEUPS],
         [(STOCK, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
@@ -74,7 +74,7 @@ ABLATIONS = {
         [SERVICE],
         [(SHARED, [("MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 512 }", "MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 1 } else { 32 }")])],
     ),
-    "magazines of 16": ([STEADY], [(FREE_LIST, [("const MOST: usize = 64;", "const MOST: usize = 16;")])]),
+    "magazines of 16": ([STEADY], [(ITEMS, [("const MOST: usize = 64;", "const MOST: usize = 16;")])]),
     "no depot for memory": (
         [STEADY],
         [(SHARED, [("        _ if IS_CHECKED => 1,\n        0 => 1,\n        MEMORY_MAGAZINES..", "        _ if IS_CHECKED => 1,\n        _ if MEMORY_MAGAZINES > 0 => 0,\n        MEMORY_MAGAZINES..")])],

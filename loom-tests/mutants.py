@@ -229,7 +229,7 @@ MUTANTS = {
                    "            let is_same = |other: Place| (other.level, other.slot) == (place.level, place.slot);\n"
                    "            if owner.armed().any(is_same) || !owner.agenda.arm(place) {\n")])],
     ),
-    "a cascade arms a bucket and leaves it off the armed heap": (
+    "a cascade arms a bucket and leaves it off the agenda": (
         "bucket_arm",
         [(OPEN, [("        if owner.agenda.arm(place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],

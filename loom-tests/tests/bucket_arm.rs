@@ -3,7 +3,7 @@
 //!
 //! Who races: up to three producers and the reaper. Asserted: *coverage*. Once a producer has
 //! returned, a turn at its timer's deadline fires it, wherever other producers stand; at the end
-//! the armed heap covers what is left.
+//! the agenda covers what is left.
 
 use loom_tests::{Hand, World, check, has_run, wheel};
 use tickless_sync::thread::{self, JoinHandle};

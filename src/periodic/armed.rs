@@ -6,8 +6,9 @@
 //! it alive.
 //!
 //! *Invariants*
-//! - Only the thread that holds or finishes the thing touches `kept`: see `protocol/hold.rs`. So
-//!   the handle of the timer is stored before the thing becomes free.
+//! - Only the thread that holds or finishes the thing touches `kept`: see
+//!   `crates/sync/src/protocol/hold.rs`. So the handle of the timer is stored before the thing
+//!   becomes free.
 //! - A closure of the user runs while the thing is held. No other closure of the same thing runs
 //!   meanwhile.
 //! - The engine's reference is never dropped silently: a payload that is dropped instead of run (by

@@ -6,9 +6,9 @@
 //! - Exactly one side answers: the attempt or, if its time is limited, the timer of that limit. The
 //!   first to *claim* the answer wins.
 //! - The cell for the answer belongs to the side that answers until the answer has *come*
-//!   (`protocol/hold.rs`), and then to the holder, or to the thread that finishes the retry. If the
-//!   answer came after the end of the retry, the side that answers keeps the cell, and takes its
-//!   answer out again.
+//!   (`crates/sync/src/protocol/hold.rs`), and then to the holder, or to the thread that finishes
+//!   the retry. If the answer came after the end of the retry, the side that answers keeps the
+//!   cell, and takes its answer out again.
 
 use crate::dispatch::{Kind, Runs, Task};
 use crate::engine::{EngineRef, Handle};

@@ -6,8 +6,9 @@
 //! were, and on the exact tick when there was none. Such a look counts neither as scheduled nor as
 //! fired (`Count::Rearmed`).
 //!
-//! *Invariant*: the CAS that ends the beats (`protocol/pulse.rs`) decides what users are told; the
-//! word of the thing (`protocol/hold.rs`) decides which thread has the closure.
+//! *Invariant*: the CAS that ends the beats (`crates/sync/src/protocol/pulse.rs`) decides what
+//! users are told; the word of the thing (`crates/sync/src/protocol/hold.rs`) decides which thread
+//! has the closure.
 //!
 //! *Tested by*: `tests/races/periodic/heartbeat.rs`, `tests/realtime/beats.rs`,
 //! `loom-tests/tests/heartbeat.rs`.

@@ -406,7 +406,7 @@ fn a_name_taken_past_its_door_is_found() {
         forced("crates/core/src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"),
         0
     );
-    assert_eq!(forced("crates/core/src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
+    assert_eq!(forced("crates/core/src/shard/open.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
     assert_eq!(forced("crates/core/src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
     assert_eq!(

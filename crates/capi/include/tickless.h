@@ -290,7 +290,7 @@ typedef struct tickless_stats_info {
     uint64_t pending;
     /// Times that one was filed again.
     uint64_t cascaded;
-    /// Cancelled, and their memory waits to be used again.
+    /// Cancelled, and kept for no later timer: their memory waits to be used again.
     uint64_t dead;
     /// Callbacks in Rust that panicked.
     uint64_t panicked;

@@ -29,7 +29,7 @@ pub struct TicklessStats {
     pub pending: u64,
     /// Times that one was filed again.
     pub cascaded: u64,
-    /// Cancelled, and their memory waits to be used again.
+    /// Cancelled, and kept for no later timer: their memory waits to be used again.
     pub dead: u64,
     /// Callbacks in Rust that panicked.
     pub panicked: u64,

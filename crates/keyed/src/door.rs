@@ -3,9 +3,9 @@
 //! *Owner*: the clones of the timers or of the map, by reference count.
 //!
 //! *Invariants*
-//! - A timer is scheduled first and then entered (see `protocol/gate.rs`). It is taken out of the
-//!   table first and then cancelled on the engine. So no timer is scheduled or cancelled on the
-//!   engine under a lock.
+//! - A timer is scheduled first and then entered (see `crates/sync/src/protocol/gate.rs`). It is
+//!   taken out of the table first and then cancelled on the engine. So no timer is scheduled or
+//!   cancelled on the engine under a lock.
 //! - A door owns the table, the table owns nodes, and nodes own the table (not the door). So a
 //!   waiting timer keeps no engine alive, and the door's drop calls off the timers that wait.
 //! - What callers pass to look at a timer under its lock (`look`, `may`) is code of this module. It

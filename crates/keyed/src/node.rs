@@ -6,9 +6,9 @@
 //! Only then is the task taken out and run. So a cancel wins even if the reaper has taken the timer
 //! out already, or if the ticket waits in a queue to be run.
 //!
-//! *Owner*: shared by reference count (`protocol/twin.rs`), between the table and the tickets that
-//! the engine holds. The table's end is the main one, which alone has the task, so that another end
-//! keeps no task alive.
+//! *Owner*: shared by reference count (`crates/sync/src/protocol/twin.rs`), between the table and
+//! the tickets that the engine holds. The table's end is the main one, which alone has the task, so
+//! that another end keeps no task alive.
 //!
 //! *Invariants*
 //! - `Hash` of a key is called once, before anything else happens. The table uses only the number.

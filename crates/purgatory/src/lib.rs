@@ -2,8 +2,8 @@
 
 // `operation` is the trait that users implement. `door` is the purgatory itself, `ends` the calls
 // that end or read operations, `arrival` the results of a registration. `node` is an operation with
-// its word (in `crate::protocol`) and its timer's task. `lists`, `watchers`, `blocks` and
-// `chunks` keep the operations under their keys.
+// its word (`crates/sync/src/protocol/hold.rs`) and its timer's task. `lists`, `watchers`, `blocks`
+// and `chunks` keep the operations under their keys.
 mod arrival;
 mod blocks;
 mod chunks;

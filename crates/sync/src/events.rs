@@ -49,8 +49,8 @@ events! {
     SeatsSurplus: "the depot had more seats than the living timers deserve",
     MemoryFetched: "free entries came from the depot",
     MemoryReleased: "free entries went back to their blocks",
-    // Notices and the armed heap.
-    NoticeForNothing: "a notice found its item on the armed heap already",
+    // Notices and the agenda.
+    NoticeForNothing: "a notice found its item on the agenda already",
     // The flush.
     FlushPaused: "a turn ended in the middle of a bucket",
     EndLost: "the CAS that ends a timer failed",

@@ -1,4 +1,4 @@
-//! The sequential model of one key of `KeyedTimers`, from the docs of the module `keyed`.
+//! The sequential model of one key of `KeyedTimers`, from the docs of the crate `tickless-keyed`.
 //!
 //! At most one timer waits under the key. It ends in one of four ways: its task starts, it is
 //! cancelled, it is replaced, or the task that a stop has returned is dropped. A task that is due

@@ -1,7 +1,8 @@
 //! A pool of threads that runs due payloads, so that no task delays a timer.
 //!
 //! - [`Pool`] is the handler that users give to an engine; `builder` makes one.
-//! - `queue` is between reapers and workers, and counts; `core` is what they and the pool share.
+//! - The queue between reapers and workers, which also counts, is `crates/sync/src/queue.rs`.
+//! - `core` is what they and the pool share.
 //! - `error` has the errors.
 
 mod builder;

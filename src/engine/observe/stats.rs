@@ -73,7 +73,8 @@ pub struct Stats {
     pub pending: u64,
     /// Times that a timer was filed again, in another bucket.
     pub cascaded: u64,
-    /// Cancelled entries that no thread keeps as a seat and that are not swept yet.
+    /// Cancelled entries that are still filed, and that neither a thread nor a depot keeps as the
+    /// seat of a later timer. The memory of each is free when its bucket opens or is swept.
     pub dead: u64,
     /// Payloads that panicked.
     pub panicked: u64,

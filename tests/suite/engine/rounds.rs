@@ -1,5 +1,5 @@
 //! Several rounds of the ring in one bucket: a reaper that is behind its producers by many rounds
-//! finds them all when it opens one, and neither its armed heap nor its work grows with them.
+//! finds them all when it opens one, and neither its agenda nor its work grows with them.
 //!
 //! `TICKLESS_TEST_SCALE` multiplies what each thread does.
 
@@ -37,7 +37,7 @@ fn turn(bench: &Shard, now: u64) -> Vec<u64> {
     bench.turn(Tick::new(now), usize::MAX).1
 }
 
-/// How many openings are on the armed heap, of which none is there twice.
+/// How many openings are on the agenda, of which none is there twice.
 fn openings(bench: &Shard) -> usize {
     let owner = bench.shard.owner().lock().unwrap();
     let all: Vec<_> =

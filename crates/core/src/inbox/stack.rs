@@ -7,7 +7,7 @@
 //!
 //! *Orderings*: BUCKET-PUSH (and BUCKET-ARM, BUCKET-READ, STOP, which build on it).
 //!
-//! *Tested by*: `loom-tests/tests/bucket_push.rs`, `stop.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_push,stop}.rs`.
 
 use std::ptr::{self, NonNull};
 

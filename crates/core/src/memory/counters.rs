@@ -24,7 +24,8 @@ pub enum Count {
     Fired,
     /// Payloads given back when the engine stopped.
     Returned,
-    /// Vacancies that nobody keeps: dead until their bucket opens or is swept.
+    /// Vacancies that neither a thread nor a depot keeps: dead until their bucket opens or is
+    /// swept.
     Dead,
     /// Dead entries that became free memory.
     Buried,

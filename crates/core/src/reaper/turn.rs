@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin_turn(now)   the shard's clock moves on, before any bucket is opened
-//! read_notices      buckets that producers armed go on the armed heap
+//! read_notices      buckets that producers armed go on the agenda
 //! is_due            usually nothing is: then on to run_background
 //! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead

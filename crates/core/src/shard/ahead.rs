@@ -2,7 +2,7 @@
 //! sweeps with each full batch that it hands over: `sweep`.)
 //!
 //! - *Eager cascading*: a coarse bucket that opens soon is re-filed before it opens, so that the
-//!   work is done when the first of its entries is due. Its item stays on the armed heap for
+//!   work is done when the first of its entries is due. Its item stays on the agenda for
 //!   entries that are pushed into it until then.
 //! - *Sweeping* (`sweep`): when the dead entries are more than half of the living, the owner visits
 //!   each bucket once and its dead entries become free memory. A request during a sweep starts

@@ -22,7 +22,7 @@ pub struct Bucket<T> {
     /// Entries that producers filed.
     pub lanes: Lanes<Entry<T>>,
     expiration: AtomicU64,
-    /// The round for which the owner files entries here, which is on the armed heap. If it has
+    /// The round for which the owner files entries here, which is on the agenda. If it has
     /// filed none, neither the owner nor a reader touches the two cache lines of its lists.
     own_for: AtomicU64,
     /// Entries that the owner filed.

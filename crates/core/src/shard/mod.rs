@@ -5,7 +5,7 @@
 //! buckets. A lock decides which; no thread that schedules, cancels or resets ever takes it.
 //!
 //! *Invariant* (coverage): for every filed entry at least one of these holds:
-//! - a notice or an item of the armed heap announces its bucket, no later than its deadline;
+//! - a notice or an item of the agenda announces its bucket, no later than its deadline;
 //! - its own producer has not returned yet;
 //! - it is in a tray, which is on the owner's agenda.
 //!
@@ -172,8 +172,8 @@ impl<T> Shard<T> {
     /// ring are in between; otherwise `place`. A timer that is alone in coarse buckets would wake
     /// the reaper for each level that it passes; so it wakes it once.
     ///
-    /// A bucket of level 1 serves one far deadline at a time: so the far rounds on the armed heap,
-    /// and the notices for them, are no more than the slots, whatever is cancelled and scheduled.
+    /// A bucket of level 1 serves one far deadline at a time: so the far rounds on the agenda, and
+    /// the notices for them, are no more than the slots, whatever is cancelled and scheduled.
     #[cold]
     fn place_of_few(&self, deadline: Tick, place: Place) -> Place {
         if place.level > NEAR {
