@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # No warning in anything: the whole workspace with all features, the fuzz targets, and the same code as the
-# model checkers, the sanitizers and the simulation build it.
+# model checkers, the sanitizers, the fuzz targets and a proof build it.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # lint FLAGS ARGUMENT..
@@ -9,7 +9,7 @@ lint() {
         fail "warnings: $*"
 }
 
-lint "" --workspace --exclude simulation --all-features
+lint "" --workspace --all-features
 # (ci/servers.sh has the stores on servers, whose clients are large.)
 for feature in "" $(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' crates/durable/Cargo.toml | grep -vxE 'postgres|nats'); do
     RUSTFLAGS="" CARGO_TARGET_DIR=target/clippy-all cargo clippy --locked --no-deps --package tickless-durable --lib \
@@ -31,4 +31,4 @@ lint "--cfg asan" --package tickless --package tickless-sync --package tickless-
 lint "--cfg tsan" --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
 lint "--cfg elsewhere" --package tickless --package tickless-core --package tickless-inspect
 lint "--cfg coherence" --package coherence --package coherence-machine
-lint "--cfg events --cfg coherence" --package simulation
+lint "--cfg events" --package tickless-sync --package test-models --all-features

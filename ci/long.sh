@@ -14,7 +14,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 STAGES=(clippy_all oldest no_std demo clients peers servers capi packages browser bench rivals optimized release hostile asan tsan loom)
-STAGES+=(shuttle fuzz specs arithmetic histories simulation coherence targets miri mutants)
+STAGES+=(shuttle fuzz specs arithmetic histories coherence targets miri mutants)
 
 export LONG=1
 export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-1}" LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"

@@ -181,7 +181,7 @@ pub struct MutexGuard<'a, T> {
     site: &'static Location<'static>,
 }
 
-/// The standard condition variable. The observer is told as of a thread that waits without a lock.
+/// The standard condition variable. No observed thread waits for one.
 #[derive(Debug, Default)]
 pub struct Condvar(std::sync::Condvar);
 
@@ -301,7 +301,6 @@ impl Condvar {
 
     #[track_caller]
     pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
-        OBSERVER.get().inspect(|observer| observer.spin());
         let inner = guard.guard.take().expect("it is there until it is given up");
         guard.lock.guarded(self.0.wait(inner))
     }
@@ -311,7 +310,6 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         limit: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        OBSERVER.get().inspect(|observer| observer.spin());
         let inner = guard.guard.take().expect("it is there until it is given up");
         let (lock, site) = (guard.lock, guard.site);
         let ours = |guard| MutexGuard { guard: Some(guard), lock, site };

@@ -1,5 +1,5 @@
-//! One shard with all that its turns need, put together by hand: for unit tests, models, proofs,
-//! fuzz targets, and tests of `tickless`. `tickless` itself makes engines, and has no use for this.
+//! One shard with all that its turns need, put together by hand: for unit tests, models, fuzz
+//! targets, and tests of `tickless`. `tickless` itself makes engines, and has no use for this.
 //!
 //! *Owner*: the thread of the test. Another one may file on the shard with a producer of its own.
 //!

@@ -2,7 +2,8 @@
 //! often.
 //!
 //! Only a build with `--cfg events` counts. Without it [`reached`] is empty, so that a release has
-//! no instruction of it. `proofs/simulation` and the fuzz target `engine` print the table.
+//! no instruction of it. The fuzz targets `engine` and `shard_clocks` print what they reached
+//! (`ci/fuzz.sh`).
 //!
 //! *Owner*: any thread counts and reads. The counts are the standard library's atomics under the
 //! checkers too: no thread bases a decision on one.
@@ -16,8 +17,9 @@ macro_rules! events {
             $(#[doc = $meaning] $name,)+
         }
 
-        /// Each event's name and meaning, in order.
-        pub const EVENTS: &[(&str, &str)] = &[$((stringify!($name), $meaning),)+];
+        /// Each event's name, in order.
+        #[cfg(events)]
+        const NAMES: &[&str] = &[$(stringify!($name)),+];
     };
 }
 
@@ -140,9 +142,9 @@ pub use counting::counts;
 mod counting {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::{EVENTS, Event};
+    use super::{Event, NAMES};
 
-    static COUNTS: [AtomicU64; EVENTS.len()] = [const { AtomicU64::new(0) }; EVENTS.len()];
+    static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
 
     pub(super) fn count(event: Event) {
         // ORDER: Relaxed - a number that is reported.
@@ -153,6 +155,6 @@ mod counting {
     pub fn counts() -> Vec<(&'static str, u64)> {
         // ORDER: Relaxed - as above.
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        EVENTS.iter().map(|(name, _)| *name).zip(COUNTS.iter().map(count)).collect()
+        NAMES.iter().copied().zip(COUNTS.iter().map(count)).collect()
     }
 }

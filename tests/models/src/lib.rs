@@ -1,8 +1,8 @@
-//! The models that tests, fuzz targets and proofs compare the wheels and the engine with: naive
-//! ones, each with the histories that it runs.
+//! The models that tests and fuzz targets compare the wheels and the engine with: naive ones, each
+//! with the histories that it runs.
 //!
-//! A fuzz target draws a history from bytes, a test at random or from the corpus, the simulation
-//! from a seed. So each model is written once.
+//! A fuzz target draws a history from bytes, a test at random or from the corpus. So each model is
+//! written once.
 #![expect(missing_docs, reason = "a history is read where it is run")]
 
 #[cfg(feature = "engine")]
