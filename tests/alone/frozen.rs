@@ -4,8 +4,9 @@
 //! The processor traps after each instruction of the thread that looks, which counts them and
 //! stands still after the one that the test names.
 //!
-//! Each thread that looks has looked before: by its first call a thread registers what it keeps with
-//! the C library, under a lock of that library, which the first calls of other threads take as well.
+//! Each thread that looks has looked before: by its first call a thread registers what it keeps
+//! with the C library, under a lock of that library, which the first calls of other threads take as
+//! well.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
