@@ -58,6 +58,8 @@ pub use observe::Listing;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats, View};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
+#[cfg(feature = "tokio")]
+pub(crate) use of_runtime::is_ending;
 pub use stopping::Stopped;
 pub use ticks::{EngineTicks, HandleTicks};
 pub use waitable::Waitable;

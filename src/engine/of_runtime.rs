@@ -6,11 +6,11 @@
 //! runtime drops the task, the engine ends, and is known no more. Where no engine can be built, as
 //! in a runtime without timers, that is known, too, and code there uses the process's.
 //!
-//! A call that asks tokio for its runtime counts a reference, on a line of memory that all workers
-//! share. So each worker of a runtime with several is told once: a task that the scheduler polls,
-//! outside of all other code, notes the runtime's engine for its thread, which belongs to the
-//! runtime. (If a task enters another runtime, then its thread keeps to the engine of its own. That
-//! is served as long as the thread runs.)
+//! Each call asks tokio for its runtime, which counts a reference, as each of tokio's own sleeps does.
+//! (What a worker remembered of its runtime would be wrong where a task blocks on another one.)
+//!
+//! A runtime that shuts down drops its tasks one by one, and with the first of them perhaps its
+//! engine, while other workers still poll others. These have no error to show: see [`is_ending`].
 //!
 //! A process that was forked builds none by itself: its runtime may be its parent's, whose threads
 //! do not exist here.
@@ -26,7 +26,7 @@
 use std::cell::Cell;
 use std::future::pending;
 
-use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::runtime::{Handle, Id};
 use tokio::task;
 
 use crate::dispatch::Task;
@@ -57,10 +57,6 @@ thread_local! {
     /// The runtime that the thread was in last, its engine, and how many engines had stopped before
     /// that was found: if there are more now, it may be one of them.
     static FOUND: Cell<Option<(Id, u32, u64)>> = const { Cell::new(None) };
-    /// The engine of the runtime that has this thread; `NONE` if that is not known.
-    static OF_WORKER: Cell<u32> = const { Cell::new(NONE) };
-    /// How often a task of a runtime with several threads had to ask here.
-    static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
 /// What the task of a runtime keeps: its engine, if it can have one.
@@ -130,11 +126,14 @@ impl Engine {
     ///
     /// # Errors
     /// There is no current tokio runtime. It has its engine already: one has entered it, or code in
-    /// it has used one, before. Or the engine belongs to the parent process.
+    /// it has used one, before. Or the engine belongs to another runtime, or to the parent process.
     pub fn enter_runtime(&self) -> Result<(), GlobalReason> {
         let runtime = Handle::try_current().map_err(|_| GlobalReason::NoRuntime)?;
         if self.is_inherited() {
             return Err(GlobalReason::Forked);
+        }
+        if self.core().runtime.is_some_and(|of| of != runtime.id()) {
+            return Err(GlobalReason::OfRuntime);
         }
         keep(&runtime, Some(self.clone())).map_err(|_| GlobalReason::RuntimeInUse)
     }
@@ -143,20 +142,11 @@ impl Engine {
 /// The engine of the current runtime: built, if this is its first use. `None`: there is no current
 /// runtime, or it can have no engine.
 pub(super) fn current() -> Option<EngineRef> {
-    match OF_WORKER.get() {
-        number if is_inherited(number) => ask(),
-        number => Some(EngineRef::numbered(number)),
-    }
-}
-
-/// As `current`, by the runtime that tokio says.
-fn ask() -> Option<EngineRef> {
     let runtime = Handle::try_current().ok()?;
     // The count is read first: what is found may stop at any time.
     let (id, stops) = (runtime.id(), STOPS.so_far());
     match FOUND.get() {
         Some((of, number, before)) if of == id && before == stops && !is_inherited(number) => {
-            note_workers(&runtime, number);
             return Some(EngineRef::numbered(number));
         }
         _ => {}
@@ -166,24 +156,24 @@ fn ask() -> Option<EngineRef> {
     Some(EngineRef::numbered(number))
 }
 
-/// Has the runtime note its engine for a thread of its own: most likely for this one, if that is a
-/// worker, whose next task it is. Tries again after twice as many questions.
-fn note_workers(runtime: &Handle, number: u32) {
-    if runtime.runtime_flavor() != RuntimeFlavor::MultiThread || task::try_id().is_none() {
-        return;
+/// Whether this is a task of a runtime that is shutting down, and will drop it.
+#[cold]
+pub(crate) fn is_ending() -> bool {
+    let Ok(runtime) = Handle::try_current() else { return false };
+    if task::try_id().is_none() {
+        return false;
     }
-    let asked = ASKED.get().wrapping_add(1);
-    ASKED.set(asked);
-    if asked.is_power_of_two() {
-        // (The scheduler polls it, on a worker, outside of all other code.)
-        runtime.spawn(async move { OF_WORKER.set(number) });
-    }
+    // Such a runtime takes no further task.
+    let probe = runtime.spawn(pending::<()>());
+    let is_ending = probe.is_finished();
+    probe.abort();
+    is_ending
 }
 
 /// As `current`, for those who keep it.
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 pub(super) fn current_engine() -> Option<Engine> {
-    ask()?;
+    current()?;
     find(Handle::try_current().ok()?.id())?.engine()
 }
 

@@ -207,8 +207,17 @@ impl Sleep {
     ///
     /// # Errors
     /// The engine has stopped, or the task is one of the engine's own and [must not
-    /// wait](SleepError::Circular).
+    /// wait](SleepError::Circular). (A task of a tokio runtime that is shutting down, and drops it
+    /// next, hears nothing.)
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        let polled = self.poll_timer(cx);
+        match polled {
+            Poll::Ready(Err(error)) if goes_with_its_task(error) => Poll::Pending,
+            polled => polled,
+        }
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         if self.has_elapsed {
             return self.proceed(cx);
         }
@@ -286,6 +295,18 @@ impl Sleep {
         self.cancel();
         if self.has_elapsed { Ok(()) } else { Err(self.engine.why_stopped()) }
     }
+}
+
+/// Whether a runtime that is shutting down is about to drop the task that meets this error: then it
+/// hears nothing any more, as with the runtime's own sleep.
+#[cold]
+pub(super) fn goes_with_its_task(error: SleepError) -> bool {
+    #[cfg(feature = "tokio")]
+    if matches!(error, SleepError::Stopped | SleepError::RuntimeEnded) {
+        return crate::engine::is_ending();
+    }
+    let _ = error;
+    false
 }
 
 impl Future for Sleep {

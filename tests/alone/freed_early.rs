@@ -94,7 +94,8 @@ fn what_idle_threads_keep_of_an_engine_that_ended_is_small() {
         {
             let [kept, left] = in_a_thread(slots, is_stopped, is_manual);
             assert!(kept <= 3 * KEPT_AT_MOST, "{slots} slots: idle threads keep {kept} bytes");
-            assert!(left.abs() < 1024, "{slots} slots: {left} bytes are left");
+            // (Less than before, if a block that was there before goes back meanwhile.)
+            assert!(left < 1024, "{slots} slots: {left} bytes are left");
         }
     }
 }

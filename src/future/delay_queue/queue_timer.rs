@@ -15,6 +15,7 @@ use std::task::{Poll, Waker};
 use crate::engine::{EngineRef, State};
 use crate::future::SleepError;
 use crate::future::ringer::Timer;
+use crate::future::sleep::goes_with_its_task;
 use crate::time::Tick;
 
 /// A timer that wakes a task.
@@ -58,7 +59,11 @@ impl QueueTimer {
             return Poll::Pending;
         }
         self.cancel();
-        Poll::Ready(if state == State::Fired { Ok(()) } else { Err(self.engine.why_stopped()) })
+        if state == State::Fired {
+            return Poll::Ready(Ok(()));
+        }
+        let reason = self.engine.why_stopped();
+        if goes_with_its_task(reason) { Poll::Pending } else { Poll::Ready(Err(reason)) }
     }
 
     /// If a task waits, it is woken at `tick` from now on, which is earlier than before; or at

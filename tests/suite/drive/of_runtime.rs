@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use support::scaled;
 use support::until::wait_until;
 use tickless::future::SleepError;
 use tickless::{BuildError, Engine, GlobalReason, ManualClock};
@@ -184,4 +185,56 @@ fn its_own_task_may_end_the_runtime() {
         drop(engine);
         ended.recv().unwrap();
     }
+}
+
+/// tokio's workers stop one after another: the first drops the tasks, and with them perhaps the one
+/// that keeps the engine, while another still polls a task.
+#[test]
+fn a_task_that_its_runtime_is_about_to_drop_hears_of_no_end() {
+    for _ in 0..scaled(300) {
+        let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+        runtime.block_on(tickless::sleep(Duration::from_micros(1)));
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                runtime.spawn(async {
+                    loop {
+                        let limit = tickless::timeout(HOUR, std::future::pending::<()>());
+                        let pause = tickless::sleep(Duration::from_micros(50));
+                        tokio::select! {
+                            _ = limit => panic!("an hour has not passed"),
+                            () = pause => {}
+                        }
+                    }
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_micros(300));
+        drop(runtime);
+        for task in tasks {
+            let end = task.now_or_never().expect("the runtime has ended").unwrap_err();
+            assert!(end.is_cancelled(), "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_runtime_in_a_blocked_task_of_another_has_its_own_engine() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let task = runtime.spawn(async {
+        for _ in 0..8 {
+            tickless::sleep(Duration::from_micros(100)).await;
+        }
+        // It would take an hour by the clock of the outer runtime.
+        tokio::task::block_in_place(|| paused(async { tickless::sleep(HOUR).await }));
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn a_runtime_is_not_entered_by_the_engine_of_another() {
+    let [one, other] =
+        [(); 2].map(|()| Builder::new_current_thread().enable_all().build().unwrap());
+    let engine = one.block_on(async { Engine::of_runtime().unwrap() });
+    let entered = other.block_on(async { engine.enter_runtime() });
+    assert_eq!(entered, Err(GlobalReason::OfRuntime));
 }
