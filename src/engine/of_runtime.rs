@@ -6,7 +6,7 @@
 //! runtime drops the task, the engine ends, and is known no more. Where no engine can be built, as
 //! in a runtime without timers, that is known, too, and code there uses the process's.
 //!
-//! Each call asks tokio for its runtime, which counts a reference, as each of tokio's own sleeps does.
+//! Each call asks tokio for its runtime, which counts a reference, as each sleep of tokio's does.
 //! (What a worker remembered of its runtime would be wrong where a task blocks on another one.)
 //!
 //! A runtime that shuts down drops its tasks one by one, and with the first of them perhaps its
