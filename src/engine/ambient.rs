@@ -21,7 +21,7 @@ use std::time::Instant;
 use crate::error::{BuildError, GlobalReason, Refused};
 use crate::sync::{Global, thread};
 
-use super::registry::is_inherited;
+use super::registry::{NONE, is_inherited};
 use super::{Engine, EngineRef};
 
 /// The engine of this process, or of the one that it was forked from.
@@ -50,9 +50,6 @@ struct Choice {
     depth: Cell<u32>,
     of_thread: Cell<u32>,
 }
-
-/// No engine has this number.
-const NONE: u32 = 0;
 
 /// Makes an engine the ambient one of its thread until it is dropped. Created by
 /// [`Engine::enter`].

@@ -34,7 +34,7 @@ use crate::entry::Published;
 use crate::error::{BuildError, GlobalReason};
 use crate::sync::{Arc, Weak};
 
-use super::registry::{STOPS, has_parent, is_inherited};
+use super::registry::{NONE, STOPS, has_parent, is_inherited};
 use super::stopping::Inner;
 use super::{Engine, EngineRef};
 
@@ -49,9 +49,6 @@ struct Known {
     number: u32,
     engine: Weak<Inner<Task>>,
 }
-
-/// No engine has this number.
-const NONE: u32 = 0;
 
 thread_local! {
     /// The runtime that the thread was in last, its engine, and how many engines had stopped before
@@ -173,8 +170,9 @@ pub(crate) fn is_ending() -> bool {
 /// As `current`, for those who keep it.
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 pub(super) fn current_engine() -> Option<Engine> {
-    current()?;
-    find(Handle::try_current().ok()?.id())?.engine()
+    let runtime = Handle::try_current().ok()?;
+    first(&runtime)?;
+    find(runtime.id())?.engine()
 }
 
 /// As `current`, for a thread that has not found it yet.

@@ -48,6 +48,9 @@ pub(super) fn is_inherited(number: u32) -> bool {
     number <= INHERITED.load(Ordering::Relaxed)
 }
 
+/// No engine has this number.
+pub(super) const NONE: u32 = 0;
+
 /// Whether this process was forked from one that had engines.
 #[cfg(feature = "tokio")]
 pub(super) fn has_parent() -> bool {

@@ -10,10 +10,7 @@ use tickless_durable::{
     DeadLetter, Key, Op, Position, Record, RedbOptions, Store, StoreError, StoreErrorKind, TimerId,
 };
 
-use super::place::{Answer, Count, Place, Row, Which};
-
-/// How much is read at a time.
-const PAGE: usize = 1024;
+use super::place::{Answer, Count, PAGE, Place, Row, Which, read_pages};
 
 pub(crate) struct File {
     path: PathBuf,
@@ -60,16 +57,10 @@ impl File {
     }
 
     fn letters(&mut self, limit: usize) -> Answer<Vec<DeadLetter>> {
-        let mut letters: Vec<DeadLetter> = Vec::new();
-        while letters.len() < limit {
-            let after = letters.last().map(|last| last.record.position);
-            let page = self.store()?.dead_letters(after, PAGE.min(limit - letters.len()))?;
-            if page.is_empty() {
-                break;
-            }
-            letters.extend(page);
-        }
-        Ok(letters)
+        let store = self.store()?;
+        read_pages(limit, |last: Option<&DeadLetter>, limit| {
+            Ok(store.dead_letters(last.map(|last| last.record.position), limit)?)
+        })
     }
 
     /// Makes a change of each letter that is chosen, all in one batch.
@@ -78,10 +69,7 @@ impl File {
         which: &Which<'_>,
         op: impl Fn(&DeadLetter) -> Op,
     ) -> Answer<Vec<(String, bool)>> {
-        let id: Option<TimerId> = match which {
-            Which::Id(id) => Some(id.parse()?),
-            _ => None,
-        };
+        let id: Option<TimerId> = which.id()?;
         let mut letters = self.letters(usize::MAX)?;
         letters.retain(|letter| which.has(&letter.record, || Some(letter.id()) == id));
         let batch: Vec<Op> = letters.iter().map(op).collect();

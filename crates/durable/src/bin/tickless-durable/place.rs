@@ -2,12 +2,16 @@
 
 use std::error::Error;
 use std::fmt::{self, Write};
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tickless_durable::{Contents, FailedAttempt, Key, Record};
 
 pub(crate) type Answer<T> = Result<T, Box<dyn Error>>;
+
+/// How much is read at a time.
+pub(crate) const PAGE: usize = 1024;
 
 /// A file, or servers.
 pub(crate) trait Place {
@@ -61,6 +65,14 @@ impl<'a> Which<'a> {
         }
     }
 
+    /// The id, if it is about one letter.
+    pub(crate) fn id<I: FromStr<Err: Error + 'static>>(&self) -> Answer<Option<I>> {
+        match self {
+            Which::Id(id) => Ok(Some(id.parse()?)),
+            _ => Ok(None),
+        }
+    }
+
     /// Whether it is about this letter, whose id may have another shard: `is_id` knows.
     pub(crate) fn has(&self, record: &Record, is_id: impl Fn() -> bool) -> bool {
         match self {
@@ -69,6 +81,23 @@ impl<'a> Which<'a> {
             Which::Before(time) => record.due() < *time,
         }
     }
+}
+
+/// What there is, as far as `limit`. `read` is passed the last one that was read, and how many more
+/// there may be.
+pub(crate) fn read_pages<T>(
+    limit: usize,
+    mut read: impl FnMut(Option<&T>, usize) -> Answer<Vec<T>>,
+) -> Answer<Vec<T>> {
+    let mut all = Vec::new();
+    while all.len() < limit {
+        let page = read(all.last(), PAGE.min(limit - all.len()))?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    Ok(all)
 }
 
 /// A timer or a dead letter.

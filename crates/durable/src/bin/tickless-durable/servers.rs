@@ -5,10 +5,7 @@ use std::time::SystemTime;
 use tickless_durable::cluster::{DeadLetter, Observer, Timer, TimerId};
 use tickless_durable::{Key, Position, StoreError};
 
-use super::place::{Answer, Count, Place, Row, Which};
-
-/// How much is read at a time.
-const PAGE: usize = 1024;
+use super::place::{Answer, Count, PAGE, Place, Row, Which, read_pages};
 
 pub(crate) struct Servers(pub(crate) Observer);
 
@@ -25,15 +22,7 @@ fn letter(letter: &DeadLetter) -> Row {
 
 impl Servers {
     fn letters(&mut self, limit: usize) -> Answer<Vec<DeadLetter>> {
-        let mut letters: Vec<DeadLetter> = Vec::new();
-        while letters.len() < limit {
-            let page = self.0.dead_letters(letters.last(), PAGE.min(limit - letters.len()))?;
-            if page.is_empty() {
-                break;
-            }
-            letters.extend(page);
-        }
-        Ok(letters)
+        read_pages(limit, |last, limit| Ok(self.0.dead_letters(last, limit)?))
     }
 
     /// Makes a change of each letter that is chosen, as many together as are read together.
@@ -42,10 +31,7 @@ impl Servers {
         which: &Which<'_>,
         change: impl Fn(&mut Observer, &[DeadLetter]) -> Result<Vec<bool>, StoreError>,
     ) -> Answer<Vec<(String, bool)>> {
-        let id: Option<TimerId> = match which {
-            Which::Id(id) => Some(id.parse()?),
-            _ => None,
-        };
+        let id: Option<TimerId> = which.id()?;
         let mut letters = self.letters(usize::MAX)?;
         letters.retain(|letter| which.has(&letter.letter().record, || Some(letter.id()) == id));
         let mut told = Vec::new();
