@@ -63,7 +63,7 @@ impl HttpBody for InTime {
     }
 }
 
-/// Adds the limits for bodies and for answers.
+/// Adds the limits for bodies and for responses.
 pub fn limited(routes: Router, engine: &Engine, limits: Limits) -> Router {
     let limit = move |request: &Request| {
         request.extensions().get().map_or(limits.answer, |Patience(patience)| *patience)

@@ -141,7 +141,7 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
 }
 
 /// A world in whose shard a hand-over begins that never comes further. Only a thread that takes
-/// over answers the bell.
+/// over hears the bell.
 fn with_a_stuck_task(end: impl FnOnce(&Arc<World>)) {
     let world = World::with(wheel(2, 1), Bell::Thread(Parker::new()), 1);
     world.make_levels();

@@ -52,7 +52,7 @@ pub struct Builder {
     pub(super) hook: Option<Hook>,
     #[cfg(feature = "test-util")]
     pub(super) on_timer: Option<OnTimer>,
-    /// `None`: as long as wake-ups were late before.
+    /// `None`: as [`precise`](Builder::precise) has it.
     pub(super) spin_before: Option<Duration>,
     pub(super) spin_share: f64,
     pub(super) takeover: Option<Duration>,
@@ -227,9 +227,9 @@ impl Builder {
     /// the hook, so run a turn before the first sleep.
     ///
     /// The hook is also called when a shard has many cancelled timers to clean up, and when the
-    /// engine stops, so that a sleeping caller finds out. One loop runs the
-    /// turns of a shard. If another thread runs one as well, it alone is told when the next one is
-    /// needed, and has to see to it.
+    /// engine stops, so that a sleeping caller finds out. One loop runs the turns of a shard. If
+    /// another thread runs one as well, it alone is told when the next one is needed, and has to
+    /// see to it.
     ///
     /// A loop that asks for its next turn ([`look_ahead`](crate::Engine::look_ahead)) before it
     /// sleeps is not called back for what its own thread schedules.

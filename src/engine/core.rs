@@ -58,7 +58,7 @@ pub(super) struct Core<T> {
     pub(super) runtime_ended: AtomicBool,
     /// The groups of the shards.
     pub(super) groups: Box<[Group]>,
-    /// Where as many threads sleep as the engine may have (`crew`): none, if its caller drives it.
+    /// How many threads the engine may have (`crew`): none, if its caller drives it.
     pub(super) threads: usize,
     /// The threads' names begin with this.
     pub(super) thread_name: String,

@@ -305,7 +305,7 @@ impl<F: Future, A> ResponseFuture<F, A> {
         // SAFETY: `inner` is not moved here. It is pinned with this: nothing moves it out, there is
         // no `Drop`, and this is `Unpin` only if `inner` is. `sleep` is `Unpin`, and not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
+        // SAFETY: it is pinned with this, as was said.
         let inner = unsafe { Pin::new_unchecked(&mut this.inner) };
         if let Poll::Ready(output) = inner.poll(cx) {
             // The response may be kept long after this.

@@ -2,9 +2,9 @@
 //!
 //! Of other forks the engine is told, and refuses what would wait, and to schedule. In these it
 //! would wait for threads that do not exist, and what is scheduled would never fire. The kernel
-//! zeroes a page in each child, whoever makes it (`MADV_WIPEONFORK`, Linux 4.14). A mark lies
-//! there, which a child of which we are told sets again. Where the kernel has no such pages, such
-//! children are not noticed.
+//! zeroes a page in each child, by whichever call it is made (`MADV_WIPEONFORK`, Linux 4.14). A
+//! mark lies there, which a child of which we are told sets again. Where the kernel has no such
+//! pages, such children are not noticed.
 //!
 //! *Owner*: any thread looks. The mark is set before a page is published, and in a child that has
 //! one thread.

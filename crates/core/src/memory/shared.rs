@@ -27,7 +27,7 @@ const ROOM_FOR_SEATS: Room = Room { own: MOST_SEAT_MAGAZINES, common: MOST_SEAT_
 /// most magazines: as many timers can fire at once before their memory is given back to the blocks.
 /// What nobody has needed for a period is given back too. The common depot has a few per shard.
 /// With AddressSanitizer one magazine fits, so that freed memory soon goes back to the allocator,
-/// and whoever still reads it is seen.
+/// and a thread that still reads it is reported.
 const MEMORY_BYTES: usize = if cfg!(asan) { 0 } else { 2 << 20 };
 const MEMORY_MAGAZINES: usize = 512;
 const COMMON_MEMORY_MAGAZINES: usize = 16;

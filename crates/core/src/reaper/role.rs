@@ -222,19 +222,19 @@ impl<T> RoleWord<T> {
         in_hand.expect("it is there while nobody holds the role")
     }
 
-    /// Changes the state, whoever waits. Returns the word that it changed, or the one that it found
-    /// in another state.
+    /// Changes the state, and leaves the number of waiters. Returns the word that it changed, or
+    /// the one that it found in another state.
     #[inline]
     fn change(&self, from: u32, to: u32) -> Result<u32, u32> {
         let mut word = from;
         loop {
             let changed = word - from + to;
-            // ORDER(STOP): AcqRel - each CAS comes after all before it: a thread that takes or ends
-            // the role sees what its last holder did. Acquire: a thread that finds it ended comes
-            // after the stop.
             match self.word.word().compare_exchange(
                 word,
                 changed,
+                // ORDER(STOP): AcqRel - each CAS comes after all before it: a thread that takes or
+                // ends the role sees what its last holder did. Acquire: a thread that finds it
+                // ended comes after the stop.
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
