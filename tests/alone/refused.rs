@@ -120,7 +120,8 @@ fn an_engine_whose_watcher_gets_no_thread_is_not_built() {
 #[test]
 fn without_fences_after_the_build_the_first_stuck_task_is_told_of_and_the_next_are_replaced() {
     in_a_child("no fence", || {
-        let (engine, told) = engine(|builder| builder);
+        // Longer than a busy machine keeps a thread from running: each takeover is that of a task.
+        let (engine, told) = engine(|builder| builder.takeover(MS * 200));
         let deny = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
         refuse(libc::SYS_membarrier, deny, true);
         let (release, fired) = get_stuck(&engine);
