@@ -619,8 +619,8 @@ MUTANTS = {
         "block", [(BLOCK, [("                unsafe { self.remove(block) };\n", "")])]),
     "the list is given up before what is free of its block is taken": (
         "block", [("crates/core/src/memory/blocks.rs", [
-            ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",
-             "        let used = self.try_list().and_then(|mut listed| listed.pop());\n        let used = used.map(|block| unsafe { block.take() });")])]),
+            ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take_free() })\n        });",
+             "        let used = self.try_list().and_then(|mut listed| listed.pop());\n        let used = used.map(|block| unsafe { block.take_free() });")])]),
     "a whole block that another thread has in its list is forgotten": (
         "block", [("crates/core/src/memory/blocks.rs", [("            self.has_missed.store(true, Ordering::Relaxed);\n", "")])]),
     "a block that becomes whole in the list is left there": (
@@ -716,12 +716,12 @@ MUTANTS = {
                    ("        (!self.is_stopping()).then_some(role)\n", "        goes_on.then_some(role)\n")])],
     ),
     "a stopper leaves what is behind a task": (
-        "ending", [(ENDING, [("            self.take_rest(shard, word);\n", "            let _ = (shard, word);\n")])]),
+        "ending", [(ENDING, [("            self.take_rest_of_batch(shard, word);\n", "            let _ = (shard, word);\n")])]),
     "what was in hand is lost": ("ending", [(ENDING, [("        end.left.append(&mut left);\n", "        std::mem::forget(std::mem::take(&mut left));\n")])]),
     "what nobody claims is kept": ("ending", [(ENDING, [("        end.is_abandoned = true;\n", "")])]),
     "the bell rings before the stop": (
         "ending",
-        [(ENDING, [("        let is_first = self.begin();\n", "        shards.iter().for_each(|shard| shard.doorbell().ring());\n        let is_first = self.begin();\n"),
+        [(ENDING, [("        let is_first = self.begin_stop();\n", "        shards.iter().for_each(|shard| shard.doorbell().ring());\n        let is_first = self.begin_stop();\n"),
                    ("            shards.iter().for_each(|shard| shard.doorbell().ring());\n", "")])],
     ),
     "a stopper does not count": ("ending", [(ENDING, [("let counts = end.roles > 0;", "let counts = false;")])]),
@@ -1210,7 +1210,7 @@ MUTANTS = {
                                  "            self.phase.load(Ordering::Relaxed).eq(&WAITS).then(|| self.phase.store(to as u32, Ordering::Relaxed));\n        if decided.is_none() {\n")])],
     ),
     "a use that is begun is revoked": (
-        "revoke", [(REVOCABLE, [("        self.take(Phase::Revoked)\n",
+        "revoke", [(REVOCABLE, [("        self.take_for(Phase::Revoked)\n",
                                  "        let before = self.phase.swap(Phase::Revoked as u32, Ordering::Relaxed);\n"
                                  "        (before <= 1).then(|| self.value.with_mut(|value| unsafe { ManuallyDrop::take(&mut *value) }))\n")])],
     ),

@@ -226,7 +226,7 @@ impl<T> InHand<T> {
     }
 
     /// Takes all payloads. The line must be closed.
-    pub fn take(&mut self) -> Payloads<T> {
+    pub fn take_payloads(&mut self) -> Payloads<T> {
         self.change(|contents| std::mem::take(&mut contents.payloads))
     }
 

@@ -41,7 +41,10 @@ fn hand_all_over<T>(context: &TurnContext<'_, T>, line: &Line<T>, fired: &Counte
     while line.left() > 0 && !context.is_stopping() {
         let before = line.left();
         let rest = Batch::new(line, context.clock, context.scale, context.stopping, fired);
-        let fire = || tracing_events::in_batch(context.observer, before, || pass_on(context, rest));
+        let fire = || {
+            let (engine, shard) = (context.observer.name(), context.observer.shard());
+            tracing_events::in_batch(engine, shard, before, || pass_on(context, rest))
+        };
         let returned = contained_or(fire, |panic| {
             line.end_patience(context.clock.now_ns());
             context.observer.panicked(panic);

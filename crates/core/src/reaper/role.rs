@@ -186,7 +186,7 @@ impl<T> RoleWord<T> {
         let before = self.change(ENDING, ENDED);
         reached(Event::RoleEnded);
         debug_assert!(before.is_ok(), "a role that is taken ends but by its holder");
-        in_hand.take()
+        in_hand.take_payloads()
     }
 
     /// Ends the role, or makes its holder end it. Returns the payloads in hand if this call ended
@@ -196,7 +196,7 @@ impl<T> RoleWord<T> {
             if let Ok(before) = self.change(FREE, ENDED) {
                 self.wake_waiters(before);
                 // SAFETY: nobody held the role, and nobody can take it any more.
-                return Some(unsafe { self.take_in_hand() }.take());
+                return Some(unsafe { self.take_in_hand() }.take_payloads());
             }
             match self.change(TAKEN, ENDING) {
                 Ok(before) => {

@@ -269,7 +269,7 @@ mod tests {
         assert_ne!(line.progress().unwrap().payload(), first.payload());
         assert_eq!(case.at(109), Found::Busy(119));
         let Found::Stuck(seen, 109) = case.at(119) else { panic!("it is stuck") };
-        assert_eq!(line.take_over(seen, || ()).unwrap().take(), [(Tick::ZERO, 2)]);
+        assert_eq!(line.take_over(seen, || ()).unwrap().take_payloads(), [(Tick::ZERO, 2)]);
         assert!(line.take_over(seen, || ()).is_none(), "nobody takes it twice");
         assert_eq!(line.claim(), None);
         assert_eq!((line.left(), line.claimed()), (0, 2));

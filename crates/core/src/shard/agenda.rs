@@ -45,18 +45,32 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
 
 use crate::entry::{Entry, Filed};
-use crate::inbox::Tray;
+use crate::inbox::{At, Tray};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, spread};
 use crate::time::{Place, Tick};
-
-use super::open::Open;
 
 /// Shares that a bucket of level 1 has before it may be parked: as many timers are due at one tick.
 const FIRST: usize = if IS_CHECKED { 1 } else { 4 };
 
 /// The same for a coarse bucket, whose entries are due at different ticks.
 const FIRST_OF_COARSE: usize = if IS_CHECKED { 1 } else { 16 };
+
+/// A bucket that the owner goes through, or the entries that were put aside until it opens.
+pub(super) struct Open<T> {
+    /// Where its entries were filed.
+    pub(super) place: Place,
+    /// Timers that are due by this tick fire: the place's expiration; the present, if the bucket
+    /// was parked; an earlier opening of the bucket, if its entries were taken out too early.
+    pub(super) fires_up_to: Tick,
+    /// Has its entries.
+    pub(super) tray: Arc<Tray<Entry<T>>>,
+    /// How far the owner has come in there.
+    pub(super) at: At,
+    /// How many entries were looked at since it opened, or since it went on when it was its turn.
+    pub(super) looked: usize,
+    pub(super) was_parked: bool,
+}
 
 /// What is to open, and what is open.
 pub(super) struct Agenda<T> {
@@ -110,6 +124,21 @@ impl Hasher for NumberHasher {
 /// Level and expiration in one number.
 fn number_of(place: Place) -> u64 {
     Filed::of(place).pack()
+}
+
+// === impl Open ===
+
+impl<T> Open<T> {
+    /// It is due, and its entries are in this tray.
+    #[inline]
+    pub(super) fn begin(place: Place, at: At, tray: Arc<Tray<Entry<T>>>) -> Open<T> {
+        Open { place, fires_up_to: place.expiration, tray, at, looked: 0, was_parked: false }
+    }
+
+    /// When it opened.
+    pub(super) fn opened(&self) -> Tick {
+        self.place.expiration.min(self.fires_up_to)
+    }
 }
 
 // === impl Agenda: what is to open ===
@@ -166,7 +195,11 @@ impl<T> Agenda<T> {
 
     /// The first place of a level opens, because it `is_due` or to be cascaded eagerly. Returns the
     /// entries that were put aside for it; then the bucket opens next. `None`: the bucket opens.
-    pub(super) fn begin(&mut self, place: Place, is_due: bool) -> Option<Arc<Tray<Entry<T>>>> {
+    pub(super) fn begin_opening(
+        &mut self,
+        place: Place,
+        is_due: bool,
+    ) -> Option<Arc<Tray<Entry<T>>>> {
         debug_assert_eq!(self.first_of(place.level), Some(place), "places open in order");
         let Slot::Occupied(mut opening) = self.openings.entry(number_of(place)) else {
             unreachable!("what is on a heap is kept");
@@ -363,7 +396,7 @@ impl<T> Agenda<T> {
         let open = [self.due.take(), self.eager.take()].into_iter().flatten();
         let mut all: Vec<_> = open.chain(self.parked.drain(..)).collect();
         while let Some(place) = self.first {
-            let aside = self.begin(place, true);
+            let aside = self.begin_opening(place, true);
             all.extend(aside.map(|tray| Open::begin(place, tray.open(), tray)));
         }
         *self = Agenda::new(self.share);

@@ -32,8 +32,8 @@ use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
+use super::agenda::Open;
 use super::flush::Ends;
-use super::open::Open;
 use super::sweep::Sweep;
 use super::{Bucket, Owner, Shard};
 

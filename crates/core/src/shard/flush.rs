@@ -26,7 +26,7 @@ use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
-use super::open::Open;
+use super::agenda::Open;
 use super::{Owner, Shard};
 
 /// Payloads that a flush collects before they are handed over at most, and their bytes, unless one

@@ -73,10 +73,10 @@ pub struct Shard<T> {
     /// What the owner took out of the buckets, visible to readers.
     trays: Trays<T>,
     // LOCK(OWNER): engine: turn.rs::turn, turn.rs::succeed, turn.rs::hand_over,
-    // turn.rs::hand_over_rest, server.rs::turn; stopper: ending.rs::stop, ending.rs::take_rest,
-    // engine/core.rs::dismantle; caller: driving.rs::turn_in, turn.rs::turn, turn.rs::look_ahead,
-    // virtual_time.rs::earliest_ns, virtual_time.rs::next_opening_ns; test:
-    // observe/mod.rs::check; through: turn.rs::lock.
+    // turn.rs::hand_over_rest, server.rs::turn; stopper: ending.rs::stop,
+    // ending.rs::take_rest_of_batch, engine/core.rs::dismantle; caller: driving.rs::turn_in,
+    // turn.rs::turn, turn.rs::look_ahead, virtual_time.rs::earliest_ns,
+    // virtual_time.rs::next_opening_ns; test: observe/mod.rs::check; through: turn.rs::lock.
     owner: CachePadded<Mutex<Owner<T>>>,
 }
 

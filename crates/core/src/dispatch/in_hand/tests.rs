@@ -14,7 +14,7 @@ fn open() -> InHand<Box<u8>> {
 fn what_was_not_claimed_is_left() {
     let mut in_hand = open();
     assert_eq!(in_hand.close(), Ok(()));
-    assert_eq!(in_hand.take(), [(Tick::ZERO, Box::new(8))]);
+    assert_eq!(in_hand.take_payloads(), [(Tick::ZERO, Box::new(8))]);
 }
 
 #[test]
