@@ -264,10 +264,10 @@ impl World {
         self.scan_in(1, links)
     }
 
-    /// As `scan`, by a reader that looks up to `looks` times.
-    pub fn scan_in(&self, looks: u32, links: u64) -> Vec<Tick> {
+    /// As `scan`, by a reader that makes up to so many passes.
+    pub fn scan_in(&self, passes: u32, links: u64) -> Vec<Tick> {
         let mut found = Vec::new();
-        self.shard.scan(&entry::read(), links, looks, |pending| found.push(pending.deadline));
+        self.shard.scan(&entry::read(), links, passes, |pending| found.push(pending.deadline));
         found
     }
 

@@ -33,7 +33,7 @@ const SIZE: usize = 4096;
 const LISTED: u64 = 1 << 63;
 
 /// Listed blocks that are looked at in an idle moment.
-const LOOKS: usize = 64;
+const PROBES: usize = 64;
 
 /// Entries that a block has at most.
 const MOST: usize = 63;
@@ -379,7 +379,7 @@ impl<T> BlockList<T> {
     /// Looks at some of the blocks that are to be looked at, and moves those that are whole to
     /// `whole`. Returns `true` if there are more.
     pub fn look_through(&mut self, whole: &mut Vec<Block<T>>) -> bool {
-        for _ in 0..self.unseen.min(LOOKS) {
+        for _ in 0..self.unseen.min(PROBES) {
             self.unseen -= 1;
             let block = self.blocks[self.unseen];
             // SAFETY: it is listed, and the list is this thread's.

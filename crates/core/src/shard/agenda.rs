@@ -22,9 +22,9 @@
 //!
 //! *Crowds.* A bucket may hold a million entries. When the owner has gone through its *first share*
 //! and something else is due at the beginning of a turn, the bucket is parked: the rest stays in
-//! its tray, and the others open. It goes on when nothing else is due, or when the owner has looked
-//! at a *share* of the others. Parked buckets take turns, a share each. So what is due beside them
-//! waits for two shares at most: that of the turn under way, and one of a parked bucket.
+//! its tray, and the others open. It goes on when nothing else is due, or when the owner has
+//! visited a *share* of the others. Parked buckets take turns, a share each. So what is due beside
+//! them waits for two shares at most: that of the turn under way, and one of a parked bucket.
 //!
 //! *Owner*: the shard's owner. What is open belongs to the shard: the next holder of the role goes
 //! on with it, and a stop takes the payloads out.
@@ -67,8 +67,8 @@ pub(super) struct Open<T> {
     pub(super) tray: Arc<Tray<Entry<T>>>,
     /// How far the owner has come in there.
     pub(super) at: At,
-    /// How many entries were looked at since it opened, or since it went on when it was its turn.
-    pub(super) looked: usize,
+    /// How many entries were visited since it opened, or since it went on when it was its turn.
+    pub(super) visited: usize,
     pub(super) was_parked: bool,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Agenda<T> {
     pub(super) eager: Option<Open<T>>,
     /// The first one goes on next.
     parked: VecDeque<Open<T>>,
-    /// Entries that the owner looks at before the first of them does; no end if there is none.
+    /// Entries that the owner visits before the first of them does; no end if there is none.
     others: usize,
     share: usize,
 }
@@ -132,7 +132,7 @@ impl<T> Open<T> {
     /// It is due, and its entries are in this tray.
     #[inline]
     pub(super) fn begin(place: Place, at: At, tray: Arc<Tray<Entry<T>>>) -> Open<T> {
-        Open { place, fires_up_to: place.expiration, tray, at, looked: 0, was_parked: false }
+        Open { place, fires_up_to: place.expiration, tray, at, visited: 0, was_parked: false }
     }
 
     /// When it opened.
@@ -330,7 +330,7 @@ impl<T> Agenda<T> {
         Some(Open { fires_up_to: open.place.expiration.min(limit), ..open })
     }
 
-    /// Entries of an open bucket that are looked at before it may be parked.
+    /// Entries of an open bucket that are visited before it may be parked.
     fn share_of(&self, open: &Open<T>) -> usize {
         match (open.was_parked, open.place.level) {
             (true, _) => self.share.max(1),
@@ -345,9 +345,9 @@ impl<T> Agenda<T> {
         self.others == 0
     }
 
-    /// Counts entries that were looked at in a bucket that was never parked.
+    /// Counts entries that were visited in a bucket that was never parked.
     #[inline]
-    pub(super) fn looked_at_others(&mut self, entries: usize) {
+    pub(super) fn visited_others(&mut self, entries: usize) {
         if !self.parked.is_empty() {
             self.others = self.others.saturating_sub(entries);
         }
@@ -357,7 +357,7 @@ impl<T> Agenda<T> {
     /// else is due, or parked.
     pub(super) fn let_pass(&mut self, now: Tick) {
         let is_awaited = !self.parked.is_empty() || self.next_opening() <= now;
-        let has_had = self.due.as_ref().is_some_and(|open| open.looked >= self.share_of(open));
+        let has_had = self.due.as_ref().is_some_and(|open| open.visited >= self.share_of(open));
         if let Some(open) = self.due.take_if(|_| is_awaited && has_had) {
             if self.parked.is_empty() {
                 self.others = self.share.max(1);
@@ -379,9 +379,9 @@ impl<T> Agenda<T> {
         let is_its_turn = self.is_turn_of_parked();
         let Some(open) = self.parked.pop_front() else { return false };
         reached(if is_its_turn { Event::ParkedInTurn } else { Event::ParkedAlone });
-        let looked = if is_its_turn { 0 } else { usize::MAX };
+        let visited = if is_its_turn { 0 } else { usize::MAX };
         self.others = if self.parked.is_empty() { usize::MAX } else { self.share.max(1) };
-        self.due = Some(Open { looked, fires_up_to: now, ..open });
+        self.due = Some(Open { visited, fires_up_to: now, ..open });
         true
     }
 

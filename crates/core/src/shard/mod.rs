@@ -156,9 +156,9 @@ impl<T> Shard<T> {
         self.place_from(shared, deadline, now.max(self.clock()), u8::MAX)
     }
 
-    /// Where a timer for `deadline` is filed that comes out of a bucket of this level, seen from
-    /// `from`. If it goes up, it was moved: it will be moved again before it is due, and its own
-    /// deadline would only wake the reaper.
+    /// As [`Shard::place`], for an entry that leaves a bucket of `level`, seen from `from`. The
+    /// bucket of its own tick is only for entries that come down: one that goes up was reset, and
+    /// probably will be again.
     #[inline]
     fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick, level: u8) -> Place {
         let place = self.wheel.geometry().place(deadline, from);

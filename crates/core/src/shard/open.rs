@@ -46,7 +46,7 @@ pub struct Owner<T> {
     pub(super) closed: bool,
     /// Which lane or chain is next.
     lane: usize,
-    /// Entries looked at, for tests.
+    /// Entries visited, for tests.
     #[cfg(test)]
     pub(super) visits: u64,
 }
@@ -87,7 +87,7 @@ impl<T> Owner<T> {
         self.budget = entries;
     }
 
-    /// Whether the turn under way has looked at as many entries as it may.
+    /// Whether the turn under way has visited as many entries as it may.
     #[inline]
     pub fn has_spent_budget(&self) -> bool {
         self.budget == 0
@@ -131,7 +131,7 @@ impl<T> Owner<T> {
         self.agenda.armed()
     }
 
-    /// Counts an entry that is looked at, in tests.
+    /// Counts an entry that is visited, in tests.
     #[inline]
     pub(super) fn visited(&mut self) {
         #[cfg(test)]
