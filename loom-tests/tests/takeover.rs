@@ -396,7 +396,7 @@ fn lead(watch: &Watch, in_hand: &mut InHand<u8>) {
 /// passes.
 #[test]
 fn a_stuck_task_is_found_by_the_alarm() {
-    check(2, || {
+    check(3, || {
         let is_set = AtomicBool::new(false);
         let alarm = Arc::new(Bedside { is_set, parker: Parker::new() });
         let watch = Watch::new(Duration::from_nanos(1));
