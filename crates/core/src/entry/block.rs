@@ -261,7 +261,7 @@ impl<T> Block<T> {
     /// Takes a block off its list for good. Returns whether the caller has the whole of it.
     ///
     /// # Safety
-    /// As [`Block::take`].
+    /// As [`Block::take_free`].
     pub unsafe fn unlist(self) -> bool {
         // SAFETY: who has the list has the block.
         let this = unsafe { self.header.as_ref() };

@@ -86,7 +86,7 @@ impl Latenesses {
         count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
     }
 
-    /// Calls `tell` for each bucket that has grown since `seen`, with the upper bound of the bucket
+    /// Calls `report` for each bucket that has grown since `seen`, with the upper bound of the bucket
     /// and the number of new timers, and updates `seen`.
     pub fn report_new(&self, seen: &mut Seen, mut report: impl FnMut(Duration, u64)) {
         for (bucket, (count, seen)) in self.counts.iter().zip(&mut seen.counts).enumerate() {
