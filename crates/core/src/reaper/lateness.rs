@@ -86,8 +86,8 @@ impl Latenesses {
         count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
     }
 
-    /// Calls `report` for each bucket that has grown since `seen`, with the upper bound of the bucket
-    /// and the number of new timers, and updates `seen`.
+    /// Calls `report` for each bucket that has grown since `seen`, with the upper bound of the
+    /// bucket and the number of new timers, and updates `seen`.
     pub fn report_new(&self, seen: &mut Seen, mut report: impl FnMut(Duration, u64)) {
         for (bucket, (count, seen)) in self.counts.iter().zip(&mut seen.counts).enumerate() {
             // ORDER: Relaxed - as in `record`.
