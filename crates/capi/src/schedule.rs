@@ -44,7 +44,7 @@ pub unsafe extern "C" fn tickless_schedule(
             Ok(inner) => inner,
             Err(failure) => return Err(release_after(task, failure)),
         };
-        if let Err(failure) = inner.reach.check(delay_ns, 0) {
+        if let Err(failure) = inner.check_reach(delay_ns, 0) {
             return Err(release_after(task, failure));
         }
         if timer.is_null() {
@@ -110,8 +110,8 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
             let known = TICKLESS_AT | TICKLESS_WAITABLE | TICKLESS_FIXED_DELAY;
             when_with(first, known).and_then(|first| {
                 let inner = shell::inner(engine)?;
-                inner.reach.check(period_ns, 0)?;
-                Ok((inner, first.within(inner.reach)?))
+                inner.check_reach(period_ns, 0)?;
+                Ok((inner, first.within(inner)?))
             })
         };
         let (inner, Timing { when, has_fixed_delay, .. }) = match checked {
@@ -293,7 +293,7 @@ unsafe fn checked<'a>(
     }
     // SAFETY: as the caller promises.
     let inner = unsafe { shell::inner(engine) }?;
-    Ok((inner, timing.within(inner.reach)?))
+    Ok((inner, timing.within(inner)?))
 }
 
 /// Makes the task, or releases the user data.
