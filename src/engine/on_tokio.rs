@@ -28,7 +28,7 @@ use std::io;
 use std::mem;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use tokio::io::{Interest, unix::AsyncFd};
@@ -249,12 +249,12 @@ where
 {
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
         let Some(reactor) = &mut self.reactor else {
-            if !self.clock.as_ref().is_some_and(|clock| clock.is_moved()) {
+            if !self.is_moved() {
                 return self.sleeps.poll_over(cx);
             }
             let at_once = AtOnce { serve: self.serve.clone(), task: cx.waker().clone() };
             let waker = Waker::from(Arc::new(at_once));
-            return self.sleeps.poll_over(&mut Context::from_waker(&waker));
+            return self.sleeps.poll_over(&mut Context::from_waker(&waker)).map(|_| None);
         };
         let over = reactor.poll_over(cx);
         if over.is_ready() && self.clock.as_ref().is_some_and(|clock| clock.look()) {
@@ -271,11 +271,28 @@ where
     }
 
     fn set(&mut self, until: Option<Instant>, clock: &Clock) {
+        let is_moved = self.is_moved();
         match &mut self.reactor {
             Some(reactor) => reactor.set(until, clock),
+            None if is_moved => self.sleeps.set(until.map(early), clock),
             None => self.sleeps.set(until, clock),
         }
     }
+}
+
+impl<S, F> OnTokio<'_, S, F> {
+    /// Whether the engine follows a clock that does not show the system's time.
+    fn is_moved(&self) -> bool {
+        self.clock.as_ref().is_some_and(|clock| clock.is_moved())
+    }
+}
+
+/// When a sleep is to end by which the runtime's stopped clock moves to `until`. It moves by whole
+/// milliseconds, from within one: a sleep until then may end later by nearly one. This one may end
+/// earlier by as much, and one until then follows.
+fn early(until: Instant) -> Instant {
+    let early = until.checked_sub(Duration::from_nanos(999_999)).unwrap_or(until);
+    if early > TokioInstant::now().into_std() { early } else { until }
 }
 
 // === impl AtOnce ===
