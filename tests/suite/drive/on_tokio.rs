@@ -227,6 +227,27 @@ fn time_may_be_paused_later() {
     });
 }
 
+#[cfg(debug_assertions)]
+#[test]
+fn time_may_be_paused_while_a_sleep_waits_and_nothing_else_is_scheduled() {
+    for by_hand in [false, true] {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let far = tokio::spawn(tickless::sleep(20 * HOUR));
+            let sleep = tokio::spawn(tickless::sleep(HOUR));
+            tickless::sleep(MS).await;
+            tokio::time::pause();
+            let begin = TokioInstant::now();
+            if by_hand {
+                tokio::time::advance(HOUR).await;
+            }
+            let limit = tokio::time::timeout(2 * HOUR, sleep);
+            limit.await.expect("it ends in time").unwrap();
+            assert!(begin.elapsed() >= HOUR - SECOND && !far.is_finished());
+        });
+    }
+}
+
 /// Work of 1,000 seconds, under a limit of three, was done in time by an engine that goes on by
 /// itself.
 #[cfg(debug_assertions)]
