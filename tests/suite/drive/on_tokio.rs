@@ -387,6 +387,44 @@ fn its_runtime_may_end_at_any_time() {
     }
 }
 
+#[test]
+fn the_runtimes_own_threads_fire_its_timers() {
+    let mut threads = Builder::new_multi_thread();
+    let threads = threads.worker_threads(2).thread_name("ours").enable_all().build();
+    let runtimes = [threads, Builder::new_current_thread().enable_all().build()];
+    for (runtime, name) in runtimes.into_iter().zip([Some("ours"), std::thread::current().name()]) {
+        runtime.unwrap().block_on(async {
+            let engine = Engine::of_runtime().unwrap();
+            let (fires, fired) = tokio::sync::oneshot::channel();
+            let fire = move || fires.send(std::thread::current().name().map(str::to_owned));
+            engine.schedule_detached(MS, move || fire().unwrap()).unwrap();
+            assert_eq!(fired.await.unwrap().as_deref(), name);
+        });
+    }
+}
+
+/// There is no thread to spare: the timers of all shards wait.
+#[test]
+fn a_slow_closure_delays_all_timers() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    let (tells, told) = channel();
+    let (same, fired) = (engine.clone(), Arc::new(AtomicBool::new(false)));
+    let slow = move || {
+        for shard in [0, 1] {
+            same.bind_thread(shard).unwrap();
+            let fired = fired.clone();
+            same.schedule_detached(MS, move || fired.store(true, Ordering::SeqCst)).unwrap();
+        }
+        std::thread::sleep(30 * MS);
+        tells.send(fired.load(Ordering::SeqCst)).unwrap();
+    };
+    engine.schedule_detached(MS, slow).unwrap();
+    assert!(!told.recv_timeout(PATIENCE).unwrap());
+    wait_until("they fire after it", || engine.stats().fired == 3);
+    assert_eq!(engine.stats().takeovers, 0);
+}
+
 /// It would wait for the task that serves the engine, which it keeps.
 #[test]
 fn a_closure_does_not_wait_for_a_timer_of_the_engine_that_runs_it() {
