@@ -70,7 +70,7 @@ fn each_payload_runs_once_though_the_system_refuses_to_fence() {
 
 #[test]
 fn what_a_stop_meets_in_a_takeover_runs_or_comes_back() {
-    check(1, || {
+    check(2, || {
         let world = World::with_due(2);
         let taker = on_thread(&world, |world| world.take_over(1));
         let stopper = on_thread(&world, World::stop);
