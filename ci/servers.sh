@@ -45,4 +45,4 @@ report = json.load(sys.stdin)
 assert report["sent"] == 1000 and report["lost"] == report["early"] == 0, report' ||
     fail "the report of reminders is wrong"
 
-some_tests cargo test --locked -p tickless-durable --all-features --test chaos -- --nocapture
+some_tests cargo test --locked -p tickless-durable --all-features --test durable chaos:: -- --nocapture

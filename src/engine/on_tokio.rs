@@ -42,7 +42,7 @@ use crate::doorbell::{Earliest, SystemTimer};
 use crate::doorbell::{Listening, Rings, Rung};
 use crate::error::BuildError;
 use crate::reaper::waits_by_sleep;
-use crate::sync::{Arc, OnceLock, Weak};
+use crate::sync::{Arc, OnceLock, Weak, thread};
 use crate::time::{Clock, Source};
 
 use super::core::Core;
@@ -66,7 +66,8 @@ struct AtOnce {
     task: Waker,
 }
 
-/// The clock of a runtime: the system's, until the runtime's shows another time.
+/// The clock of a runtime: the system's, until the runtime's shows another time. (Then a thread
+/// that is ending, and past what tokio keeps of it, has another thread ask the runtime.)
 #[derive(Default)]
 struct RuntimeClock {
     /// The runtime, from then on.
@@ -295,8 +296,19 @@ impl Wake for AtOnce {
 impl RuntimeClock {
     fn now(&self) -> Instant {
         let Some(runtime) = self.moved.get() else { return Instant::now() };
-        let _entered = runtime.enter();
-        TokioInstant::now().into_std()
+        let read = || {
+            let _entered = runtime.enter();
+            TokioInstant::now().into_std()
+        };
+        if !is_past_tokio() {
+            return read();
+        }
+        thread::scope(|scope| {
+            let other = thread::Builder::new().spawn_scoped(scope, read).ok()?;
+            other.join().ok()
+        })
+        // The system has no thread to spare.
+        .unwrap_or_else(Instant::now)
     }
 
     /// Whether the current runtime, whose clock this is, shows another time than the system. It is
@@ -313,12 +325,21 @@ impl RuntimeClock {
     }
 }
 
+/// Whether the calling thread is ending, and what tokio keeps of it is gone: there, tokio panics
+/// where it is asked for its time.
+fn is_past_tokio() -> bool {
+    Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
+}
+
 /// Whether the current runtime's time is not the system's: it is paused, or was.
 fn shows_other_time() -> bool {
     shows_other_time_than(Instant::now)
 }
 
 fn shows_other_time_than(read: impl Fn() -> Instant) -> bool {
+    if is_past_tokio() {
+        return false;
+    }
     let before = read();
     let now = TokioInstant::now().into_std();
     now < before || read() < now
@@ -421,7 +442,10 @@ impl Reactor {
         let timer = Arc::new(Earliest::new(SystemTimer::new(clock)?));
         let open = Open(timer.clone());
         let mut registered = None;
-        #[expect(deprecated, reason = "older versions of tokio have no other")]
+        #[allow(
+            deprecated,
+            reason = "older versions of tokio have no other, and do not call it so"
+        )]
         contained(|| registered = Some(AsyncFd::with_interest(timer, Interest::READABLE)));
         let timer = registered.ok_or_else(|| io::Error::other("the runtime has no reactor"))??;
         Ok(Reactor { timer, has_come: false, _open: open })

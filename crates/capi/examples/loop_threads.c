@@ -13,7 +13,7 @@
 
 #define MUST(condition) ((condition) ? (void)0 : (perror(#condition), abort()))
 
-enum { THREADS = 4, CONNECTIONS = 1000, WORK_MAX = 64, TIMERS_MAX = 1000 };
+enum { THREADS = 4, CONNECTIONS = 1000, WORK_MAX = 64, TIMERS_LIMIT = 1000 };
 
 /* Sent by a thread; from then on the loop's. */
 struct connection {
@@ -71,7 +71,7 @@ int main(void) {
         if (epoll_wait(epoll, &event, 1, timeout) == 1) {
             tickless_post_run(&post, WORK_MAX);
         }
-        tickless_wheel_advance(&wheel, now_ms(), TIMERS_MAX, on_idle, NULL);
+        tickless_wheel_advance(&wheel, now_ms(), TIMERS_LIMIT, on_idle, NULL);
     }
     for (i = 0; i < THREADS; i++) {
         MUST(pthread_join(threads[i], NULL) == 0);

@@ -51,8 +51,9 @@
  * forks has the mask of the engine's maker. posix_spawn, vfork, system and popen pass on that of the
  * engine's thread: set POSIX_SPAWN_SETSIGMASK.
  *
- * MEMORY. If there is none for a timer, the process is aborted. Only calls that schedule allocate: if
- * it can be waited for, repeats or is in a scope, else a page now and then. dlclose unloads nothing.
+ * MEMORY. Without any, tickless_engine_new returns TICKLESS_E_NOMEM, and all else that needs some aborts
+ * the process: a timer that can be waited for, repeats or is in a scope is an allocation; else, timers that
+ * start or end need a page now and then. dlclose unloads nothing.
  */
 
 #ifndef TICKLESS_H

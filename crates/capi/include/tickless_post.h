@@ -12,13 +12,13 @@
  * ORDER. Work runs in the loop's thread, in the order in which it was sent: that of one thread, in that
  * thread's. It sees what its sender wrote before it sent it.
  *
- * COST. To send is one CAS, and a system call only if nothing else waits to be run. Senders do not wait
- * for each other, nor for the loop. (If a sender is preempted between the CAS and the system call, the
- * loop sleeps on until it goes on, unless it looks by itself.)
+ * COST. To send is one CAS, and two more with a system call in between unless the loop was rung since it
+ * looked last. Senders do not wait for each other, nor for the loop: one that stands still anywhere in
+ * a call holds up its own work only.
  *
  * RULES. Any thread sends, also in work that runs, and in signal handlers. One thread runs. The memory
  * of work is its receiver's from the call that sends it on, and work that runs may free its memory, or
- * send it again. A post is neither moved nor freed while somebody may send. */
+ * send it again. A post is neither moved nor freed before each call that sends has returned. */
 #ifndef TICKLESS_POST_H
 #define TICKLESS_POST_H
 
@@ -60,6 +60,8 @@ struct tickless_post {
     struct tickless_post_work *sent;
     /* What was taken and waits to be run, the first first. The loop's. */
     struct tickless_post_work *taken;
+    /* Odd if the descriptor was rung since the loop looked last. Each look begins a new even number. */
+    size_t looks;
     int fd;
 };
 
@@ -68,15 +70,35 @@ struct tickless_post {
 static inline int tickless_post_init(struct tickless_post *post) {
     post->sent = NULL;
     post->taken = NULL;
+    post->looks = 0;
     post->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     return post->fd;
 }
 
+/* Makes the descriptor readable, unless it was since the loop looked last. It is noted after the write:
+ * so who reads the note need not ring, however long another that rings stands still. A note that comes
+ * after the next look changes nothing. */
 static inline void tickless_post_ring_(struct tickless_post *post) {
     const uint64_t one = 1;
+    /* SeqCst: after what was sent. See tickless_post_look_. */
+    size_t look = __atomic_load_n(&post->looks, __ATOMIC_SEQ_CST);
+    ssize_t written;
+    if (look % 2 != 0) {
+        return;
+    }
     /* It fails if it was rung 2^64 - 2 times: it is readable then. */
-    const ssize_t written = write(post->fd, &one, sizeof one);
+    written = write(post->fd, &one, sizeof one);
     (void)written;
+    __atomic_compare_exchange_n(&post->looks, &look, look + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* The loop looks, after it has read the descriptor and before it takes what was sent: from here on who
+ * sends rings again. SeqCst, as are the push of who sends and its load in the ring: that load reads a
+ * number from before this, or else what is taken next has what was sent. */
+static inline void tickless_post_look_(struct tickless_post *post) {
+    /* Nobody else writes an even number. A sender may make it odd meanwhile, which this takes back. */
+    const size_t look = __atomic_load_n(&post->looks, __ATOMIC_RELAXED);
+    __atomic_exchange_n(&post->looks, (look | 1) + 1, __ATOMIC_SEQ_CST);
 }
 
 /* Sends work to the loop. */
@@ -84,19 +106,17 @@ static inline void tickless_post_send(struct tickless_post *post, struct tickles
     struct tickless_post_work *first = __atomic_load_n(&post->sent, __ATOMIC_RELAXED);
     do {
         work->next = first;
-        /* Release: pairs with the acquire in `take`: the work, and what its sender wrote before. */
-    } while (!__atomic_compare_exchange_n(&post->sent, &first, work, 1, __ATOMIC_RELEASE,
+        /* Release: pairs with the acquire in `take`: the work, and what its sender wrote before. SeqCst:
+         * before the load in the ring. */
+    } while (!__atomic_compare_exchange_n(&post->sent, &first, work, 1, __ATOMIC_SEQ_CST,
                                           __ATOMIC_RELAXED));
-    /* From here on the work may be gone. Who finds work there need not ring: who sent the first of it
-     * does, and the loop, once it has read that, takes all of it or rings again. */
-    if (first == NULL) {
-        tickless_post_ring_(post);
-    }
+    /* From here on the work may be gone. */
+    tickless_post_ring_(post);
 }
 
 /* Takes all that was sent, in the order in which it was sent. */
 static inline struct tickless_post_work *tickless_post_take_(struct tickless_post *post) {
-    struct tickless_post_work *work = __atomic_exchange_n(&post->sent, NULL, __ATOMIC_ACQUIRE);
+    struct tickless_post_work *work = __atomic_exchange_n(&post->sent, NULL, __ATOMIC_SEQ_CST);
     struct tickless_post_work *first = NULL;
     while (work != NULL) {
         struct tickless_post_work *const before = work->next;
@@ -112,6 +132,7 @@ static inline struct tickless_post_work *tickless_post_take_(struct tickless_pos
 static inline struct tickless_post_work *tickless_post_next(struct tickless_post *post) {
     struct tickless_post_work *work;
     if (post->taken == NULL) {
+        tickless_post_look_(post);
         post->taken = tickless_post_take_(post);
     }
     work = post->taken;
@@ -127,6 +148,7 @@ static inline uint64_t tickless_post_run(struct tickless_post *post, uint64_t li
     uint64_t ran = 0, rings;
     const ssize_t got = read(post->fd, &rings, sizeof rings);
     (void)got;
+    tickless_post_look_(post);
     if (post->taken == NULL) {
         post->taken = tickless_post_take_(post);
     }
@@ -136,8 +158,8 @@ static inline uint64_t tickless_post_run(struct tickless_post *post, uint64_t li
         ran++;
         work->run(work);
     }
-    /* The ring of what was sent meanwhile may be the one that was read above. */
-    if (post->taken != NULL || __atomic_load_n(&post->sent, __ATOMIC_RELAXED) != NULL) {
+    /* The ring of what was not taken may be the one that was read above. */
+    if (post->taken != NULL || __atomic_load_n(&post->sent, __ATOMIC_SEQ_CST) != NULL) {
         tickless_post_ring_(post);
     }
     return ran;

@@ -250,8 +250,9 @@ fn make_page(page: usize) {
         next: AtomicU32::new(0),
         number: (page * PAGE + at) as u32,
     };
-    let made: Box<Page> = Box::new(std::array::from_fn(new));
-    let ours = Box::into_raw(made);
+    // (On the heap from the start: the stack of a thread of C may have less room.)
+    let made: Box<[User]> = (0..PAGE).map(new).collect();
+    let ours: *mut Page = Box::into_raw(made).cast();
     // ORDER: AcqRel - publishes the places, or finds another thread's. Acquire - as above.
     let (to, failed) = (Ordering::AcqRel, Ordering::Acquire);
     if TABLE[page].compare_exchange(ptr::null_mut(), ours, to, failed).is_err() {

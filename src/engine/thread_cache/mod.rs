@@ -80,10 +80,10 @@ pub(super) fn of<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
 }
 
 /// Returns a number for an engine that is about to be built: see [`registry::next_number`].
-pub(super) fn new_number() -> Option<u32> {
+pub(super) fn new_number(is_of_runtime: bool) -> Option<u32> {
     static INHERIT: Told = Told::new(inherit);
     INHERIT.begin();
-    registry::next_number()
+    registry::next_number(is_of_runtime)
 }
 
 /// Runs in a child before `fork` returns.

@@ -1,6 +1,7 @@
 //! An engine that belongs to a runtime of tokio: it follows the runtime's time, also where that is
 //! paused, waits without a reactor or without timers of the runtime, and ends with the runtime.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -272,6 +273,68 @@ fn it_ends_with_its_runtime_and_says_so() {
     assert_eq!(engine.stop().unwrap().len(), 1, "nothing is lost");
     let another = second.block_on(async { build().unwrap() });
     second.block_on(another.sleep(MS));
+}
+
+/// Of one that was polled, and of one that was not.
+#[test]
+fn a_sleep_that_outlives_its_engine_hears_of_the_runtime() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    let [mut polled, mut fresh] = [engine.sleep(HOUR), engine.sleep(HOUR)];
+    assert!(futures_util::FutureExt::now_or_never(polled.wait()).is_none());
+    drop(runtime);
+    drop(engine);
+    for sleep in [&mut polled, &mut fresh] {
+        assert_eq!(pollster::block_on(sleep.wait()), Err(SleepError::RuntimeEnded));
+    }
+}
+
+/// What stops by itself says so, as long as it is there.
+#[test]
+fn an_engine_that_is_stopped_before_its_runtime_says_that_it_has_stopped() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    engine.stop().unwrap();
+    drop(runtime);
+    assert_eq!(pollster::block_on(engine.sleep(HOUR).wait()), Err(SleepError::Stopped));
+}
+
+/// Does something when its thread ends.
+struct AtTheEnd(Option<Box<dyn FnOnce()>>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        self.0.take().unwrap()();
+    }
+}
+
+/// A thread-local that was there before those of tokio goes after them. Then tokio tells no time,
+/// and what panics ends the process.
+#[test]
+fn a_thread_that_ends_uses_engines_of_runtimes_whose_time_is_paused() {
+    thread_local!(static DEED: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) });
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let engine = runtime.block_on(async { build().unwrap() });
+    let threads = Engine::builder().shards(1).build().unwrap();
+    let (handle, (tell, told)) = (runtime.handle().clone(), channel());
+    let same = engine.clone();
+    let deed = move || {
+        assert!(tokio::runtime::Handle::try_current().unwrap_err().is_thread_local_destroyed());
+        same.schedule_detached(HOUR, || ()).unwrap();
+        let mut sleep = Box::pin(same.sleep(HOUR));
+        assert!(futures_util::FutureExt::now_or_never(&mut sleep).is_none());
+        assert!(same.schedule(HOUR, || ()).unwrap().cancel());
+        pollster::block_on(threads.sleep(MS));
+        tell.send(same.now()).unwrap();
+    };
+    let user = move || {
+        DEED.set(Some(AtTheEnd(Some(Box::new(deed)))));
+        drop(handle.enter());
+    };
+    std::thread::spawn(user).join().unwrap();
+    assert_eq!(told.recv(), Ok(engine.now()));
+    runtime.block_on(engine.sleep(HOUR));
+    assert_eq!(engine.stats().fired, 2);
 }
 
 /// The runtime is dropped by a task of the engine, and by a thread while its timers fire.

@@ -118,12 +118,16 @@ static void a_child_of_a_callback_blocks_what_the_maker_of_the_engine_did(void) 
     OK(tickless_engine_free(engine));
 }
 
-/* No page is left to the process. */
+/* No page is left to the process, but for its stack. */
 static void exhaust(void) {
     struct rlimit none = {0, 0};
+    volatile char stack[1 << 18];
     size_t size;
     void **last = NULL, **more;
-    CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+    for (size = 0; size < sizeof stack; size += 1024) {
+        stack[size] = 0;
+    }
+    CHECK(stack[0] == 0 && setrlimit(RLIMIT_AS, &none) == 0);
     for (size = 1 << 16; size >= sizeof last; size /= 2) {
         while ((more = malloc(size)) != NULL) {
             *more = last;
@@ -150,6 +154,89 @@ static void an_engine_for_which_there_is_no_memory_is_refused(void) {
     }
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+/* In a child, which makes an engine: how it ends. */
+static int end_of(void (*use)(const tickless_engine *, int kind), int kind) {
+    pid_t child = fork();
+    int status;
+    CHECK(child >= 0);
+    if (child == 0) {
+        tickless_options options;
+        tickless_engine *engine;
+        memset(&options, 0, sizeof options);
+        options.size = sizeof options;
+        options.clock = TICKLESS_CLOCK_MANUAL;
+        OK(tickless_engine_new(&options, &engine));
+        use(engine, kind);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+static void do_nothing(void *user_data) {
+    (void)user_data;
+}
+
+enum { PLAIN, WAITABLE, REPEATING, SCOPED, KINDS };
+
+static tickless_scope scope;
+
+static void start(const tickless_engine *engine, int kind, tickless_timer *timer) {
+    const tickless_when waitable = {HOUR, 0, TICKLESS_WAITABLE};
+    switch (kind) {
+    case PLAIN:
+        OK(tickless_schedule(engine, HOUR, do_nothing, NULL, NULL, timer));
+        break;
+    case WAITABLE:
+        OK(tickless_schedule_when(engine, &waitable, do_nothing, NULL, NULL, timer));
+        break;
+    case REPEATING:
+        OK(tickless_schedule_repeating(engine, NULL, HOUR, do_nothing, NULL, NULL, timer));
+        break;
+    default:
+        OK(tickless_scope_schedule(&scope, HOUR, do_nothing, NULL, NULL, NULL));
+    }
+}
+
+static void schedule_without_end(const tickless_engine *engine, int kind) {
+    OK(tickless_scope_init(engine, &scope));
+    exhaust();
+    for (;;) {
+        static tickless_timer timer;
+        start(engine, kind, &timer);
+        OK(tickless_timer_detach(kind == SCOPED ? NULL : &timer));
+    }
+}
+
+static void a_timer_for_which_there_is_no_memory_ends_the_process(void) {
+    int kind;
+    for (kind = 0; kind < KINDS; kind++) {
+        const int status = end_of(schedule_without_end, kind);
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
+}
+
+/* The first scope of a process, and of a thread that has little room. */
+static void *use_scope(void *engine) {
+    OK(tickless_scope_init(engine, &scope));
+    start(engine, SCOPED, NULL);
+    OK(tickless_scope_end(&scope, TICKLESS_NEVER));
+    return NULL;
+}
+
+static void use_with_a_small_stack(const tickless_engine *engine, int kind) {
+    pthread_attr_t small;
+    pthread_t thread;
+    (void)kind;
+    CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 1 << 16) == 0);
+    CHECK(pthread_create(&thread, &small, use_scope, (void *)(uintptr_t)engine) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void a_thread_with_a_small_stack_uses_timers(void) {
+    CHECK(end_of(use_with_a_small_stack, 0) == 0);
 }
 
 static void needs_a_stack(void *user_data) {
@@ -243,6 +330,8 @@ int main(void) {
     RUN(a_program_that_a_callback_starts_takes_signals);
     RUN(a_child_of_a_callback_blocks_what_the_maker_of_the_engine_did);
     RUN(an_engine_for_which_there_is_no_memory_is_refused);
+    RUN(a_timer_for_which_there_is_no_memory_ends_the_process);
+    RUN(a_thread_with_a_small_stack_uses_timers);
     RUN(threads_have_the_stack_and_call_the_hook_that_were_asked_for);
     RUN(a_callback_that_is_stuck_is_told_of);
     RUN(a_precise_engine_fires_its_timers_and_none_is_early);

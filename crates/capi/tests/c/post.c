@@ -2,8 +2,13 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
+/* A sender is held where it rings. */
+static ssize_t write_held(int fd, const void *data, size_t size);
+#define write write_held
 #include <tickless_post.h>
+#undef write
 
 #include "check.h"
 
@@ -107,6 +112,64 @@ static void a_loop_that_ends_takes_what_was_not_run(void) {
     tickless_post_close(&post);
 }
 
+/* Where a thread stands still when it rings. */
+enum { BEFORE = 1, AFTER };
+static __thread int holds;
+static struct count held = COUNT_INIT, released = COUNT_INIT;
+
+static void hold(int where) {
+    if (holds == where) {
+        count_add(&held, 1);
+        count_wait(&released, 1);
+    }
+}
+
+static ssize_t write_held(int fd, const void *data, size_t size) {
+    ssize_t written;
+    hold(BEFORE);
+    written = write(fd, data, size);
+    hold(AFTER);
+    return written;
+}
+
+struct held_sender {
+    struct item item;
+    int holds;
+};
+
+static void *send_and_be_held(void *context) {
+    struct held_sender *sender = context;
+    holds = sender->holds;
+    tickless_post_send(&post, &sender->item.work);
+    return NULL;
+}
+
+static void a_sender_that_stands_still_holds_up_no_work_of_others(void) {
+    int where;
+    for (where = BEFORE; where <= AFTER; where++) {
+        struct held_sender sender = {{1, {NULL, note}, 0}, where};
+        struct item other = {1, {NULL, note}, 1}, later = {2, {NULL, note}, 1};
+        pthread_t thread;
+        begin();
+        held.n = released.n = 0;
+        CHECK(pthread_create(&thread, NULL, send_and_be_held, &sender) == 0);
+        count_wait(&held, 1);
+        tickless_post_send(&post, &other.work);
+        CHECK(is_readable() == 1);
+        CHECK(tickless_post_run(&post, UINT64_MAX) == 2 && last[0] == 1 && last[1] == 1);
+        CHECK(is_readable() == 0);
+        /* Its ring comes late. It is not taken for one that the loop has still to hear. */
+        count_add(&released, 1);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(is_readable() == (where == BEFORE));
+        CHECK(tickless_post_run(&post, UINT64_MAX) == 0 && is_readable() == 0);
+        tickless_post_send(&post, &later.work);
+        CHECK(is_readable() == 1);
+        CHECK(tickless_post_run(&post, UINT64_MAX) == 1 && last[1] == 2);
+        tickless_post_close(&post);
+    }
+}
+
 struct sender {
     pthread_t thread;
     int number;
@@ -156,6 +219,7 @@ int main(int argc, char **argv) {
     RUN(work_runs_in_the_order_in_which_it_was_sent_and_within_a_limit);
     RUN(what_is_sent_by_work_runs_in_the_next_call);
     RUN(a_loop_that_ends_takes_what_was_not_run);
+    RUN(a_sender_that_stands_still_holds_up_no_work_of_others);
     no_work_of_several_threads_is_lost(races);
     printf("ok no_work_of_several_threads_is_lost\n");
     return 0;

@@ -1,6 +1,6 @@
 //! What the streams and subjects of a cluster are called, and how the streams are made.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What JetStream replies, and what that means.
 //!
-//! *Tested by*: here, and `tests/nats/`.
+//! *Tested by*: here, and `tests/durable/nats/`.
 
 use async_nats::Message;
 use serde_json::Value;
