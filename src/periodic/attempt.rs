@@ -219,7 +219,7 @@ impl<T, E> Drop for Expiry<T, E> {
 unsafe fn bring<T, E>(
     retry: Arc<dyn Arms<Answers<T, E>>>,
     answer: Answer<T, E>,
-    come: fn(Arc<dyn Repeating>) -> bool,
+    come: fn(Arc<dyn Arms<Answers<T, E>>>) -> bool,
 ) {
     // SAFETY: guaranteed by the caller; the answer has not come yet.
     unsafe { retry.shared().put_answer(answer) };

@@ -227,6 +227,27 @@ fn time_may_be_paused_later() {
     });
 }
 
+#[cfg(debug_assertions)]
+#[test]
+fn time_may_be_paused_while_a_sleep_waits_and_nothing_else_is_scheduled() {
+    for by_hand in [false, true] {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let far = tokio::spawn(tickless::sleep(20 * HOUR));
+            let sleep = tokio::spawn(tickless::sleep(HOUR));
+            tickless::sleep(MS).await;
+            tokio::time::pause();
+            let begin = TokioInstant::now();
+            if by_hand {
+                tokio::time::advance(HOUR).await;
+            }
+            let limit = tokio::time::timeout(2 * HOUR, sleep);
+            limit.await.expect("it ends in time").unwrap();
+            assert!(begin.elapsed() >= HOUR - SECOND && !far.is_finished());
+        });
+    }
+}
+
 /// Work of 1,000 seconds, under a limit of three, was done in time by an engine that goes on by
 /// itself.
 #[cfg(debug_assertions)]
@@ -364,6 +385,44 @@ fn its_runtime_may_end_at_any_time() {
         assert_eq!((stats.returned, stats.pending), (left, 0));
         assert_eq!(stats.scheduled, stats.fired + left);
     }
+}
+
+#[test]
+fn the_runtimes_own_threads_fire_its_timers() {
+    let mut threads = Builder::new_multi_thread();
+    let threads = threads.worker_threads(2).thread_name("ours").enable_all().build();
+    let runtimes = [threads, Builder::new_current_thread().enable_all().build()];
+    for (runtime, name) in runtimes.into_iter().zip([Some("ours"), std::thread::current().name()]) {
+        runtime.unwrap().block_on(async {
+            let engine = Engine::of_runtime().unwrap();
+            let (fires, fired) = tokio::sync::oneshot::channel();
+            let fire = move || fires.send(std::thread::current().name().map(str::to_owned));
+            engine.schedule_detached(MS, move || fire().unwrap()).unwrap();
+            assert_eq!(fired.await.unwrap().as_deref(), name);
+        });
+    }
+}
+
+/// There is no thread to spare: the timers of all shards wait.
+#[test]
+fn a_slow_closure_delays_all_timers() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    let (tells, told) = channel();
+    let (same, fired) = (engine.clone(), Arc::new(AtomicBool::new(false)));
+    let slow = move || {
+        for shard in [0, 1] {
+            same.bind_thread(shard).unwrap();
+            let fired = fired.clone();
+            same.schedule_detached(MS, move || fired.store(true, Ordering::SeqCst)).unwrap();
+        }
+        std::thread::sleep(30 * MS);
+        tells.send(fired.load(Ordering::SeqCst)).unwrap();
+    };
+    engine.schedule_detached(MS, slow).unwrap();
+    assert!(!told.recv_timeout(PATIENCE).unwrap());
+    wait_until("they fire after it", || engine.stats().fired == 3);
+    assert_eq!(engine.stats().takeovers, 0);
 }
 
 /// It would wait for the task that serves the engine, which it keeps.
