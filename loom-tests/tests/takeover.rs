@@ -52,7 +52,7 @@ fn of_two_who_take_over_each_gets_what_the_one_before_left() {
 fn each_payload_runs_once_though_the_system_refuses_to_fence() {
     let taken = Arc::new(Counter::new(0));
     let count = taken.clone();
-    check(1, move || {
+    check(2, move || {
         let world = World::with_due(3);
         let taker = on_thread(&world, |world| {
             refuse_fences();
