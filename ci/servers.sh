@@ -34,7 +34,7 @@ for store in postgres nats; do
 done
 some_tests cargo test --locked -p tickless-durable --all-features -- --skip nothing_that_was_acknowledged
 # A million timers that were missed.
-TICKLESS_TEST_SCALE=5 some_tests cargo test --locked -p tickless-durable --all-features --test ends a_backlog
+TICKLESS_TEST_SCALE=5 some_tests cargo test --locked -p tickless-durable --all-features --test durable ends::a_backlog
 
 # As docs.rs builds it, whose compiler is an unstable one.
 RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS="--cfg docsrs -D warnings" CARGO_TARGET_DIR=target/docsrs \
@@ -47,4 +47,4 @@ report = json.load(sys.stdin)
 assert report["sent"] == 1000 and report["lost"] == report["early"] == 0, report' ||
     fail "the report of reminders is wrong"
 
-some_tests cargo test --locked -p tickless-durable --all-features --test chaos -- --nocapture
+some_tests cargo test --locked -p tickless-durable --all-features --test durable chaos:: -- --nocapture

@@ -540,7 +540,7 @@ fn a_reader_that_loses_a_part_of_a_round_looks_again() {
             assert!(!IS_CHECKED || again.iter().flatten().any(is_again), "it was swept");
             again.into_iter().for_each(|timer| last.detach(timer));
         });
-        let found = world.scan_in(world.shard.looks(), 32);
+        let found = world.scan_in(world.shard.passes(), 32);
         owner.join().unwrap();
         assert_eq!(due_at(&found, 5), 2, "{found:?}");
         for (hand, timer) in hands.iter_mut().zip(timers) {

@@ -188,7 +188,7 @@ fn who_sees_that_it_stops_sees_what_the_stopper_did_before() {
             }
         });
         shared.1.0.with_mut(|_| ());
-        shared.0.begin();
+        shared.0.begin_stop();
         looker.join().unwrap();
     });
 }
@@ -244,7 +244,7 @@ fn who_sees_that_a_stop_was_counted_sees_the_stop() {
         let user =
             on_thread(&engine, |(ending, stops)| stops.so_far() == 0 || ending.is_stopping());
         let (ending, stops) = &*engine;
-        assert!(ending.begin());
+        assert!(ending.begin_stop());
         stops.count();
         assert!(user.join().unwrap());
     });

@@ -100,7 +100,11 @@ impl Builder {
         own: Option<Own<T>>,
     ) -> Result<Engine<T>, BuildError> {
         let plan = self.plan()?;
-        let number = new_number().ok_or(BuildError::TooManyEngines)?;
+        #[cfg(feature = "tokio")]
+        let is_of_runtime = self.runtime.is_some();
+        #[cfg(not(feature = "tokio"))]
+        let is_of_runtime = false;
+        let number = new_number(is_of_runtime).ok_or(BuildError::TooManyEngines)?;
         asymmetric::prepare();
         let core = Arc::new(self.core(&plan, number, handler, own)?);
         ENGINES.enter(number, &core);

@@ -31,6 +31,8 @@ use crate::time::{Clock, Scale, Tick};
 use super::core::Core;
 use super::deadline::Deadline;
 use super::registry::is_inherited;
+#[cfg(feature = "tokio")]
+use super::registry::is_of_runtime;
 use super::thread_cache::{self, Lent, ThreadCache};
 use super::when::Start;
 use super::{Engine, Handle, When};
@@ -116,8 +118,11 @@ impl<T: Send + 'static> EngineRef<T> {
     #[cold]
     pub(crate) fn why_stopped(self) -> ScheduleReason {
         #[cfg(feature = "tokio")]
-        if self.lent().is_some_and(|cache| cache.core.has_ended_with_runtime()) {
-            return ScheduleReason::RuntimeEnded;
+        if is_of_runtime(self.number) && !self.is_inherited() {
+            // One that is gone may have ended before: that is known of one that is there.
+            if self.lent().is_none_or(|cache| cache.core.has_ended_with_runtime()) {
+                return ScheduleReason::RuntimeEnded;
+            }
         }
         ScheduleReason::Stopped
     }

@@ -28,7 +28,7 @@ use std::io;
 use std::mem;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use tokio::io::{Interest, unix::AsyncFd};
@@ -42,7 +42,7 @@ use crate::doorbell::{Earliest, SystemTimer};
 use crate::doorbell::{Listening, Rings, Rung};
 use crate::error::BuildError;
 use crate::reaper::waits_by_sleep;
-use crate::sync::{Arc, OnceLock, Weak};
+use crate::sync::{Arc, OnceLock, Weak, thread};
 use crate::time::{Clock, Source};
 
 use super::core::Core;
@@ -55,6 +55,8 @@ struct OnTokio<'a, S, F> {
     sleeps: Sleeps<'a, S, F>,
     /// The engine's clock, if that is the runtime's.
     clock: Option<Arc<RuntimeClock>>,
+    /// The task waits by the runtime's sleeps as well, since these see it if time is paused.
+    may_be_paused: bool,
     /// Serves the shards, once.
     serve: Arc<dyn Fn() + Send + Sync>,
 }
@@ -66,7 +68,8 @@ struct AtOnce {
     task: Waker,
 }
 
-/// The clock of a runtime: the system's, until the runtime's shows another time.
+/// The clock of a runtime: the system's, until the runtime's shows another time. (Then a thread
+/// that is ending, and past what tokio keeps of it, has another thread ask the runtime.)
 #[derive(Default)]
 struct RuntimeClock {
     /// The runtime, from then on.
@@ -103,11 +106,11 @@ impl Builder {
     /// are those of one runtime's tasks: no other thread wakes the runtime's threads.
     ///
     /// The engine belongs to the runtime. Closures run on the runtime's threads, and should be
-    /// short. The engine follows the runtime's clock, also where that is
-    /// paused (`tokio::time::pause`) from the runtime's start on, or before the engine next waits:
-    /// so tests with `start_paused` run without waiting. (A [`clock`](Builder::clock) of the
-    /// builder is followed instead, if it has one.) When the runtime shuts down, the engine stops:
-    /// what awaits a timer ends with
+    /// short. The engine follows the runtime's clock, also where that is paused
+    /// (`tokio::time::pause`) before the engine is built: so tests with `start_paused` run without
+    /// waiting. In a build with debug assertions, time may be paused at any time. (A
+    /// [`clock`](Builder::clock) of the builder is followed instead, if it has one.) When the
+    /// runtime shuts down, the engine stops: what awaits a timer ends with
     /// [`RuntimeEnded`](crate::ScheduleReason::RuntimeEnded), and other payloads that are pending
     /// wait for [`stop`](Engine::stop) to return them. The task ends when the engine stops or its
     /// last clone is dropped.
@@ -147,9 +150,9 @@ impl Builder {
     /// nor timers. The clock is one that is moved by hand, which a runtime does not follow.
     ///
     /// # Panics
-    /// Tokio panics where it has no reactor. That is caught, and reported by the program's panic
-    /// hook; a program that aborts at panics needs a runtime with
-    /// [`enable_io`](tokio::runtime::Builder::enable_io) on Linux.
+    /// Tokio panics where it has no reactor or, in a build with debug assertions, one thread and no
+    /// timers. That is caught, and reported by the program's panic hook; a program that aborts at
+    /// panics needs a runtime with [`enable_io`](tokio::runtime::Builder::enable_io) on Linux.
     pub fn build_on_tokio(self) -> Result<Engine, BuildError> {
         self.build_on_tokio_with_handler(Inline)
     }
@@ -190,15 +193,15 @@ impl Builder {
         });
         let reactor = (!is_moved).then(|| Reactor::of_current(&clock));
         let has_reactor = reactor.as_ref().is_some_and(Result::is_ok);
-        // Without timers of the runtime, this panics here and not in the task.
-        if !has_reactor && !contained(|| drop(sleep_until(TokioInstant::now()))) {
+        if !has_reactor && !has_timers() {
             return Err(BuildError::RuntimeWithoutTimers);
         }
+        let may_be_paused = runtime_clock.is_some() && has_reactor && may_be_paused(&runtime);
         self.timer = reactor.iter().flatten().map(Reactor::rung).next();
         self.runtime = Some(runtime.id());
         let engine = self.clock(clock).driver(Driver::Caller).build_with_handler(handler)?;
         let core = Arc::downgrade(&engine.inner.core);
-        let told = |error: &io::Error| waits_by_sleep(&engine.core().observers[0], error);
+        let told = |error: &io::Error| waits_by_sleep(engine.core().observers[0].name(), error);
         let reactor = reactor.and_then(|reactor| reactor.inspect_err(told).ok());
         let clock = runtime_clock;
         let ends = EndsWithRuntime(Some(core.clone()));
@@ -206,11 +209,26 @@ impl Builder {
             let mut sleep = pin!(None);
             let sleeps = Sleeps::new(|at: Instant| sleep_until(at.into()), sleep.as_mut());
             let at_once = serve_at_once(core.clone());
-            let _stopped = serve(core, OnTokio { reactor, sleeps, clock, serve: at_once }).await;
+            let wait = OnTokio { reactor, sleeps, clock, may_be_paused, serve: at_once };
+            let _stopped = serve(core, wait).await;
             ends.not_now();
         });
         Ok(engine)
     }
+}
+
+/// Whether the current runtime has timers. (Without them, this panics here and not in the task.)
+fn has_timers() -> bool {
+    contained(|| drop(sleep_until(TokioInstant::now())))
+}
+
+/// Whether the current runtime may be one of a test, which pauses its time: there, one timer of the
+/// runtime more costs nothing that counts, and a ring may wake the task, as there is no other
+/// thread that the timers would wait for.
+fn may_be_paused(runtime: &Handle) -> bool {
+    cfg!(all(debug_assertions, panic = "unwind"))
+        && runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
+        && has_timers()
 }
 
 /// What runs a turn of each shard, which fires all that is due. If the engine has stopped, the task
@@ -248,33 +266,54 @@ where
 {
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
         let Some(reactor) = &mut self.reactor else {
-            if !self.clock.as_ref().is_some_and(|clock| clock.is_moved()) {
+            if !self.is_moved() {
                 return self.sleeps.poll_over(cx);
             }
             let at_once = AtOnce { serve: self.serve.clone(), task: cx.waker().clone() };
             let waker = Waker::from(Arc::new(at_once));
-            return self.sleeps.poll_over(&mut Context::from_waker(&waker));
+            return self.sleeps.poll_over(&mut Context::from_waker(&waker)).map(|_| None);
         };
-        let over = reactor.poll_over(cx);
-        if over.is_ready() && self.clock.as_ref().is_some_and(|clock| clock.look()) {
+        let mut is_over = reactor.poll_over(cx).is_ready();
+        is_over |= self.may_be_paused && self.sleeps.poll_over(cx).is_ready();
+        if (is_over || self.may_be_paused) && self.clock.as_ref().is_some_and(|clock| clock.look())
+        {
             self.reactor = None;
+            is_over = true;
         }
-        over.map(|()| None)
+        if is_over { Poll::Ready(None) } else { Poll::Pending }
     }
 
     fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
         match &self.reactor {
-            Some(_) => listening.rings(),
-            None => self.sleeps.hear(listening, cx),
+            Some(_) if !self.may_be_paused => listening.rings(),
+            _ => self.sleeps.hear(listening, cx),
         }
     }
 
     fn set(&mut self, until: Option<Instant>, clock: &Clock) {
-        match &mut self.reactor {
-            Some(reactor) => reactor.set(until, clock),
-            None => self.sleeps.set(until, clock),
+        let is_moved = self.is_moved();
+        self.reactor.iter_mut().for_each(|reactor| reactor.set(until, clock));
+        if is_moved {
+            self.sleeps.set(until.map(early), clock);
+        } else if self.reactor.is_none() || self.may_be_paused {
+            self.sleeps.set(until, clock);
         }
     }
+}
+
+impl<S, F> OnTokio<'_, S, F> {
+    /// Whether the engine follows a clock that does not show the system's time.
+    fn is_moved(&self) -> bool {
+        self.clock.as_ref().is_some_and(|clock| clock.is_moved())
+    }
+}
+
+/// When a sleep is to end by which the runtime's stopped clock moves to `until`. It moves by whole
+/// milliseconds, from within one: a sleep until then may end later by nearly one. This one may end
+/// earlier by as much, and one until then follows.
+fn early(until: Instant) -> Instant {
+    let early = until.checked_sub(Duration::from_nanos(999_999)).unwrap_or(until);
+    if early > TokioInstant::now().into_std() { early } else { until }
 }
 
 // === impl AtOnce ===
@@ -295,8 +334,19 @@ impl Wake for AtOnce {
 impl RuntimeClock {
     fn now(&self) -> Instant {
         let Some(runtime) = self.moved.get() else { return Instant::now() };
-        let _entered = runtime.enter();
-        TokioInstant::now().into_std()
+        let read = || {
+            let _entered = runtime.enter();
+            TokioInstant::now().into_std()
+        };
+        if !is_past_tokio() {
+            return read();
+        }
+        thread::scope(|scope| {
+            let other = thread::Builder::new().spawn_scoped(scope, read).ok()?;
+            other.join().ok()
+        })
+        // The system has no thread to spare.
+        .unwrap_or_else(Instant::now)
     }
 
     /// Whether the current runtime, whose clock this is, shows another time than the system. It is
@@ -313,12 +363,21 @@ impl RuntimeClock {
     }
 }
 
+/// Whether the calling thread is ending, and what tokio keeps of it is gone: there, tokio panics
+/// where it is asked for its time.
+fn is_past_tokio() -> bool {
+    Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
+}
+
 /// Whether the current runtime's time is not the system's: it is paused, or was.
 fn shows_other_time() -> bool {
     shows_other_time_than(Instant::now)
 }
 
 fn shows_other_time_than(read: impl Fn() -> Instant) -> bool {
+    if is_past_tokio() {
+        return false;
+    }
     let before = read();
     let now = TokioInstant::now().into_std();
     now < before || read() < now
@@ -421,7 +480,10 @@ impl Reactor {
         let timer = Arc::new(Earliest::new(SystemTimer::new(clock)?));
         let open = Open(timer.clone());
         let mut registered = None;
-        #[expect(deprecated, reason = "older versions of tokio have no other")]
+        #[allow(
+            deprecated,
+            reason = "older versions of tokio have no other, and do not call it so"
+        )]
         contained(|| registered = Some(AsyncFd::with_interest(timer, Interest::READABLE)));
         let timer = registered.ok_or_else(|| io::Error::other("the runtime has no reactor"))??;
         Ok(Reactor { timer, has_come: false, _open: open })

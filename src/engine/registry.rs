@@ -23,7 +23,7 @@ type Table = BTreeMap<u32, Weak<dyn Any + Send + Sync>>;
 /// The cores of all engines, by engine number.
 pub(super) static ENGINES: Registry = Registry::empty();
 
-/// The number that was given out last.
+/// The number that was given out last, or the one after it.
 static LAST: AtomicU32 = AtomicU32::new(0);
 
 /// Engines up to this number belong to a process that this one was forked from.
@@ -32,12 +32,19 @@ static INHERITED: AtomicU32 = AtomicU32::new(0);
 /// How many engines were told to stop.
 pub(super) static STOPS: Stops = Stops::none();
 
-/// Returns a number that no engine of this process had before. `None`: there were 2^32 - 1 of them.
-pub(super) fn next_number() -> Option<u32> {
+/// Returns a number that no engine of this process had before: an even one for an engine of a
+/// runtime, which is known from that when the engine is gone. `None`: there were 2^31 - 1 of them.
+pub(super) fn next_number(is_of_runtime: bool) -> Option<u32> {
     // ORDER: Relaxed - the number publishes nothing else.
-    LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
+    LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(2))
         .ok()
-        .map(|last| last + 1)
+        .map(|last| last + 1 + u32::from(is_of_runtime))
+}
+
+/// Whether an engine was built on a runtime.
+#[cfg(feature = "tokio")]
+pub(super) fn is_of_runtime(number: u32) -> bool {
+    number % 2 == 0
 }
 
 /// Whether an engine belongs to a process that this one was forked from: its threads do not exist

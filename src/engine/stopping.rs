@@ -212,7 +212,7 @@ impl<T: Send + 'static> Core<T> {
     /// Stops without waiting, because the runtime that served the engine has ended. What was
     /// pending is left to the next stop.
     pub(super) fn end_with_runtime(&self) {
-        if self.is_inherited() {
+        if self.is_inherited() || self.is_stopping() {
             return;
         }
         // ORDER(STOP): Relaxed - who finds the engine stopped comes after this; who does not, at

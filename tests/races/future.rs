@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -269,6 +269,95 @@ fn timeouts_that_another_thread_drops_as_they_fire_leave_their_neighbours_in_pla
         }
     });
     drop(polled);
+    assert_empties(&engine);
+    engine.check().unwrap();
+}
+
+/// What one thread gives another, which waits for it.
+#[derive(Default)]
+struct Permits(Mutex<(u64, Option<Waker>)>);
+
+impl Permits {
+    fn give(&self) {
+        let waker = {
+            let mut state = self.0.lock().unwrap();
+            state.0 += 1;
+            state.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Takes one, or has `cx` woken by the next.
+    fn poll_take(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock().unwrap();
+        if state.0 == 0 {
+            state.1 = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        state.0 -= 1;
+        Poll::Ready(())
+    }
+}
+
+/// JDK-8369227: a virtual thread that waited without a limit right after it had waited with one was
+/// never woken. The first wait ended by a wake-up while its timeout ran; the timeout then took the
+/// second wait for the first, and its wake-up was lost.
+#[test]
+fn a_wait_without_a_limit_right_after_one_with_is_not_taken_for_it_by_the_late_timeout() {
+    let engine = engine();
+    let seed = AtomicU64::new(0);
+    on_threads::<2>(|| {
+        let mut random = Random::new(seed.fetch_add(1, Ordering::Relaxed));
+        let delays = [(); 16].map(|()| US * random.below(300) as u32);
+        let (permits, taken) = (Permits::default(), AtomicU64::new(0));
+        let rounds = scaled(500);
+        thread::scope(|scope| {
+            // The permit for the first wait comes about when its timeout does, the other at once
+            // after the first was taken.
+            scope.spawn(|| {
+                for round in 0..rounds {
+                    block_on(engine.sleep(delays[(round % 13) as usize]));
+                    permits.give();
+                    while of(&taken) <= 2 * round {
+                        thread::yield_now();
+                    }
+                    permits.give();
+                    while of(&taken) <= 2 * round + 1 {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let mut mistaken = 0;
+            block_on(async {
+                let mut limit = engine.sleep(Duration::MAX);
+                for round in 0..rounds {
+                    limit.reset(delays[(round % 16) as usize]);
+                    // As a timeout does: the limit is looked at only if there is no permit.
+                    poll_fn(|cx| {
+                        let taken = permits.poll_take(cx);
+                        if taken.is_pending() {
+                            _ = limit.poll_elapsed(cx);
+                        }
+                        taken
+                    })
+                    .await;
+                    add(&taken);
+                    limit.reset(Duration::MAX);
+                    poll_fn(|cx| {
+                        mistaken += u32::from(limit.poll_elapsed(cx).is_ready());
+                        permits.poll_take(cx)
+                    })
+                    .await;
+                    add(&taken);
+                    // And the limit alone wakes the task again.
+                    limit.reset(US * 10);
+                    poll_fn(|cx| limit.poll_elapsed(cx)).await.unwrap();
+                }
+            });
+            assert_eq!(mistaken, 0, "the timeout of one wait ended the next");
+        });
+        assert_eq!(of(&taken), 2 * rounds);
+    });
     assert_empties(&engine);
     engine.check().unwrap();
 }

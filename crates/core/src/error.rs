@@ -72,7 +72,8 @@ pub enum ScheduleReason {
     Circular,
     /// Only for what awaits a timer: the engine was built on a tokio runtime
     /// (`Builder::build_on_tokio`), and has stopped because that has shut
-    /// down. Each runtime needs an engine of its own.
+    /// down, or it is gone, with its last clone. Each runtime needs an engine
+    /// of its own, as code that names none has (`Engine::of_runtime`).
     RuntimeEnded,
     /// Only for what awaits a timer, in a build with debug assertions: the
     /// time of the tokio runtime that polls it is paused, and the engine's is
@@ -190,7 +191,7 @@ display! { ScheduleReason {
     Full => "as many timers as allowed are pending",
     Stopped => "the engine has stopped",
     Circular => "no spare thread would fire the timer, since this is a task of the engine",
-    RuntimeEnded => "the tokio runtime that served the engine has ended: build one on each runtime",
+    RuntimeEnded => "the engine ended with its tokio runtime: build one on each runtime",
     RuntimePaused => "the runtime's time is paused, and not the engine's: use `build_on_tokio`",
 } }
 

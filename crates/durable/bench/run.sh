@@ -24,11 +24,11 @@ programs=$CARGO_TARGET_DIR/release
 # Before anything is measured.
 if [ -n "$builds" ]; then
     cargo build --release --locked -p tickless-durable --example figures --example reminders
-    cargo test --release --locked -p tickless-durable --test kill --no-run
+    cargo test --release --locked -p tickless-durable --test durable --no-run
     cargo build --release --locked --manifest-path crates/durable/bench/Cargo.toml
 fi
 # Its name has a hash.
-kill_test=$(find "$programs/deps" -name 'kill-*' -executable -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
+tests=$(find "$programs/deps" -name 'durable-*' -executable -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
 
 measure() {
     echo "$(nproc) processors, Linux $(uname -r), $(rustc --version), load $(cut -d' ' -f1-3 /proc/loadavg)"
@@ -37,7 +37,7 @@ measure() {
     done
     "$programs/examples/figures" memory "$timers"
     "$programs/examples/reminders" --reminders "$reminders"
-    DURABLE_KILLS=$kills "$kill_test" --nocapture
+    DURABLE_KILLS=$kills "$tests" kill:: --nocapture
     "$programs/tickless-durable-bench" "${others[@]}"
 }
 measure 2>&1 | tee "$CARGO_TARGET_DIR/durable-figures.txt"

@@ -3,7 +3,7 @@
 //! Its panics end here. A value that was panicked with is foreign, too, and can panic when it is
 //! dropped; then it is left alone.
 //!
-//! *Tested by*: `tests/service.rs`.
+//! *Tested by*: `tests/durable/service.rs`.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

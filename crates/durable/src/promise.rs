@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the writer keeps a promise, once; the caller waits for it, by a thread or a task.
 //!
-//! *Tested by*: here, and `tests/service.rs`.
+//! *Tested by*: here, and `tests/durable/service.rs`.
 
 use std::future::Future;
 use std::pin::Pin;

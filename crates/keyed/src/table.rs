@@ -64,19 +64,28 @@ struct Part<K, T> {
     // LOCK(KEYED): stopper: hand_in, end; caller: enter, find, take, hand_in, end, take_to_wait,
     // nodes; through: lock.
     timers: Mutex<Timers<K, T>>,
-    /// Where the table lies in memory, or zero. With it, a timer's place is fetched before the lock
-    /// is taken, while the engine works.
+    /// How many timers wait, for those who look. Written under the lock, and beside it: the thread
+    /// that has the lock has the line.
+    len: Hint,
+    layout: Layout,
+}
+
+/// Where a table lies in memory. With it, a timer's place is fetched before the lock is taken,
+/// while the engine works. It changes when the table grows or shrinks, so it has a line that the
+/// lock's holders do not write.
+#[repr(align(64))]
+struct Layout {
+    /// Between the tags and the timers, or zero.
     middle: Hint,
     /// The number of the table's places, less one.
     mask: Hint,
-    /// How many timers wait, for those who look. Written under the lock.
-    len: Hint,
 }
 
 /// What a part has behind its lock.
 struct Timers<K, T> {
     waiting: HashTable<Waiting<K, T>>,
-    running: Running<K, T>,
+    /// (Elsewhere in memory, so that the rest fits into one line with the lock.)
+    running: Box<Running<K, T>>,
 }
 
 /// What a new timer does if another waits under its key.
@@ -110,10 +119,12 @@ impl<K, T: Waits<K>> Table<K, T> {
     /// A table with this number of parts, a power of two.
     fn of(parts: usize, shared: T::Shared) -> Table<K, T> {
         let part = || Part {
-            timers: Mutex::new(Timers { waiting: HashTable::new(), running: Running::new() }),
-            middle: Hint::new(0),
-            mask: Hint::new(0),
+            timers: Mutex::new(Timers {
+                waiting: HashTable::new(),
+                running: Box::new(Running::new()),
+            }),
             len: Hint::new(0),
+            layout: Layout { middle: Hint::new(0), mask: Hint::new(0) },
         };
         Table {
             shared,
@@ -131,10 +142,9 @@ impl<K, T: Waits<K>> Table<K, T> {
     /// relies on how `hashbrown` lays out a table, but only as a guess: a prefetch touches nothing.
     #[inline]
     pub(super) fn prefetch(&self, hash: KeyHash) {
-        let part = self.part(hash);
+        let Layout { middle, mask } = &self.part(hash).layout;
         // ORDER: Relaxed - these are hints, and may belong to different tables.
-        let (middle, mask) =
-            (part.middle.load(Ordering::Relaxed), part.mask.load(Ordering::Relaxed));
+        let (middle, mask) = (middle.load(Ordering::Relaxed), mask.load(Ordering::Relaxed));
         if middle == 0 {
             return;
         }
@@ -293,7 +303,7 @@ impl<K, T: Waits<K>> Part<K, T> {
         let before = waiting.num_buckets();
         waiting.insert_unique(hash.for_table(), new, |other| other.node.hash.for_table());
         if waiting.num_buckets() != before {
-            self.tell(waiting);
+            self.note_layout(waiting);
         }
         // ORDER: Relaxed - as in `Table::len`.
         self.len.store(waiting.len(), Ordering::Relaxed);
@@ -320,22 +330,21 @@ impl<K, T: Waits<K>> Part<K, T> {
         self.len.store(len, Ordering::Relaxed);
         if capacity > KEPT && len < capacity / 8 {
             waiting.shrink_to(2 * len, |other| other.node.hash.for_table());
-            self.tell(waiting);
+            self.note_layout(waiting);
         }
         Some(taken)
     }
 
     /// Notes where the table lies now.
     #[cold]
-    fn tell(&self, waiting: &HashTable<Waiting<K, T>>) {
+    fn note_layout(&self, waiting: &HashTable<Waiting<K, T>>) {
         let any = waiting.iter_buckets().next().and_then(|place| {
             let at = ptr::from_ref(waiting.get_bucket(place)?).addr();
             Some(at + (place + 1) * size_of::<Waiting<K, T>>())
         });
         let middle = any.unwrap_or(0);
         // ORDER: Relaxed - hints: any value will do.
-        self.middle.store(middle, Ordering::Relaxed);
-        // ORDER: Relaxed - as above.
-        self.mask.store(waiting.num_buckets().wrapping_sub(1), Ordering::Relaxed);
+        self.layout.middle.store(middle, Ordering::Relaxed);
+        self.layout.mask.store(waiting.num_buckets().wrapping_sub(1), Ordering::Relaxed);
     }
 }

@@ -25,7 +25,7 @@ const LIMITS: [Limit; 8] = [
     Limit { workload: Workload::Reset, cores: &[2, 16], warm_up: 100, ops: 300, most: 0.02 },
     Limit { workload: Workload::Fire, cores: &[2, 16], warm_up: 1_000, ops: 1_000, most: 3.0 },
     Limit { workload: Workload::FireOwn, cores: &[2, 16], warm_up: 2_000, ops: 300, most: 0.3 },
-    Limit { workload: Workload::Keyed, cores: &[2, 16], warm_up: 1_000, ops: 300, most: 5.0 },
+    Limit { workload: Workload::Keyed, cores: &[2, 16], warm_up: 1_000, ops: 300, most: 3.0 },
 ];
 
 /// Without `LONG` in the environment, on no more cores: 64 take the longest.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use support::patience::PATIENCE;
 use support::scaled;
 use support::until::wait_until;
 use tickless::future::SleepError;
@@ -165,7 +166,7 @@ fn in_a_runtime_that_has_shut_down_each_sleep_is_an_error() {
     for _ in 0..2 {
         let mut sleep = tickless::sleep(HOUR);
         let ended = pollster::block_on(sleep.wait());
-        assert!(matches!(ended, Err(SleepError::RuntimeEnded | SleepError::Stopped)), "{ended:?}");
+        assert_eq!(ended, Err(SleepError::RuntimeEnded));
     }
 }
 
@@ -214,6 +215,28 @@ fn a_task_that_its_runtime_is_about_to_drop_hears_of_no_end() {
             let end = task.now_or_never().expect("the runtime has ended").unwrap_err();
             assert!(end.is_cancelled(), "{end}");
         }
+    }
+}
+
+/// It is none that the runtime drops: the runtime waits for it.
+#[test]
+fn a_thread_that_blocks_on_a_sleep_hears_of_the_end_of_its_runtime() {
+    for in_place in [false, true] {
+        let runtime = runtime();
+        let engine = runtime.block_on(async { Engine::of_runtime().unwrap() });
+        let (tell, told) = channel();
+        let wait = move || {
+            let mut sleep = tickless::sleep(HOUR);
+            tell.send(pollster::block_on(sleep.wait())).unwrap();
+        };
+        if in_place {
+            runtime.spawn(async { tokio::task::block_in_place(wait) });
+        } else {
+            runtime.spawn_blocking(wait);
+        }
+        wait_until("it waits", || engine.len() == 1);
+        runtime.shutdown_background();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(Err(SleepError::RuntimeEnded)));
     }
 }
 

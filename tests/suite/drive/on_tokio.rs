@@ -1,6 +1,7 @@
 //! An engine that belongs to a runtime of tokio: it follows the runtime's time, also where that is
 //! paused, waits without a reactor or without timers of the runtime, and ends with the runtime.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -226,6 +227,27 @@ fn time_may_be_paused_later() {
     });
 }
 
+#[cfg(debug_assertions)]
+#[test]
+fn time_may_be_paused_while_a_sleep_waits_and_nothing_else_is_scheduled() {
+    for by_hand in [false, true] {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let far = tokio::spawn(tickless::sleep(20 * HOUR));
+            let sleep = tokio::spawn(tickless::sleep(HOUR));
+            tickless::sleep(MS).await;
+            tokio::time::pause();
+            let begin = TokioInstant::now();
+            if by_hand {
+                tokio::time::advance(HOUR).await;
+            }
+            let limit = tokio::time::timeout(2 * HOUR, sleep);
+            limit.await.expect("it ends in time").unwrap();
+            assert!(begin.elapsed() >= HOUR - SECOND && !far.is_finished());
+        });
+    }
+}
+
 /// Work of 1,000 seconds, under a limit of three, was done in time by an engine that goes on by
 /// itself.
 #[cfg(debug_assertions)]
@@ -274,6 +296,68 @@ fn it_ends_with_its_runtime_and_says_so() {
     second.block_on(another.sleep(MS));
 }
 
+/// Of one that was polled, and of one that was not.
+#[test]
+fn a_sleep_that_outlives_its_engine_hears_of_the_runtime() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    let [mut polled, mut fresh] = [engine.sleep(HOUR), engine.sleep(HOUR)];
+    assert!(futures_util::FutureExt::now_or_never(polled.wait()).is_none());
+    drop(runtime);
+    drop(engine);
+    for sleep in [&mut polled, &mut fresh] {
+        assert_eq!(pollster::block_on(sleep.wait()), Err(SleepError::RuntimeEnded));
+    }
+}
+
+/// What stops by itself says so, as long as it is there.
+#[test]
+fn an_engine_that_is_stopped_before_its_runtime_says_that_it_has_stopped() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    engine.stop().unwrap();
+    drop(runtime);
+    assert_eq!(pollster::block_on(engine.sleep(HOUR).wait()), Err(SleepError::Stopped));
+}
+
+/// Does something when its thread ends.
+struct AtTheEnd(Option<Box<dyn FnOnce()>>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        self.0.take().unwrap()();
+    }
+}
+
+/// A thread-local that was there before those of tokio goes after them. Then tokio tells no time,
+/// and what panics ends the process.
+#[test]
+fn a_thread_that_ends_uses_engines_of_runtimes_whose_time_is_paused() {
+    thread_local!(static DEED: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) });
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let engine = runtime.block_on(async { build().unwrap() });
+    let threads = Engine::builder().shards(1).build().unwrap();
+    let (handle, (tell, told)) = (runtime.handle().clone(), channel());
+    let same = engine.clone();
+    let deed = move || {
+        assert!(tokio::runtime::Handle::try_current().unwrap_err().is_thread_local_destroyed());
+        same.schedule_detached(HOUR, || ()).unwrap();
+        let mut sleep = Box::pin(same.sleep(HOUR));
+        assert!(futures_util::FutureExt::now_or_never(&mut sleep).is_none());
+        assert!(same.schedule(HOUR, || ()).unwrap().cancel());
+        pollster::block_on(threads.sleep(MS));
+        tell.send(same.now()).unwrap();
+    };
+    let user = move || {
+        DEED.set(Some(AtTheEnd(Some(Box::new(deed)))));
+        drop(handle.enter());
+    };
+    std::thread::spawn(user).join().unwrap();
+    assert_eq!(told.recv(), Ok(engine.now()));
+    runtime.block_on(engine.sleep(HOUR));
+    assert_eq!(engine.stats().fired, 2);
+}
+
 /// The runtime is dropped by a task of the engine, and by a thread while its timers fire.
 #[test]
 fn its_runtime_may_end_at_any_time() {
@@ -301,6 +385,44 @@ fn its_runtime_may_end_at_any_time() {
         assert_eq!((stats.returned, stats.pending), (left, 0));
         assert_eq!(stats.scheduled, stats.fired + left);
     }
+}
+
+#[test]
+fn the_runtimes_own_threads_fire_its_timers() {
+    let mut threads = Builder::new_multi_thread();
+    let threads = threads.worker_threads(2).thread_name("ours").enable_all().build();
+    let runtimes = [threads, Builder::new_current_thread().enable_all().build()];
+    for (runtime, name) in runtimes.into_iter().zip([Some("ours"), std::thread::current().name()]) {
+        runtime.unwrap().block_on(async {
+            let engine = Engine::of_runtime().unwrap();
+            let (fires, fired) = tokio::sync::oneshot::channel();
+            let fire = move || fires.send(std::thread::current().name().map(str::to_owned));
+            engine.schedule_detached(MS, move || fire().unwrap()).unwrap();
+            assert_eq!(fired.await.unwrap().as_deref(), name);
+        });
+    }
+}
+
+/// There is no thread to spare: the timers of all shards wait.
+#[test]
+fn a_slow_closure_delays_all_timers() {
+    let runtime = runtime();
+    let engine = runtime.block_on(async { build().unwrap() });
+    let (tells, told) = channel();
+    let (same, fired) = (engine.clone(), Arc::new(AtomicBool::new(false)));
+    let slow = move || {
+        for shard in [0, 1] {
+            same.bind_thread(shard).unwrap();
+            let fired = fired.clone();
+            same.schedule_detached(MS, move || fired.store(true, Ordering::SeqCst)).unwrap();
+        }
+        std::thread::sleep(30 * MS);
+        tells.send(fired.load(Ordering::SeqCst)).unwrap();
+    };
+    engine.schedule_detached(MS, slow).unwrap();
+    assert!(!told.recv_timeout(PATIENCE).unwrap());
+    wait_until("they fire after it", || engine.stats().fired == 3);
+    assert_eq!(engine.stats().takeovers, 0);
 }
 
 /// It would wait for the task that serves the engine, which it keeps.

@@ -149,3 +149,20 @@ fn what_an_advance_makes_due_has_fired_however_much_that_is() {
         });
     }
 }
+
+/// The runtime's clock moves by whole milliseconds, from where it was stopped.
+#[test]
+fn a_sleep_takes_no_longer_than_one_of_the_runtime_wherever_time_was_stopped() {
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        tokio::time::pause();
+        for n in 1..200 {
+            let delay = n * Duration::from_micros(77);
+            let begin = Instant::now();
+            tokio::time::sleep(delay).await;
+            let theirs = begin.elapsed();
+            tickless::sleep(delay).await;
+            let ours = begin.elapsed() - theirs;
+            assert!(delay <= ours && ours <= theirs, "{delay:?}: {ours:?}, and not {theirs:?}");
+        }
+    });
+}

@@ -9,7 +9,7 @@
 //!
 //! *Owner*: the clerk's thread has the connection. Any thread adds jobs.
 //!
-//! *Tested by*: `tests/postgres/`, `tests/nats/`.
+//! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -9,7 +9,7 @@
 //! have moved against each other since the last reading. The hub's clock was read at some time
 //! between request and reply, and is taken to have been read when the reply came.
 //!
-//! *Tested by*: here, and `tests/postgres/`.
+//! *Tested by*: here, and `tests/durable/postgres/`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};

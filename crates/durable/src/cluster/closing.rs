@@ -4,7 +4,7 @@
 //! their end, and what became of their timers is written. Then others can have it. A shard that is
 //! lost is closed at once: its handlers may still run when another instance has its timers fire.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 use std::sync::Arc;
 use std::thread;

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread.
 //!
-//! *Tested by*: `tests/postgres/`, `tests/nats/`.
+//! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //!
 //! *Invariants*: a shard is here once. It leaves after its service has ended.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

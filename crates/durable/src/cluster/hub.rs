@@ -4,7 +4,7 @@
 //! clerk's a [`Clerking`]: connections, if that is what they are. All that is decided about a lease
 //! is decided there.
 //!
-//! *Tested by*: `tests/postgres/`, `tests/nats/`.
+//! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/`.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What the threads of an instance share.
 //!
-//! *Tested by*: `tests/postgres/`, `tests/nats/`.
+//! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/`.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

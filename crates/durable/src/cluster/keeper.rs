@@ -22,7 +22,7 @@
 //!
 //! *Owner*: the keeper's thread.
 //!
-//! *Tested by*: `tests/postgres/`, `tests/nats/`.
+//! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/`.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

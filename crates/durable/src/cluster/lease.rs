@@ -7,7 +7,7 @@
 //! *Invariant*: a lease that was over once stays so. Its service stops with it, and the instance
 //! takes the shard again under a new fence.
 //!
-//! *Tested by*: here, and `tests/postgres/`.
+//! *Tested by*: here, and `tests/durable/postgres/`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};

@@ -4,7 +4,7 @@
 //! its holder's. A change of a letter goes the way of any other: to the shard's service if this
 //! instance holds the shard, and else by way of the clerk.
 //!
-//! *Tested by*: `tests/postgres/letters.rs`, `tests/nats/letters.rs`.
+//! *Tested by*: `tests/durable/postgres/letters.rs`, `tests/durable/nats/letters.rs`.
 
 use std::sync::Arc;
 use std::time::SystemTime;

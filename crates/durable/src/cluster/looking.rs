@@ -2,7 +2,7 @@
 //!
 //! It is read from the database, or from the shards' holders where a shard's list is its holder's.
 //!
-//! *Tested by*: `tests/postgres/looking.rs`, `tests/nats/letters.rs`.
+//! *Tested by*: `tests/durable/postgres/looking.rs`, `tests/durable/nats/letters.rs`.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the thread that has it.
 //!
-//! *Tested by*: `tests/postgres/looking.rs`, `tests/nats/letters.rs`.
+//! *Tested by*: `tests/durable/postgres/looking.rs`, `tests/durable/nats/letters.rs`.
 
 use std::fmt;
 use std::sync::Arc;

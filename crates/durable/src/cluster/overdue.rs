@@ -1,6 +1,6 @@
 //! How late the shards are, held or not, as the keeper has read it from the hub.
 //!
-//! *Tested by*: here, and `tests/postgres/looking.rs`.
+//! *Tested by*: here, and `tests/durable/postgres/looking.rs`.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread stops; one at a time does it, and the others wait for that.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};

@@ -4,7 +4,7 @@
 //! UPDATE SKIP LOCKED`, and messages are notifications, sent in the transaction that they are
 //! about.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 use std::sync::Arc;
 use std::time::Duration;

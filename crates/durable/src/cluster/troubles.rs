@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread, under the lock of [`State`](super::inner::State).
 //!
-//! *Tested by*: here, `tests/postgres/operating.rs`.
+//! *Tested by*: here, `tests/durable/postgres/operating.rs`.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

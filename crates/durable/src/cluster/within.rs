@@ -1,7 +1,7 @@
 //! Timers that are scheduled within a transaction of the user's, by the functions of the schema:
 //! see `crates/durable/src/store/postgres/people.sql`.
 //!
-//! *Tested by*: `tests/postgres/people.rs`.
+//! *Tested by*: `tests/durable/postgres/people.rs`.
 
 use std::time::SystemTime;
 

@@ -13,7 +13,7 @@
 //! - When it rings, what is due by the wall clock fires, whenever it was armed for. If the two
 //!   clocks have moved against each other, all other timers are armed anew.
 //!
-//! *Tested by*: `tests/oracle.rs`.
+//! *Tested by*: `tests/durable/oracle`.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

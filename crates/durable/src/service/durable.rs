@@ -3,7 +3,7 @@
 //!
 //! *Owner*: any thread.
 //!
-//! *Tested by*: `tests/service.rs`, `tests/looking.rs`, `tests/absent.rs`.
+//! *Tested by*: `tests/durable/service.rs`, `tests/durable/looking.rs`, `tests/durable/absent.rs`.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -3,7 +3,7 @@
 //!
 //! *Owner*: the thread that calls the handler.
 //!
-//! *Tested by*: here, `tests/service.rs`.
+//! *Tested by*: here, `tests/durable/service.rs`.
 
 use std::sync::Arc;
 use std::time::SystemTime;

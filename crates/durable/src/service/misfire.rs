@@ -3,7 +3,7 @@
 //! Skipped timers are taken out and spread ones are put off in the store itself, so that what the
 //! service then finds is simply a list of timers, and a crash in between does no harm.
 //!
-//! *Tested by*: `tests/service.rs`.
+//! *Tested by*: `tests/durable/service.rs`.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! The order of an end: nothing new is taken, the engine and the alarm end, the workers end after
 //! the handlers that run, and then the writer writes what is left and ends with the store.
 //!
-//! *Tested by*: `tests/service.rs`.
+//! *Tested by*: `tests/durable/service.rs`.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,7 +6,8 @@
 //!
 //! *Owner*: the list is under the service's lock. The store has it, or what instances share.
 //!
-//! *Tested by*: `tests/looking.rs`, `tests/postgres/looking.rs`, `tests/nats/letters.rs`.
+//! *Tested by*: `tests/durable/looking.rs`, `tests/durable/postgres/looking.rs`,
+//! `tests/durable/nats/letters.rs`.
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::record::{Key, Record};

@@ -1,6 +1,7 @@
 //! Pausing timers, and going on with them: see `pauses.rs`.
 //!
-//! *Tested by*: `tests/looking.rs`, `tests/postgres/looking.rs`, `tests/nats/letters.rs`.
+//! *Tested by*: `tests/durable/looking.rs`, `tests/durable/postgres/looking.rs`,
+//! `tests/durable/nats/letters.rs`.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@
 //! *Invariants*: of the new timers here that replace others, one at most has a given key. Those
 //! that are only added where there is none are written in the order in which they came.
 //!
-//! *Tested by*: here, and `tests/oracle.rs`.
+//! *Tested by*: here, and `tests/durable/oracle`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread asks; the writer's thread answers.
 //!
-//! *Tested by*: `tests/looking.rs`.
+//! *Tested by*: `tests/durable/looking.rs`.
 
 use crate::error::{Error, StoreError, StoreErrorKind};
 use crate::foreign;

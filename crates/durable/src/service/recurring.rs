@@ -7,7 +7,7 @@
 //!
 //! *Owner*: who opens the service; then the writer, which holds no lock while it asks for a time.
 //!
-//! *Tested by*: `tests/recurring.rs`.
+//! *Tested by*: `tests/durable/recurring.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,6 @@
 //! What a handler says of a timer that is not over, and how often one is tried.
 //!
-//! *Tested by*: `tests/service.rs`.
+//! *Tested by*: `tests/durable/service.rs`.
 
 use std::fmt::{self, Display};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What only a service needs whose store others share: it is told what they did.
 //!
-//! *Tested by*: `tests/told.rs`, `tests/postgres/`.
+//! *Tested by*: `tests/durable/told.rs`, `tests/durable/postgres/`.
 
 use std::time::SystemTime;
 

@@ -17,7 +17,7 @@
 //!
 //! *Owner*: under the service's lock, as a part of the window.
 //!
-//! *Tested by*: here, `tests/crashes.rs`, `tests/oracle.rs`.
+//! *Tested by*: here, `tests/durable/crashes.rs`, `tests/durable/oracle`.
 
 use std::collections::VecDeque;
 

@@ -6,7 +6,7 @@
 //!
 //! *Owner*: the worker's thread starts tasks. Threads of the runtime tell of their ends.
 //!
-//! *Tested by*: `tests/tasks.rs`.
+//! *Tested by*: `tests/durable/tasks.rs`.
 
 use std::future::Future;
 use std::sync::Arc;

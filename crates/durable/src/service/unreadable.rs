@@ -3,7 +3,7 @@
 //!
 //! *Owner*: the writer's thread, or who opens the service.
 //!
-//! *Tested by*: `tests/faults.rs`, `tests/postgres/operating.rs`.
+//! *Tested by*: `tests/durable/faults.rs`, `tests/durable/postgres/operating.rs`.
 
 use std::sync::Arc;
 

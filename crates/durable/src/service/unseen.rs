@@ -3,7 +3,7 @@
 //!
 //! *Owner*: under the service's lock, as a part of the window; then the writer.
 //!
-//! *Tested by*: `tests/told.rs`.
+//! *Tested by*: `tests/durable/told.rs`.
 
 use std::collections::HashSet;
 

@@ -14,7 +14,7 @@
 //! is missing, unless a change that takes it out is on its way to the store, or a page is being
 //! read.
 //!
-//! *Tested by*: `tests/oracle.rs`, `tests/told.rs`.
+//! *Tested by*: `tests/durable/oracle`, `tests/durable/told.rs`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! removed, it is put off to its next attempt, or it becomes a dead letter. Until that is durable,
 //! a crash brings the timer back.
 //!
-//! *Tested by*: `tests/service.rs`, `tests/oracle.rs`.
+//! *Tested by*: `tests/durable/service.rs`, `tests/durable/oracle`.
 
 use std::fmt::Display;
 use std::sync::{Arc, PoisonError};

@@ -7,7 +7,7 @@
 //!
 //! *Owner*: the writer's thread, or a test that makes the steps by hand.
 //!
-//! *Tested by*: `tests/oracle.rs`, `tests/faults.rs`.
+//! *Tested by*: `tests/durable/oracle`, `tests/durable/faults.rs`.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What a store is: the trait, the changes that it is asked for, and how much is in it.
 //!
-//! *Tested by*: the conformance suite, `tests/told.rs`.
+//! *Tested by*: the conformance suite, `tests/durable/told.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

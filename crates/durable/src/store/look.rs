@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread that opens a store.
 //!
-//! *Tested by*: `tests/faults.rs`.
+//! *Tested by*: `tests/durable/faults.rs`.
 
 #[cfg(unix)]
 use std::collections::BTreeSet;

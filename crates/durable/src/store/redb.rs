@@ -6,7 +6,7 @@
 //! of ours. `keys` has a position for each timer with a key; `moved` has one for each timer that is
 //! not where its number says.
 //!
-//! *Tested by*: `tests/stores.rs`, `tests/faults.rs`.
+//! *Tested by*: `tests/durable/stores.rs`, `tests/durable/faults.rs`.
 
 use std::fs;
 use std::io;

@@ -19,7 +19,7 @@
 //! is of an earlier time, makes it another one. A transaction of the store that writes is open at
 //! any time, so that no other program writes; one that does between two of them is noticed.
 //!
-//! *Tested by*: `tests/stores.rs`, `tests/faults.rs`, `tests/beside.rs`.
+//! *Tested by*: `tests/durable/stores.rs`, `tests/durable/faults.rs`, `tests/durable/beside.rs`.
 
 use std::fs;
 use std::num::TryFromIntError;

@@ -3,8 +3,8 @@
 //! Each kind of store has a number for its layout, and steps from one number to the next. A step is
 //! one transaction, and nobody takes one who was not asked to.
 //!
-//! *Tested by*: `tests/stores.rs`, `tests/postgres/versions.rs`, `tests/nats/versions.rs`, with
-//! stores that earlier versions have written.
+//! *Tested by*: `tests/durable/stores.rs`, `tests/durable/postgres/versions.rs`,
+//! `tests/durable/nats/versions.rs`, with stores that earlier versions have written.
 
 use crate::error::{StoreError, StoreErrorKind};
 

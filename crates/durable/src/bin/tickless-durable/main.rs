@@ -1,7 +1,7 @@
 //! A command line for those who operate durable timers: what is pending, what is late, what died
 //! and why, and how it runs again.
 //!
-//! *Tested by*: `tests/cli.rs`.
+//! *Tested by*: `tests/durable/cli.rs`.
 
 mod file;
 #[cfg(any(feature = "postgres", feature = "nats"))]

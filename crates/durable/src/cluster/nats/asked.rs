@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the service has the store. Requests are done by a thread of its own, one at a time.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the clerk's thread.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -35,7 +35,7 @@
 //!
 //! *Owner*: each part says it in `hub.rs`.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 mod asked;
 mod desk;

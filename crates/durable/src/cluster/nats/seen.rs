@@ -4,7 +4,7 @@
 //!
 //! *Invariant*: a revision is never older than the one that was known before.
 //!
-//! *Tested by*: here, and `tests/nats/`.
+//! *Tested by*: here, and `tests/durable/nats/`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the keeper's thread.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -8,7 +8,7 @@
 //!
 //! *Owner*: any thread.
 //!
-//! *Tested by*: here, and `tests/nats/`.
+//! *Tested by*: here, and `tests/durable/nats/`.
 
 use std::future::Future;
 use std::sync::{Arc, mpsc};

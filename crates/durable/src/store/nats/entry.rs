@@ -13,7 +13,7 @@
 //! last piece is there. An effect has no condition, unlike an [`Op`]: it says what became of the
 //! shard, so it can be read without what came before.
 //!
-//! *Tested by*: here, and `tests/nats/`.
+//! *Tested by*: here, and `tests/durable/nats/`.
 
 use std::sync::Arc;
 

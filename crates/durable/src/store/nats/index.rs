@@ -4,7 +4,7 @@
 //! It is made anew by each opening of the log, is never synced, and has no name as long as it is
 //! open, where the system permits that. So memory does not grow with the number of timers.
 //!
-//! *Tested by*: the conformance suite in `tests/nats/`.
+//! *Tested by*: the conformance suite in `tests/durable/nats/`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

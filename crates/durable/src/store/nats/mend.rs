@@ -3,7 +3,7 @@
 //! The servers refuse nothing because of that: the last number of the log is what it was. So a
 //! holder looks from time to time where its log begins.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@
 //! *Invariants*: the index has the effect of the log up to `last`. What is in messages before
 //! `first` is also in later ones.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 pub(crate) mod client;
 mod entry;

@@ -1,6 +1,6 @@
 //! What the streams and subjects of a cluster are called, and how the streams are made.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::stream::{Config, DiscardPolicy};

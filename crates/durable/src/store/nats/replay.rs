@@ -1,6 +1,6 @@
 //! How a log is opened: fenced first, then read.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use std::thread;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! What JetStream replies, and what that means.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -5,7 +5,7 @@
 //!
 //! *Owner*: the thread that others' requests come to.
 //!
-//! *Tested by*: here, and `tests/nats/`.
+//! *Tested by*: here, and `tests/durable/nats/`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! How a log is kept short: what is still there of its oldest messages goes to its end.
 //!
-//! *Tested by*: `tests/nats/`.
+//! *Tested by*: `tests/durable/nats/`.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 //!
 //! *Owner*: the thread that has the session.
 //!
-//! *Tested by*: the conformance suite, `tests/postgres/`.
+//! *Tested by*: the conformance suite, `tests/durable/postgres/`.
 
 use std::collections::{HashMap, HashSet};
 

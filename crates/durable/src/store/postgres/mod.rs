@@ -30,7 +30,7 @@
 //!
 //! *Invariant*: the `number` of a timer is unique, in all shards.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 mod changes;
 mod row;

@@ -6,7 +6,7 @@
 //!
 //! *Owner*: the thread that has it. It must not be one that runs asynchronous tasks.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

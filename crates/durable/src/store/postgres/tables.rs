@@ -1,6 +1,6 @@
 //! The tables of a schema, and how they are made.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 use crate::error::{StoreError, StoreErrorKind};
 

@@ -13,7 +13,7 @@
 //!
 //! *Owner*: the leader has the session; any thread of a service can be it.
 //!
-//! *Tested by*: `tests/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};

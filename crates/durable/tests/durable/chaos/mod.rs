@@ -1,0 +1,133 @@
+//! Everything that can go wrong, at random, at the same time, on each store; and a ledger of what
+//! was said, which is checked: nothing that was acknowledged is lost, nothing fires early, and no
+//! timer is repeated without a word.
+//!
+//! `DURABLE_KILLS` is how many processes are killed on each store, `DURABLE_SEED` decides which
+//! faults come when and where, and `DURABLE_STORES` names the stores. The last lines say what came
+//! to pass:
+//!
+//! ```text
+//! DURABLE_KILLS=10000 cargo test --release -p tickless-durable --features sqlite,postgres,nats \
+//!     --test durable chaos:: -- --nocapture
+//! ```
+//!
+//! A long run can be several, with seeds of their own, which can also run side by side.
+
+#![cfg(unix)]
+
+#[cfg(any(feature = "postgres", feature = "nats"))]
+mod cluster;
+mod files;
+mod ledger;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use ledger::Ledger;
+
+use crate::common;
+use crate::common::random::Random;
+
+/// One run on one store.
+struct Run {
+    name: &'static str,
+    random: Random,
+    kills: u64,
+    /// Where the ledger is, and what belongs to the store.
+    directory: PathBuf,
+    /// What was done to it, and how often.
+    faults: BTreeMap<&'static str, u64>,
+}
+
+fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(usual)
+}
+
+// === impl Run ===
+
+impl Run {
+    fn new(name: &'static str) -> Run {
+        let random = Random(setting("DURABLE_SEED", 1));
+        let kills = setting("DURABLE_KILLS", 12);
+        let directory = tempfile::tempdir().unwrap().keep();
+        Run { name, random, kills, directory, faults: BTreeMap::new() }
+    }
+
+    fn ledger(&self) -> PathBuf {
+        self.directory.join("ledger")
+    }
+
+    fn count(&mut self, fault: &'static str) {
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    /// All faults in turn, each time in another order.
+    fn shuffled<T: Clone>(&mut self, all: &[T]) -> Vec<T> {
+        let mut all = all.to_vec();
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.random.below(last as u64 + 1) as usize);
+        }
+        all
+    }
+
+    /// Checks what the ledger says, when nothing is pending any more.
+    fn check(self) -> String {
+        let ledger = Ledger::read(&fs::read_to_string(self.ledger()).unwrap());
+        let complaints = ledger.complaints();
+        let (name, place) = (self.name, self.directory.display());
+        let sums = ledger.sums();
+        let count = |what: &str| complaints.iter().filter(|text| text.contains(what)).count();
+        let (lost, early) = (count("was lost"), count("was early"));
+        let unflagged = count("without a word");
+        let faults: Vec<String> =
+            self.faults.iter().map(|(fault, count)| format!("{count} {fault}")).collect();
+        let said = format!(
+            "{name}: {} timers acked, {} cancelled, {} fired, {} of them repeated; {lost} lost, \
+             {early} early, {unflagged} repeats without a word, {} other complaints; {} undone by \
+             copies of an earlier time; {}",
+            sums.acked,
+            sums.cancelled,
+            sums.fired,
+            sums.repeated,
+            complaints.len() - lost - early - unflagged,
+            sums.undone,
+            faults.join(", "),
+        );
+        let shown = &complaints[..complaints.len().min(20)];
+        assert!(complaints.is_empty(), "{said}\n{}\nsee {place}", shown.join("\n"));
+        assert!(sums.acked > 0 && sums.fired > 0 && sums.cancelled > 0, "{said}");
+        fs::remove_dir_all(self.directory).unwrap();
+        said
+    }
+}
+
+#[test]
+fn child() {
+    if let Some(role) = common::role() {
+        worker::child(&role);
+    }
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_early_or_repeated_without_a_word() {
+    if common::role().is_some() {
+        return;
+    }
+    let asked = std::env::var("DURABLE_STORES").unwrap_or("redb,sqlite,postgres,nats".to_owned());
+    let is_asked_for = |name: &str| asked.split(',').any(|one| one == name);
+    let mut said = Vec::new();
+    for (name, open) in common::stores().into_iter().filter(|(name, _)| is_asked_for(name)) {
+        said.push(files::run(Run::new(name), open));
+    }
+    #[cfg(feature = "postgres")]
+    said.extend(is_asked_for("postgres").then(|| postgres::run(Run::new("postgres"))).flatten());
+    #[cfg(feature = "nats")]
+    said.extend(is_asked_for("nats").then(|| nats::run(Run::new("nats"))).flatten());
+    println!("chaos, seed {}:\n{}", setting("DURABLE_SEED", 1), said.join("\n"));
+}

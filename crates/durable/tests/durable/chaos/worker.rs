@@ -1,0 +1,324 @@
+//! A process that schedules and cancels timers until it ends, or handles what is left.
+//!
+//! The process is this program again, with the test `child`. What it does it writes into the
+//! ledger. It tells its parent by a line that it works, and that nothing is left.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use tickless_durable::{Backoff, Builder, Cancelled, Durable, Firing, Misfire};
+
+use super::ledger::{Pen, fails, micros};
+use crate::common;
+use crate::common::limit::LIMIT;
+use crate::common::random::Random;
+
+/// Numbers of a process's timers begin at its own number times this.
+pub(crate) const RANGE: u64 = 1_000_000;
+
+/// What a process does.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// Which store, by its name.
+    pub(crate) store: String,
+    /// The path of its file, or how to reach its servers.
+    pub(crate) place: String,
+    /// The number of the process, from 1 on.
+    pub(crate) number: u64,
+    /// Schedules nothing, and tells when nothing is left.
+    pub(crate) drains: bool,
+}
+
+/// The process, as its parent has it.
+pub(crate) struct Worker {
+    child: Child,
+    told: Receiver<String>,
+    // It ends with its parent.
+    _input: ChildStdin,
+}
+
+// === impl Worker ===
+
+impl Worker {
+    pub(crate) fn start(job: &Job, ledger: &Path, set: impl FnOnce(&mut Command)) -> Worker {
+        let role = format!("{}|{}|{}|{}", job.store, job.place, job.number, job.drains);
+        let mut command = common::child("chaos::child", &role);
+        command.env("CHAOS_LEDGER", ledger).stdin(Stdio::piped()).stdout(Stdio::piped());
+        set(&mut command);
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some(line) = line.strip_prefix('@') {
+                    let _ = tell.send(line.to_owned());
+                }
+            }
+        });
+        Worker { _input: child.stdin.take().unwrap(), child, told }
+    }
+
+    /// Waits until it tells something.
+    #[track_caller]
+    pub(crate) fn hear(&self) -> String {
+        self.told.recv_timeout(LIMIT).expect("the process hangs or has died")
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+
+    #[cfg(any(feature = "postgres", feature = "nats"))]
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+// === the process ===
+
+/// The key of a timer: every third has one.
+fn key_of(number: u64) -> Option<String> {
+    number.is_multiple_of(3).then(|| format!("key {number}"))
+}
+
+/// A service or a cluster, as far as a process works with it.
+pub(crate) trait Timers {
+    type Ticket;
+    type Id: ToString + Copy;
+    fn now(&self) -> SystemTime;
+    /// `None`: it is refused.
+    fn schedule(&self, due: SystemTime, number: u64) -> Option<Self::Ticket>;
+    /// `None`: nobody knows whether it is durable.
+    fn wait(&self, ticket: Self::Ticket) -> Option<Self::Id>;
+    /// Whether it certainly never fires again.
+    fn cancel(&self, id: Self::Id) -> bool;
+    /// How many timers are left, and how many dead letters, if it can be told.
+    fn left(&self) -> Option<(u64, u64)>;
+}
+
+impl Timers for Durable<String> {
+    type Ticket = tickless_durable::Ticket;
+    type Id = tickless_durable::TimerId;
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn schedule(&self, due: SystemTime, number: u64) -> Option<Self::Ticket> {
+        match key_of(number) {
+            Some(key) => self.schedule_keyed(key, due, number.to_string()).ok(),
+            None => self.schedule(due, number.to_string()).ok(),
+        }
+    }
+
+    fn wait(&self, ticket: Self::Ticket) -> Option<Self::Id> {
+        ticket.wait().ok()
+    }
+
+    fn cancel(&self, id: Self::Id) -> bool {
+        self.cancel(id).wait().is_ok_and(|found| found == Cancelled::Cancelled)
+    }
+
+    fn left(&self) -> Option<(u64, u64)> {
+        self.contents().wait().ok().map(|contents| (contents.timers, contents.dead_letters))
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "nats"))]
+impl Timers for tickless_durable::Cluster<String> {
+    type Ticket = tickless_durable::cluster::Ticket;
+    type Id = tickless_durable::cluster::TimerId;
+
+    fn now(&self) -> SystemTime {
+        self.now()
+    }
+
+    fn schedule(&self, due: SystemTime, number: u64) -> Option<Self::Ticket> {
+        match key_of(number) {
+            Some(key) => self.schedule_keyed(key, due, number.to_string()).ok(),
+            None => self.schedule(due, number.to_string()).ok(),
+        }
+    }
+
+    fn wait(&self, ticket: Self::Ticket) -> Option<Self::Id> {
+        ticket.wait().ok()
+    }
+
+    fn cancel(&self, id: Self::Id) -> bool {
+        // The holder of another's shard may hear of it later.
+        let held = || self.shards().into_iter().find(|(shard, _)| *shard == id.shard());
+        let before = held();
+        let found = self.cancel(id).wait();
+        found.is_ok_and(|found| found == Cancelled::Cancelled)
+            && before.is_some()
+            && before == held()
+    }
+
+    fn left(&self) -> Option<(u64, u64)> {
+        let shards = self.contents().wait().ok()?;
+        let timers = shards.iter().map(|shard| shard.contents.timers).sum();
+        Some((timers, shards.iter().map(|shard| shard.contents.dead_letters).sum()))
+    }
+}
+
+/// The process that is told so. It has the settings that bring most to pass.
+pub(crate) fn child(role: &str) {
+    let [store, place, number, drains] = role.split('|').collect::<Vec<_>>()[..] else {
+        panic!("not a role: {role}");
+    };
+    let drains = drains == "true";
+    let job =
+        Job { store: store.into(), place: place.into(), number: number.parse().unwrap(), drains };
+    let ledger = PathBuf::from(std::env::var_os("CHAOS_LEDGER").unwrap());
+    thread::spawn(|| {
+        // Whoever has started it is gone.
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(0);
+    });
+    let service = Builder::new()
+        // So small that it is refilled all the time.
+        .window(64)
+        .workers(2)
+        .backoff(Backoff::new(Duration::from_millis(5)).max(Duration::from_millis(5)))
+        // A process is killed so soon that a timer can be cut off many times.
+        .crashes(1_000_000)
+        .misfire(Misfire::FireAll);
+    match &*job.store {
+        #[cfg(feature = "postgres")]
+        "postgres" => cluster(&job, service, &ledger, || {
+            let lease = Duration::from_secs(2);
+            tickless_durable::Cluster::builder(&job.place).schema("chaos").shards(4).lease(lease)
+        }),
+        #[cfg(feature = "nats")]
+        "nats" => cluster(&job, service, &ledger, || {
+            let lease = Duration::from_secs(6);
+            tickless_durable::Cluster::nats(&job.place).schema("chaos").shards(4).lease(lease)
+        }),
+        _ => file(&job, service.linger(Duration::from_millis(2)), &ledger),
+    }
+}
+
+fn file(job: &Job, service: Builder, ledger: &Path) {
+    let pen = Pen::new(ledger);
+    let handler = move |firing: &Firing<String>| {
+        let number = firing.payload().parse().unwrap();
+        begin(&pen, number, firing.attempt(), firing.may_be_repeat(), (0, 0))
+    };
+    let opened = common::store(&job.store)(Path::new(&job.place)).and_then(|store| {
+        service.open(store, handler).map_err(|error| match error {
+            tickless_durable::OpenError::Store(error) => error,
+            other => panic!("{other}"),
+        })
+    });
+    // A disk that fails. What is there, the next process finds.
+    let timers = opened.unwrap_or_else(|error| {
+        println!("\n@failed {error}");
+        std::process::exit(0);
+    });
+    // Twice what it takes until they are cancelled: so it is not too late for all of them.
+    run(&timers, job, ledger, Duration::from_millis(80), Duration::ZERO);
+    let _ = timers.stop();
+}
+
+#[cfg(any(feature = "postgres", feature = "nats"))]
+fn cluster(
+    job: &Job,
+    service: Builder,
+    ledger: &Path,
+    builder: impl Fn() -> tickless_durable::cluster::Builder,
+) {
+    let start = || {
+        let pen = Pen::new(ledger);
+        let handler = move |firing: &tickless_durable::cluster::Firing<'_, String>| {
+            let number = firing.payload().parse().unwrap();
+            let under = (firing.shard(), firing.fence());
+            begin(&pen, number, firing.attempt(), firing.may_be_repeat(), under)
+        };
+        builder().service(service.clone()).start(handler)
+    };
+    let begun = std::time::Instant::now();
+    let timers = loop {
+        match start() {
+            Ok(timers) => break timers,
+            // Servers that die, or whose network fails.
+            Err(error) if begun.elapsed() > LIMIT => panic!("{error}"),
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    run(&timers, job, ledger, Duration::from_secs(2), Duration::from_millis(100));
+}
+
+fn begin(
+    pen: &Pen,
+    number: u64,
+    attempt: u32,
+    may_be_repeat: bool,
+    (shard, fence): (u32, u64),
+) -> Result<(), &'static str> {
+    let now = micros(SystemTime::now());
+    pen.add(&format!("began {number} {attempt} {may_be_repeat} {now} {shard} {fence}\n"));
+    if fails(number, attempt) { Err("again") } else { Ok(()) }
+}
+
+/// Schedules and cancels until its store fails or it is killed, or waits until nothing is left.
+fn run<T: Timers>(timers: &T, job: &Job, ledger: &Path, span: Duration, pause: Duration) {
+    println!("\n@works");
+    if job.drains {
+        loop {
+            if let Some((0, dead)) = timers.left() {
+                return println!("\n@drained {dead}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let pen = Pen::new(ledger);
+    let mut random = Random(job.number);
+    let mut span_us = span.as_micros() as u64;
+    for round in 0.. {
+        let begun = std::time::Instant::now();
+        let mut tickets = Vec::new();
+        for index in 0..20 {
+            let number = job.number * RANGE + round * 20 + index;
+            let due = timers.now() + Duration::from_micros(random.below(span_us));
+            pen.add(&format!("asked {number} {}\n", micros(due)));
+            match timers.schedule(due, number) {
+                Some(ticket) => tickets.push((number, ticket)),
+                // A store that has failed, or an instance without shards.
+                None if pause.is_zero() => return println!("\n@failed"),
+                None => thread::sleep(pause),
+            }
+        }
+        let mut durable = Vec::new();
+        for (number, ticket) in tickets {
+            if let Some(id) = timers.wait(ticket) {
+                pen.add(&format!("acked {number} {}\n", id.to_string()));
+                durable.push((number, id));
+            }
+        }
+        for (number, id) in durable.into_iter().filter(|(number, _)| number.is_multiple_of(5)) {
+            pen.add(&format!("cancelling {number}\n"));
+            if timers.cancel(id) {
+                pen.add(&format!("cancelled {number} {}\n", micros(SystemTime::now())));
+            }
+        }
+        span_us = span_us.max(2 * begun.elapsed().as_micros() as u64).min(10_000_000);
+        thread::sleep(pause);
+    }
+}

@@ -1,0 +1,141 @@
+//! Instances in one process: how they share the shards, and what one can do with the timers of
+//! another.
+
+#[path = "../shared/share.rs"]
+mod suite;
+
+use std::time::{Duration, Instant};
+
+use tickless_durable::store::nats::probe;
+use tickless_durable::{Cancelled, Error, StoreErrorKind};
+
+use super::server::{Place, on_one as place, on_three, patiently};
+use crate::common::limit::LIMIT;
+use crate::common::until::wait_until;
+use suite::{HOUR, Scene, key_of_another, shared_by_three};
+
+#[test]
+fn an_instance_that_comes_gets_a_share_and_one_that_goes_leaves_it() {
+    let Some(place) = place() else { return };
+    shared_by_three(place);
+}
+
+#[test]
+fn the_same_on_three_servers() {
+    let Some(place) = on_three() else { return };
+    shared_by_three(place);
+}
+
+#[test]
+fn what_does_not_fit_into_a_message_is_refused_only_for_another_instances_shard() {
+    let Some(place) = place() else { return };
+    let scene = Scene::new(place, 2);
+    let (one, other) = (scene.start(), scene.start());
+    scene.wait_for_share(&[&one, &other]);
+    let key = key_of_another(&one);
+    let large = "x".repeat(2 << 20);
+    let refused = one.schedule_keyed(&key, one.now(), large.clone()).unwrap().wait();
+    assert!(
+        matches!(&refused, Err(Error::Store(error)) if error.kind() == StoreErrorKind::TooLarge),
+        "{refused:?}"
+    );
+    other.schedule_keyed(&key, other.now(), large.clone()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired(), (other.instance(), large.clone()));
+    // Those beside it are as well as ever, which the clerk writes together with it.
+    for _ in 0..20 {
+        let far = one.now() + HOUR;
+        let before = one.schedule_keyed(&key, far, "before".into()).unwrap();
+        let refused = one.schedule_keyed(&key, far, large.clone()).unwrap();
+        let after = one.schedule_keyed(&key, far, "after".into()).unwrap();
+        let cancel = one.cancel_key(&key);
+        assert!(before.wait().is_ok(), "{:?}", before.wait());
+        assert!(refused.wait().is_err());
+        assert!(after.wait().is_ok(), "{:?}", after.wait());
+        assert_eq!(cancel.wait().unwrap(), Cancelled::Cancelled);
+    }
+}
+
+#[test]
+fn a_number_with_a_shard_that_there_is_not_is_no_timer() {
+    let Some(place) = place() else { return };
+    let scene = Scene::new(place, 2);
+    let one = scene.start();
+    scene.wait_for_share(&[&one]);
+    let number = "999-0000019af0c4d2000000010000000007".parse().unwrap();
+    assert_eq!(one.cancel(number).wait().unwrap(), Cancelled::NotFound);
+}
+
+#[test]
+fn an_instance_that_idles_writes_a_log_anew_that_somebody_has_purged() {
+    let Some(place) = place() else { return };
+    let scene = Scene::new(place, 1);
+    let cluster = scene.start();
+    scene.wait_for_share(&[&cluster]);
+    for n in 0..5 {
+        cluster.schedule(cluster.now() + HOUR, n.to_string()).unwrap().wait().unwrap();
+    }
+    let Place { url, name } = &scene.place;
+    let purge = format!("$JS.API.STREAM.PURGE.tickless_{name}_0");
+    // The reply is not one to a message that was added.
+    assert!(probe::publish(url, &purge, b"").is_err());
+    let begun = Instant::now();
+    while patiently(|| probe::history(url, name, 0))
+        .unwrap()
+        .iter()
+        .all(|one| one.changes.is_empty())
+    {
+        assert!(begun.elapsed() < LIMIT, "it is never written anew");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    cluster.stop().unwrap();
+    let next = scene.start();
+    scene.wait_for_share(&[&next]);
+    assert_eq!(next.list(None, 9).wait().unwrap().len(), 5);
+}
+
+/// Each try writes to the bucket: it takes the shard and lets go of it.
+#[test]
+fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
+    let Some(place) = place() else { return };
+    let scene = Scene::new(place, 2);
+    let cluster = scene.start();
+    scene.wait_for_share(&[&cluster]);
+    cluster.stop().unwrap();
+    let Place { url, name } = &scene.place;
+    // The reply is not one to a message that was added.
+    let delete = format!("$JS.API.STREAM.DELETE.tickless_{name}_1");
+    assert!(probe::publish(url, &delete, b"").is_err());
+    // The number of a key that nobody reads: so many writes were made before.
+    let probe = format!("$KV.tickless_{name}.probe");
+    let writes = || patiently(|| probe::publish(url, &probe, b"")).unwrap();
+    let begun = Instant::now();
+    let cluster = scene.start();
+    let before = writes();
+    let mut failed = Vec::new();
+    wait_until("it is tried four times", || {
+        if let Some(failure) = cluster.failure().filter(|it| failed.last() != Some(&it.at)) {
+            assert_eq!(failure.shard, Some(1), "{failure:?}");
+            assert!(failure.error.to_string().contains("not there"), "{failure:?}");
+            failed.push(failure.at);
+        }
+        failed.len() == 4
+    });
+    let writes = writes() - before;
+    // The pauses grow from half a second on.
+    for (pair, least_ms) in failed.windows(2).zip([500, 1000, 2000]) {
+        let pause = pair[1].duration_since(pair[0]).expect("no clock was set");
+        assert!(pause >= Duration::from_millis(least_ms) * 99 / 100, "{failed:?}");
+    }
+    // Some for each try, and three renewals in each lease of 10 s: of the instance and of a shard.
+    let most = 12 * failed.len() as u64 + 2 * (begun.elapsed().as_secs() + 10);
+    assert!(writes <= most, "{writes} writes, and at most {most} were expected");
+    assert_eq!(cluster.shards().len(), 1, "the other one is served meanwhile");
+    let stream = format!(
+        r#"{{"name":"tickless_{name}_1","subjects":["tickless.{name}.log.1"],
+        "storage":"file","discard":"new","allow_direct":true,"num_replicas":1}}"#
+    );
+    let create = format!("$JS.API.STREAM.CREATE.tickless_{name}_1");
+    assert!(probe::publish(url, &create, stream.as_bytes()).is_err());
+    scene.wait_for_share(&[&cluster]);
+    wait_until("nothing is told any more", || cluster.failure().is_none());
+}
