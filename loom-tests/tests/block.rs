@@ -80,7 +80,7 @@ fn what_one_gives_back_another_takes_while_the_rest_comes_back() {
 
 #[test]
 fn a_block_is_whole_or_has_its_last_entry_out_when_the_list_is_looked_through() {
-    check(2, || {
+    check(1, || {
         let (blocks, [one, two]) = blocks();
         let mut others = Vec::new();
         blocks.take_entries(&mut others);

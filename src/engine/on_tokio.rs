@@ -55,8 +55,9 @@ struct OnTokio<'a, S, F> {
     sleeps: Sleeps<'a, S, F>,
     /// The engine's clock, if that is the runtime's.
     clock: Option<Arc<RuntimeClock>>,
-    /// The task waits by the runtime's sleeps as well, since these see it if time is paused.
-    may_be_paused: bool,
+    /// The task waits by the runtime's sleeps as well, since these see it if time is paused. (There
+    /// is one thread then, so a ring may wake the task: no other would be quicker.)
+    waits_twice: bool,
     /// Serves the shards, once.
     serve: Arc<dyn Fn() + Send + Sync>,
 }
@@ -185,18 +186,20 @@ impl Builder {
         if self.is_by_hand() {
             return Err(BuildError::ManualClockWithThreads);
         }
-        let runtime_clock = self.clock.is_none().then(|| Arc::new(RuntimeClock::default()));
+        let follows = self.clock.is_none() && may_be_paused(&runtime);
+        let runtime_clock = follows.then(|| Arc::new(RuntimeClock::default()));
         let is_moved = runtime_clock.as_ref().is_some_and(|clock| clock.look());
-        let clock = self.clock.take().unwrap_or_else(|| {
-            let clock = runtime_clock.clone().unwrap_or_default();
-            Clock::of_runtime(Source(Arc::new(move || clock.now())), !is_moved)
+        let clock = self.clock.take().unwrap_or_else(|| match runtime_clock.clone() {
+            Some(clock) => Clock::of_runtime(Source(Arc::new(move || clock.now())), !is_moved),
+            None => Clock::system(),
         });
         let reactor = (!is_moved).then(|| Reactor::of_current(&clock));
         let has_reactor = reactor.as_ref().is_some_and(Result::is_ok);
         if !has_reactor && !has_timers() {
             return Err(BuildError::RuntimeWithoutTimers);
         }
-        let may_be_paused = runtime_clock.is_some() && has_reactor && may_be_paused(&runtime);
+        let looks = cfg!(all(debug_assertions, panic = "unwind")) && runtime_clock.is_some();
+        let waits_twice = looks && has_reactor && has_timers();
         self.timer = reactor.iter().flatten().map(Reactor::rung).next();
         self.runtime = Some(runtime.id());
         let engine = self.clock(clock).driver(Driver::Caller).build_with_handler(handler)?;
@@ -209,7 +212,7 @@ impl Builder {
             let mut sleep = pin!(None);
             let sleeps = Sleeps::new(|at: Instant| sleep_until(at.into()), sleep.as_mut());
             let at_once = serve_at_once(core.clone());
-            let wait = OnTokio { reactor, sleeps, clock, may_be_paused, serve: at_once };
+            let wait = OnTokio { reactor, sleeps, clock, waits_twice, serve: at_once };
             let _stopped = serve(core, wait).await;
             ends.not_now();
         });
@@ -222,13 +225,9 @@ fn has_timers() -> bool {
     contained(|| drop(sleep_until(TokioInstant::now())))
 }
 
-/// Whether the current runtime may be one of a test, which pauses its time: there, one timer of the
-/// runtime more costs nothing that counts, and a ring may wake the task, as there is no other
-/// thread that the timers would wait for.
+/// Whether the runtime's time may be paused: tokio refuses that where there are several threads.
 fn may_be_paused(runtime: &Handle) -> bool {
-    cfg!(all(debug_assertions, panic = "unwind"))
-        && runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
-        && has_timers()
+    runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
 /// What runs a turn of each shard, which fires all that is due. If the engine has stopped, the task
@@ -274,9 +273,8 @@ where
             return self.sleeps.poll_over(&mut Context::from_waker(&waker)).map(|_| None);
         };
         let mut is_over = reactor.poll_over(cx).is_ready();
-        is_over |= self.may_be_paused && self.sleeps.poll_over(cx).is_ready();
-        if (is_over || self.may_be_paused) && self.clock.as_ref().is_some_and(|clock| clock.look())
-        {
+        is_over |= self.waits_twice && self.sleeps.poll_over(cx).is_ready();
+        if (is_over || self.waits_twice) && self.clock.as_ref().is_some_and(|clock| clock.look()) {
             self.reactor = None;
             is_over = true;
         }
@@ -285,7 +283,7 @@ where
 
     fn hear<'a>(&mut self, listening: &'a mut Listening, cx: &mut Context<'_>) -> Rings<'a> {
         match &self.reactor {
-            Some(_) if !self.may_be_paused => listening.rings(),
+            Some(_) if !self.waits_twice => listening.rings(),
             _ => self.sleeps.hear(listening, cx),
         }
     }
@@ -295,7 +293,7 @@ where
         self.reactor.iter_mut().for_each(|reactor| reactor.set(until, clock));
         if is_moved {
             self.sleeps.set(until.map(early), clock);
-        } else if self.reactor.is_none() || self.may_be_paused {
+        } else if self.reactor.is_none() || self.waits_twice {
             self.sleeps.set(until, clock);
         }
     }
@@ -387,17 +385,18 @@ fn shows_other_time_than(read: impl Fn() -> Instant) -> bool {
 impl<T: Send + 'static> Core<T> {
     /// See [`EngineRef::is_beside_paused_time`](super::EngineRef::is_beside_paused_time).
     pub(super) fn is_beside_paused_time(&self) -> bool {
-        let is_beside = match &self.clock {
-            clock if clock.as_manual().is_some() => false,
-            clock if clock.counts_suspension() => shows_other_time(),
-            _ => shows_other_time_than(|| self.instant_now()),
-        };
-        if is_beside && self.clock.is_of_runtime() {
-            // It was paused a moment ago: the task that serves the engine will see that.
-            self.shards[0].doorbell().ring();
+        if self.clock.as_manual().is_some() || !shows_other_time() {
             return false;
         }
-        is_beside
+        let of_current = |of| Handle::try_current().is_ok_and(|runtime| runtime.id() == of);
+        if !self.clock.is_of_runtime() || !self.runtime.is_some_and(of_current) {
+            return self.clock.counts_suspension() || shows_other_time_than(|| self.instant_now());
+        }
+        if shows_other_time_than(|| self.instant_now()) {
+            // It was paused a moment ago: the task that serves the engine will see that.
+            self.shards[0].doorbell().ring();
+        }
+        false
     }
 }
 

@@ -266,6 +266,21 @@ fn where_time_is_paused_an_engine_that_does_not_follow_it_is_an_error() {
     runtime().block_on(threads.sleep(MS));
 }
 
+#[cfg(debug_assertions)]
+#[test]
+fn where_time_is_paused_an_engine_of_another_runtime_is_an_error_too() {
+    let threads = runtime();
+    let single = Builder::new_current_thread().enable_all().build().unwrap();
+    for other in [threads, single] {
+        let engine = other.block_on(async { build().unwrap() });
+        paused(async {
+            assert_eq!(engine.sleep(MS).wait().await, Err(SleepError::RuntimePaused));
+            tickless::sleep(MS).await;
+        });
+        other.block_on(engine.sleep(MS));
+    }
+}
+
 /// Sleeps of other runtimes on it, those that come too late, and what is not a sleep.
 #[test]
 fn it_ends_with_its_runtime_and_says_so() {
