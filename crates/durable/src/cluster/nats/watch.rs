@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use async_nats::jetstream::stream::PurgeResponse;
 use serde_json::json;
 
 use crate::cluster::clock::since_start;
@@ -18,7 +19,7 @@ use crate::cluster::message::Message;
 use crate::error::StoreError;
 use crate::store::nats::client::{Listening, Nats};
 use crate::store::nats::names::Names;
-use crate::store::nats::reply::failed;
+use crate::store::nats::reply::{failed, time_us};
 
 use super::seen::{Key, Seen, lock};
 
@@ -53,11 +54,11 @@ impl Watch {
         let mut seen = lock(&self.seen);
         for stored in &all {
             if let Some(key) = stored.subject.strip_prefix(&prefix) {
-                seen.read_written(key, stored.sequence, &stored.data, stored.time_us);
+                seen.read_written(key, stored.sequence, &stored.payload, time_us(stored));
             }
         }
         let own = all.iter().find(|stored| stored.sequence == revision);
-        Ok(own.map(|stored| stored.time_us))
+        Ok(own.map(time_us))
     }
 
     fn swap(&self, key: &str, revision: u64, value: &str) -> Result<Option<u64>, StoreError> {
@@ -229,9 +230,8 @@ impl Keeping for Watch {
 
     fn leave(&mut self, instance: u64) -> Result<(), StoreError> {
         let which = json!({ "filter": self.names.key(&format!("i.{instance}")) });
-        self.nats
-            .api(&format!("STREAM.PURGE.{}", self.names.bucket()), Some(&which))
-            .map_err(failed)?;
+        let purge = format!("STREAM.PURGE.{}", self.names.bucket());
+        self.nats.api::<PurgeResponse>(&purge, &which).map_err(failed)?;
         Ok(())
     }
 }

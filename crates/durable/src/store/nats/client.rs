@@ -15,8 +15,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use async_nats::header::HeaderName;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::stream::{Config, Info, State};
 use async_nats::{Client, ConnectOptions, HeaderMap, Message, Request, Subscriber};
 use futures_util::StreamExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -24,7 +30,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::reply::{Extent, NO_STREAM, OTHER_SETTINGS, Stored, Trouble, parsed, stored, trouble};
+use super::reply::{NO_STREAM, OTHER_SETTINGS, Trouble, parsed, trouble};
 
 /// How long a request waits for its reply. JetStream replies within milliseconds, or there is no
 /// leader at the moment.
@@ -143,8 +149,12 @@ impl Nats {
     }
 
     /// Makes a request of JetStream's.
-    pub(crate) fn api(&self, what: &str, payload: Option<&Value>) -> Result<Value, Trouble> {
-        let payload = payload.map_or_else(Vec::new, |payload| payload.to_string().into_bytes());
+    pub(crate) fn api<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        payload: &impl Serialize,
+    ) -> Result<T, Trouble> {
+        let payload = serde_json::to_vec(payload).expect("it is JSON");
         let subject = format!("$JS.API.{what}");
         // Some of them wait for an election.
         let ask = || parsed(&self.request(subject.clone(), payload.clone(), REPLY * 5)?);
@@ -164,7 +174,7 @@ impl Nats {
     pub(crate) fn add(
         &self,
         subject: String,
-        expected: Option<(&'static str, u64)>,
+        expected: Option<(HeaderName, u64)>,
         payload: Vec<u8>,
     ) -> Result<u64, Trouble> {
         let mut headers = HeaderMap::new();
@@ -181,16 +191,15 @@ impl Nats {
                 async move { client.send_request(subject, request).await.map_err(trouble) };
             parsed(&self.wait(asking)?.payload)
         };
-        let reply = patiently(self.patient_until, ask)?;
-        reply["seq"].as_u64().ok_or_else(|| Trouble::Unknown(format!("a reply of {reply}")))
+        patiently(self.patient_until, ask).map(|ack: PublishAck| ack.sequence)
     }
 
     /// Reads messages of a stream, from any of its servers, which may be behind.
-    pub(crate) fn read(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
+    pub(crate) fn read(&self, stream: &str, which: &Value) -> Result<Vec<StreamMessage>, Trouble> {
         patiently(self.patient_until, || self.read_once(stream, which))
     }
 
-    fn read_once(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
+    fn read_once(&self, stream: &str, which: &Value) -> Result<Vec<StreamMessage>, Trouble> {
         let (client, subject) = (self.client.clone(), format!("$JS.API.DIRECT.GET.{stream}"));
         // Who asks for one message gets that, and not another one with a word about the end.
         let is_one = which["batch"].is_null() && which["multi_last"].is_null();
@@ -216,7 +225,7 @@ impl Nats {
                         let text = next.description.unwrap_or_default();
                         return Err(Trouble::Refused { code: code.into(), text });
                     }
-                    None => all.push(stored(&next)?),
+                    None => all.push(next.try_into().map_err(|error| unknown(&error))?),
                 }
                 if is_one {
                     return Ok(all);
@@ -226,36 +235,35 @@ impl Nats {
     }
 
     /// Reads messages in order, from a number on.
-    pub(crate) fn read_on(&self, stream: &str, from: u64) -> Result<Vec<Stored>, Trouble> {
+    pub(crate) fn read_on(&self, stream: &str, from: u64) -> Result<Vec<StreamMessage>, Trouble> {
         self.read(stream, &json!({ "seq": from, "batch": 1000, "max_bytes": 4 << 20 }))
     }
 
     /// Reads one message; `None` if the server that replies does not have it.
-    pub(crate) fn read_one(&self, stream: &str, sequence: u64) -> Result<Option<Stored>, Trouble> {
+    pub(crate) fn read_one(
+        &self,
+        stream: &str,
+        sequence: u64,
+    ) -> Result<Option<StreamMessage>, Trouble> {
         let found = self.read(stream, &json!({ "seq": sequence }))?;
         Ok(found.into_iter().find(|stored| stored.sequence == sequence))
     }
 
     /// What a stream has; `None` if there is no such stream.
-    pub(crate) fn extent(&self, stream: &str) -> Result<Option<Extent>, Trouble> {
-        let info = match self.api(&format!("STREAM.INFO.{stream}"), None) {
-            Err(Trouble::Refused { code: NO_STREAM, .. }) => return Ok(None),
-            other => other?,
-        };
-        let number = |name: &str| info["state"][name].as_u64();
-        let extent = (number("first_seq"), number("last_seq"), number("messages"));
-        let (Some(first), Some(last), Some(messages)) = extent else {
-            return Err(Trouble::Unknown(format!("a reply of {info}")));
-        };
-        Ok(Some(Extent { first, last, messages }))
+    pub(crate) fn extent(&self, stream: &str) -> Result<Option<State>, Trouble> {
+        match self.api(&format!("STREAM.INFO.{stream}"), &json!({})) {
+            Ok(Info { state, .. }) => Ok(Some(state)),
+            Err(Trouble::Refused { code: NO_STREAM, .. }) => Ok(None),
+            Err(trouble) => Err(trouble),
+        }
     }
 
     /// Makes a stream, unless it is there.
-    pub(crate) fn make_stream(&self, name: &str, settings: &Value) -> Result<(), Trouble> {
-        match self.api(&format!("STREAM.CREATE.{name}"), Some(settings)) {
+    pub(crate) fn make_stream(&self, config: &Config) -> Result<(), Trouble> {
+        match self.api(&format!("STREAM.CREATE.{}", config.name), config) {
             // Somebody has changed the number of replicas, for example.
-            Err(Trouble::Refused { code: OTHER_SETTINGS, .. }) => Ok(()),
-            other => other.map(drop),
+            Ok(Info { .. }) | Err(Trouble::Refused { code: OTHER_SETTINGS, .. }) => Ok(()),
+            Err(trouble) => Err(trouble),
         }
     }
 

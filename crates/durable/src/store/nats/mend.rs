@@ -34,7 +34,7 @@ impl NatsStore {
         let extent = nats.extent(&stream).map_err(failed)?;
         let mut log = self.log();
         // Its own purges end before `first`, also those after the look.
-        if extent.is_none_or(|extent| extent.first <= log.first) {
+        if extent.is_none_or(|extent| extent.first_sequence <= log.first) {
             return Ok(false);
         }
         log.usable()?;

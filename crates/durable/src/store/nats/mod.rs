@@ -57,6 +57,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use async_nats::header::NATS_EXPECTED_LAST_SEQUENCE;
+use async_nats::jetstream::message::StreamMessage;
+
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Record};
@@ -65,8 +68,8 @@ use super::contract::{Contents, Op, Store};
 use super::redb::RedbStore;
 use client::Nats;
 use entry::{Effect, Entry, FRAME};
-use names::{EXPECT_LAST, Names};
-use reply::{Stored, Trouble, WRONG_LAST, failed};
+use names::Names;
+use reply::{Trouble, WRONG_LAST, failed};
 
 /// How long until something is tried again that the servers did not reply to.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -118,7 +121,7 @@ struct Log {
     first: u64,
     /// The same, with the batch that is being made, and what was read from there on.
     unread: u64,
-    oldest: VecDeque<Stored>,
+    oldest: VecDeque<StreamMessage>,
     /// How long the log is from `first` on, and what of it is still there.
     bytes: u64,
     live_bytes: u64,
@@ -312,10 +315,10 @@ impl Log {
     fn add(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let begun = Instant::now();
         let bytes = entry.encode();
-        let expected = (!self.ignores_fence).then_some((EXPECT_LAST, self.last));
+        let expected = (!self.ignores_fence).then_some((NATS_EXPECTED_LAST_SEQUENCE, self.last));
         loop {
             let subject = self.names.log_subject(self.shard);
-            let trouble = match self.nats.add(subject, expected, bytes.clone()) {
+            let trouble = match self.nats.add(subject, expected.clone(), bytes.clone()) {
                 Ok(_) if self.lost_replies > 0 => {
                     self.lost_replies -= 1;
                     Trouble::Unknown("a test has lost the reply".to_owned())
@@ -354,7 +357,7 @@ impl Log {
     /// server that replies may be behind.
     fn find(&self, bytes: &[u8]) -> Found {
         match self.nats.read_one(&self.names.log(self.shard), self.last + 1) {
-            Ok(Some(stored)) if stored.data == bytes => Found::Ours,
+            Ok(Some(stored)) if stored.payload == bytes => Found::Ours,
             Ok(Some(_)) => Found::Anothers,
             Ok(None) | Err(_) => Found::Nothing,
         }

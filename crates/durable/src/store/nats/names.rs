@@ -2,6 +2,8 @@
 //!
 //! *Tested by*: `tests/durable/nats/`.
 
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use serde_json::json;
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -24,10 +26,6 @@ const SHARDS: u32 = 8;
 
 /// How many there can be: a bucket is read by one request, of 1024 keys at most.
 const MAX_SHARDS: u32 = 500;
-
-/// The header for a stream's last number, and the one for the last number of a subject.
-pub(crate) const EXPECT_LAST: &str = "Nats-Expected-Last-Sequence";
-const EXPECT_LAST_OF_KEY: &str = "Nats-Expected-Last-Subject-Sequence";
 
 /// The names of a cluster: all begin in the same way.
 #[derive(Clone, Debug)]
@@ -68,7 +66,8 @@ impl Names {
     pub(crate) fn value(&self, nats: &Nats, key: &str) -> Result<Option<(String, u64)>, Trouble> {
         let which = json!({ "last_by_subj": self.key(key) });
         let found = nats.read(&self.bucket(), &which)?.pop();
-        Ok(found.map(|found| (String::from_utf8_lossy(&found.data).into_owned(), found.sequence)))
+        Ok(found
+            .map(|found| (String::from_utf8_lossy(&found.payload).into_owned(), found.sequence)))
     }
 
     /// Writes a key if its revision is the one that is known. `None`: it is not.
@@ -79,7 +78,7 @@ impl Names {
         revision: u64,
         value: &str,
     ) -> Result<Option<u64>, Trouble> {
-        let expected = Some((EXPECT_LAST_OF_KEY, revision));
+        let expected = Some((NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, revision));
         match nats.add(self.key(key), expected, value.as_bytes().to_vec()) {
             Ok(revision) => Ok(Some(revision)),
             Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => Ok(None),
@@ -168,7 +167,7 @@ pub(crate) fn prepare(
         for shard in 0..shards {
             make_log(nats, names, shard, replicas)?;
             let extent = nats.extent(&names.log(shard)).map_err(failed)?;
-            if extent.is_some_and(|extent| extent.last > 0) {
+            if extent.is_some_and(|extent| extent.last_sequence > 0) {
                 // Another instance may have made all this meanwhile, and begun.
                 return agreed(&meta(nats, names)?.ok_or_else(emptied)?, wanted);
             }
@@ -194,17 +193,14 @@ pub(crate) fn prepare(
 }
 
 pub(super) fn make_bucket(nats: &Nats, names: &Names, replicas: usize) -> Result<(), StoreError> {
-    let bucket = json!({
-        "name": names.bucket(),
-        "description": "Leases of durable timers",
-        "subjects": [names.key(">")],
-        "max_msgs_per_subject": 1,
-        "discard": "new",
-        "storage": "file",
-        "num_replicas": replicas,
-        "allow_direct": true,
-    });
-    nats.make_stream(&names.bucket(), &bucket).map_err(failed)
+    let bucket = Config {
+        name: names.bucket(),
+        description: Some("Leases of durable timers".to_owned()),
+        subjects: vec![names.key(">")],
+        max_messages_per_subject: 1,
+        ..config(replicas)
+    };
+    nats.make_stream(&bucket).map_err(failed)
 }
 
 pub(super) fn make_log(
@@ -213,16 +209,23 @@ pub(super) fn make_log(
     shard: u32,
     replicas: usize,
 ) -> Result<(), StoreError> {
-    let log = json!({
-        "name": names.log(shard),
-        "description": "A shard of durable timers",
-        "subjects": [names.log_subject(shard)],
-        "discard": "new",
-        "storage": "file",
-        "num_replicas": replicas,
-        "allow_direct": true,
-    });
-    nats.make_stream(&names.log(shard), &log).map_err(failed)
+    let log = Config {
+        name: names.log(shard),
+        description: Some("A shard of durable timers".to_owned()),
+        subjects: vec![names.log_subject(shard)],
+        ..config(replicas)
+    };
+    nats.make_stream(&log).map_err(failed)
+}
+
+/// What all streams have in common.
+fn config(replicas: usize) -> Config {
+    Config {
+        discard: DiscardPolicy::New,
+        num_replicas: replicas,
+        allow_direct: true,
+        ..Config::default()
+    }
 }
 
 /// There is a log, and the bucket does not say whose.

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use async_nats::jetstream::stream::Info;
+use serde_json::json;
+
 use crate::error::StoreError;
 use crate::position::Position;
 
 use super::client::Nats;
 use super::entry::{Effect, Entry};
 use super::names::{self, Names};
-use super::reply::{Stored, failed};
+use super::reply::{failed, time_us};
 use super::{NatsStore, Opening};
 
 impl NatsStore {
@@ -67,14 +70,14 @@ pub fn history(servers: &str, name: &str, shard: u32) -> Result<Vec<Noted>, Stor
     let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
     let stream = Names(name.to_owned()).log(shard);
     let extent = nats.extent(&stream).map_err(failed)?;
-    let last = extent.map_or(0, |extent| extent.last);
+    let last = extent.map_or(0, |extent| extent.last_sequence);
     let (mut all, mut next) = (Vec::new(), 1);
     let mut body = Vec::new();
     while next <= last {
         for stored in nats.read_on(&stream, next).map_err(failed)? {
-            let Stored { sequence, time_us: at_us, data, .. } = stored;
-            next = sequence + 1;
-            let Entry { fence, batch, part, parts, piece } = Entry::decode(&data)?;
+            next = stored.sequence + 1;
+            let at_us = time_us(&stored);
+            let Entry { fence, batch, part, parts, piece } = Entry::decode(&stored.payload)?;
             if part == 0 {
                 body.clear();
             }
@@ -97,8 +100,8 @@ pub fn history(servers: &str, name: &str, shard: u32) -> Result<Vec<Noted>, Stor
 /// The name of the server that leads a stream, if one does.
 pub fn leader(servers: &str, stream: &str) -> Result<Option<String>, StoreError> {
     let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
-    let info = nats.api(&format!("STREAM.INFO.{stream}"), None).map_err(failed)?;
-    Ok(info["cluster"]["leader"].as_str().map(str::to_owned))
+    let info: Info = nats.api(&format!("STREAM.INFO.{stream}"), &json!({})).map_err(failed)?;
+    Ok(info.cluster.and_then(|cluster| cluster.leader))
 }
 
 /// Makes the streams of a cluster with one shard, in which there is nothing yet.

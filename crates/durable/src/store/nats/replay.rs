@@ -78,23 +78,23 @@ impl Log {
         let stream = self.names.log(self.shard);
         let extent = self.nats.extent(&stream).map_err(failed)?;
         let extent = extent.ok_or_else(|| corrupt("the log of a shard is not there any more"))?;
-        if extent.last > 0 {
+        if extent.last_sequence > 0 {
             if extent.messages == 0 {
                 return Err(corrupt("the log of a shard was emptied"));
             }
-            let last = self.nats.read_one(&stream, extent.last).map_err(failed)?;
+            let last = self.nats.read_one(&stream, extent.last_sequence).map_err(failed)?;
             let behind = || StoreError::new(StoreErrorKind::Io, "the servers of a log are behind");
-            let last = Entry::decode(&last.ok_or_else(behind)?.data)?;
+            let last = Entry::decode(&last.ok_or_else(behind)?.payload)?;
             if last.fence > self.fence {
                 return Err(self.fenced());
             }
             if (last.fence, last.batch) == (self.fence, 0) {
                 // It came in the end.
-                self.last = extent.last;
+                self.last = extent.last_sequence;
                 return Ok(true);
             }
         }
-        self.last = extent.last;
+        self.last = extent.last_sequence;
         let entry = Entry { fence: self.fence, batch: 0, part: 0, parts: 1, piece: Vec::new() };
         match self.add(&entry) {
             Err(error) if error.kind() == StoreErrorKind::Fenced => Ok(false),
@@ -107,11 +107,11 @@ impl Log {
         let stream = self.names.log(self.shard);
         let extent = self.nats.extent(&stream).map_err(failed)?;
         let extent = extent.ok_or_else(|| corrupt("the log of a shard is not there any more"))?;
-        self.first = extent.first;
-        self.unread = extent.first;
+        self.first = extent.first_sequence;
+        self.unread = extent.first_sequence;
         self.bytes = 0;
         let (mut batches, mut ops, mut ops_bytes) = (Batches::default(), Vec::new(), 0);
-        let (mut next, mut progress) = (extent.first, Instant::now());
+        let (mut next, mut progress) = (extent.first_sequence, Instant::now());
         while next <= self.last {
             let stored = self.nats.read_on(&stream, next);
             let stored = match stored {
@@ -132,8 +132,8 @@ impl Log {
                     return Err(self.lack(next));
                 }
                 next += 1;
-                self.bytes += stored.data.len() as u64;
-                if let Some(batch) = batches.next(Entry::decode(&stored.data)?)? {
+                self.bytes += stored.payload.len() as u64;
+                if let Some(batch) = batches.next(Entry::decode(&stored.payload)?)? {
                     ops_bytes += batch.len();
                     for effect in Effect::decode_all(&batch)? {
                         self.live_bytes += super::live_bytes(&effect);
@@ -161,7 +161,7 @@ impl Log {
     /// opening begins after it. What was read meanwhile would lack what the purged ones took out.
     fn lack(&self, sequence: u64) -> StoreError {
         match self.nats.extent(&self.names.log(self.shard)) {
-            Ok(Some(extent)) if extent.first <= sequence => {
+            Ok(Some(extent)) if extent.first_sequence <= sequence => {
                 corrupt("a message in the middle of a log is not there any more")
             }
             _ => StoreError::new(StoreErrorKind::Io, "a log was shortened while it was read"),

@@ -103,7 +103,7 @@ impl Log {
     fn is_its_own(&self) -> Result<(), StoreError> {
         let extent = self.nats.extent(&self.names.log(self.shard)).map_err(failed)?;
         match extent {
-            Some(extent) if extent.last == self.last => Ok(()),
+            Some(extent) if extent.last_sequence == self.last => Ok(()),
             _ => Err(self.fenced()),
         }
     }

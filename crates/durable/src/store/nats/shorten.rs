@@ -49,7 +49,7 @@ impl Log {
             }
             let Some(stored) = self.oldest.pop_front() else { break false };
             let is_next = stored.sequence == oldest.next && stored.sequence <= self.last;
-            let Some(entry) = is_next.then(|| Entry::decode(&stored.data).ok()).flatten() else {
+            let Some(entry) = is_next.then(|| Entry::decode(&stored.payload).ok()).flatten() else {
                 break false;
             };
             if entry.part == 0 {
@@ -57,7 +57,7 @@ impl Log {
                 oldest.body.clear();
             }
             oldest.next += 1;
-            oldest.bytes += stored.data.len() as u64;
+            oldest.bytes += stored.payload.len() as u64;
             oldest.body.extend(entry.piece);
             if entry.part + 1 == entry.parts {
                 break true;
