@@ -10,8 +10,8 @@
 //! (What a worker remembered of its runtime would be wrong where a task blocks on another one.)
 //!
 //! A runtime that shuts down drops its tasks one by one, and with the first of them perhaps its
-//! engine, while other workers still poll others. These have no error to show: see [`is_ending`]. Nor
-//! does each of them build another engine, which would end at once: it finds one that has ended.
+//! engine, while other workers still poll others. These have no error to show: see [`is_ending`].
+//! Nor does each of them build another engine, which would end at once: it finds one that is gone.
 //!
 //! A process that was forked builds none by itself: its runtime may be its parent's, whose threads
 //! do not exist here.
