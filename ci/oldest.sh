@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The oldest version of each dependency that Cargo.toml permits builds, and no dependency asks for a
-# newer compiler than the crate does. (That the crate itself uses nothing newer of the standard library,
-# clippy sees to, which knows the version from Cargo.toml.)
+# newer compiler than the crate does. The compiler of `rust-version` builds the published crates: clippy knows
+# what is newer in the standard library, but nothing else knows what is newer in the language.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_command python3 python3
@@ -38,3 +38,14 @@ RUSTC_BOOTSTRAP=1 cargo update --quiet -Z direct-minimal-versions --manifest-pat
 cargo check --quiet --package tickless --all-features --manifest-path "$oldest/Cargo.toml"
 echo "builds with the oldest dependencies: $(cargo tree --quiet --all-features --depth 1 \
     --prefix none --manifest-path "$oldest/Cargo.toml" | sed '1d;s/ v/ /' | paste -sd, | sed 's/,/, /g')"
+
+version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+if rustup toolchain install "$version" --profile minimal --no-self-update >/dev/null 2>&1; then
+    for options in --all-features "-p tickless-keyed -p tickless-purgatory -p tickless-netty -p tickless-inspect"; do
+        # shellcheck disable=SC2086
+        cargo "+$version" check --quiet --locked --lib -p tickless $options
+    done
+    echo "builds with Rust $version"
+else
+    leave_out "Rust $version, which rustup installs"
+fi

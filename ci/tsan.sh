@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Under ThreadSanitizer: accesses to plain memory that nothing orders. In the gate the engine's tests with
-# several threads, and the models on threads of the system; with LONG=1 others that race as well. What
+# several threads; with LONG=1 the models on threads of the system, and others that race as well. What
 # it cannot see into, and why, is in tsan.supp. Arguments choose other tests, as for `cargo test`.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -11,9 +11,9 @@ sanitize tsan 0.1
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
-tests=(--package canary --package race-tests --package loom-tests --test races --test all)
+tests=(--package canary --package race-tests --test races)
 # (Programs alone: rustdoc knows nothing of the flags.)
-[ -z "${LONG:-}" ] || tests+=(--package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
+[ -z "${LONG:-}" ] || tests+=(--package loom-tests --test all --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
     --package tickless-netty --package tickless-inspect --lib --test storms --test at_random --test bounded --test apis --test netty --test inspect)
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 [ $# = 0 ] || tests=("$@")

@@ -526,7 +526,7 @@ MUTANTS = {
     "a claim that does not hold stays": (
         "takeover", [(IN_HAND, [("            self.word.store(before, Ordering::Relaxed);\n", "")])]),
     "who closes does not look": (
-        "takeover", [(IN_HAND, [("        if self.line.is_wanted() && self.line.taken_from().is_some() {\n            self.is_lost",
+        "takeover", [(IN_HAND, [("        if self.hand_over.is_wanted() && self.hand_over.taken_from().is_some() {\n            self.is_lost",
                                  "        if false {\n            self.is_lost")])]),
     "nobody notes what was taken over": (
         "takeover", [(IN_HAND, [("        *taken_from = Some(seen.0 & CLAIMED);\n", "")])]),
@@ -619,8 +619,8 @@ MUTANTS = {
         "block", [(BLOCK, [("                unsafe { self.remove(block) };\n", "")])]),
     "the list is given up before what is free of its block is taken": (
         "block", [("crates/core/src/memory/blocks.rs", [
-            ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",
-             "        let used = self.try_list().and_then(|mut listed| listed.pop());\n        let used = used.map(|block| unsafe { block.take() });")])]),
+            ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take_free() })\n        });",
+             "        let used = self.try_list().and_then(|mut listed| listed.pop());\n        let used = used.map(|block| unsafe { block.take_free() });")])]),
     "a whole block that another thread has in its list is forgotten": (
         "block", [("crates/core/src/memory/blocks.rs", [("            self.has_missed.store(true, Ordering::Relaxed);\n", "")])]),
     "a block that becomes whole in the list is left there": (
@@ -680,8 +680,8 @@ MUTANTS = {
                   "                if to == FREE { Ordering::Relaxed } else { Ordering::AcqRel },\n                Ordering::Acquire,\n")])],
     ),
     "a hand-over opens without a fence": (
-        "ending", [(IN_HAND, [("self.line.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);",
-                               "self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);")])]),
+        "ending", [(IN_HAND, [("self.hand_over.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);",
+                               "self.hand_over.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);")])]),
     "a stop without its heavy fence": ("ending", [(ENDING, [("        let _ = asymmetric::heavy();\n", "")])]),
     "a stopper that waits is not told what is left": (
         "ending", [(ENDING, [("        if is_left {\n            self.changed.notify_all();\n        }\n", "        let _ = is_left;\n")])]),
@@ -716,24 +716,24 @@ MUTANTS = {
                    ("        (!self.is_stopping()).then_some(role)\n", "        goes_on.then_some(role)\n")])],
     ),
     "a stopper leaves what is behind a task": (
-        "ending", [(ENDING, [("            self.take_rest(shard, word);\n", "            let _ = (shard, word);\n")])]),
+        "ending", [(ENDING, [("            self.take_rest_of_batch(shard, word);\n", "            let _ = (shard, word);\n")])]),
     "what was in hand is lost": ("ending", [(ENDING, [("        end.left.append(&mut left);\n", "        std::mem::forget(std::mem::take(&mut left));\n")])]),
     "what nobody claims is kept": ("ending", [(ENDING, [("        end.is_abandoned = true;\n", "")])]),
     "the bell rings before the stop": (
         "ending",
-        [(ENDING, [("        let is_first = self.begin();\n", "        shards.iter().for_each(|shard| shard.doorbell().ring());\n        let is_first = self.begin();\n"),
+        [(ENDING, [("        let is_first = self.begin_stop();\n", "        shards.iter().for_each(|shard| shard.doorbell().ring());\n        let is_first = self.begin_stop();\n"),
                    ("            shards.iter().for_each(|shard| shard.doorbell().ring());\n", "")])],
     ),
     "a stopper does not count": ("ending", [(ENDING, [("let counts = end.roles > 0;", "let counts = false;")])]),
     "the handler goes with the first role": ("ending", [(ENDING, [("(!end.left.is_empty(), end.roles == 0)", "(!end.left.is_empty(), !end.is_over)")])]),
     "a reader looks into the wide trays alone": (
-        "bucket_read", [(SCAN, [("in self.trays.iter() {", "in self.trays.iter().take(2) {")])]),
+        "bucket_read", [("crates/core/src/shard/trays.rs", [("self.wide.iter().chain(narrow)", "self.wide.iter().chain(narrow.take(0))")])]),
     "a reader looks into the trays before it looks into the buckets": (
         "bucket_read",
         [(SCAN, [("        self.look_into_buckets(guard, steps, goes_on, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_trays(guard, steps, scan);\n",
                    "        self.look_into_trays(guard, steps, scan);\n        let in_buckets = scan.found.len();\n        self.look_into_buckets(guard, steps, goes_on, scan);\n")])]),
     "a reader looks once": (
-        "scan", [(SCAN, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
+        "scan", [(SCAN, [("in (0..passes).rev() {", "in (0..passes.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (
         "scan", [(TRAY, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
     "a reader does not see how far a tray was gone through": (
@@ -862,7 +862,7 @@ MUTANTS = {
         [(OPEN, [("            self.trays.add_wide()\n", "            match owner.agenda.all_due().next() {\n                None => self.trays.add_wide(),\n                Some(_) => Arc::new(Tray::wide()),\n            }\n")])]),
     "a bucket that goes on is seen from before": (
         "parked",
-        [(AGENDA, [("Open { looked, fires_up_to: now, ..open }", "Open { looked, fires_up_to: Tick::new(now.get() + 9), ..open }")])]),
+        [(AGENDA, [("Open { visited, fires_up_to: now, ..open }", "Open { visited, fires_up_to: Tick::new(now.get() + 9), ..open }")])]),
     "close without Acquire": (
         "stop",
         [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),
@@ -1210,7 +1210,7 @@ MUTANTS = {
                                  "            self.phase.load(Ordering::Relaxed).eq(&WAITS).then(|| self.phase.store(to as u32, Ordering::Relaxed));\n        if decided.is_none() {\n")])],
     ),
     "a use that is begun is revoked": (
-        "revoke", [(REVOCABLE, [("        self.take(Phase::Revoked)\n",
+        "revoke", [(REVOCABLE, [("        self.take_for(Phase::Revoked)\n",
                                  "        let before = self.phase.swap(Phase::Revoked as u32, Ordering::Relaxed);\n"
                                  "        (before <= 1).then(|| self.value.with_mut(|value| unsafe { ManuallyDrop::take(&mut *value) }))\n")])],
     ),

@@ -200,7 +200,7 @@ fn ends() -> Vec<Bench> {
         one("sparse_drop", (2_834_000, 146), Sparse::end),
         // The same after timers that have fired, per bucket that one was in.
         used("used_snapshot", (3_838, 590), Sparse::snapshot),
-        used("used_stop", (5_583, 138), Sparse::stop),
+        used("used_stop", (5_110, 138), Sparse::stop),
     ]
 }
 

@@ -11,7 +11,7 @@ use tickless_core::shard::Shard;
 use tickless_core::time::Tick;
 
 use crate::ledger::{Fate, Payload};
-use crate::world::World;
+use crate::world::{World, wheel};
 
 /// A thread's end of a world: its producer.
 #[derive(Debug)]
@@ -72,7 +72,8 @@ impl Hand {
     pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
         let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        let Some(payload) = (unsafe { producer::take::<_, _, false>(timer.entry, self.lend()) })
+        let Some(payload) =
+            (unsafe { producer::cancel_and_take::<_, _, false>(timer.entry, self.lend()) })
         else {
             return false;
         };
@@ -249,5 +250,18 @@ impl Timer {
     pub fn entry(&self) -> &Entry<Payload> {
         // SAFETY: the handle keeps the entry allocated.
         unsafe { self.entry.as_ref() }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// A world with so many timers that are due at 1, of which the reaper knows.
+    pub fn with_due(timers: usize) -> Arc<World> {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        (0..timers).for_each(|_| _ = hand.schedule_detached(1, 0).expect("it is not closed"));
+        world.turn(0);
+        world
     }
 }

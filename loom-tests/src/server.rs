@@ -1,15 +1,15 @@
 //! A thread of a model that serves a group of shards, as the engine's threads do.
 
-use tickless_core::dispatch::Batch;
-use tickless_core::dispatch::InHand;
+use std::sync::Arc;
+
+use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::reaper::{self, Group, Report, Role, Serve, Spin, TurnContext, Watch};
-use tickless_core::time::Clock;
-use tickless_core::time::Scale;
-use tickless_sync::{AtomicBool, Counter, Ordering};
+use tickless_core::time::{Clock, Scale};
+use tickless_sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 
 use crate::event::Event;
 use crate::ledger::Payload;
-use crate::world::{Handler, World};
+use crate::world::{Handler, TICK, World};
 
 /// What those who serve wait for.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Serve for Server<'_> {
         is_done || self.is_stuck_then || self.worlds[0].ending.is_stopping()
     }
 
-    fn take(&self, shard: usize) -> Option<Role<'_, Payload, Handler>> {
+    fn take_role(&self, shard: usize) -> Option<Role<'_, Payload, Handler>> {
         self.worlds[shard].ending.try_take_role(0)
     }
 
@@ -149,11 +149,51 @@ impl Serve for Server<'_> {
     }
 }
 
-// === impl World: a task of a runtime ===
+// === impl World ===
 
 impl World {
-    /// Looks when the shard needs its next turn, and publishes that. `None`: it needs one now, or
-    /// another thread has the role.
+    /// Serves the shard as the engine's threads do: until the world is stopped, or, if any deadline
+    /// is `wanted`, until for each of those a payload of that deadline has run.
+    pub fn serve(&self, wanted: &[u64]) {
+        self.serve_with(wanted, Spin::NEVER);
+    }
+
+    /// The same, by a reaper that waits in user space as `spin` says.
+    fn serve_with(&self, wanted: &[u64], spin: Spin) {
+        Server::new(&[self], 0, &Wanted::new(wanted)).lead(spin);
+    }
+
+    /// Takes the shard over from a hand-over under way, and serves it as [`World::serve`] does, in
+    /// a thread that is number `number` of those that the bell knows.
+    pub fn succeed_in_thread(self: &Arc<World>, number: usize, wanted: Vec<u64>) -> JoinHandle<()> {
+        let world = self.clone();
+        thread::spawn(move || {
+            // Unless a stop came first, and took it over itself.
+            let Some(seen) = world.ending.progress(0) else { return };
+            let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
+            assert!(world.group.lead.take(number));
+            Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
+        })
+    }
+
+    /// A thread that serves, and that the bell wakes.
+    pub fn serve_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
+        self.serve_in_thread_with(wanted, Spin::NEVER)
+    }
+
+    /// A thread that serves, and waits in user space for whatever is due at all.
+    pub fn spin_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
+        // Less than the credit to begin with.
+        self.serve_in_thread_with(wanted, Spin::before(TICK * 50, 1.0))
+    }
+
+    fn serve_in_thread_with(self: &Arc<World>, wanted: Vec<u64>, spin: Spin) -> JoinHandle<()> {
+        let world = self.clone();
+        thread::spawn(move || world.serve_with(&wanted, spin))
+    }
+
+    /// For a task of a runtime: looks when the shard needs its next turn, and publishes that.
+    /// `None`: it needs one now, or another thread has the role.
     pub fn look_ahead(&self) -> Option<Report> {
         let mut role = self.ending.try_take_role(0)?;
         let handler = |_: Batch<'_, Payload>| unreachable!("nothing is handed over");

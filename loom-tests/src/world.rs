@@ -10,15 +10,13 @@ use tickless_core::doorbell::{Bell, Doorbell, Parker};
 use tickless_core::entry;
 use tickless_core::memory::Shared;
 use tickless_core::reaper::{
-    Ending, Found, Group, Report, Role, Spin, StuckThreads, TurnContext, Waited,
+    Ending, Found, Group, Report, Role, StuckThreads, TurnContext, Waited,
 };
 use tickless_core::shard::Shard;
 use tickless_core::time::{Geometry, ManualClock, Place, Tick};
-use tickless_sync::{Counter, JoinHandle, Ordering, thread};
+use tickless_sync::{Counter, Ordering};
 
-use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};
-use crate::server::{Server, Wanted};
 
 /// A wheel small enough for a model: `slots` buckets on each of `levels` levels.
 pub fn wheel(slots: u32, levels: u8) -> Geometry {
@@ -91,15 +89,6 @@ impl World {
     pub fn beside(other: &World) -> Arc<World> {
         let geometry = *other.shard.wheel().geometry();
         World::made(geometry, Doorbell::new(Bell::None), other.shared.clone())
-    }
-
-    /// A world with so many timers that are due at 1, of which the reaper knows.
-    pub fn with_due(timers: usize) -> Arc<World> {
-        let world = World::new(wheel(2, 1));
-        let mut hand = Hand::new(&world);
-        (0..timers).for_each(|_| _ = hand.schedule_detached(1, 0).expect("it is not closed"));
-        world.turn(0);
-        world
     }
 
     /// As `new`, for at most `max_pending` timers at a time.
@@ -270,55 +259,15 @@ impl World {
         self.shard.doorbell().ring();
     }
 
-    /// Serves the shard as the engine's threads do: until the world is stopped, or, if any deadline
-    /// is `wanted`, until for each of those a payload of that deadline has run.
-    pub fn serve(&self, wanted: &[u64]) {
-        self.serve_with(wanted, Spin::NEVER);
-    }
-
-    /// The same, by a reaper that waits in user space as `spin` says.
-    fn serve_with(&self, wanted: &[u64], spin: Spin) {
-        Server::new(&[self], 0, &Wanted::new(wanted)).lead(spin);
-    }
-
-    /// Takes the shard over from a hand-over under way, and serves it as [`World::serve`] does, in
-    /// a thread that is number `number` of those that the bell knows.
-    pub fn succeed_in_thread(self: &Arc<World>, number: usize, wanted: Vec<u64>) -> JoinHandle<()> {
-        let world = self.clone();
-        thread::spawn(move || {
-            // Unless a stop came first, and took it over itself.
-            let Some(seen) = world.ending.progress(0) else { return };
-            let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
-            assert!(world.group.lead.take(number));
-            Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
-        })
-    }
-
-    /// A thread that serves, and that the bell wakes.
-    pub fn serve_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
-        self.serve_in_thread_with(wanted, Spin::NEVER)
-    }
-
-    /// A thread that serves, and waits in user space for whatever is due at all.
-    pub fn spin_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
-        // Less than the credit to begin with.
-        self.serve_in_thread_with(wanted, Spin::before(TICK * 50, 1.0))
-    }
-
-    fn serve_in_thread_with(self: &Arc<World>, wanted: Vec<u64>, spin: Spin) -> JoinHandle<()> {
-        let world = self.clone();
-        thread::spawn(move || world.serve_with(&wanted, spin))
-    }
-
     /// The deadlines that a reader finds who looks once and follows at most so many links.
     pub fn scan(&self, links: u64) -> Vec<Tick> {
         self.scan_in(1, links)
     }
 
-    /// As `scan`, by a reader that looks up to `looks` times.
-    pub fn scan_in(&self, looks: u32, links: u64) -> Vec<Tick> {
+    /// As `scan`, by a reader that makes up to so many passes.
+    pub fn scan_in(&self, passes: u32, links: u64) -> Vec<Tick> {
         let mut found = Vec::new();
-        self.shard.scan(&entry::read(), links, looks, |pending| found.push(pending.deadline));
+        self.shard.scan(&entry::read(), links, passes, |pending| found.push(pending.deadline));
         found
     }
 

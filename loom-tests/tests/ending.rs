@@ -40,7 +40,7 @@ fn two_stoppers_share_what_comes_back() {
 
 #[test]
 fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
-    check(3, || {
+    check(2, || {
         let world = World::with_due(1);
         let turners = [1, 1].map(|now| on_thread(&world, move |world| world.turn(now)));
         let returned = world.stop();
@@ -188,7 +188,7 @@ fn who_sees_that_it_stops_sees_what_the_stopper_did_before() {
             }
         });
         shared.1.0.with_mut(|_| ());
-        shared.0.begin();
+        shared.0.begin_stop();
         looker.join().unwrap();
     });
 }
@@ -244,7 +244,7 @@ fn who_sees_that_a_stop_was_counted_sees_the_stop() {
         let user =
             on_thread(&engine, |(ending, stops)| stops.so_far() == 0 || ending.is_stopping());
         let (ending, stops) = &*engine;
-        assert!(ending.begin());
+        assert!(ending.begin_stop());
         stops.count();
         assert!(user.join().unwrap());
     });

@@ -168,7 +168,7 @@ unsafe impl Send for Shown {}
 /// The shard gives it back, as `bucket_read` has it for a reader that looks everywhere.
 #[test]
 fn a_reader_of_a_list_sees_nothing_that_was_given_back_to_the_allocator() {
-    check(1, || {
+    check(0, || {
         let world = World::with(wheel(2, 1), Bell::None, 0);
         let mut hand = Hand::new(&world);
         let timer = hand.schedule(1, 0).unwrap();

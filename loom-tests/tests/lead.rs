@@ -172,7 +172,7 @@ fn a_timer_wakes_the_leader_though_that_has_left_its_shard_to_a_thread() {
 
 #[test]
 fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leaves() {
-    check(2, || {
+    check(1, || {
         let (hand, until) = (ManualClock::new(), UnsafeCell::new(None));
         let passing = Passing { hand: hand.clone(), until, parker: Parker::new() };
         let bell = Bell::Alarm(Box::new(passing));

@@ -215,7 +215,7 @@ fn a_reader_finds_what_is_parked_while_another_bucket_opens() {
 /// bucket was parked, perhaps after the reader came.
 #[test]
 fn a_reader_finds_what_is_taken_into_a_tray_that_is_new() {
-    check(1, || {
+    check(0, || {
         let (world, mut hand, [second, other]) = crowded();
         let [third, fourth] = [hand.schedule(2, 1).unwrap(), hand.schedule(2, 1).unwrap()];
         let served = world.clone();

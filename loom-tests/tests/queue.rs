@@ -200,7 +200,7 @@ fn the_first_of_two_that_wait_lets_the_second_have_the_rest_of_the_room() {
 
 #[test]
 fn two_producers_that_wait_for_room_get_it() {
-    check(3, || {
+    check(2, || {
         let rig = Rig::new(2, 1);
         let worker = on_thread(&rig, Rig::work);
         let other = on_thread(&rig, |rig| rig.produce(3));

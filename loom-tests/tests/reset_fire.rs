@@ -107,7 +107,7 @@ fn two_timers_of_one_bucket() {
 
 #[test]
 fn one_timer_moves_and_another_is_cancelled_while_two_producers_file_there() {
-    check(1, || {
+    check(0, || {
         let world = World::new(wheel(4, 1));
         let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
         let (mut moving, going) = (one.schedule(1, 0), three.schedule(1, 0));

@@ -52,7 +52,7 @@ fn of_two_who_take_over_each_gets_what_the_one_before_left() {
 fn each_payload_runs_once_though_the_system_refuses_to_fence() {
     let taken = Arc::new(Counter::new(0));
     let count = taken.clone();
-    check(2, move || {
+    check(1, move || {
         let world = World::with_due(3);
         let taker = on_thread(&world, |world| {
             refuse_fences();
@@ -70,7 +70,7 @@ fn each_payload_runs_once_though_the_system_refuses_to_fence() {
 
 #[test]
 fn what_a_stop_meets_in_a_takeover_runs_or_comes_back() {
-    check(1, || {
+    check(2, || {
         let world = World::with_due(2);
         let taker = on_thread(&world, |world| world.take_over(1));
         let stopper = on_thread(&world, World::stop);
@@ -182,7 +182,7 @@ fn watch_of_one() -> Arc<Watch> {
 }
 
 /// A watcher that sleeps for ever once it has looked in vain, and returns when it has found an open
-/// line.
+/// hand-over.
 fn watcher(
     watch: &Arc<Watch>,
     is_open: impl Fn() -> bool + Send + 'static,
@@ -210,7 +210,7 @@ fn looks_true(world: &World) -> bool {
 /// Two threads look, of which one is slow.
 #[test]
 fn a_task_is_not_said_to_run_since_before_it_began() {
-    check(2, || {
+    check(1, || {
         let world = World::with_due(3);
         let looker = on_thread(&world, looks_true);
         let (tasks, untrue) = (Counter::new(0), Counter::new(0));
@@ -237,7 +237,7 @@ fn a_task_is_not_said_to_run_since_before_it_began() {
 
 /// Takes the shard over from a hand-over that comes no further.
 fn taken(world: &World) -> Role<'_, Payload, Handler> {
-    let seen = world.ending.progress(0).expect("the line of the last holder is open");
+    let seen = world.ending.progress(0).expect("the hand_over of the last holder is open");
     world.ending.take_over(0, seen, || ()).expect("it has come no further")
 }
 
@@ -338,8 +338,8 @@ fn a_hand_over_finds_the_watcher_or_is_found() {
         // The watcher is awake: that is what a reaper reads that reads late.
         watch.publish(0);
         let mut in_hand = InHand::<u8>::default();
-        let line = in_hand.line().clone();
-        let watcher = watcher(&watch, move || line.progress().is_some());
+        let hand_over = in_hand.hand_over().clone();
+        let watcher = watcher(&watch, move || hand_over.progress().is_some());
         in_hand.open(1, 0);
         watch.begun(0, false);
         watcher.join().unwrap();
@@ -396,14 +396,14 @@ fn lead(watch: &Watch, in_hand: &mut InHand<u8>) {
 /// passes.
 #[test]
 fn a_stuck_task_is_found_by_the_alarm() {
-    check(2, || {
+    check(3, || {
         let is_set = AtomicBool::new(false);
         let alarm = Arc::new(Bedside { is_set, parker: Parker::new() });
         let watch = Watch::new(Duration::from_nanos(1));
         let watch = Arc::new(watch.with_alarm(Some(Box::new(Remote(alarm.clone())))));
         let [mut quick, mut stuck] = [(); 2].map(|()| InHand::<u8>::default());
-        let line = stuck.line().clone();
-        let watcher = watcher(&watch, move || line.progress().is_some());
+        let hand_over = stuck.hand_over().clone();
+        let watcher = watcher(&watch, move || hand_over.progress().is_some());
         let time = {
             let alarm = alarm.clone();
             thread::spawn(move || alarm.pass())

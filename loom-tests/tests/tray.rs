@@ -151,7 +151,7 @@ fn a_reader_finds_what_an_owner_pushes_takes_and_passes_as_it_was_written() {
 /// again while it looks, or sees that it has to look again.
 #[test]
 fn what_leaves_a_tray_for_a_list_leaves_a_trace() {
-    check(2, || {
+    check(1, || {
         let bench = Bench::new();
         bench.push_own(bench.written(0));
         let reader = {

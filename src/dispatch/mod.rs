@@ -33,7 +33,7 @@ mod rayon;
 mod runtime;
 mod senders;
 
-pub(crate) use crate::os::{Process, Told};
+pub(crate) use crate::os::{ForkHandler, Process};
 pub use channel::{Channel, ChannelStats, DueChannel};
 pub(crate) use inside::{
     Party, work_for, work_to_the_end_for, works_for, works_for_any, yield_while,

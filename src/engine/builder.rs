@@ -7,8 +7,10 @@ use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-use super::spin::SPIN_SHARE;
-use super::threads::{SPARES, TAKEOVER};
+/// The defaults of [`Builder::takeover`], [`Builder::spares`] and [`Builder::spin_share`].
+pub(super) const TAKEOVER: Duration = Duration::from_millis(5);
+const SPARES: usize = 16;
+const SPIN_SHARE: f64 = 0.25;
 
 /// Configures and builds an [`Engine`](super::Engine). A clone builds another engine with the same
 /// settings.

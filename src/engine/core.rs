@@ -77,17 +77,17 @@ pub(super) struct Core<T> {
 
 /// Whether a thread of a crew may await a timer of its engine; the number is the thread's.
 #[derive(Clone, Copy)]
-enum Awaits {
+enum MayWait {
     /// Never: it runs no turn that another thread could take over. It watches, or begins.
-    Not,
+    No,
     /// It runs a turn.
-    May(usize),
-    /// It runs a turn in which a task does, and is counted.
-    Does,
+    Yes(usize),
+    /// It runs a turn in which a task waits, and is counted.
+    Counted,
 }
 
 thread_local! {
-    static WAITS: Cell<Awaits> = const { Cell::new(Awaits::Not) };
+    static WAITS: Cell<MayWait> = const { Cell::new(MayWait::No) };
 }
 
 /// No thread waits yet; there is room for so many.
@@ -185,9 +185,9 @@ impl<T> Core<T> {
             return !listener.is_heard();
         }
         match WAITS.get() {
-            Awaits::Not => false,
-            Awaits::May(number) => self.begins_to_wait(number),
-            Awaits::Does => true,
+            MayWait::No => false,
+            MayWait::Yes(number) => self.begins_to_wait(number),
+            MayWait::Counted => true,
         }
     }
 
@@ -198,7 +198,7 @@ impl<T> Core<T> {
         let may_wait = waiting.len() + others < self.spares;
         if may_wait {
             waiting.push(number);
-            WAITS.set(Awaits::Does);
+            WAITS.set(MayWait::Counted);
         }
         may_wait
     }
@@ -206,9 +206,9 @@ impl<T> Core<T> {
     /// Runs `f`, in which thread `number` of the crew runs turns of a shard.
     #[inline]
     pub(super) fn in_turns<R>(&self, number: usize, f: impl FnOnce() -> R) -> R {
-        WAITS.set(Awaits::May(number));
+        WAITS.set(MayWait::Yes(number));
         let result = f();
-        if let Awaits::Does = WAITS.replace(Awaits::Not) {
+        if let MayWait::Counted = WAITS.replace(MayWait::No) {
             let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
             waiting.retain(|other| *other != number);
         }

@@ -41,8 +41,9 @@ pub(super) struct Crew<T> {
     /// What they serve.
     pub(super) core: Arc<Core<T>>,
     settings: Settings,
-    // LOCK(CREW): engine: is_over, wait_for_duty, work, serve, find_leader, watching.rs::succeed,
-    // watching.rs::tell; stopper: end, take_handles; caller: start; through: lock.
+    // LOCK(CREW): engine: is_over, wait_for_duty, work, serve_group, find_leader,
+    // watching.rs::succeed, watching.rs::tell; stopper: end, take_handles; caller: start; through:
+    // lock.
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -250,7 +251,7 @@ impl<T: Send + 'static> Member<T> {
         });
         while let Some(now) = duty {
             match now {
-                Duty::Lead(group) => self.serve(group, Server::lead),
+                Duty::Lead(group) => self.serve_group(group, Server::lead),
                 Duty::Watch => self.watch_and_succeed(),
             }
             duty = crew.wait_for_duty();
@@ -258,7 +259,11 @@ impl<T: Send + 'static> Member<T> {
     }
 
     /// Serves a group, as `begin` does. The thread was counted as one that serves.
-    pub(super) fn serve<'a>(&'a self, group: usize, begin: impl FnOnce(Server<'a, Member<T>>)) {
+    pub(super) fn serve_group<'a>(
+        &'a self,
+        group: usize,
+        begin: impl FnOnce(Server<'a, Member<T>>),
+    ) {
         let crew = &self.crew;
         // As good as it was before: the system may refuse.
         let _ = crew.pin(group);
@@ -288,7 +293,7 @@ impl<T: Send + 'static> Serve for Member<T> {
         self.crew.core.is_stopping()
     }
 
-    fn take(&self, shard: usize) -> Option<Role<'_, T>> {
+    fn take_role(&self, shard: usize) -> Option<Role<'_, T>> {
         self.crew.core.ending.try_take_role(shard)
     }
 

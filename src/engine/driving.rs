@@ -249,16 +249,16 @@ impl<T: Send + 'static> Core<T> {
         if shard < shards { Ok(()) } else { Err(TurnError::NoSuchShard { shard, shards }) }
     }
 
-    /// Runs one turn, which fires and looks at no more than so many timers, and publishes when the
+    /// Runs one turn, which fires and visits no more than so many timers, and publishes when the
     /// shard needs the next.
     pub(super) fn turn(
         &self,
         index: usize,
         max_fired: usize,
-        looks: usize,
+        budget: usize,
     ) -> Result<Turn, TurnError> {
         let role = self.role_of(index)?;
-        self.turn_in(index, role, max_fired, looks, |_| ())
+        self.turn_in(index, role, max_fired, budget, |_| ())
     }
 
     /// Takes the role of a shard. Mostly no other thread has it.
@@ -289,7 +289,7 @@ impl<T: Send + 'static> Core<T> {
         index: usize,
         mut role: Role<'_, T>,
         max_fired: usize,
-        looks: usize,
+        budget: usize,
         begin: impl FnOnce(&TurnContext<'_, T>),
     ) -> Result<Turn, TurnError> {
         self.clock.look_again();
@@ -300,7 +300,7 @@ impl<T: Send + 'static> Core<T> {
         let report = work_for(self.party(), || {
             let (context, in_hand) = self.turn_context(index, &mut role);
             begin(&context);
-            context.turn_of(context.lock(), in_hand, now, max_fired, looks)
+            context.turn_of(context.lock(), in_hand, now, max_fired, budget)
         });
         let report = report.ok_or(TurnError::Stopped)?;
         if report.taken_over {

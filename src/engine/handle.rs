@@ -162,7 +162,7 @@ impl<T: Send + 'static> Handle<T> {
     fn take_of_kind<const EXEMPT: bool>(self) -> Option<T> {
         let handle = ManuallyDrop::new(self);
         // SAFETY: as in `cancel`.
-        let payload = unsafe { producer::take::<T, _, EXEMPT>(handle.entry, Producers) };
+        let payload = unsafe { producer::cancel_and_take::<T, _, EXEMPT>(handle.entry, Producers) };
         debug_assert!(!EXEMPT || payload.iter().all(limits::is_exempt));
         payload
     }

@@ -11,9 +11,6 @@ use crate::reaper::Spin;
 
 use super::Builder;
 
-/// The default of [`Builder::spin_share`].
-pub(super) const SPIN_SHARE: f64 = 0.25;
-
 /// What [`Builder::precise`] sets. The wheel's first level reaches 256 us and its third 17 s.
 const TICK: Duration = Duration::from_micros(1);
 const SLOTS: u32 = 512;

@@ -8,10 +8,9 @@ use crate::reaper::{StuckTask, Watch};
 use crate::sync::Arc;
 
 use super::Builder;
+use super::builder::TAKEOVER;
 
-/// The defaults of [`Builder::takeover`] and [`Builder::spares`], and the most of those.
-pub(super) const TAKEOVER: Duration = Duration::from_millis(5);
-pub(super) const SPARES: usize = 16;
+/// The most spares.
 const MAX_SPARES: usize = 1024;
 
 // === impl Builder ===

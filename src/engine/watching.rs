@@ -45,7 +45,7 @@ impl<T: Send + 'static> Member<T> {
     pub(super) fn watch_and_succeed(&self) {
         let watcher = Watcher { thread: self, saw_busy: false, stays: false };
         if let Some(TakenShard { group, index, role, leads }) = watcher.watch() {
-            self.serve(group, |server| server.succeed(index, role, leads));
+            self.serve_group(group, |server| server.succeed(index, role, leads));
         }
     }
 }

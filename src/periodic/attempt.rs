@@ -16,6 +16,9 @@ use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
 use super::armed::{Arms, Repeating};
 
+/// The retry that an attempt belongs to.
+type SharedRetry<T, E> = Arc<dyn Arms<Answers<T, E>>>;
+
 /// One attempt of a [`Retry`](super::Retry). It is answered once, from any thread, now or later.
 ///
 /// An attempt that is dropped without an answer has failed, without an error.
@@ -51,7 +54,7 @@ use super::armed::{Arms, Repeating};
 #[must_use = "an attempt that is dropped has failed"]
 pub struct Attempt<T, E> {
     /// `Some` until the attempt is answered.
-    retry: Option<Arc<dyn Arms<Answers<T, E>>>>,
+    retry: Option<SharedRetry<T, E>>,
     number: u32,
     /// The timer that fails the attempt if it takes too long.
     limit: Option<Handle>,
@@ -60,7 +63,7 @@ pub struct Attempt<T, E> {
 /// Fails an attempt that takes too long. It fails it when it is dropped: the timer's task drops it,
 /// and so does an engine that ends.
 struct Expiry<T, E> {
-    retry: Arc<dyn Arms<Answers<T, E>>>,
+    retry: SharedRetry<T, E>,
     number: u32,
     /// The time has come. What the failure leads to calls functions of the user's, where the
     /// engine's tasks run.
@@ -93,7 +96,7 @@ impl<T, E> Attempt<T, E> {
     /// engine has stopped, and it has failed already.
     pub(super) fn new(
         engine: EngineRef,
-        retry: Arc<dyn Arms<Answers<T, E>>>,
+        retry: SharedRetry<T, E>,
         number: u32,
         until_ns: Option<u64>,
     ) -> Option<Attempt<T, E>>
@@ -217,9 +220,9 @@ impl<T, E> Drop for Expiry<T, E> {
 /// # Safety
 /// The caller is the side that answers the attempt, and calls this once.
 unsafe fn bring<T, E>(
-    retry: Arc<dyn Arms<Answers<T, E>>>,
+    retry: SharedRetry<T, E>,
     answer: Answer<T, E>,
-    come: fn(Arc<dyn Repeating>) -> bool,
+    come: fn(SharedRetry<T, E>) -> bool,
 ) {
     // SAFETY: guaranteed by the caller; the answer has not come yet.
     unsafe { retry.shared().put_answer(answer) };

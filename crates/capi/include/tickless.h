@@ -222,7 +222,8 @@ typedef struct tickless_options {
     /// sizeof(tickless_options).
     size_t size;
     /// Timers of one tick fire together. Default: 1 ms. Times reach 2^54 ticks: at 1 ns, the
-    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT.
+    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT, or never if it is
+    /// fewer than 2^53 ns away.
     uint64_t tick_ns;
     /// How many timers may be pending. Default: no limit.
     uint64_t max_pending;

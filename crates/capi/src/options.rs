@@ -35,7 +35,8 @@ pub struct TicklessOptions {
     /// sizeof(tickless_options).
     pub size: usize,
     /// Timers of one tick fire together. Default: 1 ms. Times reach 2^54 ticks: at 1 ns, the
-    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT.
+    /// engine's time ends after 208 days. What is later is TICKLESS_E_ARGUMENT, or never if it is
+    /// fewer than 2^53 ns away.
     pub tick_ns: u64,
     /// How many timers may be pending. Default: no limit.
     pub max_pending: u64,

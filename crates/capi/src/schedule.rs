@@ -44,7 +44,7 @@ pub unsafe extern "C" fn tickless_schedule(
             Ok(inner) => inner,
             Err(failure) => return Err(release_after(task, failure)),
         };
-        if let Err(failure) = inner.reach.check(delay_ns, 0) {
+        if let Err(failure) = inner.check_reach(delay_ns, 0) {
             return Err(release_after(task, failure));
         }
         if timer.is_null() {
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn tickless_schedule(
         // This is the one call with a duration: so the engine's code becomes a part of this
         // function, without what a delay does not need.
         // SAFETY: it is memory for a timer, as the header asks.
-        unsafe { plain(inner, delay(delay_ns), task, timer, None) }
+        unsafe { start(inner, delay(delay_ns), false, task, timer, None) }
     })
 }
 
@@ -80,13 +80,7 @@ pub unsafe extern "C" fn tickless_schedule_when(
             return detached(inner, when, task);
         }
         // SAFETY: it is memory for a timer, as the header asks.
-        unsafe {
-            if is_waitable {
-                waitable(inner, when, task, timer, None)
-            } else {
-                plain(inner, when, task, timer, None)
-            }
-        }
+        unsafe { start(inner, when, is_waitable, task, timer, None) }
     })
 }
 
@@ -116,8 +110,8 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
             let known = TICKLESS_AT | TICKLESS_WAITABLE | TICKLESS_FIXED_DELAY;
             when_with(first, known).and_then(|first| {
                 let inner = shell::inner(engine)?;
-                inner.reach.check(period_ns, 0)?;
-                Ok((inner, first.within(inner.reach)?))
+                inner.check_reach(period_ns, 0)?;
+                Ok((inner, first.within(inner)?))
             })
         };
         let (inner, Timing { when, has_fixed_delay, .. }) = match checked {
@@ -199,13 +193,7 @@ pub unsafe extern "C" fn tickless_timer_restart_when(
             Err(failure) => return Err(release_after(task, failure)),
         };
         // SAFETY: it was claimed.
-        unsafe {
-            if is_waitable {
-                waitable(inner, when, task, timer, Some(begun))
-            } else {
-                plain(inner, when, task, timer, Some(begun))
-            }
-        }
+        unsafe { start(inner, when, is_waitable, task, timer, Some(begun)) }
     })
 }
 
@@ -239,64 +227,45 @@ pub unsafe extern "C" fn tickless_timer_rearm(
 /// # Safety
 /// `timer` points to memory for a timer.
 #[inline(always)]
-unsafe fn plain(
+unsafe fn start(
     inner: &Inner,
     when: impl Into<When>,
+    is_waitable: bool,
     task: Task,
     timer: *mut TicklessTimer,
     begun: Option<Use>,
 ) -> Outcome {
+    let (payload, waiter) = match is_waitable {
+        false => (Payload::Plain(task), None),
+        true => {
+            let (guarded, waiter) = pair(task);
+            (Payload::from(guarded), Some(waiter))
+        }
+    };
     let bits = begun.as_ref().map_or(0, Use::bits);
     let mut is_filled = false;
     let store = |handle| {
         is_filled = true;
         // SAFETY: it is memory for a timer, as the caller promises.
-        unsafe { put(timer, handle, bits) }
+        unsafe {
+            match waiter {
+                None => put(timer, handle, bits),
+                Some(waiter) => put_waitable(timer, handle, waiter, bits),
+            }
+        }
     };
     // SAFETY: the handle is stored and no more.
-    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::Plain(task), store) };
+    let scheduled = unsafe { inner.engine.schedule_with(when, payload, store) };
     scheduled.map_err(|error| {
         if is_filled || begun.is_some() {
             // SAFETY: it was not filed.
-            unsafe { withdraw(timer, false) };
+            unsafe { withdraw(timer, is_waitable && is_filled) };
         }
         // Who waits for this use does not wait for foreign code, which releases the user data.
         drop(begun);
         refusal(error)
     })?;
     // The memory may be gone.
-    Ok(TICKLESS_OK)
-}
-
-/// As `plain`, for a timer that can be waited for.
-///
-/// # Safety
-/// As for `plain`.
-unsafe fn waitable(
-    inner: &Inner,
-    when: When,
-    task: Task,
-    timer: *mut TicklessTimer,
-    begun: Option<Use>,
-) -> Outcome {
-    let bits = begun.as_ref().map_or(0, Use::bits);
-    let (guarded, waiter) = pair(task);
-    let mut is_filled = false;
-    let store = |handle| {
-        is_filled = true;
-        // SAFETY: it is memory for a timer, as the caller promises.
-        unsafe { put_waitable(timer, handle, waiter, bits) }
-    };
-    // SAFETY: the handle is stored and no more.
-    let scheduled = unsafe { inner.engine.schedule_with(when, Payload::from(guarded), store) };
-    scheduled.map_err(|error| {
-        if is_filled || begun.is_some() {
-            // SAFETY: it was not filed.
-            unsafe { withdraw(timer, is_filled) };
-        }
-        drop(begun);
-        refusal(error)
-    })?;
     Ok(TICKLESS_OK)
 }
 
@@ -324,7 +293,7 @@ unsafe fn checked<'a>(
     }
     // SAFETY: as the caller promises.
     let inner = unsafe { shell::inner(engine) }?;
-    Ok((inner, timing.within(inner.reach)?))
+    Ok((inner, timing.within(inner)?))
 }
 
 /// Makes the task, or releases the user data.

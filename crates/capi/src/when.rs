@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tickless::When;
 
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT};
+use crate::shell::Inner;
 use crate::time::{TICKLESS_NEVER, duration, instant_at, ns_of};
 
 /// `time_ns` is a time, not a delay. One that has passed is due at once.
@@ -41,8 +42,8 @@ pub(crate) struct Timing {
 
 impl Timing {
     /// If ticks reach it.
-    pub(crate) fn within(self, reach: Reach) -> Result<Timing, Failure> {
-        reach.check(self.time_ns, self.flags).map(|()| self)
+    pub(crate) fn within(self, inner: &Inner) -> Result<Timing, Failure> {
+        inner.check_reach(self.time_ns, self.flags).map(|()| self)
     }
 
     /// Whether ticks may not reach it.
@@ -70,12 +71,9 @@ pub(crate) fn is_far(time_ns: u64) -> bool {
     time_ns >= FAR && time_ns != TICKLESS_NEVER
 }
 
-/// How far the ticks of an engine reach, as a delay and as a time.
+/// The time that the ticks of an engine reach; `None`: all.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
-    delay_ns: u64,
-    end_ns: u64,
-}
+pub(crate) struct Reach(Option<u64>);
 
 // === impl Reach ===
 
@@ -85,27 +83,30 @@ impl Reach {
 
     /// Of an engine that is being made, with ticks of that length; 0 is the default.
     pub(crate) fn of_ticks(tick_ns: u64) -> Reach {
-        let Some(delay_ns) = tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0) else {
-            return Reach { delay_ns: u64::MAX, end_ns: u64::MAX };
-        };
-        Reach { delay_ns, end_ns: ns_of(Instant::now()).saturating_add(delay_ns) }
+        let span_ns = tick_ns.checked_mul(Reach::TICKS).filter(|_| tick_ns > 0);
+        Reach(span_ns.and_then(|ns| ns_of(Instant::now()).checked_add(ns)))
     }
+}
 
+// === impl Inner ===
+
+impl Inner {
     /// Whether a time or a delay is one that ticks reach. What they do not reach would never fire,
     /// without a word.
     ///
     /// # Errors
     /// It is not, and is not [`TICKLESS_NEVER`].
     #[inline]
-    pub(crate) fn check(self, time_ns: u64, flags: u64) -> Result<(), Failure> {
-        if time_ns < FAR {
-            return Ok(());
-        }
-        let end_ns = if flags & TICKLESS_AT == 0 { self.delay_ns } else { self.end_ns };
-        if time_ns < end_ns || time_ns == TICKLESS_NEVER {
-            return Ok(());
-        }
-        Err(unreached(time_ns))
+    pub(crate) fn check_reach(&self, time_ns: u64, flags: u64) -> Result<(), Failure> {
+        if is_far(time_ns) { self.check_far(time_ns, flags) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_far(&self, time_ns: u64, flags: u64) -> Result<(), Failure> {
+        let Reach(Some(end_ns)) = self.reach else { return Ok(()) };
+        let from_ns = if flags & TICKLESS_AT == 0 { ns_of(self.engine.now()) } else { 0 };
+        let is_reached = from_ns.checked_add(time_ns).is_some_and(|ns| ns < end_ns);
+        if is_reached { Ok(()) } else { Err(unreached(time_ns)) }
     }
 }
 

@@ -137,14 +137,14 @@ impl<T> Bench<T> {
         self.fired(|context| context.turn(&mut InHand::default(), now, at_most))
     }
 
-    /// Runs a turn at `now` as an engine's threads do, which looks at `looks` entries. Returns what
+    /// Runs a turn at `now` as an engine's threads do, which visits `budget` entries. Returns what
     /// fired, in order.
-    pub fn turn_of(&self, in_hand: &mut InHand<T>, now: Tick, looks: usize) -> (Report, Vec<T>)
+    pub fn turn_of(&self, in_hand: &mut InHand<T>, now: Tick, budget: usize) -> (Report, Vec<T>)
     where
         T: Send,
     {
         let owner = || self.shard.owner().lock().expect("a turn does not panic");
-        self.fired(|context| context.turn_of(owner(), in_hand, now, looks, looks))
+        self.fired(|context| context.turn_of(owner(), in_hand, now, budget, budget))
     }
 
     fn fired(&self, turn: impl FnOnce(&TurnContext<'_, T>) -> Option<Report>) -> (Report, Vec<T>)

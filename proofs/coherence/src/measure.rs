@@ -206,7 +206,7 @@ pub(crate) fn run() {
     let mut all: Vec<Measured> = Vec::new();
     all.push((("transfer", "-", 2), Box::new(transfer_ns), Vec::new()));
     for workload in Workload::ALL.into_iter().filter(|it| is_measured(*it)) {
-        for contender in Contender::ALL.into_iter().filter(|it| it.has(workload)) {
+        for contender in Contender::ALL.into_iter().filter(|it| workload.suits(*it)) {
             // Time that is moved by hand is a line that both threads write.
             let most = if workload == Workload::FireOwn { 1 } else { 2 };
             for threads in 1..=most {

@@ -44,7 +44,7 @@ pub(crate) fn count_one(workload: &str, cores: &str) -> ExitCode {
         eprintln!("one of {:?}, and a number", Workload::ALL.map(Workload::name));
         return ExitCode::FAILURE;
     };
-    for contender in Contender::ALL.into_iter().filter(|it| it.has(workload)) {
+    for contender in Contender::ALL.into_iter().filter(|it| workload.suits(*it)) {
         let mut manner = manner(workload, cores);
         let from = |name: &str, default: u64| {
             std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
@@ -88,7 +88,7 @@ pub(crate) fn run(base: &str) -> ExitCode {
     let mut outcomes = Outcomes::new();
     for (w, workload) in Workload::ALL.into_iter().enumerate() {
         for (c, contender) in Contender::ALL.into_iter().enumerate() {
-            for cores in CORES.into_iter().filter(|_| contender.has(workload)) {
+            for cores in CORES.into_iter().filter(|_| workload.suits(contender)) {
                 let outcome = count(contender, workload, cores, manner(workload, cores));
                 eprintln!(
                     "{}, {}, {cores}: {}",
@@ -116,7 +116,7 @@ fn header(first: &str, columns: &[String]) {
 fn each(outcomes: &Outcomes, mut row: impl FnMut(Workload, Contender, &dyn Fn(usize) -> Outcome)) {
     for (w, workload) in Workload::ALL.into_iter().enumerate() {
         for (c, contender) in Contender::ALL.into_iter().enumerate() {
-            if contender.has(workload) {
+            if workload.suits(contender) {
                 row(workload, contender, &|cores| outcomes[&(w, c, cores)].clone());
             }
         }

@@ -10,7 +10,7 @@ use coherence_machine::{Random, aside};
 use tickless_sync::AtomicU64;
 
 use crate::queue::Queue;
-use crate::timers::{KeyedTimers, Setup, Timers};
+use crate::timers::{Contender, KeyedTimers, Setup, Timers};
 
 /// Timers that a core has at a time.
 const WINDOW: usize = 64;
@@ -85,6 +85,11 @@ impl Workload {
             Workload::FireOwn => "fire own",
             Workload::Keyed => "keyed",
         }
+    }
+
+    /// Whether a contender has it: a heap has no part that is a core's own.
+    pub(crate) fn suits(self, contender: Contender) -> bool {
+        (self, contender) != (Workload::FireOwn, Contender::Heap)
     }
 
     /// How many of so many cores schedule, and how many fire.

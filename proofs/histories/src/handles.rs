@@ -6,14 +6,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, RwLock};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 use tickless::{Batch, Engine, Handle, ResetError, ScheduleReason, When};
 
-use crate::callbacks;
 use crate::faults::{self, Fault};
-use crate::history::{Operation, Recorder};
+use crate::history::{CALLBACK, Operation, Recorder};
 use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::timeline::{Stamp, Timeline};
@@ -26,13 +25,13 @@ pub static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct World {
     /// The settings.
-    pub scenario: Scenario,
+    scenario: Scenario,
     /// The stamps.
-    pub timeline: Arc<Timeline>,
+    timeline: Arc<Timeline>,
     /// The planted fault.
-    pub fault: Option<Fault>,
+    fault: Option<Fault>,
     /// What callbacks have recorded.
-    pub log: Mutex<Vec<Operation<Call>>>,
+    log: Mutex<Vec<Operation<Call>>>,
     engine: OnceLock<Engine<Token>>,
     slots: Vec<Slot>,
     next: AtomicU32,
@@ -54,9 +53,9 @@ struct Slot {
 #[derive(Debug)]
 pub struct Token {
     /// The timer.
-    pub id: u32,
+    id: u32,
     /// Its history.
-    pub world: Arc<World>,
+    world: Arc<World>,
 }
 
 /// Records the history of a scenario.
@@ -126,6 +125,47 @@ fn begin_collections(operations: &mut [Operation<Call>], is_manual: bool) {
     }
 }
 
+/// Runs a payload, which the handler began to take out of its batch at `before`, as the task of a
+/// timer.
+///
+/// # Panics
+/// The scenario says so.
+fn run(token: Token, before: Stamp) {
+    let after = token.world.timeline.after();
+    let Token { id, ref world } = token;
+    let recorder = &mut Recorder::new(&world.timeline, CALLBACK);
+    // A turn that takes a shard over hands over what another one has collected. Where the begin is
+    // not known, the recorder works it out from the deadlines.
+    let turn = world.timeline.turn_began().filter(|_| world.scenario.takeover.is_none());
+    let collected = Stamp { at: turn.unwrap_or(0), clock_ns: 0 };
+    recorder.push(id, collected, after, Call::Collect);
+    recorder.push(id, before, after, Call::Fire);
+    if world.fault == Some(Fault::FireTwice) && faults::is_unlucky(id) {
+        let now = world.timeline.after();
+        recorder.push(id, before, now, Call::Fire);
+    }
+    let scenario = &world.scenario;
+    let random = &mut Random::of_thread(scenario.seed, 1_000 + u64::from(id));
+    let mut is_one_of = |times: u64| times > 0 && random.once_in(times);
+    let (mischief, slow) = (is_one_of(scenario.mischief), is_one_of(scenario.slow));
+    let panics = is_one_of(scenario.panics);
+    if mischief {
+        (0..=random.below(2)).for_each(|_| world.act(recorder, random, false));
+    }
+    world.log.lock().expect("a log").append(&mut recorder.operations);
+    world.note_end(id);
+    if slow {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(100 + random.below(200)) {
+            std::hint::spin_loop();
+        }
+    }
+    if panics {
+        // Without the hook, which would print it.
+        panic::resume_unwind(Box::new("a task that panics"));
+    }
+}
+
 // === impl World ===
 
 impl World {
@@ -136,7 +176,7 @@ impl World {
             loop {
                 let before = same.before();
                 let Some(token) = batch.next() else { break };
-                callbacks::run(token, before);
+                run(token, before);
             }
         };
         let engine = scenario.builder().build_with_handler(handler).expect("an engine");
@@ -180,7 +220,7 @@ impl World {
     }
 
     /// One operation on one timer.
-    pub fn act(
+    fn act(
         self: &Arc<World>,
         recorder: &mut Recorder<'_, Call>,
         random: &mut Random,
@@ -253,7 +293,7 @@ impl World {
     }
 
     /// A timer is over.
-    pub fn note_end(&self, id: u32) {
+    fn note_end(&self, id: u32) {
         // ORDER: Relaxed - the drain looks again and again.
         self.slots[id as usize].is_over.store(true, Ordering::Relaxed);
     }

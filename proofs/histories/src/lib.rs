@@ -8,14 +8,13 @@
 //! - `timeline` has the stamps, `history` the operations, `checker` the search for an order.
 //! - `timer`, `waited` and `key` are the models: of a plain timer, of a timer whose task can be
 //!   waited for, and of a key of `tickless-keyed`. Each is written from the public docs.
-//! - `handles` (with `callbacks` and `scenario`), `waits` and `keys` drive the engine and record
-//!   histories. `faults` are the bugs that they can plant between the engine and the record.
+//! - `handles` (with `scenario`), `waits` and `keys` drive the engine and record histories. `faults`
+//!   are the bugs that they can plant between the engine and the record.
 //! - `driver` runs many histories, `report` counts outcomes and overlaps, `random` makes the
 //!   programs of the threads.
 //!
 //! *Tested by*: `proofs/histories/tests`, of which `planted.rs` shows that faults are found.
 
-pub mod callbacks;
 pub mod checker;
 pub mod driver;
 pub mod faults;

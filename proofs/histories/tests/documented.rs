@@ -28,10 +28,10 @@ fn the_handle_of_a_payload_that_a_stop_takes_from_a_batch_says_fired() {
         threads.spawn(|| engine.turn(0));
         let first = begun.recv().expect("the handler has one");
         let stopped = engine.stop_within(Duration::ZERO).expect("from outside");
-        assert_eq!((stopped.returned.len(), stopped.running), (0, 1), "the task has the rest");
-        drop(release);
         let second = 3 - first;
-        assert_eq!(engine.stop().expect("from outside"), [second]);
+        assert_eq!((stopped.returned, stopped.running), (vec![second], 1), "the task still runs");
+        drop(release);
+        assert_eq!(engine.stop().expect("from outside"), []);
         // The stop has returned the payload, and no handler ever had it.
         let handle = &mut handles[second as usize - 1];
         assert_eq!(handle.state(), State::Fired);

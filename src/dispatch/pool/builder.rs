@@ -5,7 +5,7 @@ use crate::os::block_signals;
 use crate::sync::{Arc, Mutex, thread};
 
 use super::core::PoolCore;
-use super::{Full, Inner, Pool, PoolError};
+use super::{Full, Inner, MAX_THREADS, Pool, PoolError};
 use tickless_sync::queue::Queue;
 
 /// Configures a [`Pool`].
@@ -29,8 +29,6 @@ pub struct PoolBuilder {
     queue_bound: usize,
     thread_name: String,
 }
-
-pub(super) const MAX_THREADS: usize = 1024;
 
 const QUEUE_BOUND: usize = 1024;
 

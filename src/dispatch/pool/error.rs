@@ -4,7 +4,7 @@ use std::io;
 
 use tickless_core::error::Refused;
 
-use super::builder::MAX_THREADS;
+use super::MAX_THREADS;
 
 /// The error of [`PoolBuilder::build`](super::PoolBuilder::build): why a pool was not built.
 ///

@@ -23,6 +23,9 @@ pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
 pub use tickless_sync::queue::PoolStats;
 use tickless_sync::queue::{Patience, Pushed, Source};
 
+/// The most threads of a pool.
+const MAX_THREADS: usize = 1024;
+
 /// A bounded pool of threads, as a handler for an engine: the reaper hands payloads over and
 /// continues, so that a slow task does not delay timers.
 ///

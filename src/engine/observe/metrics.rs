@@ -173,7 +173,7 @@ impl Metrics {
             gauge.set(read(&stats, observers));
         }
         for ((histogram, seen), observer) in self.lateness.iter_mut().zip(&**observers) {
-            observer.lateness().tell_new(seen, |late, count| {
+            observer.lateness().report_new(seen, |late, count| {
                 histogram.record_many(late, count as usize);
             });
         }

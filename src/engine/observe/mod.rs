@@ -162,7 +162,7 @@ fn latenesses<T: Send + 'static>(core: &Core<T>) -> BTreeMap<Duration, u64> {
     let mut latenesses = BTreeMap::new();
     for lateness in core.observers.iter().map(Observer::lateness) {
         let count = |late, timers| *latenesses.entry(late).or_default() += timers;
-        lateness.tell_new(&mut Seen::nothing(), count);
+        lateness.report_new(&mut Seen::nothing(), count);
     }
     latenesses
 }

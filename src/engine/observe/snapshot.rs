@@ -156,7 +156,7 @@ impl Snapshot {
         // steps.
         let steps = 2 * core.shared.most_filed() + (1 << 16);
         for shard in &core.shards {
-            shard.scan(reader, steps, shard.looks(), |found| {
+            shard.scan(reader, steps, shard.passes(), |found| {
                 timers.push(PendingTimer {
                     deadline: core.instant_of(found.deadline),
                     level: found.level,

@@ -3,12 +3,11 @@
 //! - Here is a thread's cache of one engine, and how it is found.
 //! - `kept` is the table of a thread's caches, by engine number.
 //!
-//! The engine that the thread used last is found with one comparison, any other in a table. After
-//! an engine has stopped, a thread drops its cache of it when the thread next uses an engine other
-//! than the one it used last, or when the thread ends; the thread that drops the last clone, with
-//! that. That cache is small: the large parts of an engine are freed with its last clone (see
-//! `shard/close.rs`), and its files are closed then. Stops are counted, so that a thread looks for
-//! stopped engines only if there may be some.
+//! The engine that the thread used last is found with one comparison, any other in a table. A
+//! thread drops its cache of a stopped engine when it next uses another engine, or ends. The thread
+//! that drops the last `Engine` drops its own at once. That cache is small: the large parts of an
+//! engine are freed with its last clone (see `shard/close.rs`), and its files are closed then.
+//! Stops are counted, so that a thread looks for stopped engines only if there may be some.
 //!
 //! *Invariants*: a `ThreadCache` is only seen by its thread, and is never lent twice: no foreign
 //! code runs while one is lent (a [`Section`]), and no code of ours lends a second one. `give_back`
@@ -24,7 +23,7 @@ use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
-use crate::dispatch::{Told, contained};
+use crate::dispatch::{ForkHandler, contained};
 use crate::engine::core::Core;
 use crate::engine::registry::{self, ENGINES};
 use crate::entry::Entry;
@@ -81,8 +80,8 @@ pub(super) fn of<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
 
 /// Returns a number for an engine that is about to be built: see [`registry::next_number`].
 pub(super) fn new_number(is_of_runtime: bool) -> Option<u32> {
-    static INHERIT: Told = Told::new(inherit);
-    INHERIT.begin();
+    static INHERIT: ForkHandler = ForkHandler::new(inherit);
+    INHERIT.register();
     registry::next_number(is_of_runtime)
 }
 

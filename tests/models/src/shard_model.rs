@@ -205,7 +205,7 @@ impl Pair {
         let Some((number, entry)) = self.pick(pick) else { return };
         let producer = self.lend(producer.into());
         // SAFETY: the handle is given up here.
-        let payload = unsafe { producer::take::<_, _, false>(entry, producer) };
+        let payload = unsafe { producer::cancel_and_take::<_, _, false>(entry, producer) };
         let was_pending = self.pending.remove(&number).is_some();
         assert_eq!(payload, was_pending.then_some(number));
     }

@@ -350,7 +350,7 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     assert_eq!((fates.of(0), shared.all_counters.pending()), ((0, 0), 0));
     let producers = (&mut producer, &shared, slice::from_ref(&shard));
     // SAFETY: this is the handle of the entry, which is given up.
-    let token = unsafe { producer::take::<_, _, false>(entry, producers) };
+    let token = unsafe { producer::cancel_and_take::<_, _, false>(entry, producers) };
     assert_eq!((token.map(|token| token.number), fates.of(0)), (Some(0), (0, 1)));
     // Its room is free again, so that this is refused for the right reason.
     let refused = schedule(&mut producer, fates.token(1));

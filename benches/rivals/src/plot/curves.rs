@@ -62,7 +62,9 @@ impl Curves {
                 let mut at: Vec<f64> = points.map(|point| point.0).collect();
                 at.sort_by(f64::total_cmp);
                 at.dedup();
-                self.try_draw(&mut text, x.log_scale().with_key_points(at), y.log_scale())
+                let marks = marks(&y);
+                let (x, y) = (x.log_scale().with_key_points(at), y.log_scale());
+                self.try_draw(&mut text, x, y.with_key_points(marks))
             }
             (true, true) => self.try_draw(&mut text, x.log_scale(), y.log_scale()),
             (true, false) => self.try_draw(&mut text, x.log_scale(), y),
@@ -129,6 +131,15 @@ impl Curves {
     }
 }
 
+/// What a logarithmic axis names: powers of ten and, if they are few, some numbers between them.
+fn marks(range: &Range<f64>) -> Vec<f64> {
+    let is_narrow = range.end < 10.0 * range.start;
+    let between: &[f64] = if is_narrow { &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0] } else { &[1.0] };
+    let powers = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
+    let marks = powers.flat_map(|power| between.iter().map(move |mark| mark * 10f64.powi(power)));
+    marks.filter(|mark| range.contains(mark)).collect()
+}
+
 /// 1500 as 1.5 k, and so on.
 fn short(value: f64) -> String {
     let (value, unit) = match value.abs() {
@@ -144,4 +155,11 @@ fn short(value: f64) -> String {
 fn large_numbers_are_written_short() {
     let written = [0.5, 20.0, 1_000.0, 1_500.0, 10_000_000.0].map(short);
     assert_eq!(written, ["0.5", "20", "1 k", "1.5 k", "10 M"]);
+}
+
+#[test]
+fn an_axis_without_a_power_of_ten_has_marks_as_well() {
+    let narrow: Vec<_> = marks(&(0.13..0.99)).into_iter().map(short).collect();
+    assert_eq!(narrow, ["0.2", "0.3", "0.4", "0.6", "0.8"]);
+    assert_eq!(marks(&(0.05..150.0)).len(), 4);
 }

@@ -297,6 +297,15 @@ static void a_time_that_ticks_do_not_reach_is_refused(void) {
     CHECK(deadline >= most.time_ns && deadline != TICKLESS_NEVER);
     OK(tickless_timer_reset(&timer, TICKLESS_NEVER));
     RETURNS(1, tickless_timer_cancel(&timer));
+    /* A delay counts from now. */
+    OK(tickless_clock_advance(engine, far / 4));
+    RELEASES(1, TICKLESS_E_ARGUMENT,
+             tickless_schedule(engine, far - SECOND, run, NULL, release, &timer));
+    RELEASES(1, TICKLESS_E_ARGUMENT,
+             tickless_schedule_repeating(engine, NULL, far - SECOND, run, NULL, release, NULL));
+    OK(tickless_schedule(engine, far / 4 * 3 - SECOND, run, NULL, NULL, &timer));
+    OK(tickless_timer_deadline_ns(&timer, &deadline));
+    CHECK(deadline != TICKLESS_NEVER && tickless_timer_cancel(&timer) == 1);
     OK(tickless_engine_free(engine));
     /* With ticks of a millisecond, everything is. */
     engine = manual_engine();

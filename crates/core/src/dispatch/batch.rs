@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Line, Task};
+use super::{HandOver, Task};
 
 /// Due payloads, in order of their deadlines' ticks. Each can be taken once. (A payload that was
 /// scheduled for a time in the past comes anywhere between the place of its deadline and the place
@@ -53,7 +53,7 @@ use super::{Line, Task};
 /// [`Engine::advance`]: https://docs.rs/tickless/latest/tickless/struct.Engine.html#method.advance
 /// [`takeover`]: https://docs.rs/tickless/latest/tickless/struct.Builder.html#method.takeover
 pub struct Batch<'a, T> {
-    line: &'a Line<T>,
+    hand_over: &'a HandOver<T>,
     clock: &'a Clock,
     scale: Scale,
     /// Whether the engine is stopping. The handler does not get the rest then.
@@ -98,13 +98,13 @@ pub struct Due<T> {
 
 impl<'a, T> Batch<'a, T> {
     pub(crate) fn new(
-        line: &'a Line<T>,
+        hand_over: &'a HandOver<T>,
         clock: &'a Clock,
         scale: Scale,
         stopping: &'a AtomicBool,
         fired: &'a Counter,
     ) -> Batch<'a, T> {
-        Batch { line, clock, scale, stopping, is_cut: false, fired }
+        Batch { hand_over, clock, scale, stopping, is_cut: false, fired }
     }
 
     /// Takes the next payload together with its deadline.
@@ -116,7 +116,7 @@ impl<'a, T> Batch<'a, T> {
     /// Returns the number of payloads left. Fewer can be taken if the engine is stopped or the
     /// shard is taken over meanwhile.
     pub fn len(&self) -> usize {
-        if self.is_cut { 0 } else { self.line.left() }
+        if self.is_cut { 0 } else { self.hand_over.left() }
     }
 
     /// Returns `true` if no payload is left.
@@ -137,7 +137,7 @@ impl<'a, T> Batch<'a, T> {
     /// shard is not taken over meanwhile.
     #[doc(hidden)]
     pub fn waits(&self, is_waiting: bool) {
-        self.line.set_patient((!is_waiting).then(|| self.clock.now_ns()));
+        self.hand_over.set_patient((!is_waiting).then(|| self.clock.now_ns()));
     }
 
     /// Takes the next payload where it lies. It stays there until the handler returns.
@@ -149,14 +149,14 @@ impl<'a, T> Batch<'a, T> {
             self.is_cut = true;
             return None;
         }
-        let next = self.line.claim_place()?;
+        let next = self.hand_over.claim_place()?;
         add_alone(self.fired, 1);
         Some(next)
     }
 
     /// Calls `run` with each of the engine's own payloads, which come first.
     pub(crate) fn run_own(&mut self, run: fn(T)) {
-        while self.line.is_at_own() {
+        while self.hand_over.is_at_own() {
             let Some((_, payload)) = self.pull() else { return };
             run(payload);
         }

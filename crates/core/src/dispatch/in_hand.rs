@@ -28,10 +28,10 @@
 //!   seen the taker waits for the taker's lock; then it is valid.
 //!
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
-//! over through the [`Line`]; one at a time tries to.
+//! over through the [`HandOver`]; one at a time tries to.
 //!
 //! *Invariants*: each payload is claimed once, taken over once, or left when the hand-over closes;
-//! none is claimed after the takeover. Only an open line is taken over, once.
+//! none is claimed after the takeover. Only an open hand-over is taken over, once.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence
 //! (`os/asymmetric.rs`). The holder's side is light, because a locked instruction for each
@@ -69,14 +69,14 @@ const PATIENT: u64 = u64::MAX;
 
 /// The payloads in hand, for the thread that has the shard's role: the *holder*.
 pub struct InHand<T> {
-    line: Arc<Line<T>>,
+    hand_over: Arc<HandOver<T>>,
     /// Another thread has taken over what was in here.
     is_lost: bool,
 }
 
-/// The payloads in hand, for the handler, which claims them in this order, and for threads that
-/// look whether it goes on.
-pub struct Line<T> {
+/// One hand-over: its payloads, how many of them the handler has claimed, and from which on another
+/// thread has taken them.
+pub struct HandOver<T> {
     /// See the header. Written by the holder.
     word: AtomicU64,
     /// A thread wants to take over, or has done so.
@@ -93,9 +93,9 @@ pub struct Line<T> {
     contents: UnsafeCell<Contents<T>>,
 }
 
-/// The payloads of a line. While it is open, each is only read, and by one thread.
+/// The payloads of a hand-over. While it is open, each is only read, and by one thread.
 struct Contents<T> {
-    /// While the line is open, its length is zero, and the payloads are behind it.
+    /// While the hand-over is open, its length is zero, and the payloads are behind it.
     payloads: Payloads<T>,
     /// How many payloads there are behind it.
     hidden: usize,
@@ -113,18 +113,19 @@ pub struct Lost;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress(u64);
 
-// SAFETY: a payload that is moved out of a line is moved by one thread, which the word decides, and
-// payloads may be sent. Nothing else of a line is changed while others may read it.
-unsafe impl<T: Send> Sync for Line<T> {}
+// SAFETY: a payload that is moved out of a hand-over is moved by one thread, which the word
+// decides, and payloads may be sent. Nothing else of a hand-over is changed while others may read
+// it.
+unsafe impl<T: Send> Sync for HandOver<T> {}
 // SAFETY: payloads may be sent.
-unsafe impl<T: Send> Send for Line<T> {}
+unsafe impl<T: Send> Send for HandOver<T> {}
 
 // === impl InHand ===
 
 impl<T> InHand<T> {
     fn with(contents: Contents<T>) -> InHand<T> {
         InHand {
-            line: Arc::new(Line {
+            hand_over: Arc::new(HandOver {
                 word: AtomicU64::new(CLOSED),
                 is_wanted: AtomicBool::new(false),
                 taken_from: Mutex::new(None),
@@ -137,8 +138,8 @@ impl<T> InHand<T> {
     }
 
     /// The same for other threads.
-    pub fn line(&self) -> &Arc<Line<T>> {
-        &self.line
+    pub fn hand_over(&self) -> &Arc<HandOver<T>> {
+        &self.hand_over
     }
 
     /// Puts the collected payloads in hand, and leaves `batch` empty, with memory from before. So
@@ -154,7 +155,7 @@ impl<T> InHand<T> {
 
     /// Begins a hand-over at `now_ns`: at most `at_most` payloads can be claimed now.
     #[inline]
-    pub fn open(&mut self, at_most: usize, now_ns: u64) -> &Line<T> {
+    pub fn open(&mut self, at_most: usize, now_ns: u64) -> &HandOver<T> {
         let open = self.change(|contents| {
             contents.hidden = contents.payloads.len();
             contents.handed_ns = Some(now_ns);
@@ -163,14 +164,14 @@ impl<T> InHand<T> {
             contents.hidden.min(at_most).min(CLAIMED as usize) as u64
         });
         // ORDER: Relaxed, both - numbers for watchers, which the word publishes.
-        self.line.begun_ns.store(now_ns, Ordering::Relaxed);
-        self.line.since_ns.store(now_ns, Ordering::Relaxed);
-        // ORDER(TAKEOVER): Relaxed - only the holder changes the word of a closed line.
-        let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
+        self.hand_over.begun_ns.store(now_ns, Ordering::Relaxed);
+        self.hand_over.since_ns.store(now_ns, Ordering::Relaxed);
+        // ORDER(TAKEOVER): Relaxed - only the holder changes the word of a closed hand-over.
+        let before = self.hand_over.word.load(Ordering::Relaxed) & !(ONE - 1);
         // The fence also pairs with the heavy one of a stop, which comes after its flag: the stop
-        // finds this line open, or the flag is seen before the first claim.
-        self.line.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);
-        &self.line
+        // finds this hand-over open, or the flag is seen before the first claim.
+        self.hand_over.publish(before.wrapping_add(ONE) | open << OPEN_SHIFT);
+        &self.hand_over
     }
 
     /// Ends the hand-over. What was not claimed is in hand as before.
@@ -180,10 +181,10 @@ impl<T> InHand<T> {
     #[inline]
     pub fn close(&mut self) -> Result<(), Lost> {
         // ORDER(TAKEOVER): Relaxed - only the holder writes it.
-        let before = self.line.word.load(Ordering::Relaxed);
+        let before = self.hand_over.word.load(Ordering::Relaxed);
         assert!(before & CLOSED == 0, "no hand-over is under way");
-        self.line.publish(before | CLOSED);
-        if self.line.is_wanted() && self.line.taken_from().is_some() {
+        self.hand_over.publish(before | CLOSED);
+        if self.hand_over.is_wanted() && self.hand_over.taken_from().is_some() {
             self.is_lost = true;
             return Err(Lost);
         }
@@ -192,7 +193,7 @@ impl<T> InHand<T> {
             let left = contents.hidden - claimed;
             if left > 0 {
                 // SAFETY: the payloads up to `claimed` were moved out, and the rest are moved to
-                // the front; no other thread looks at a closed line.
+                // the front; no other thread looks at a closed hand-over.
                 unsafe {
                     let first = contents.payloads.as_mut_ptr();
                     first.copy_from(first.add(claimed), left);
@@ -212,31 +213,35 @@ impl<T> InHand<T> {
         self.is_lost
     }
 
-    /// The payloads in hand. The line must be closed.
+    /// The payloads in hand. The hand-over must be closed.
     #[inline]
     pub(crate) fn payloads(&self) -> &Payloads<T> {
-        // SAFETY: this is the holder, and only the holder changes the payloads of a closed line.
-        self.line.contents.with(|contents| unsafe { &(*contents).payloads })
+        // SAFETY: this is the holder, and only the holder changes the payloads of a closed
+        // hand-over.
+        self.hand_over.contents.with(|contents| unsafe { &(*contents).payloads })
     }
 
     /// When the payloads were handed over before, if they were.
     pub(crate) fn handed_ns(&self) -> Option<u64> {
         // SAFETY: as in `payloads`.
-        self.line.contents.with(|contents| unsafe { (*contents).handed_ns })
+        self.hand_over.contents.with(|contents| unsafe { (*contents).handed_ns })
     }
 
-    /// Takes all payloads. The line must be closed.
-    pub fn take(&mut self) -> Payloads<T> {
+    /// Takes all payloads. The hand-over must be closed.
+    pub fn take_payloads(&mut self) -> Payloads<T> {
         self.change(|contents| std::mem::take(&mut contents.payloads))
     }
 
-    /// Changes the payloads of a closed line.
+    /// Changes the payloads of a closed hand-over.
     #[inline]
     fn change<R>(&mut self, f: impl FnOnce(&mut Contents<T>) -> R) -> R {
-        // ORDER(TAKEOVER): Relaxed - only the holder opens and closes the line.
-        assert!(self.line.word.load(Ordering::Relaxed) & CLOSED != 0, "a hand-over is under way");
-        // SAFETY: this is the only holder, and other threads look at open lines only.
-        self.line.contents.with_mut(|contents| f(unsafe { &mut *contents }))
+        // ORDER(TAKEOVER): Relaxed - only the holder opens and closes the hand-over.
+        assert!(
+            self.hand_over.word.load(Ordering::Relaxed) & CLOSED != 0,
+            "a hand-over is under way"
+        );
+        // SAFETY: this is the only holder, and other threads look at open hand-overs only.
+        self.hand_over.contents.with_mut(|contents| f(unsafe { &mut *contents }))
     }
 }
 
@@ -248,11 +253,11 @@ impl<T> Default for InHand<T> {
     }
 }
 
-debug! { impl[T] InHand[T] { line } }
+debug! { impl[T] InHand[T] { hand_over } }
 
-// === impl Line ===
+// === impl HandOver ===
 
-impl<T> Line<T> {
+impl<T> HandOver<T> {
     /// Claims the next payload. For the handler of the hand-over under way.
     #[inline]
     pub(crate) fn claim(&self) -> Option<(Tick, T)> {
@@ -281,7 +286,8 @@ impl<T> Line<T> {
     /// way.
     #[inline]
     pub(crate) fn is_at_own(&self) -> bool {
-        // SAFETY: nobody changes the contents of an open line, and this is asked while it is open.
+        // SAFETY: nobody changes the contents of an open hand-over, and this is asked while it is
+        // open.
         self.claimed() < self.contents.with(|contents| unsafe { (*contents).own })
     }
 
@@ -422,7 +428,7 @@ impl<T> Line<T> {
     }
 }
 
-debug! { impl[T] Line[T] { progress = |this| this.progress() } }
+debug! { impl[T] HandOver[T] { progress = |this| this.progress() } }
 
 /// How many payloads could be claimed in a hand-over, by its word.
 #[inline]
@@ -433,7 +439,7 @@ fn open_in(word: u64) -> u64 {
 // === impl Contents ===
 
 impl<T> Contents<T> {
-    /// Where a payload of an open line lies.
+    /// Where a payload of an open hand-over lies.
     ///
     /// # Safety
     /// There are so many behind the length.
@@ -452,7 +458,7 @@ impl Progress {
         self.0 & CLAIMED <= 1
     }
 
-    /// The word itself, which no other moment of the line has. It is never zero.
+    /// The word itself, which no other moment of the hand-over has. It is never zero.
     pub fn word(self) -> u64 {
         self.0
     }

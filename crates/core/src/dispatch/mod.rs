@@ -12,7 +12,7 @@ mod task;
 
 pub use batch::{Batch, Due};
 pub use handler::{Handler, Inline, IntoPayload};
-pub use in_hand::{InHand, Line, Lost, Payloads, Progress};
+pub use in_hand::{HandOver, InHand, Lost, Payloads, Progress};
 pub use own::Own;
 pub use panics::{Panics, contained, contained_or, drop_each};
 pub use task::{Kind, Runs, Task};

@@ -28,18 +28,18 @@ pub fn contained(f: impl FnOnce()) -> bool {
     contained_or(f, |_| ())
 }
 
-/// As [`contained`], and calls `tell` with the panic's payload.
+/// As [`contained`], and calls `report` with the panic's payload.
 #[track_caller]
-pub fn contained_or(f: impl FnOnce(), mut tell: impl FnMut(&(dyn Any + Send))) -> bool {
+pub fn contained_or(f: impl FnOnce(), mut report: impl FnMut(&(dyn Any + Send))) -> bool {
     assert_outside();
-    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| forget(panic, &mut tell)).is_ok()
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| forget(panic, &mut report)).is_ok()
 }
 
-/// Calls `tell` with a panic's payload, and drops it. Whatever panics meanwhile is swallowed.
+/// Calls `report` with a panic's payload, and drops it. Whatever panics meanwhile is swallowed.
 // Not generic: the callers are, and are compiled for each of the user's closures.
 #[cold]
-fn forget(panic: Box<dyn Any + Send>, tell: &mut dyn FnMut(&(dyn Any + Send))) {
-    forget_if_it_panics(&mut || tell(&*panic));
+fn forget(panic: Box<dyn Any + Send>, report: &mut dyn FnMut(&(dyn Any + Send))) {
+    forget_if_it_panics(&mut || report(&*panic));
     let mut panic = Some(panic);
     forget_if_it_panics(&mut || drop(panic.take()));
 }

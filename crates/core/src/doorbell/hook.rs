@@ -1,12 +1,12 @@
 //! The hook of an engine that its caller drives: a callback that wakes the caller's loop.
 //!
-//! A hook may use the engine, and so may ring again. A call from inside its own call could recurse
-//! for ever, so it is left out. It is made up for afterwards in two cases: the loop published a
-//! sleep meanwhile (it was woken, took a turn, and may have missed what came after its turn), or
-//! the ring insists (a stop, a sweep). If no sleep was published meanwhile, the loop still has its
-//! turn before it, and finds everything then. So each further call needs a turn in between. A hook
-//! that is told the time (`earliest.rs`) makes the loop come then, and not at once. So a ring for
-//! an earlier time is made up for as well; such times get earlier, and end.
+//! A hook may use the engine, and so may ring again. A ring from inside the hook does not call it
+//! again at once. The hook runs once more when it returns if the loop slept meanwhile (it was
+//! woken, took a turn, and may have missed what came after its turn), or if the ring insists (a
+//! stop, a sweep). Otherwise the loop still has its turn before it, and finds everything then. So
+//! each further call needs a turn in between. A hook that is told the time (`earliest.rs`) makes
+//! the loop come then, and not at once. So it also runs once more for a ring for an earlier time;
+//! such times get earlier, and end.
 //!
 //! A loop may *ask* when it needs its next turn, before it sleeps. From then on it is not called
 //! back by itself: what its own thread schedules it finds when it asks again, or in its next turn.

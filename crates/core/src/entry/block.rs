@@ -23,6 +23,7 @@ use std::ptr::NonNull;
 use crate::sync::{self, AtomicU64, Life, Ordering, UnsafeCell, prefetch};
 
 use super::Entry;
+use super::node::Position;
 
 /// The largest size of a block, a page, unless one entry needs more. One entry in use keeps all of
 /// it.
@@ -32,7 +33,7 @@ const SIZE: usize = 4096;
 const LISTED: u64 = 1 << 63;
 
 /// Listed blocks that are looked at in an idle moment.
-const LOOKS: usize = 64;
+const PROBES: usize = 64;
 
 /// Entries that a block has at most.
 const MOST: usize = 63;
@@ -59,13 +60,6 @@ pub struct BlockList<T> {
     blocks: Vec<Block<T>>,
     /// Blocks at the beginning of the list that are to be looked at.
     pub unseen: usize,
-}
-
-/// Where an entry lies in its block: its number there, and that of the entry after the header.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Position {
-    number: u8,
-    header: u8,
 }
 
 /// What became of a block when entries were given back.
@@ -236,7 +230,7 @@ impl<T> Block<T> {
     ///
     /// # Safety
     /// The block was listed, and the caller has taken it off the list, which it still owns.
-    pub unsafe fn take(self) -> impl Iterator<Item = NonNull<Entry<T>>> {
+    pub unsafe fn take_free(self) -> impl Iterator<Item = NonNull<Entry<T>>> {
         // SAFETY: who has the list has the block.
         let this = unsafe { self.header.as_ref() };
         this.life.look();
@@ -267,7 +261,7 @@ impl<T> Block<T> {
     /// Takes a block off its list for good. Returns whether the caller has the whole of it.
     ///
     /// # Safety
-    /// As [`Block::take`].
+    /// As [`Block::take_free`].
     pub unsafe fn unlist(self) -> bool {
         // SAFETY: who has the list has the block.
         let this = unsafe { self.header.as_ref() };
@@ -385,7 +379,7 @@ impl<T> BlockList<T> {
     /// Looks at some of the blocks that are to be looked at, and moves those that are whole to
     /// `whole`. Returns `true` if there are more.
     pub fn look_through(&mut self, whole: &mut Vec<Block<T>>) -> bool {
-        for _ in 0..self.unseen.min(LOOKS) {
+        for _ in 0..self.unseen.min(PROBES) {
             self.unseen -= 1;
             let block = self.blocks[self.unseen];
             // SAFETY: it is listed, and the list is this thread's.

@@ -12,7 +12,6 @@ use std::ptr;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU64, Life, Ordering, UnsafeCell};
 use crate::time::{MAX_LEVELS, MAX_SHARDS, Place, Tick};
 
-use super::block::Position;
 use super::{Phase, Word};
 
 /// A node of an intrusive list: it contains the pointer to the next node.
@@ -41,6 +40,13 @@ pub struct Entry<T> {
     engine: u32,
     payload: UnsafeCell<MaybeUninit<T>>,
     life: Life,
+}
+
+/// Where an entry lies in its block: its number there, and that of the entry after the header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub(super) number: u8,
+    pub(super) header: u8,
 }
 
 /// A bucket as an entry remembers it: level and expiration.

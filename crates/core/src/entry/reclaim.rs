@@ -63,9 +63,9 @@ use std::mem;
 
 use crossbeam_epoch::{Atomic, Collector, Guard, LocalHandle, Owned};
 
-use crate::os::Process;
 #[cfg(not(crossbeam_loom))]
-use crate::os::Told;
+use crate::os::ForkHandler;
+use crate::os::Process;
 #[cfg(not(crossbeam_loom))]
 use crate::sync::Global;
 use crate::sync::{Counter, IS_CHECKED, Ordering};
@@ -92,7 +92,7 @@ static WAITING: Counter = Counter::new(0);
 
 /// A child process counts anew: its own collector has no batch yet.
 #[cfg(not(crossbeam_loom))]
-static TOLD: Told = Told::new(count_anew);
+static AT_FORK: ForkHandler = ForkHandler::new(count_anew);
 
 thread_local! {
     /// The thread's handle of the collector.
@@ -206,7 +206,7 @@ fn with_handle<R>(mut f: impl FnMut(&LocalHandle) -> R) -> R {
 fn collector() -> &'static Collector {
     static COLLECTOR: Global<(Process, Collector)> = Global::empty();
     let make = || {
-        TOLD.begin();
+        AT_FORK.register();
         (Process::current(), Collector::new())
     };
     &COLLECTOR.get_or_make(|(process, _)| process.is_current(), make).1

@@ -140,7 +140,7 @@ impl<N: Linked> Tray<N> {
     /// The caller is the tray's owner and the lists' one taker, and has not closed the lanes.
     #[inline]
     pub unsafe fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
-        self.take_rest(own, self.take_lanes(lanes))
+        self.take_own(own, self.take_lanes(lanes))
     }
 
     /// As `take`, for a bucket in which the owner has filed nothing.
@@ -162,7 +162,7 @@ impl<N: Linked> Tray<N> {
             self.show(live, first);
             live += 1;
         }
-        self.take_rest(own, live)
+        self.take_own(own, live)
     }
 
     /// Takes everything out of the lists that others push on. Returns how many chains that are.
@@ -177,7 +177,7 @@ impl<N: Linked> Tray<N> {
 
     /// Goes on with a `take` that has filled the first `live` chains.
     #[inline]
-    fn take_rest(&self, own: &OwnLanes<N>, mut live: usize) -> At {
+    fn take_own(&self, own: &OwnLanes<N>, mut live: usize) -> At {
         own.take(|first| {
             self.show(live, first);
             live += 1;

@@ -130,8 +130,8 @@ impl AllCounters {
     }
 
     /// The changes in living timers that writers have not published yet, for checks. It wraps.
-    pub(super) fn untold_living(&self) -> u64 {
-        self.iter().fold(0, |sum, counters| sum.wrapping_add(counters.untold().living))
+    pub(super) fn unpublished_living(&self) -> u64 {
+        self.iter().fold(0, |sum, counters| sum.wrapping_add(counters.unpublished().living))
     }
 
     fn iter(&self) -> impl Iterator<Item = &Arc<Counters>> {

@@ -41,8 +41,8 @@ pub const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
 /// Living timers for each change that all writers together may keep to themselves, and the changes
 /// that one of them publishes in any case.
-const LIVING_PER_UNTOLD: u64 = 16;
-const MOST_UNTOLD: u64 = 1024;
+const LIVING_PER_UNPUBLISHED: u64 = 16;
+const MOST_UNPUBLISHED: u64 = 1024;
 
 /// The numbers of living timers and dead entries. All figures wrap: a figure is below zero for a
 /// moment if a burial is published before the dead entries are, and then reads as zero.
@@ -123,27 +123,27 @@ impl Balance {
     /// Publishes what a writer has counted. Returns the dead entries that it buried and had not
     /// published: only an owner buries.
     pub(crate) fn publish_counts(&self, counters: &Counters) -> u64 {
-        let untold = counters.untold();
-        self.publish_all(counters, untold);
-        untold.buried
+        let unpublished = counters.unpublished();
+        self.publish_all(counters, unpublished);
+        unpublished.buried
     }
 
-    fn publish_all(&self, counters: &Counters, untold: Changes) {
-        counters.tell(untold);
-        if untold.living != 0 {
+    fn publish_all(&self, counters: &Counters, unpublished: Changes) {
+        counters.note_published(unpublished);
+        if unpublished.living != 0 {
             // ORDER: Relaxed - the number only says when to look; so do all here.
-            self.engine.living.fetch_add(untold.living, Ordering::Relaxed);
+            self.engine.living.fetch_add(unpublished.living, Ordering::Relaxed);
             self.note_living(self.living());
         }
     }
 
     /// Publishes what a thread has counted, one of so many writers, if that is much.
     pub(super) fn publish_if_much(&self, counters: &Counters, writers: u64) {
-        let untold = counters.untold();
-        let changes = (untold.living as i64).unsigned_abs();
+        let unpublished = counters.unpublished();
+        let changes = (unpublished.living as i64).unsigned_abs();
         let all = changes * writers;
-        if changes >= MOST_UNTOLD || all * LIVING_PER_UNTOLD >= self.living() {
-            self.publish_all(counters, untold);
+        if changes >= MOST_UNPUBLISHED || all * LIVING_PER_UNPUBLISHED >= self.living() {
+            self.publish_all(counters, unpublished);
         }
     }
 
@@ -252,10 +252,10 @@ mod tests {
         thread.add(Count::Seated, 2);
         thread.add(Count::Cancelled, 4);
         owner.add(Count::Fired, 1);
-        assert_eq!(shared.all_counters.untold_living(), 3_u64.wrapping_neg());
+        assert_eq!(shared.all_counters.unpublished_living(), 3_u64.wrapping_neg());
         shared.balance.publish_counts(&thread);
         shared.balance.publish_owner(&owner, 1);
-        assert_eq!((shared.balance.living(), shared.all_counters.untold_living()), (2, 0));
+        assert_eq!((shared.balance.living(), shared.all_counters.unpublished_living()), (2, 0));
         assert_eq!(shared.balance.living(), shared.all_counters.pending());
     }
 
@@ -282,12 +282,12 @@ mod tests {
         // But no more than a number, however many live.
         thread.add(Count::Filed, 1_000_000);
         shared.balance.publish_counts(&thread);
-        other.add(Count::Cancelled, MOST_UNTOLD - 1);
+        other.add(Count::Cancelled, MOST_UNPUBLISHED - 1);
         shared.balance.publish_if_much(&other, shared.all_counters.writers());
         assert_eq!(shared.balance.living(), 1_003_200);
         other.add(Count::Cancelled, 1);
         shared.balance.publish_if_much(&other, shared.all_counters.writers());
-        assert_eq!(shared.balance.living(), 1_003_200 - MOST_UNTOLD);
+        assert_eq!(shared.balance.living(), 1_003_200 - MOST_UNPUBLISHED);
     }
 
     #[test]

@@ -72,11 +72,11 @@ impl<T> Blocks<T> {
     }
 
     /// Adds free entries to `entries`, which is empty: all that are free of one block, or new ones.
-    pub fn take(&self, entries: &mut Vec<Memory<T>>) {
+    pub fn take_entries(&self, entries: &mut Vec<Memory<T>>) {
         // The block is off the list and not listed any more before another thread has the list.
         let used = self.try_list().and_then(|mut listed| {
             // SAFETY: it was listed, and was just taken off the list.
-            listed.pop().map(|block| unsafe { block.take() })
+            listed.pop().map(|block| unsafe { block.take_free() })
         });
         match used {
             Some(free) => entries.extend(free.map(Memory)),

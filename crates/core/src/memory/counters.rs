@@ -67,8 +67,8 @@ const _: () = assert!(PASSES[0].len() + PASSES[1].len() + PASSES[2].len() == COU
 #[derive(Debug)]
 pub struct Counters {
     counts: CachePadded<[Counter; COUNTS]>,
-    /// What the writer has published of its counts: see [`Counters::untold`].
-    told: Changes<Counter>,
+    /// What the writer has published of its counts: see [`Counters::unpublished`].
+    published: Changes<Counter>,
     is_claimed: AtomicBool,
     /// Empty: a writer writes here when it starts, when it publishes, and when it ends. So a model
     /// checker reports two writers at a time, and one that does not happen after the one before.
@@ -94,9 +94,14 @@ impl Counters {
     /// A set for a writer that has claimed it.
     pub(super) fn claimed() -> Counters {
         let counts = array::from_fn(|_| Counter::new(0));
-        let told = Changes { living: Counter::new(0), buried: Counter::new(0) };
+        let published = Changes { living: Counter::new(0), buried: Counter::new(0) };
         let counts = CachePadded::new(counts);
-        Counters { counts, told, is_claimed: AtomicBool::new(true), writer: UnsafeCell::new(()) }
+        Counters {
+            counts,
+            published,
+            is_claimed: AtomicBool::new(true),
+            writer: UnsafeCell::new(()),
+        }
     }
 
     /// Claims the set for a new writer, if it is free.
@@ -133,28 +138,28 @@ impl Counters {
     }
 
     /// What the writer has counted and not published yet.
-    pub(super) fn untold(&self) -> Changes {
+    pub(super) fn unpublished(&self) -> Changes {
         let begun = self.get(Count::Filed).wrapping_add(self.get(Count::Seated));
         let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.get(count));
         let living = ended.into_iter().fold(begun, u64::wrapping_sub);
-        let told = &self.told;
+        let published = &self.published;
         Changes {
             // ORDER: Relaxed - as in `add_alone`.
-            living: living.wrapping_sub(told.living.load(Ordering::Relaxed)),
-            buried: self.get(Count::Buried).wrapping_sub(told.buried.load(Ordering::Relaxed)),
+            living: living.wrapping_sub(published.living.load(Ordering::Relaxed)),
+            buried: self.get(Count::Buried).wrapping_sub(published.buried.load(Ordering::Relaxed)),
         }
     }
 
     /// Marks it as published, for the writer, which publishes it next.
-    pub(super) fn tell(&self, untold: Changes) {
+    pub(super) fn note_published(&self, unpublished: Changes) {
         self.note_writer();
-        let take = |told: &Counter, n: u64| {
+        let take = |published: &Counter, n: u64| {
             if n != 0 {
-                add_alone(told, n);
+                add_alone(published, n);
             }
         };
-        take(&self.told.living, untold.living);
-        take(&self.told.buried, untold.buried);
+        take(&self.published.living, unpublished.living);
+        take(&self.published.buried, unpublished.buried);
     }
 
     /// A writer starts, publishes or ends.

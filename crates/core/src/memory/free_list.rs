@@ -97,7 +97,7 @@ impl<T> FreeList<T> {
             if shared.memory.fetch(self.home, &mut self.open) {
                 reached(Event::MemoryFetched);
             } else {
-                shared.blocks.take(&mut self.open);
+                shared.blocks.take_entries(&mut self.open);
             }
         }
         for Memory(soon) in self.open.iter().rev().take(AHEAD) {

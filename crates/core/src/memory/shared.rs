@@ -146,7 +146,7 @@ impl<T> Shared<T> {
     /// The number of living timers, published and unpublished, for checks while no thread is inside
     /// a call.
     pub fn balanced_living(&self) -> u64 {
-        self.balance.published_living().wrapping_add(self.all_counters.untold_living())
+        self.balance.published_living().wrapping_add(self.all_counters.unpublished_living())
     }
 
     /// Leaves seats to the threads of shard `home`, or to all, unless the depots are full.

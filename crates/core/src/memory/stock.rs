@@ -51,7 +51,7 @@ pub(crate) struct Stock<T> {
     /// The shard that the thread is bound to.
     bound_to: Option<u32>,
     /// Up to this many, seats are kept without a check: a bound thread checks each.
-    at_once: usize,
+    unchecked_room: usize,
 }
 
 // === impl Stock ===
@@ -68,7 +68,7 @@ impl<T> Stock<T> {
             next_patience: LEAST_PATIENCE,
             is_used: false,
             bound_to: None,
-            at_once: SEATS,
+            unchecked_room: SEATS,
         }
     }
 
@@ -78,7 +78,7 @@ impl<T> Stock<T> {
         if self.bound_to == Some(shard) {
             return false;
         }
-        (self.bound_to, self.at_once) = (Some(shard), 0);
+        (self.bound_to, self.unchecked_room) = (Some(shard), 0);
         self.free_list.move_to(shard);
         self.give_away_seats(shared)
     }
@@ -142,8 +142,8 @@ impl<T> Stock<T> {
 
     /// Keeps a seat if that takes no check.
     #[inline]
-    pub(crate) fn keep_at_once(&mut self, seat: Seat<T>) -> Result<(), Seat<T>> {
-        if self.kept.len() >= self.at_once {
+    pub(crate) fn keep_unchecked(&mut self, seat: Seat<T>) -> Result<(), Seat<T>> {
+        if self.kept.len() >= self.unchecked_room {
             return Err(seat);
         }
         self.kept.push(seat);
@@ -324,7 +324,7 @@ mod tests {
 
     /// Keeps a seat, as a cancel does.
     fn keep(stock: &mut Stock<()>, shared: &Shared<()>, opens: u64) {
-        let kept = stock.keep_at_once(seat(opens));
+        let kept = stock.keep_unchecked(seat(opens));
         assert!(!kept.is_err_and(|seat| stock.keep(shared, seat)), "the depot has room");
     }
 

@@ -41,19 +41,19 @@ pub use futex::Futex;
 pub use linux::*;
 #[cfg(not(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence)))))]
 pub use parking::Futex;
-pub use process::{Process, Told};
+pub use process::{ForkHandler, Process};
 
 /// Makes each child of this process call `handler` before `fork` returns there. The handler may do
 /// only what a signal handler may. Returns `false` if the system has no memory for that.
 #[cfg(unix)]
-pub fn tell_of_forks(handler: extern "C" fn()) -> bool {
+pub fn register_fork_handler(handler: extern "C" fn()) -> bool {
     // SAFETY: the handler is a function of this program and takes nothing.
     unsafe { libc::pthread_atfork(None, None, Some(handler)) == 0 }
 }
 
 /// There are no forks on this system.
 #[cfg(not(unix))]
-pub fn tell_of_forks(_handler: extern "C" fn()) -> bool {
+pub fn register_fork_handler(_handler: extern "C" fn()) -> bool {
     true
 }
 

@@ -8,7 +8,7 @@
 
 use crate::sync::{Counter, Ordering};
 
-use super::tell_of_forks;
+use super::register_fork_handler;
 
 /// A process, as remembered by a value that has threads in it.
 ///
@@ -19,9 +19,9 @@ pub struct Process(u64);
 
 /// A handler that is called in each child process after a fork.
 #[derive(Debug)]
-pub struct Told {
+pub struct ForkHandler {
     handler: extern "C" fn(),
-    is_told: Counter,
+    is_registered: Counter,
 }
 
 static FORKS: Counter = Counter::new(0);
@@ -31,8 +31,8 @@ static FORKS: Counter = Counter::new(0);
 impl Process {
     /// Returns the calling process. From now on its forks are counted.
     pub fn current() -> Process {
-        static COUNT: Told = Told::new(count);
-        COUNT.begin();
+        static COUNT: ForkHandler = ForkHandler::new(count);
+        COUNT.register();
         Process::now()
     }
 
@@ -52,22 +52,22 @@ extern "C" fn count() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-// === impl Told ===
+// === impl ForkHandler ===
 
-impl Told {
+impl ForkHandler {
     /// The handler may run twice for a fork, and must be async-signal-safe.
-    pub const fn new(handler: extern "C" fn()) -> Told {
-        Told { handler, is_told: Counter::new(0) }
+    pub const fn new(handler: extern "C" fn()) -> ForkHandler {
+        ForkHandler { handler, is_registered: Counter::new(0) }
     }
 
     /// From now on each child calls the handler before `fork` returns there. Threads that make the
     /// first call at the same time may each register it. If the system has no memory for that, the
     /// next call tries again.
-    pub fn begin(&self) {
+    pub fn register(&self) {
         // ORDER: Relaxed - a flag that orders nothing: the system has a lock of its own.
-        if self.is_told.load(Ordering::Relaxed) == 0 && tell_of_forks(self.handler) {
+        if self.is_registered.load(Ordering::Relaxed) == 0 && register_fork_handler(self.handler) {
             // ORDER: Relaxed - a flag that orders nothing.
-            self.is_told.store(1, Ordering::Relaxed);
+            self.is_registered.store(1, Ordering::Relaxed);
         }
     }
 }

@@ -66,7 +66,7 @@ pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn take<T, W: WithProducer<T>, const EXEMPT: bool>(
+pub unsafe fn cancel_and_take<T, W: WithProducer<T>, const EXEMPT: bool>(
     entry: NonNull<Entry<T>>,
     producers: W,
 ) -> Option<T> {

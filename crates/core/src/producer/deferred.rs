@@ -17,8 +17,8 @@ use crate::time::{Place, Tick};
 /// Whether a call has deferred work. If so, the caller takes the producer's chores, gives the
 /// producer back, and runs them.
 ///
-/// A whole word: beside a pointer, in a result whose error has the payload, a byte makes the
-/// compiler copy the payload in pieces that are no words, which it then waits for.
+/// A `usize`, not a `bool`: with a byte here, the compiler copies the payload of the `Result` in
+/// pieces of odd sizes, and the next load of it stalls.
 #[must_use = "a hook waits to be called"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deferred(usize);

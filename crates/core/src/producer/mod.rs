@@ -9,6 +9,6 @@ mod cancel;
 mod deferred;
 mod scheduling;
 
-pub use cancel::{WithProducer, cancel, let_go, take};
+pub use cancel::{WithProducer, cancel, cancel_and_take, let_go};
 pub use deferred::{Chores, Deferred};
 pub use scheduling::{Moved, Producer};

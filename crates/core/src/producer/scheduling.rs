@@ -445,7 +445,7 @@ impl<T> Producer<T> {
 
     #[inline]
     fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
-        match self.stock.keep_at_once(seat) {
+        match self.stock.keep_unchecked(seat) {
             Ok(()) => Deferred::NOTHING,
             Err(seat) => self.keep_with_care(shared, seat),
         }

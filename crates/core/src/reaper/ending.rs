@@ -46,8 +46,9 @@ pub struct Ending<T, H> {
     roles: Box<[CachePadded<RoleWord<T>>]>,
     /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
-    // LOCK(END): engine: take_from, role_ended; stopper: stop, take_from, wait, gave_up,
-    // roles_left, claim, leave, abandon, role_ended; caller: take_from, role_ended; through: lock.
+    // LOCK(END): engine: take_role_over, role_ended; stopper: stop, take_role_over, wait, gave_up,
+    // roles_left, claim, leave, abandon, role_ended; caller: take_role_over, role_ended; through:
+    // lock.
     end: Mutex<End<T>>,
     /// Something is left, or all is over.
     changed: Condvar,
@@ -121,7 +122,7 @@ impl<T, H> Ending<T, H> {
     /// Whether the engine is stopping or has stopped.
     #[inline]
     pub fn is_stopping(&self) -> bool {
-        // ORDER(STOP): Acquire - pairs with the swap in `begin`.
+        // ORDER(STOP): Acquire - pairs with the swap in `begin_stop`.
         self.stopping.load(Ordering::Acquire)
     }
 
@@ -131,7 +132,7 @@ impl<T, H> Ending<T, H> {
     }
 
     /// Raises the flag. Returns `true` if it was not raised before.
-    pub fn begin(&self) -> bool {
+    pub fn begin_stop(&self) -> bool {
         // ORDER(STOP): AcqRel - Release pairs with `is_stopping`; Acquire: a second stopper comes
         // after the first.
         !self.stopping.swap(true, Ordering::AcqRel)
@@ -187,11 +188,11 @@ impl<T, H> Ending<T, H> {
         if self.is_stopping() {
             return None;
         }
-        self.take_from(word, seen, lost)
+        self.take_role_over(word, seen, lost)
     }
 
     /// Takes the role from its holder: see [`Ending::take_over`].
-    fn take_from<'a>(
+    fn take_role_over<'a>(
         &'a self,
         word: &'a RoleWord<T>,
         seen: Progress,
@@ -218,7 +219,7 @@ impl<T, H> Ending<T, H> {
         shared: &Shared<T>,
         sort: impl FnOnce(Vec<T>) -> R,
     ) -> R {
-        let is_first = self.begin();
+        let is_first = self.begin_stop();
         let mut end = self.lock();
         let counts = end.roles > 0;
         end.roles += usize::from(counts);
@@ -237,7 +238,7 @@ impl<T, H> Ending<T, H> {
         // time, what a task has behind it comes back when that has returned.)
         let _ = asymmetric::heavy();
         for (shard, word) in shards.iter().zip(&self.roles) {
-            self.take_rest(shard, word);
+            self.take_rest_of_batch(shard, word);
         }
         pending.append(&mut self.claim());
         if is_first {
@@ -254,9 +255,9 @@ impl<T, H> Ending<T, H> {
 
     /// Takes what a running task has behind it in its batch, as a takeover does: the task may wait
     /// for the end of that. Since the flag was raised, a holder claims one more payload at most.
-    fn take_rest(&self, shard: &Shard<T>, word: &RoleWord<T>) {
+    fn take_rest_of_batch(&self, shard: &Shard<T>, word: &RoleWord<T>) {
         let mut attempts = (0..3).map_while(|_| word.progress());
-        let taken = attempts.find_map(|seen| self.take_from(word, seen, || ()));
+        let taken = attempts.find_map(|seen| self.take_role_over(word, seen, || ()));
         let Some(mut role) = taken else { return };
         let left = role.parts().1.payloads().len() as u64;
         let owner = shard.owner().lock().expect("nothing panics under this lock");

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::dispatch::{Batch, InHand, Line, contained_or};
+use crate::dispatch::{Batch, HandOver, InHand, contained_or};
 use crate::memory::{Count, Counters};
 use crate::sync::{Counter, add_alone};
 
@@ -14,7 +14,7 @@ use super::{TurnContext, tracing_events};
 /// After a panic the handler gets the payloads that it had not taken yet. If it panicked before it
 /// took any, the first payload is dropped, so that the batch gets shorter each time.
 ///
-/// The caller closes the line. Payloads are left then if there are more than `at_most`, if the
+/// The caller closes the hand-over. Payloads are left then if there are more than `at_most`, if the
 /// engine is stopping, or if another thread has taken over, which has them.
 pub(super) fn hand_over<T>(
     context: &TurnContext<'_, T>,
@@ -25,33 +25,36 @@ pub(super) fn hand_over<T>(
     let now_ns = context.clock.now_ns();
     record_lateness(context, in_hand, now_ns);
     let fired = counters.counter(Count::Fired);
-    let line = in_hand.open(at_most, now_ns);
+    let hand_over = in_hand.open(at_most, now_ns);
     if let Some(watch) = context.watch {
         watch.begun(now_ns, context.leads);
     }
-    let panicked = hand_all_over(context, line, fired);
+    let panicked = hand_all_over(context, hand_over, fired);
     if panicked > 0 {
         counters.add(Count::Panicked, panicked);
     }
-    line.claimed()
+    hand_over.claimed()
 }
 
-fn hand_all_over<T>(context: &TurnContext<'_, T>, line: &Line<T>, fired: &Counter) -> u64 {
+fn hand_all_over<T>(context: &TurnContext<'_, T>, hand_over: &HandOver<T>, fired: &Counter) -> u64 {
     let mut panicked = 0;
-    while line.left() > 0 && !context.is_stopping() {
-        let before = line.left();
-        let rest = Batch::new(line, context.clock, context.scale, context.stopping, fired);
-        let fire = || tracing_events::in_batch(context.observer, before, || pass_on(context, rest));
+    while hand_over.left() > 0 && !context.is_stopping() {
+        let before = hand_over.left();
+        let rest = Batch::new(hand_over, context.clock, context.scale, context.stopping, fired);
+        let fire = || {
+            let (engine, shard) = (context.observer.name(), context.observer.shard());
+            tracing_events::in_batch(engine, shard, before, || pass_on(context, rest))
+        };
         let returned = contained_or(fire, |panic| {
-            line.end_patience(context.clock.now_ns());
+            hand_over.end_patience(context.clock.now_ns());
             context.observer.panicked(panic);
         });
         if returned {
-            return panicked + drop_all(context, line, fired);
+            return panicked + drop_all(context, hand_over, fired);
         }
         panicked += 1;
-        if line.left() == before && !context.is_stopping() {
-            let dropped = drop_next(line, fired, |panic| context.observer.panicked(panic));
+        if hand_over.left() == before && !context.is_stopping() {
+            let dropped = drop_next(hand_over, fired, |panic| context.observer.panicked(panic));
             panicked += u64::from(!dropped);
         }
     }
@@ -85,18 +88,22 @@ fn record_lateness<T>(context: &TurnContext<'_, T>, in_hand: &InHand<T>, now_ns:
 /// Drops the payloads that the handler left behind, and returns how many of them panicked when
 /// dropped. Once the engine is stopping the rest stays: nobody can tell whether the handler would
 /// have taken it.
-fn drop_all<T>(context: &TurnContext<'_, T>, line: &Line<T>, fired: &Counter) -> u64 {
+fn drop_all<T>(context: &TurnContext<'_, T>, hand_over: &HandOver<T>, fired: &Counter) -> u64 {
     let mut panicked = 0;
-    while line.left() > 0 && !context.is_stopping() {
-        let dropped = drop_next(line, fired, |panic| context.observer.panicked(panic));
+    while hand_over.left() > 0 && !context.is_stopping() {
+        let dropped = drop_next(hand_over, fired, |panic| context.observer.panicked(panic));
         panicked += u64::from(!dropped);
     }
     panicked
 }
 
 /// Drops the next payload, unless another thread has taken over. Returns whether it did not panic.
-fn drop_next<T>(line: &Line<T>, fired: &Counter, tell: impl FnMut(&(dyn Any + Send))) -> bool {
-    let Some(payload) = line.claim() else { return true };
+fn drop_next<T>(
+    hand_over: &HandOver<T>,
+    fired: &Counter,
+    report: impl FnMut(&(dyn Any + Send)),
+) -> bool {
+    let Some(payload) = hand_over.claim() else { return true };
     add_alone(fired, 1);
-    contained_or(|| drop(payload), tell)
+    contained_or(|| drop(payload), report)
 }

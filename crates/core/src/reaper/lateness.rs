@@ -86,14 +86,14 @@ impl Latenesses {
         count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
     }
 
-    /// Calls `tell` for each bucket that has grown since `seen`, with the upper bound of the bucket
-    /// and the number of new timers, and updates `seen`.
-    pub fn tell_new(&self, seen: &mut Seen, mut tell: impl FnMut(Duration, u64)) {
+    /// Calls `report` for each bucket that has grown since `seen`, with the upper bound of the
+    /// bucket and the number of new timers, and updates `seen`.
+    pub fn report_new(&self, seen: &mut Seen, mut report: impl FnMut(Duration, u64)) {
         for (bucket, (count, seen)) in self.counts.iter().zip(&mut seen.counts).enumerate() {
             // ORDER: Relaxed - as in `record`.
             let now = count.load(Ordering::Relaxed);
             if now > *seen {
-                tell(Duration::from_nanos(upper_ns(bucket)), now - *seen);
+                report(Duration::from_nanos(upper_ns(bucket)), now - *seen);
                 *seen = now;
             }
         }
@@ -210,17 +210,17 @@ mod tests {
     fn what_was_seen_is_not_told_again() {
         let latenesses = Latenesses::new();
         let seen = &mut Seen::nothing();
-        let mut told = |latenesses: &Latenesses| {
+        let mut reported = |latenesses: &Latenesses| {
             let mut all = Vec::new();
-            latenesses.tell_new(seen, |late, n| all.push((late.as_nanos(), n)));
+            latenesses.report_new(seen, |late, n| all.push((late.as_nanos(), n)));
             all
         };
         latenesses.record(0, 2);
         latenesses.record(5, 1);
-        assert_eq!(told(&latenesses), [(0, 2), (5, 1)]);
-        assert!(told(&latenesses).is_empty());
+        assert_eq!(reported(&latenesses), [(0, 2), (5, 1)]);
+        assert!(reported(&latenesses).is_empty());
         latenesses.record(5, 3);
         latenesses.record(1000, 1);
-        assert_eq!(told(&latenesses), [(5, 3), (1023, 1)], "an upper bound, 6 % above at most");
+        assert_eq!(reported(&latenesses), [(5, 3), (1023, 1)], "an upper bound, 6 % above at most");
     }
 }

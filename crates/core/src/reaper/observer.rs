@@ -100,9 +100,9 @@ impl Observer {
 
     /// Tells that a task of the shard is stuck.
     pub fn stuck(&self, task: &StuckTask) {
-        contained(|| tracing_events::stuck(self, task));
-        if let Some(tell) = &self.observation.on_stuck {
-            contained(|| tell(task));
+        contained(|| tracing_events::stuck(self.name(), task));
+        if let Some(report) = &self.observation.on_stuck {
+            contained(|| report(task));
         }
     }
 
@@ -110,9 +110,9 @@ impl Observer {
     #[cold]
     pub(super) fn panicked(&self, payload: &(dyn Any + Send)) {
         let panic = TaskPanic { shard: self.shard, payload };
-        contained(|| tracing_events::panicked(self, &panic));
-        if let Some(tell) = &self.observation.on_panic {
-            contained(|| tell(&panic));
+        contained(|| tracing_events::panicked(self.name(), panic.shard, panic.message()));
+        if let Some(report) = &self.observation.on_panic {
+            contained(|| report(&panic));
         }
     }
 }

@@ -118,7 +118,7 @@ impl<T> RoleWord<T> {
     /// How far the hand-over of the present holder has come. `None`: the holder does not hand over,
     /// or there is none.
     pub(super) fn progress(&self) -> Option<Progress> {
-        self.present(&self.lock()).line.progress()
+        self.present(&self.lock()).hand_over.progress()
     }
 
     /// Looks at the holder; a task may take as long as `after_ns`, by `clock`. For any thread: it
@@ -129,7 +129,7 @@ impl<T> RoleWord<T> {
         let look = self.last_check.load(Ordering::Acquire);
         // SAFETY: when it is replaced, it is freed after all readers, and this is one.
         let look = unsafe { &*look };
-        (look.at(clock, after_ns), look.line.unclaimed_since_ns())
+        (look.at(clock, after_ns), look.hand_over.unclaimed_since_ns())
     }
 
     /// What others see of the present holder. Nobody replaces it while the lock is held.
@@ -145,7 +145,7 @@ impl<T> RoleWord<T> {
     /// hand.
     pub(super) fn take_over(&self, progress: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
         let lock = self.lock();
-        let Some(in_hand) = self.present(&lock).line.take_over(progress, lost) else {
+        let Some(in_hand) = self.present(&lock).hand_over.take_over(progress, lost) else {
             reached(Event::TakeOverLate);
             return None;
         };
@@ -154,8 +154,9 @@ impl<T> RoleWord<T> {
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `look`.
         let before = self.last_check.swap(look, Ordering::Release);
         drop(lock);
-        // SAFETY: it came from a box, and readers that come from now on find the new one. Its line
-        // was taken over, so no payload is left there whose end would run the user's code.
+        // SAFETY: it came from a box, and readers that come from now on find the new one. Its
+        // hand-over was taken over, so no payload is left there whose end would run the user's
+        // code.
         unsafe { after_readers(move || drop(Box::from_raw(before))) };
         Some(in_hand)
     }
@@ -186,7 +187,7 @@ impl<T> RoleWord<T> {
         let before = self.change(ENDING, ENDED);
         reached(Event::RoleEnded);
         debug_assert!(before.is_ok(), "a role that is taken ends but by its holder");
-        in_hand.take()
+        in_hand.take_payloads()
     }
 
     /// Ends the role, or makes its holder end it. Returns the payloads in hand if this call ended
@@ -196,7 +197,7 @@ impl<T> RoleWord<T> {
             if let Ok(before) = self.change(FREE, ENDED) {
                 self.wake_waiters(before);
                 // SAFETY: nobody held the role, and nobody can take it any more.
-                return Some(unsafe { self.take_in_hand() }.take());
+                return Some(unsafe { self.take_in_hand() }.take_payloads());
             }
             match self.change(TAKEN, ENDING) {
                 Ok(before) => {

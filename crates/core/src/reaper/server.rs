@@ -51,7 +51,7 @@ pub trait Serve {
     fn is_stopping(&self) -> bool;
 
     /// Takes the role of a shard. `None`: another thread has it, or the engine is stopping.
-    fn take(&self, shard: usize) -> Option<Self::Role<'_>>;
+    fn take_role(&self, shard: usize) -> Option<Self::Role<'_>>;
 
     /// Calls `f` with the context for turns of a shard, whose role is `role`, and what that has in
     /// hand.
@@ -98,7 +98,7 @@ impl<'a, E: Serve> Server<'a, E> {
         let is_first = self.group.lead.take(self.number);
         debug_assert!(is_first, "two threads are to lead");
         self.begin_lead();
-        self.serve();
+        self.serve_on();
     }
 
     /// As [`Server::lead`], in the place of a thread that is stuck: the caller has taken over the
@@ -114,7 +114,7 @@ impl<'a, E: Serve> Server<'a, E> {
         self.engine.run(self.group.shard(index), &mut role, |context, _| context.succeed());
         // The payloads in hand are handed over whatever happens meanwhile.
         self.turn(index, role, self.engine.clock().now_ns());
-        self.serve();
+        self.serve_on();
     }
 
     fn begin_lead(&mut self) {
@@ -125,7 +125,7 @@ impl<'a, E: Serve> Server<'a, E> {
 
     /// There is no polling: the leader sleeps until the next bucket opens, or until the doorbell
     /// rings.
-    fn serve(&mut self) {
+    fn serve_on(&mut self) {
         while !self.engine.is_stopping() {
             let has_worked = self.pass(self.engine.clock().now_ns());
             if self.leads {
@@ -149,7 +149,7 @@ impl<'a, E: Serve> Server<'a, E> {
             if self.leads && self.may_delay_others(index, now_ns, now_ns - begun_ns) {
                 self.pass_lead_on();
             }
-            let Some(role) = engine.take(group.shard(index)) else {
+            let Some(role) = engine.take_role(group.shard(index)) else {
                 reached(Event::RoleBusy);
                 continue;
             };

@@ -8,25 +8,25 @@
 //! thread can learn it; that thread says when it is back. Anyone reads who is stuck.
 //!
 //! *Orderings*: TAKEOVER. What the looks note is two words: the word of the hand-over that was seen
-//! last, and a time. Each word of a line is another one, and the time only grows. A look reads the
-//! note, then the line, then the clock; if the line has changed since it was noted, the look raises
-//! the time to that of the clock, and then notes the line's word, by a CAS from what it has read.
-//! So a note is replaced only by a later one, and who finds the line's word noted reads a time
-//! at which it was there already. (The time may be that of a look that noted nothing, because
-//! another one was faster.)
+//! last, and a time. Each word of a hand-over is another one, and the time only grows. A look reads
+//! the note, then the hand-over, then the clock; if the hand-over has changed since it was noted,
+//! the look raises the time to that of the clock, and then notes the hand-over's word, by a CAS
+//! from what it has read. So a note is replaced only by a later one, and who finds the hand-over's
+//! word noted reads a time at which it was there already. (The time may be that of a look that
+//! noted nothing, because another one was faster.)
 //!
 //! *Tested by*: `loom-tests/tests/{takeover,suspended}.rs`, `tests/alone/frozen.rs`, the tests
 //! below.
 
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{InHand, Line, Progress};
+use crate::dispatch::{HandOver, InHand, Progress};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU64, Counter, Ordering};
 use crate::time::Clock;
 
-/// A task that has kept its shard for longer than [`Builder::takeover`][takeover]
-/// allows, and still has it, or lost it to another thread. It was running when it was noticed.
+/// A task that ran for longer than [`Builder::takeover`][takeover] allows. Another thread may serve
+/// its shard by now.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -65,8 +65,9 @@ pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 /// What the watcher saw at its last check of a role: how far the hand-over was, and since when.
 pub(super) struct LastCheck<T> {
     /// The other end of what it has in hand.
-    pub(super) line: Arc<Line<T>>,
-    /// The word of the line when a look last found it changed. Zero, as no open line has it: never.
+    pub(super) hand_over: Arc<HandOver<T>>,
+    /// The word of the hand-over when a look last found it changed. Zero, which no open hand-over
+    /// has: never.
     seen: AtomicU64,
     /// Not before that look.
     since_ns: AtomicU64,
@@ -113,7 +114,7 @@ impl<T> LastCheck<T> {
     /// A new holder, which has this in hand.
     pub(super) fn of(in_hand: &InHand<T>) -> LastCheck<T> {
         LastCheck {
-            line: in_hand.line().clone(),
+            hand_over: in_hand.hand_over().clone(),
             seen: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
         }
@@ -124,10 +125,10 @@ impl<T> LastCheck<T> {
     /// goes on may be stuck.
     pub(super) fn at(&self, clock: &Clock, after_ns: u64) -> Found {
         // ORDER(TAKEOVER): Acquire - pairs with the CAS in `first_seen_ns`: the time, and a word of
-        // the line that is no older.
+        // the hand-over that is no older.
         let noted = self.seen.load(Ordering::Acquire);
-        let Some(seen) = self.line.progress() else { return Found::Idle };
-        let begun_ns = self.line.since_ns();
+        let Some(seen) = self.hand_over.progress() else { return Found::Idle };
+        let begun_ns = self.hand_over.since_ns();
         // The clock comes after the progress: what is seen there has begun by then.
         let now_ns = clock.now_ns();
         let Some(begun_ns) = begun_ns else {
@@ -146,8 +147,8 @@ impl<T> LastCheck<T> {
         Found::Stuck(seen, since_ns)
     }
 
-    /// Returns a time at which the line had the word that was `seen` at `now_ns`, when `noted` had
-    /// been noted before: the earliest that is known.
+    /// Returns a time at which the hand-over had the word that was `seen` at `now_ns`, when `noted`
+    /// had been noted before: the earliest that is known.
     fn first_seen_ns(&self, noted: u64, seen: u64, now_ns: u64) -> u64 {
         if noted != seen {
             // ORDER(TAKEOVER): Relaxed - published by the CAS.
@@ -240,10 +241,10 @@ mod tests {
             Case { hand: ManualClock::new(), in_hand, look }
         }
 
-        fn open(&mut self, payloads: u64, now_ns: u64) -> Arc<Line<u64>> {
+        fn open(&mut self, payloads: u64, now_ns: u64) -> Arc<HandOver<u64>> {
             self.in_hand.fill(&mut (0..payloads).map(|n| (Tick::ZERO, n)).collect(), 0);
             self.in_hand.open(payloads as usize, now_ns);
-            self.in_hand.line().clone()
+            self.in_hand.hand_over().clone()
         }
 
         /// A look at this time; a task may take 10 ns.
@@ -257,38 +258,38 @@ mod tests {
     fn a_reaper_is_stuck_once_it_was_seen_in_one_place_for_as_long_as_a_task_may_take() {
         let mut case = Case::new();
         assert_eq!(case.at(0), Found::Idle);
-        let line = case.open(3, 100);
+        let hand_over = case.open(3, 100);
         // The first payload has run since the beginning; how long a later one has, nobody knows.
         assert_eq!(case.at(104), Found::Busy(110));
-        let unclaimed = line.progress().unwrap();
-        line.claim();
+        let unclaimed = hand_over.progress().unwrap();
+        hand_over.claim();
         assert_eq!(case.at(106), Found::Busy(110));
-        let first = line.progress().unwrap();
+        let first = hand_over.progress().unwrap();
         assert!(first != unclaimed && first.payload() == unclaimed.payload());
-        line.claim();
-        assert_ne!(line.progress().unwrap().payload(), first.payload());
+        hand_over.claim();
+        assert_ne!(hand_over.progress().unwrap().payload(), first.payload());
         assert_eq!(case.at(109), Found::Busy(119));
         let Found::Stuck(seen, 109) = case.at(119) else { panic!("it is stuck") };
-        assert_eq!(line.take_over(seen, || ()).unwrap().take(), [(Tick::ZERO, 2)]);
-        assert!(line.take_over(seen, || ()).is_none(), "nobody takes it twice");
-        assert_eq!(line.claim(), None);
-        assert_eq!((line.left(), line.claimed()), (0, 2));
+        assert_eq!(hand_over.take_over(seen, || ()).unwrap().take_payloads(), [(Tick::ZERO, 2)]);
+        assert!(hand_over.take_over(seen, || ()).is_none(), "nobody takes it twice");
+        assert_eq!(hand_over.claim(), None);
+        assert_eq!((hand_over.left(), hand_over.claimed()), (0, 2));
         assert!(case.in_hand.close().is_err() && case.in_hand.is_taken_over());
     }
 
     #[test]
     fn a_handler_that_waits_as_it_was_told_to_is_not_stuck() {
         let mut case = Case::new();
-        let line = case.open(1, 200);
-        line.set_patient(None);
+        let hand_over = case.open(1, 200);
+        hand_over.set_patient(None);
         assert_eq!(case.at(300), Found::Busy(310));
         let late_ns = 9_000_000_000;
         assert_eq!(case.at(late_ns), Found::Busy(late_ns + 10), "however long it has waited");
-        line.set_patient(Some(late_ns + 5));
+        hand_over.set_patient(Some(late_ns + 5));
         assert_eq!(case.at(late_ns + 10), Found::Busy(late_ns + 15));
         let found = case.at(late_ns + 15);
         assert!(matches!(found, Found::Stuck(_, since_ns) if since_ns == late_ns + 5));
-        line.set_patient(None);
+        hand_over.set_patient(None);
         assert_eq!(case.at(late_ns + 20), Found::Busy(late_ns + 30), "counted anew");
         case.in_hand.close().unwrap();
     }

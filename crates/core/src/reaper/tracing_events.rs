@@ -16,7 +16,7 @@ use std::io;
 #[cfg(feature = "tracing")]
 use crate::dispatch::contained;
 
-use super::{Observer, StuckTask, TaskPanic};
+use super::StuckTask;
 
 /// A value of the subscriber's, if making it did not panic. Its drop calls the subscriber.
 #[cfg(feature = "tracing")]
@@ -25,14 +25,14 @@ struct Contained<V>(Option<V>);
 /// Runs `f`, in which the handler takes a batch of `timers`, in a span. `f` runs whatever the
 /// subscriber does, and may panic.
 #[inline]
-pub(super) fn in_batch<R>(observer: &Observer, timers: usize, f: impl FnOnce() -> R) -> R {
+pub(super) fn in_batch<R>(engine: &str, shard: usize, timers: usize, f: impl FnOnce() -> R) -> R {
     #[cfg(feature = "tracing")]
     let span = Contained::new(|| {
         Some(tracing::trace_span!(
             target: "tickless::batch",
             "batch",
-            engine = &**observer.name(),
-            shard = observer.shard(),
+            engine,
+            shard,
             timers,
         ))
     });
@@ -42,11 +42,11 @@ pub(super) fn in_batch<R>(observer: &Observer, timers: usize, f: impl FnOnce() -
 }
 
 /// Reports a task that is stuck.
-pub(super) fn stuck(observer: &Observer, task: &StuckTask) {
+pub(super) fn stuck(engine: &str, task: &StuckTask) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         target: "tickless::stuck",
-        engine = &**observer.name(),
+        engine,
         shard = task.shard,
         thread = &*task.thread,
         "task stuck",
@@ -54,24 +54,24 @@ pub(super) fn stuck(observer: &Observer, task: &StuckTask) {
 }
 
 /// Reports a payload that panicked.
-pub(super) fn panicked(observer: &Observer, panic: &TaskPanic<'_>) {
+pub(super) fn panicked(engine: &str, shard: usize, message: Option<&str>) {
     #[cfg(feature = "tracing")]
     tracing::error!(
         target: "tickless::panic",
-        engine = &**observer.name(),
-        shard = panic.shard,
-        panic = panic.message(),
+        engine,
+        shard,
+        panic = message,
         "task panicked",
     );
 }
 
 /// Reports that an engine on a runtime waits by the runtime's sleeps, because of `error`.
-pub fn waits_by_sleep(observer: &Observer, error: &io::Error) {
+pub fn waits_by_sleep(engine: &str, error: &io::Error) {
     #[cfg(feature = "tracing")]
     contained(|| {
         tracing::warn!(
             target: "tickless::runtime",
-            engine = &**observer.name(),
+            engine,
             error = error as &(dyn std::error::Error + 'static),
             "waits by the runtime's sleeps",
         );

@@ -72,8 +72,8 @@ pub struct Report {
 
 /// Why a turn ends before its time, and how many payloads it has fired.
 enum CutShort {
-    Stopped(usize),
-    TakenOver(usize),
+    ByStop(usize),
+    ByTakeover(usize),
 }
 
 // === impl TurnContext ===
@@ -91,8 +91,8 @@ impl<'a, T> TurnContext<'a, T> {
         self.turn_of(self.lock(), in_hand, now, max_fired, usize::MAX)
     }
 
-    /// As [`TurnContext::turn`], for a caller that holds the owner lock. The turn looks at no
-    /// more than `looks` entries, also of those that do not fire.
+    /// As [`TurnContext::turn`], for a caller that holds the owner lock. The turn visits no
+    /// more than `budget` entries, also of those that do not fire.
     #[inline]
     pub fn turn_of(
         &self,
@@ -100,9 +100,9 @@ impl<'a, T> TurnContext<'a, T> {
         in_hand: &mut InHand<T>,
         now: Tick,
         max_fired: usize,
-        looks: usize,
+        budget: usize,
     ) -> Option<Report> {
-        owner.set_budget(looks);
+        owner.set_budget(budget);
         if owner.is_closed() {
             reached(Event::ClosedTurn);
             // A stop came between a takeover and this turn.
@@ -118,8 +118,8 @@ impl<'a, T> TurnContext<'a, T> {
         let (fired, taken_over) = match done {
             Ok((owner, fired)) => return Some(self.report(owner, now, fired)),
             // The next turn finds the shard closed.
-            Err(CutShort::Stopped(fired)) => (fired, false),
-            Err(CutShort::TakenOver(fired)) => (fired, true),
+            Err(CutShort::ByStop(fired)) => (fired, false),
+            Err(CutShort::ByTakeover(fired)) => (fired, true),
         };
         let report = Report { fired, busy: true, collects: false, next: now, taken_over };
         (fired > 0 || taken_over).then_some(report)
@@ -288,7 +288,7 @@ impl<'a, T> TurnContext<'a, T> {
         if in_hand.close().is_err() {
             reached(Event::TakenOver);
             self.shared.end_counting(counters, self.shard.index());
-            return Err(CutShort::TakenOver(before + fired));
+            return Err(CutShort::ByTakeover(before + fired));
         }
         Ok(fired)
     }
@@ -307,7 +307,7 @@ impl<'a, T> TurnContext<'a, T> {
         }
         if owner.is_closed() || self.is_stopping() && left > 0 {
             reached(Event::StoppedInHand);
-            return Err(CutShort::Stopped(fired));
+            return Err(CutShort::ByStop(fired));
         }
         Ok((owner, fired))
     }

@@ -10,24 +10,23 @@
 //! takes it back before a sleep that lasts longer: two system calls for each turn of an idle
 //! engine. While reapers are busy, the alarm goes off and the watcher looks; then it looks again
 //! after the next of their wake-ups, so that they need neither set the alarm nor call it. If
-//! nothing was handed over since it looked before, it sleeps until the alarm or a call. The word
-//! for this is a hint, on which nobody relies: who begins a hand-over goes by what the watcher has
-//! published, whichever that is.
+//! nothing was handed over since it looked before, it sleeps until the alarm or a call. Whether it
+//! is called is a hint: a hand-over trusts only the time that the watcher has published.
 //!
 //! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. The alarm is
 //! the leader's: it sets it, and takes it back, while it keeps the lead and has not lent it. In a
 //! turn for which it has lent the lead it may rely on the alarm, and nobody else may. (A thread
 //! that takes the lead has taken over what the leader had in hand.)
 //!
-//! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the line
-//! of what it has in hand, fence, read the time. Watcher: publish the time, fence, look at the
-//! lines. Whichever fence comes first, the other side sees: the watcher finds the open line before
-//! it sleeps, or the reaper finds the time. In the same way a new watcher finds the line of a
-//! reaper that has called the one before.
+//! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the
+//! hand-over of what it has in hand, fence, read the time. Watcher: publish the time, fence, look
+//! at the hand-overs. Whichever fence comes first, the other side sees: the watcher finds the open
+//! hand-over before it sleeps, or the reaper finds the time. In the same way a new watcher finds
+//! the hand-over of a reaper that has called the one before.
 //!
 //! With the alarm it is the same. The leader marks the alarm, then sets it. A watcher that wakes
 //! up, for whatever reason, takes the mark off, fences, looks at the lines. A leader that has
-//! opened its line and fenced relies on the alarm if the mark is there: the thread that takes
+//! opened its hand-over and fenced relies on the alarm if the mark is there: the thread that takes
 //! it off looks after that. If the mark is gone, the alarm may have gone off, so it calls. A mark
 //! that was taken off while the alarm was being set costs a call, and a wake-up for nothing.
 //!

@@ -22,9 +22,9 @@
 //!
 //! *Crowds.* A bucket may hold a million entries. When the owner has gone through its *first share*
 //! and something else is due at the beginning of a turn, the bucket is parked: the rest stays in
-//! its tray, and the others open. It goes on when nothing else is due, or when the owner has looked
-//! at a *share* of the others. Parked buckets take turns, a share each. So what is due beside them
-//! waits for two shares at most: that of the turn under way, and one of a parked bucket.
+//! its tray, and the others open. It goes on when nothing else is due, or when the owner has
+//! visited a *share* of the others. Parked buckets take turns, a share each. So what is due beside
+//! them waits for two shares at most: that of the turn under way, and one of a parked bucket.
 //!
 //! *Owner*: the shard's owner. What is open belongs to the shard: the next holder of the role goes
 //! on with it, and a stop takes the payloads out.
@@ -45,18 +45,32 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
 
 use crate::entry::{Entry, Filed};
-use crate::inbox::Tray;
+use crate::inbox::{At, Tray};
 use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, spread};
 use crate::time::{Place, Tick};
-
-use super::open::Open;
 
 /// Shares that a bucket of level 1 has before it may be parked: as many timers are due at one tick.
 const FIRST: usize = if IS_CHECKED { 1 } else { 4 };
 
 /// The same for a coarse bucket, whose entries are due at different ticks.
 const FIRST_OF_COARSE: usize = if IS_CHECKED { 1 } else { 16 };
+
+/// A bucket that the owner goes through, or the entries that were put aside until it opens.
+pub(super) struct Open<T> {
+    /// Where its entries were filed.
+    pub(super) place: Place,
+    /// Timers that are due by this tick fire: the place's expiration; the present, if the bucket
+    /// was parked; an earlier opening of the bucket, if its entries were taken out too early.
+    pub(super) fires_up_to: Tick,
+    /// Has its entries.
+    pub(super) tray: Arc<Tray<Entry<T>>>,
+    /// How far the owner has come in there.
+    pub(super) at: At,
+    /// How many entries were visited since it opened, or since it went on when it was its turn.
+    pub(super) visited: usize,
+    pub(super) was_parked: bool,
+}
 
 /// What is to open, and what is open.
 pub(super) struct Agenda<T> {
@@ -74,7 +88,7 @@ pub(super) struct Agenda<T> {
     pub(super) eager: Option<Open<T>>,
     /// The first one goes on next.
     parked: VecDeque<Open<T>>,
-    /// Entries that the owner looks at before the first of them does; no end if there is none.
+    /// Entries that the owner visits before the first of them does; no end if there is none.
     others: usize,
     share: usize,
 }
@@ -110,6 +124,21 @@ impl Hasher for NumberHasher {
 /// Level and expiration in one number.
 fn number_of(place: Place) -> u64 {
     Filed::of(place).pack()
+}
+
+// === impl Open ===
+
+impl<T> Open<T> {
+    /// It is due, and its entries are in this tray.
+    #[inline]
+    pub(super) fn begin(place: Place, at: At, tray: Arc<Tray<Entry<T>>>) -> Open<T> {
+        Open { place, fires_up_to: place.expiration, tray, at, visited: 0, was_parked: false }
+    }
+
+    /// When it opened.
+    pub(super) fn opened(&self) -> Tick {
+        self.place.expiration.min(self.fires_up_to)
+    }
 }
 
 // === impl Agenda: what is to open ===
@@ -166,7 +195,11 @@ impl<T> Agenda<T> {
 
     /// The first place of a level opens, because it `is_due` or to be cascaded eagerly. Returns the
     /// entries that were put aside for it; then the bucket opens next. `None`: the bucket opens.
-    pub(super) fn begin(&mut self, place: Place, is_due: bool) -> Option<Arc<Tray<Entry<T>>>> {
+    pub(super) fn begin_opening(
+        &mut self,
+        place: Place,
+        is_due: bool,
+    ) -> Option<Arc<Tray<Entry<T>>>> {
         debug_assert_eq!(self.first_of(place.level), Some(place), "places open in order");
         let Slot::Occupied(mut opening) = self.openings.entry(number_of(place)) else {
             unreachable!("what is on a heap is kept");
@@ -297,7 +330,7 @@ impl<T> Agenda<T> {
         Some(Open { fires_up_to: open.place.expiration.min(limit), ..open })
     }
 
-    /// Entries of an open bucket that are looked at before it may be parked.
+    /// Entries of an open bucket that are visited before it may be parked.
     fn share_of(&self, open: &Open<T>) -> usize {
         match (open.was_parked, open.place.level) {
             (true, _) => self.share.max(1),
@@ -312,9 +345,9 @@ impl<T> Agenda<T> {
         self.others == 0
     }
 
-    /// Counts entries that were looked at in a bucket that was never parked.
+    /// Counts entries that were visited in a bucket that was never parked.
     #[inline]
-    pub(super) fn looked_at_others(&mut self, entries: usize) {
+    pub(super) fn visited_others(&mut self, entries: usize) {
         if !self.parked.is_empty() {
             self.others = self.others.saturating_sub(entries);
         }
@@ -324,7 +357,7 @@ impl<T> Agenda<T> {
     /// else is due, or parked.
     pub(super) fn let_pass(&mut self, now: Tick) {
         let is_awaited = !self.parked.is_empty() || self.next_opening() <= now;
-        let has_had = self.due.as_ref().is_some_and(|open| open.looked >= self.share_of(open));
+        let has_had = self.due.as_ref().is_some_and(|open| open.visited >= self.share_of(open));
         if let Some(open) = self.due.take_if(|_| is_awaited && has_had) {
             if self.parked.is_empty() {
                 self.others = self.share.max(1);
@@ -346,9 +379,9 @@ impl<T> Agenda<T> {
         let is_its_turn = self.is_turn_of_parked();
         let Some(open) = self.parked.pop_front() else { return false };
         reached(if is_its_turn { Event::ParkedInTurn } else { Event::ParkedAlone });
-        let looked = if is_its_turn { 0 } else { usize::MAX };
+        let visited = if is_its_turn { 0 } else { usize::MAX };
         self.others = if self.parked.is_empty() { usize::MAX } else { self.share.max(1) };
-        self.due = Some(Open { looked, fires_up_to: now, ..open });
+        self.due = Some(Open { visited, fires_up_to: now, ..open });
         true
     }
 
@@ -363,7 +396,7 @@ impl<T> Agenda<T> {
         let open = [self.due.take(), self.eager.take()].into_iter().flatten();
         let mut all: Vec<_> = open.chain(self.parked.drain(..)).collect();
         while let Some(place) = self.first {
-            let aside = self.begin(place, true);
+            let aside = self.begin_opening(place, true);
             all.extend(aside.map(|tray| Open::begin(place, tray.open(), tray)));
         }
         *self = Agenda::new(self.share);

@@ -17,8 +17,8 @@ use crate::memory::Shared;
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
+use super::agenda::Open;
 use super::flush::Ends;
-use super::open::Open;
 use super::sweep::CHUNK;
 use super::{Owner, Shard};
 

@@ -32,8 +32,8 @@ use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
+use super::agenda::Open;
 use super::flush::Ends;
-use super::open::Open;
 use super::sweep::Sweep;
 use super::{Bucket, Owner, Shard};
 
@@ -48,7 +48,6 @@ impl<T> Shard<T> {
         // A thread that has lost the role hands the ones before back when it likes.
         owner.change_counters(shared);
         owner.count_held();
-        let mut returned = taken_out(owner);
         self.wheel.close();
         self.close_notices(owner, shared);
         if owner.sweep.is_under_way() {
@@ -56,17 +55,20 @@ impl<T> Shard<T> {
         }
         owner.sweep = Sweep::none();
         for open in owner.agenda.clear() {
-            self.stop_all(owner, shared, open, &mut returned);
+            self.stop_all(owner, shared, open);
         }
         // SAFETY: the caller has the owner's lock, so nobody dismantles the wheel.
         let guard = unsafe { Guard::assume() };
         for (level, slot, bucket) in self.wheel.existing(guard) {
             let place = Place { level, slot, expiration: Tick::ZERO };
             let open = self.open_bucket(owner, bucket, place, Bucket::close_into);
-            self.stop_all(owner, shared, open, &mut returned);
+            self.stop_all(owner, shared, open);
         }
         self.publish_first(Tick::NEVER);
         owner.outbox.clear(shared);
+        // What was due and not yet handed over comes first.
+        let batch = mem::take(&mut owner.batch);
+        let returned: Vec<T> = batch.into_iter().map(|(_, payload)| payload).collect();
         owner.counters.add(Count::Returned, returned.len() as u64);
         shared.discharge_all(returned.iter());
         self.publish_counts(owner, shared);
@@ -75,16 +77,9 @@ impl<T> Shard<T> {
 
     /// Takes the payloads out of all entries left in a tray, whenever they are due, and unlinks the
     /// vacant ones.
-    fn stop_all(
-        &self,
-        owner: &mut Owner<T>,
-        shared: &Shared<T>,
-        mut open: Open<T>,
-        returned: &mut Vec<T>,
-    ) {
+    fn stop_all(&self, owner: &mut Owner<T>, shared: &Shared<T>, mut open: Open<T>) {
         self.settle_some(owner, shared, &mut open, Ends::All, usize::MAX);
         owner.put_away(open);
-        returned.append(&mut taken_out(owner));
     }
 
     fn close_notices(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
@@ -108,9 +103,4 @@ impl<T> Shard<T> {
             unsafe { self.wheel.dismantle() };
         }
     }
-}
-
-/// The payloads that the owner has collected. The memory of its batch is given back.
-fn taken_out<T>(owner: &mut Owner<T>) -> Vec<T> {
-    mem::take(&mut owner.batch).into_iter().map(|(_, payload)| payload).collect()
 }

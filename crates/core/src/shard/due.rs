@@ -19,7 +19,7 @@ use super::{Bucket, Owner, Pending, Shard, bucket_number};
 
 /// How many entries it looks at in the buckets, and how many in the trays: at first at half of
 /// them, then at half of what is left, and so on.
-const LOOKS: u64 = 8192;
+const PROBES: u64 = 8192;
 
 // === impl Shard: what has been due for longest ===
 
@@ -33,13 +33,13 @@ impl<T> Shard<T> {
     pub fn oldest_due(&self, reader: &Reader, now: Tick) -> Option<Tick> {
         let (guard, mut oldest) = (reader.guard(), Tick::NEVER);
         // Buckets first, then trays: in the order in which entries move.
-        let mut left = LOOKS;
+        let mut left = PROBES;
         for (place, bucket) in self.unopened(now, guard) {
             let of = bucket_number(place.level, place.slot);
             let note = |found: Pending| oldest = oldest.min(found.deadline);
             with_half(&mut left, |some| self.read_bucket(guard, bucket, of, some, note));
         }
-        left = LOOKS;
+        left = PROBES;
         for tray in self.trays.iter() {
             let see = |of, entry: &Entry<T>| {
                 let note = |found: Pending| oldest = oldest.min(found.deadline);

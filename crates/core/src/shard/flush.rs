@@ -26,7 +26,7 @@ use crate::memory::{Count, Shared};
 use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
-use super::open::Open;
+use super::agenda::Open;
 use super::{Owner, Shard};
 
 /// Payloads that a flush collects before they are handed over at most, and their bytes, unless one
@@ -74,16 +74,16 @@ impl<T> Shard<T> {
     /// owner's budget is spent. Returns `true` if it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, shared: &Shared<T>, room: usize) -> bool {
         let Some(mut open) = owner.agenda.due.take() else { return true };
-        let mut looked = 0;
-        while owner.batch.len() < room && looked < owner.budget && !open.at.is_done() {
+        let mut visited = 0;
+        while owner.batch.len() < room && visited < owner.budget && !open.at.is_done() {
             // Each entry adds one payload at most, so the batch need not be looked at for each.
-            let most = (room - owner.batch.len()).min(owner.budget - looked);
-            looked += self.settle_some(owner, shared, &mut open, Ends::Due, most);
+            let most = (room - owner.batch.len()).min(owner.budget - visited);
+            visited += self.settle_some(owner, shared, &mut open, Ends::Due, most);
         }
-        owner.budget -= looked;
-        open.looked = open.looked.saturating_add(looked);
+        owner.budget -= visited;
+        open.visited = open.visited.saturating_add(visited);
         if !open.was_parked {
-            owner.agenda.looked_at_others(looked);
+            owner.agenda.visited_others(visited);
         }
         let is_done = open.at.is_done();
         if is_done {

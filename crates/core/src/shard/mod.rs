@@ -73,10 +73,10 @@ pub struct Shard<T> {
     /// What the owner took out of the buckets, visible to readers.
     trays: Trays<T>,
     // LOCK(OWNER): engine: turn.rs::turn, turn.rs::succeed, turn.rs::hand_over,
-    // turn.rs::hand_over_rest, server.rs::turn; stopper: ending.rs::stop, ending.rs::take_rest,
-    // engine/core.rs::dismantle; caller: driving.rs::turn_in, turn.rs::turn, turn.rs::look_ahead,
-    // virtual_time.rs::earliest_ns, virtual_time.rs::next_opening_ns; test:
-    // observe/mod.rs::check; through: turn.rs::lock.
+    // turn.rs::hand_over_rest, server.rs::turn; stopper: ending.rs::stop,
+    // ending.rs::take_rest_of_batch, engine/core.rs::dismantle; caller: driving.rs::turn_in,
+    // turn.rs::turn, turn.rs::look_ahead, virtual_time.rs::earliest_ns,
+    // virtual_time.rs::next_opening_ns; test: observe/mod.rs::check; through: turn.rs::lock.
     owner: CachePadded<Mutex<Owner<T>>>,
 }
 
@@ -156,9 +156,9 @@ impl<T> Shard<T> {
         self.place_from(shared, deadline, now.max(self.clock()), u8::MAX)
     }
 
-    /// Where a timer for `deadline` is filed that comes out of a bucket of this level, seen from
-    /// `from`. If it goes up, it was moved: it will be moved again before it is due, and its own
-    /// deadline would only wake the reaper.
+    /// As [`Shard::place`], for an entry that leaves a bucket of `level`, seen from `from`. The
+    /// bucket of its own tick is only for entries that come down: one that goes up was reset, and
+    /// probably will be again.
     #[inline]
     fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick, level: u8) -> Place {
         let place = self.wheel.geometry().place(deadline, from);

@@ -24,41 +24,10 @@ use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Place, Tick};
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, Open};
 use super::sweep::{Sweep, Swept};
 use super::trays::Trays;
 use super::{Bucket, Shard, bucket_number};
-
-/// A bucket that the owner goes through, or the entries that were put aside until it opens.
-pub(super) struct Open<T> {
-    /// Where its entries were filed.
-    pub(super) place: Place,
-    /// Timers that are due by this tick fire: the place's expiration; the present, if the bucket
-    /// was parked; an earlier opening of the bucket, if its entries were taken out too early.
-    pub(super) fires_up_to: Tick,
-    /// Has its entries.
-    pub(super) tray: Arc<Tray<Entry<T>>>,
-    /// How far the owner has come in there.
-    pub(super) at: At,
-    /// How many entries were looked at since it opened, or since it went on when it was its turn.
-    pub(super) looked: usize,
-    pub(super) was_parked: bool,
-}
-
-// === impl Open ===
-
-impl<T> Open<T> {
-    /// It is due, and its entries are in this tray.
-    #[inline]
-    pub(super) fn begin(place: Place, at: At, tray: Arc<Tray<Entry<T>>>) -> Open<T> {
-        Open { place, fires_up_to: place.expiration, tray, at, looked: 0, was_parked: false }
-    }
-
-    /// When it opened.
-    pub(super) fn opened(&self) -> Tick {
-        self.place.expiration.min(self.fires_up_to)
-    }
-}
 
 /// The part of a shard that only its owner sees.
 pub struct Owner<T> {
@@ -77,7 +46,7 @@ pub struct Owner<T> {
     pub(super) closed: bool,
     /// Which lane or chain is next.
     lane: usize,
-    /// Entries looked at, for tests.
+    /// Entries visited, for tests.
     #[cfg(test)]
     pub(super) visits: u64,
 }
@@ -118,7 +87,7 @@ impl<T> Owner<T> {
         self.budget = entries;
     }
 
-    /// Whether the turn under way has looked at as many entries as it may.
+    /// Whether the turn under way has visited as many entries as it may.
     #[inline]
     pub fn has_spent_budget(&self) -> bool {
         self.budget == 0
@@ -162,7 +131,7 @@ impl<T> Owner<T> {
         self.agenda.armed()
     }
 
-    /// Counts an entry that is looked at, in tests.
+    /// Counts an entry that is visited, in tests.
     #[inline]
     pub(super) fn visited(&mut self) {
         #[cfg(test)]
@@ -298,7 +267,7 @@ impl<T> Shard<T> {
     /// Opens the first place of a level, because it `is_due` or to be cascaded eagerly.
     #[inline]
     pub(super) fn open(&self, owner: &mut Owner<T>, place: Place, is_due: bool) -> Open<T> {
-        if let Some(tray) = owner.agenda.begin(place, is_due) {
+        if let Some(tray) = owner.agenda.begin_opening(place, is_due) {
             reached(if is_due { Event::RoundOpened } else { Event::CascadeOfRound });
             owner.sweep.leave(Swept::Round(place));
             return Open::begin(place, tray.open(), tray);

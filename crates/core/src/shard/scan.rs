@@ -8,7 +8,7 @@
 //! an entry that is missing from its bucket because that was opened is found in a tray. A re-filed
 //! entry moves the other way, from a tray into a bucket, and may be missed. So the scan makes
 //! another pass until nothing left a tray during a pass. The number of passes is bounded, because a
-//! timer is re-filed at most once on each level (`looks`). Further passes read only what was
+//! timer is re-filed at most once on each level (`passes`). Further passes read only what was
 //! pushed since, and the trays that were filled since. Duplicates are found by their
 //! address.
 //!
@@ -98,16 +98,16 @@ impl<'g, T> FoundTimer<'g, T> {
 type Mark<'g, T> = (&'g Entry<T>, Word);
 
 impl<T> Shard<T> {
-    /// Calls `f` for each pending timer. Makes at most `looks` passes. Each pass follows at most
+    /// Calls `f` for each pending timer. Makes at most `passes` passes. Each pass follows at most
     /// `steps` links through the buckets, and as many through the trays.
     ///
     /// Weakly consistent: a timer is seen exactly once if it is pending from before the scan until
     /// after it, is not reset, and is not re-filed in every pass. A timer that comes, goes or is
     /// reset meanwhile may be seen once, twice or not at all.
-    pub fn scan(&self, reader: &Reader, steps: u64, looks: u32, mut f: impl FnMut(Pending)) {
+    pub fn scan(&self, reader: &Reader, steps: u64, passes: u32, mut f: impl FnMut(Pending)) {
         let (guard, mut scan) = (reader.guard(), Scan::begin());
-        let mut before = (looks > 1).then(|| self.progress()).flatten();
-        for left in (0..looks).rev() {
+        let mut before = (passes > 1).then(|| self.progress()).flatten();
+        for left in (0..passes).rev() {
             self.look(guard, steps, left > 0, &mut scan);
             if left == 0 {
                 break;
@@ -136,7 +136,7 @@ impl<T> Shard<T> {
 
     /// How many passes show every timer that is pending throughout: it is re-filed at most once on
     /// each level, and once more if it began on a seat.
-    pub fn looks(&self) -> u32 {
+    pub fn passes(&self) -> u32 {
         u32::from(self.wheel.geometry().levels()) + 2
     }
 

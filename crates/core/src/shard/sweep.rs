@@ -32,11 +32,11 @@ use crate::time::{Place, Tick};
 
 use super::{Owner, Shard};
 
-/// Entries that a sweep visits before the owner looks for due buckets again.
+/// Entries that a sweep visits before the owner probes for due buckets again.
 pub(super) const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
 
-/// Buckets that a sweep looks into per entry that it may visit: most are empty.
-const LOOKS: usize = 4;
+/// Buckets that a sweep probes into per entry that it may visit: most are empty.
+const PROBES: usize = 4;
 
 /// While the owner is busy, a sweep visits an entry with each batch for so many that were left dead
 /// since it began, or a chunk if that is more.
@@ -75,7 +75,7 @@ struct Cursor<T> {
     next: *mut Entry<T>,
 }
 
-// SAFETY: entries are shared between threads; only the owner looks at what it points to.
+// SAFETY: entries are shared between threads; only the owner probes at what it points to.
 unsafe impl<T: Send> Send for Sweep<T> {}
 
 // === impl Sweep ===
@@ -131,7 +131,7 @@ impl<T> Shard<T> {
     }
 
     /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,
-    /// and looks into at most `LOOKS` times as many buckets. Returns `false` if no sweep is wanted.
+    /// and probes at most `PROBES` times as many buckets. Returns `false` if no sweep is wanted.
     #[inline]
     pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
         !owner.closed && self.may_sweep(owner, shared) && self.sweep_on(owner, shared, visits)
@@ -156,16 +156,16 @@ impl<T> Shard<T> {
             owner.sweep.at = Some(Swept::Bucket(1, 0));
             self.look_into(owner, 1, 0);
         }
-        let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
+        let (mut visited, mut probes) = (0, visits.saturating_mul(PROBES));
         while visited < visits {
             if owner.sweep.live > 0 {
                 // SAFETY: the list is live.
                 unsafe { self.visit(owner, shared) };
                 visited += 1;
-            } else if looks == 0 {
+            } else if probes == 0 {
                 break;
             } else if self.find_next(owner) {
-                looks -= 1;
+                probes -= 1;
             } else {
                 owner.sweep.at = None;
                 if self.wants_sweep() {

@@ -5,9 +5,9 @@
 //! less than half as long.
 //!
 //! *Invariants*: while the system keeps its time by the counter, a thread clock never shows less
-//! than the clock would, so a deadline computed from it is never early by the clock. It is ahead of
-//! the clock by a quarter of [`LASTS_NS`] (by three eighths where the system slewed its clock), or
-//! by little more than the whole where the thread was interrupted while it set its thread clock:
+//! than the clock would, so a deadline computed from it is never early by the clock. It runs ahead
+//! by about 8 us at most; by 12 us if the system slewed its clock; by 41 us if the thread was
+//! interrupted while it set it. It is never behind, because
 //! - the count at which it is set is read *before* the clock;
 //! - its rate is measured so that it can only come out too high, and a quarter is added: a system
 //!   slews its clock by a tenth and 500 ppm at most, one way while it is measured and the other way

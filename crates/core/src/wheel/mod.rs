@@ -157,7 +157,7 @@ impl<B> Wheel<B> {
     /// before it looked the bucket up.
     pub unsafe fn dismantle(&self) {
         for level in &self.levels {
-            if let Some(made) = self.take(level) {
+            if let Some(made) = self.take_table(level) {
                 // SAFETY: the readers are gone then that looked a bucket up before.
                 let free = move || unsafe { made.free() };
                 // SAFETY: new readers find the mark. Buckets may be dropped on any thread: they are
@@ -168,7 +168,7 @@ impl<B> Wheel<B> {
     }
 
     /// Takes the table out of a level, if it exists, and leaves the mark that it never will.
-    fn take(&self, level: &AtomicPtr<AtomicPtr<B>>) -> Option<Made<B>> {
+    fn take_table(&self, level: &AtomicPtr<AtomicPtr<B>>) -> Option<Made<B>> {
         // ORDER(DISMANTLE): AcqRel - Acquire: the table is made. Release, for threads that find the
         // mark: they do nothing else with it.
         let table = level.swap(never(), Ordering::AcqRel);
@@ -180,7 +180,7 @@ impl<B> Wheel<B> {
     #[inline]
     fn table(&self, level: u8) -> Option<&Table<B>> {
         // ORDER(STOP, DISMANTLE): Acquire - pairs with the CAS in `make_table`: the table is made;
-        // and with the swap in `take`: we find its mark, or its epoch waits for us.
+        // and with the swap in `take_table`: we find its mark, or its epoch waits for us.
         let table = self.levels[usize::from(level) - 1].load(Ordering::Acquire);
         // SAFETY: what is none of the marks is a boxed table of that length, which lives until the
         // wheel is dropped or dismantled.
@@ -230,7 +230,7 @@ fn len_of(slots: u32, at: u32) -> usize {
 impl<B> Drop for Wheel<B> {
     fn drop(&mut self) {
         for level in &self.levels {
-            if let Some(made) = self.take(level) {
+            if let Some(made) = self.take_table(level) {
                 // SAFETY: the wheel is going, so nobody borrows a bucket.
                 unsafe { made.free() };
             }

@@ -1,6 +1,7 @@
 //! How a service ends and begins again: restarts, what was missed meanwhile, stores that fail,
 //! stops in the middle of everything.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
@@ -13,6 +14,7 @@ use tickless_durable::{
     ScheduleReason, StopError, Store, StoreError, StoreErrorKind,
 };
 
+use crate::common::scale::cases;
 use crate::common::service::{HOUR, builder, gated, now, sending, text};
 
 // === restarts ===
@@ -154,6 +156,34 @@ fn timers_that_are_spread_stay_in_order_if_all_that_are_due_were_missed() {
         .collect();
     assert!(left.is_sorted(), "{:?} .. {:?}", left.first(), left.last());
     assert_eq!(left.len() + gone, 6000);
+}
+
+/// None is lost or comes twice, and no more are in memory than may be. (The long run has a million
+/// of them.)
+#[test]
+fn a_backlog_fires_or_goes_as_the_policy_says_and_only_a_window_of_it_is_in_memory() {
+    const WINDOW: usize = 1000;
+    let count = cases(200_000.0);
+    let spread = Misfire::Spread(Duration::from_secs(1));
+    for (policy, fires) in [(Misfire::FireAll, count), (Misfire::Skip, 0), (spread, count)] {
+        let builder = builder().misfire(policy).window(WINDOW).workers(1);
+        let disk = overdue(1);
+        let first = disk.timers().remove(0);
+        for index in 1..count {
+            let mut record = first.clone();
+            record.position.number += u64::from(index) << 20;
+            record.payload = index.to_string().into_bytes().into();
+            disk.add(record);
+        }
+        let (timers, fired) = sending(&disk, builder);
+        let mut names = BTreeSet::new();
+        for _ in 0..fires {
+            assert!(names.insert(fired.recv().unwrap().0), "one comes twice");
+            assert!(timers.stats().near <= WINDOW);
+        }
+        timers.stop().unwrap();
+        assert!(disk.timers().is_empty() && fired.try_recv().is_err(), "{policy:?}");
+    }
 }
 
 #[test]

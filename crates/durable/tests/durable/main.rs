@@ -3,6 +3,11 @@
 //! One program, so that it is linked once. What looks at all that the program tells by `tracing`
 //! is another one: `seen`.
 
+#![cfg_attr(
+    all(feature = "nats", feature = "postgres"),
+    expect(clippy::duplicate_mod, reason = "each kind of servers has types of its own")
+)]
+
 mod absent;
 mod beside;
 mod chaos;

@@ -4,7 +4,9 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, Utc};
+use chrono::{
+    DateTime, FixedOffset, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Utc,
+};
 use tickless_durable::store::Disk;
 use tickless_durable::{
     Backoff, Builder, ByHand, Firing, Misfire, RedbStore, SqliteStore, Store, TimerId, every,
@@ -219,4 +221,86 @@ fn a_cron_expression_says_when_it_comes() {
     let mut service = log.open(disk.open(), builder, base());
     pass(&mut service, 4 * SECOND);
     assert_eq!(log.take_dues(), [1000, 3000]);
+}
+
+/// A place where clocks are an hour ahead of UTC, and two from 2024-03-31T01:00Z to
+/// 2024-10-27T01:00Z.
+#[derive(Clone, Copy, Debug)]
+struct Berlin;
+
+impl TimeZone for Berlin {
+    type Offset = FixedOffset;
+
+    fn from_offset(_: &FixedOffset) -> Berlin {
+        Berlin
+    }
+
+    fn offset_from_local_date(&self, local: &NaiveDate) -> MappedLocalTime<FixedOffset> {
+        self.offset_from_local_datetime(&local.and_time(NaiveTime::MIN))
+    }
+
+    fn offset_from_local_datetime(&self, local: &NaiveDateTime) -> MappedLocalTime<FixedOffset> {
+        let mut offsets = [2, 1]
+            .map(|hours| FixedOffset::east_opt(hours * 3600).unwrap())
+            .into_iter()
+            .filter(|offset| self.offset_from_utc_datetime(&(*local - *offset)) == *offset);
+        match (offsets.next(), offsets.next()) {
+            (None, _) => MappedLocalTime::None,
+            (Some(offset), None) => MappedLocalTime::Single(offset),
+            (Some(summer), Some(winter)) => MappedLocalTime::Ambiguous(summer, winter),
+        }
+    }
+
+    fn offset_from_utc_date(&self, utc: &NaiveDate) -> FixedOffset {
+        self.offset_from_utc_datetime(&utc.and_time(NaiveTime::MIN))
+    }
+
+    fn offset_from_utc_datetime(&self, utc: &NaiveDateTime) -> FixedOffset {
+        let changes = ["2024-03-31T01:00:00", "2024-10-27T01:00:00"];
+        let [forward, back] = changes.map(|text| text.parse::<NaiveDateTime>().unwrap());
+        let is_summer = (forward..back).contains(utc);
+        FixedOffset::east_opt(if is_summer { 7200 } else { 3600 }).unwrap()
+    }
+}
+
+/// What comes at half past two, in nights of which one lacks that time or has it twice: if a
+/// service runs then, and if the next one begins at noon.
+#[test]
+fn clocks_are_set_forward_and_back_and_each_time_comes_once() {
+    let time = |text: &str| SystemTime::from(DateTime::parse_from_rfc3339(text).unwrap());
+    let nightly = cron::Schedule::from_str("0 30 2 * * *").unwrap();
+    for nights in [
+        [
+            "2024-03-29T12:00:00Z",
+            "2024-03-30T01:30:00Z",
+            "2024-04-01T00:30:00Z",
+            "2024-04-02T00:30:00Z",
+        ],
+        [
+            "2024-10-25T12:00:00Z",
+            "2024-10-26T00:30:00Z",
+            "2024-10-27T00:30:00Z",
+            "2024-10-28T01:30:00Z",
+        ],
+    ] {
+        let [start, nights @ ..] = nights.map(time);
+        for at_noon in [false, true] {
+            let (disk, log, nightly) = (Disk::default(), Log::default(), nightly.clone());
+            let next = move |after: SystemTime| {
+                let after = DateTime::<Utc>::from(after).with_timezone(&Berlin);
+                nightly.after(&after).next().map(SystemTime::from)
+            };
+            let builder = Builder::new().recurring("nightly", "nightly", next);
+            drop(log.open(disk.open(), builder.clone(), start).stop().unwrap());
+            for night in nights {
+                let begins = if at_noon { night + 10 * 3600 * SECOND } else { night - SECOND };
+                let mut service = log.open(disk.open(), builder.clone(), begins);
+                pass(&mut service, 2 * SECOND);
+                drop(service.stop().unwrap());
+                let due_ms = night.duration_since(base() - Duration::from_millis(300)).unwrap();
+                assert_eq!(log.take_dues(), [due_ms.as_millis() as u64]);
+                assert_eq!(disk.timers().len(), 1, "the next one, and no other");
+            }
+        }
+    }
 }

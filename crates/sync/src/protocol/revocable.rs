@@ -86,19 +86,19 @@ impl<V, W> Revocable<V, W> {
     /// `None`: it was revoked.
     #[inline]
     pub fn begin(&self) -> Option<V> {
-        self.take(Phase::Runs)
+        self.take_for(Phase::Runs)
     }
 
     /// The guard takes the value to drop it unused, and calls [`end`](Revocable::end) then. `None`:
     /// it was revoked.
     pub fn discard(&self) -> Option<V> {
-        self.take(Phase::Drops)
+        self.take_for(Phase::Drops)
     }
 
     /// The waiter takes the value back. `None`: the guard has it, or had it.
     #[inline]
     pub fn revoke(&self) -> Option<V> {
-        self.take(Phase::Revoked)
+        self.take_for(Phase::Revoked)
     }
 
     /// The use is over, and nothing is left of the value. Calls `wake` for each that waits.
@@ -133,7 +133,7 @@ impl<V, W> Revocable<V, W> {
     }
 
     #[inline]
-    fn take(&self, to: Phase) -> Option<V> {
+    fn take_for(&self, to: Phase) -> Option<V> {
         // ORDER(REVOKE): Relaxed - it decides, and publishes nothing.
         let decided =
             self.phase.compare_exchange(WAITS, to as u32, Ordering::Relaxed, Ordering::Relaxed);

@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 use coherence_machine::aside;
 
-use crate::workload::Workload;
-
 pub(crate) use by_key::ByKey;
 pub(crate) use heap::Heap;
 pub(crate) use ours::{Keyed, Ours};
@@ -38,11 +36,6 @@ impl Contender {
             Contender::Heap => "mutex heap",
             Contender::Wheels => "sharded wheel",
         }
-    }
-
-    /// Whether there is such a workload for it: a heap has no part that is a core's own.
-    pub(crate) fn has(self, workload: Workload) -> bool {
-        (self, workload) != (Contender::Heap, Workload::FireOwn)
     }
 }
 

@@ -233,7 +233,10 @@ impl Oracle {
         self.leave(number, Fate::Cancelled);
         self.counts.cancelled += 1;
         // By a cancel it was dropped at once, by a take it is dropped soon.
-        let was_dropped = self.unexplained.pop_if(|dropped| *dropped == number).is_some();
+        let was_dropped = self.unexplained.last() == Some(&number);
+        if was_dropped {
+            self.unexplained.pop();
+        }
         assert_eq!(was_dropped, back.is_none(), "the payload of {number}");
     }
 

@@ -61,7 +61,7 @@ fn a_block_is_listed_when_half_of_it_is_free_and_not_twice() {
     // SAFETY: it is listed, and on no list but this thread's.
     assert!(!unsafe { block.is_whole() });
     // SAFETY: it is on no list but this thread's.
-    let free: Vec<_> = unsafe { block.take() }.collect();
+    let free: Vec<_> = unsafe { block.take_free() }.collect();
     assert_eq!(free.iter().map(|&it| bit(it)).sum::<u64>(), 0b10111);
     assert_eq!(give(3, true), Given::Kept, "four are in use again");
     assert_eq!(give(0, true), Given::Kept);

@@ -70,7 +70,7 @@ fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
 /// Opens what is first and due by `now`.
 fn begin_first(agenda: &mut Agenda<()>, now: u64) -> Option<(Place, bool)> {
     let first = agenda.first().filter(|place| place.expiration <= Tick::new(now))?;
-    let is_aside = agenda.begin(first, true).is_some();
+    let is_aside = agenda.begin_opening(first, true).is_some();
     Some((first, is_aside))
 }
 
@@ -113,7 +113,7 @@ fn the_first_is_known_whatever_comes_and_goes() {
         match (comes, agenda.first_of(level)) {
             (true, _) if random >> 20 & 7 == 0 => _ = agenda.aside_or(new, || trays.add()),
             (true, _) => assert_ne!(agenda.is_armed(new), agenda.arm(new)),
-            (false, Some(first)) => _ = agenda.begin(first, true),
+            (false, Some(first)) => _ = agenda.begin_opening(first, true),
             (false, None) => {}
         }
         assert!(agenda.is_whole());
@@ -130,10 +130,10 @@ fn a_cascade_is_looked_for_when_a_coarse_bucket_came_or_went() {
     };
     assert!(!has_changed(|agenda| _ = agenda.arm(place(1, 5, 5))));
     assert!(has_changed(|agenda| _ = agenda.arm(place(2, 1, 64))));
-    assert!(!has_changed(|agenda| _ = agenda.begin(place(2, 1, 64), false)));
+    assert!(!has_changed(|agenda| _ = agenda.begin_opening(place(2, 1, 64), false)));
     assert!(!has_changed(|agenda| assert_eq!(agenda.first_to_cascade(2), None)));
-    assert!(has_changed(|agenda| _ = agenda.begin(place(2, 1, 64), true)));
-    assert!(!has_changed(|agenda| _ = agenda.begin(place(1, 5, 5), true)));
+    assert!(has_changed(|agenda| _ = agenda.begin_opening(place(2, 1, 64), true)));
+    assert!(!has_changed(|agenda| _ = agenda.begin_opening(place(1, 5, 5), true)));
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn all_passes_over_a_busy_shard_find_at_most_twice_what_is_pending() {
     (1..=TIMERS).for_each(|due| _ = bench.schedule([due, 0], 0, false));
     let mut now = 0;
     assert_eq!(pass(&bench, reader, scan).len() as u64, TIMERS);
-    for _ in 1..bench.shard.looks() {
+    for _ in 1..bench.shard.passes() {
         for _ in 0..MOVED {
             now += 1;
             bench.schedule([now + TIMERS, now], 0, false);

@@ -6,7 +6,6 @@ use tickless_durable::{Cluster, OpenError, StoreErrorKind};
 
 use super::server::{Place, on_one, patiently};
 use crate::common;
-use crate::common::fixture;
 use crate::common::until::wait_until;
 
 fn bytes_of(hex: &str) -> Vec<u8> {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -263,5 +264,85 @@ fn what_a_timer_takes_on_the_disk_of_the_server() {
             per(number(wal) - made.1),
         );
         client.batch_execute("VACUUM records").unwrap();
+    }
+}
+
+/// A database that lets nobody in for a second, and has lost all who were.
+fn lose_connections(admin: &mut Client, database: &str) {
+    let allow = |is| format!("ALTER DATABASE {database} ALLOW_CONNECTIONS {is}");
+    admin.batch_execute(&allow(false)).unwrap();
+    let lose = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+    admin.query(lose, &[&database]).unwrap();
+    thread::sleep(Duration::from_secs(1));
+    admin.batch_execute(&allow(true)).unwrap();
+}
+
+/// Two instances, one shard, and 25 timers per second that are due at once. From a sixth of the
+/// time to five of them a transaction stays open that has cancelled a timer of the shard; or there
+/// is a second without connections, and a handler that runs all the time.
+#[test]
+fn how_late_timers_are_beside_a_transaction_that_stays_open_and_without_connections() {
+    for trouble in ["no trouble", "a transaction that stays open", "a second without connections"] {
+        let (Some(place), Some(admin)) = (Place::new(), Place::new()) else { return };
+        let (place, mut admin) = (place.alone(), admin.client());
+        let seconds = std::env::var("SECONDS_EACH").map_or(3, |text| text.parse().unwrap());
+        let (sender, fired) = channel();
+        let (end, ended) = channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let start = || -> Cluster<String> {
+            let (sender, ended) = (sender.clone(), ended.clone());
+            let handler = move |firing: &Firing<'_, String>| {
+                if firing.payload() == "long" {
+                    // An error is the end.
+                    let _ = ended.lock().unwrap().recv();
+                    return Ok(());
+                }
+                let late = SystemTime::now().duration_since(firing.due()).unwrap_or_default();
+                sender.send((firing.payload().clone(), late))
+            };
+            let builder = Cluster::builder(&place.url).schema(&place.schema).shards(1);
+            builder.lease(Duration::from_secs(10)).start(handler).unwrap()
+        };
+        let clusters = [start(), start()];
+        wait_until("one has the shard", || clusters.iter().any(|one| !one.shards().is_empty()));
+        let cluster = &clusters[0];
+        let hour = cluster.now() + Duration::from_secs(3600);
+        cluster.schedule_keyed("k", hour, String::new()).unwrap().wait().unwrap();
+        if trouble == "a second without connections" {
+            cluster.schedule(cluster.now(), "long".to_owned()).unwrap().wait().unwrap();
+        }
+        let (timers, mut open, mut tickets) = (seconds * 25, None::<Client>, Vec::new());
+        let begun = Instant::now();
+        for n in 0..timers {
+            thread::sleep(Duration::from_millis(n * 40).saturating_sub(begun.elapsed()));
+            if n == timers / 6 && trouble == "a transaction that stays open" {
+                let mut client = place.client();
+                client.batch_execute("BEGIN; SELECT cancel('k')").unwrap();
+                open = Some(client);
+            }
+            if n == timers / 6 && trouble == "a second without connections" {
+                lose_connections(&mut admin, &place.schema);
+            }
+            if n == timers * 5 / 6
+                && let Some(mut client) = open.take()
+            {
+                client.batch_execute("ROLLBACK").unwrap();
+            }
+            tickets.extend(cluster.schedule(cluster.now(), n.to_string()));
+        }
+        let acknowledged = tickets.iter().filter(|ticket| ticket.wait().is_ok()).count();
+        let (mut latest, mut runs, mut distinct) = (Duration::ZERO, 0, BTreeSet::new());
+        while distinct.len() < acknowledged {
+            let (name, late) = fired.recv_timeout(LIMIT).expect("all of them fire");
+            (latest, runs) = (latest.max(late), runs + 1);
+            distinct.insert(name);
+        }
+        drop(end);
+        println!(
+            "{trouble}, {seconds} s: {acknowledged} of {timers} acknowledged, latest {} ms, \
+                {} runs repeated",
+            latest.as_millis(),
+            runs - distinct.len(),
+        );
     }
 }

@@ -7,7 +7,6 @@ use tickless_durable::{Cluster, OpenError, StoreErrorKind};
 
 use super::server::Place;
 use crate::common;
-use crate::common::fixture;
 
 /// The tables of version 3, in a schema of the test's own.
 fn place() -> Option<Place> {

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use tickless_durable::cluster::Firing;
+use tickless_durable::cluster::{Firing, Shard};
 use tickless_durable::{Backoff, Builder, Cancelled, Cluster, cluster, every};
 
 use super::super::scene;
@@ -171,7 +171,7 @@ fn a_timer_of_another_instance_is_replaced_and_cancelled() {
     scene.wait_for_share(&[&one, &other]);
     let key = key_of_another(&one);
     // So far away that what is cancelled and replaced below is not due by then, on any machine.
-    let soon = one.now() + Duration::from_secs(60);
+    let soon = one.now() + HOUR;
     let first = other.schedule_keyed(&key, soon, "first".into()).unwrap().wait().unwrap();
     let second = one.schedule_keyed(&key, soon, "second".into()).unwrap().wait().unwrap();
     assert_eq!(one.cancel(first).wait().unwrap(), Cancelled::NotFound, "it was replaced");
@@ -182,8 +182,10 @@ fn a_timer_of_another_instance_is_replaced_and_cancelled() {
     assert_eq!(one.cancel_key(&key).wait().unwrap(), Cancelled::Cancelled);
     // Which the holder says may be its own cancel, if it was not told of the other yet.
     let _ = other.cancel(last).wait().unwrap();
-    let later = soon + Duration::from_millis(1);
-    one.schedule_keyed(&key, later, "after all".into()).unwrap().wait().unwrap();
-    // Those that were taken out would have come before.
+    // None of those that were taken out is left, in a shard or in its holder's memory.
+    let timers = |shards: Vec<Shard>| shards.iter().map(|shard| shard.contents.timers).sum::<u64>();
+    assert_eq!(timers(one.contents().wait().unwrap()), 0);
+    wait_until("the holder has none", || other.stats().iter().all(|work| work.stats.near == 0));
+    one.schedule_keyed(&key, one.now(), "after all".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired(), (other.instance(), "after all".into()));
 }
