@@ -69,7 +69,7 @@ pub enum BuildError {
     /// An engine was to be built on a tokio runtime that has no timers, where the engine cannot
     /// wait otherwise: it has no reactor either, its time is paused, or no descriptor can be had.
     RuntimeWithoutTimers,
-    /// All 2^32 - 1 engine numbers of this process were given out.
+    /// All 2^31 - 2 engine numbers of this process were given out.
     TooManyEngines,
     /// A reaper's thread could not be started or pinned. Where the system pins no threads at all,
     /// the kind of the error is `Unsupported`.

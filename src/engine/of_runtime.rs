@@ -11,6 +11,7 @@
 //!
 //! A runtime that shuts down drops its tasks one by one, and with the first of them perhaps its
 //! engine, while other workers still poll others. These have no error to show: see [`is_ending`].
+//! Nor does each of them build another engine, which would end at once: it finds one that is gone.
 //!
 //! A process that was forked builds none by itself: its runtime may be its parent's, whose threads
 //! do not exist here.
@@ -34,7 +35,7 @@ use crate::entry::Published;
 use crate::error::{BuildError, GlobalReason};
 use crate::sync::{Arc, Weak};
 
-use super::registry::{NONE, STOPS, has_parent, is_inherited};
+use super::registry::{ENDED, NONE, STOPS, has_parent, is_inherited};
 use super::stopping::Inner;
 use super::{Engine, EngineRef};
 
@@ -160,11 +161,15 @@ pub(crate) fn is_ending() -> bool {
     if task::try_id().is_none() {
         return false;
     }
-    // Such a runtime takes no further task.
+    takes_no_task(&runtime)
+}
+
+/// Whether a runtime has shut down, or does.
+fn takes_no_task(runtime: &Handle) -> bool {
     let probe = runtime.spawn(pending::<()>());
-    let is_ending = probe.is_finished();
+    let is_over = probe.is_finished();
     probe.abort();
-    is_ending
+    is_over
 }
 
 /// As `current`, for those who keep it.
@@ -182,6 +187,9 @@ fn first(runtime: &Handle) -> Option<u32> {
     // (A runtime can only be asked for its reactor in a way that panics if there is none.)
     if found.is_some() || has_parent() || cfg!(panic = "abort") {
         return found.map(|known| known.number).filter(|number| !is_inherited(*number));
+    }
+    if takes_no_task(runtime) {
+        return Some(ENDED);
     }
     match build(runtime) {
         Ok(engine) => Some(engine.number()),

@@ -33,12 +33,14 @@ static INHERITED: AtomicU32 = AtomicU32::new(0);
 pub(super) static STOPS: Stops = Stops::none();
 
 /// Returns a number that no engine of this process had before: an even one for an engine of a
-/// runtime, which is known from that when the engine is gone. `None`: there were 2^31 - 1 of them.
+/// runtime, which is known from that when the engine is gone. `None`: there were 2^31 - 2 of them.
 pub(super) fn next_number(is_of_runtime: bool) -> Option<u32> {
     // ORDER: Relaxed - the number publishes nothing else.
-    LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(2))
-        .ok()
-        .map(|last| last + 1 + u32::from(is_of_runtime))
+    LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+        Some(last + 2).filter(|next| *next < ENDED)
+    })
+    .ok()
+    .map(|last| last + 1 + u32::from(is_of_runtime))
 }
 
 /// Whether an engine was built on a runtime.
@@ -57,6 +59,9 @@ pub(super) fn is_inherited(number: u32) -> bool {
 
 /// No engine has this number.
 pub(super) const NONE: u32 = 0;
+
+/// As the number of an engine of a runtime that is gone. No engine has it.
+pub(super) const ENDED: u32 = u32::MAX - 1;
 
 /// Whether this process was forked from one that had engines.
 #[cfg(feature = "tokio")]

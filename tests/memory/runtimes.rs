@@ -3,10 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use support::alone::alone;
-use support::counting::{free_what_waits_for_readers, live};
+use support::counting::{free_what_waits_for_readers, live, made_here};
 use support::scaled;
 use tickless::Engine;
+use tickless::future::SleepError;
 use tokio::runtime::Builder;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -39,4 +41,24 @@ fn the_engine_of_a_runtime_leaves_nothing_behind_when_that_has_ended() {
     let after = kept(scaled(2000));
     assert_eq!((after.0, after.2), (entries, files));
     assert!(after.1 < bytes + 20_000, "{bytes} bytes and then {}", after.1);
+}
+
+/// Each task of a runtime that shuts down would build one that ends at once, before it is dropped.
+#[test]
+fn code_in_a_runtime_that_has_shut_down_builds_no_engine() {
+    let _alone = alone();
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let _entered = handle.enter();
+    let sleep = || {
+        let mut sleep = tickless::sleep(HOUR);
+        sleep.wait().now_or_never()
+    };
+    assert_eq!(sleep(), Some(Err(SleepError::RuntimeEnded)), "the thread begins");
+    let before = made_here();
+    for _ in 0..100 {
+        assert_eq!(sleep(), Some(Err(SleepError::RuntimeEnded)));
+    }
+    assert_eq!(made_here(), before);
 }
