@@ -27,7 +27,8 @@ def clone(address, commit, folder, *paths):
     folder.mkdir(parents=True)
     git = ("git", "-C", str(folder))
     run(*git, "init", "--quiet")
-    run(*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", address, commit)
+    run(*git, "remote", "add", "origin", address)
+    run(*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", commit)
     run(*git, "checkout", "--quiet", commit, "--", *paths)
 
 
