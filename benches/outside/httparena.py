@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from turns import BUILD, WORK, clone, patch, run, shown, table, take_turns
+from turns import BUILD, COUNT, WORK, clone, columns, heads, instructions, patch, run, table, take_turns
 
 ADDRESS = "https://github.com/MDA2AV/HttpArena"
 COMMIT = "28606bafd5526c28b8438f630d7dca73b2869e28"
@@ -48,25 +48,53 @@ def wait_for_port():
             time.sleep(0.02)
 
 
+def serve(timers, workers, *prefix):
+    """A server that takes connections."""
+    environment = dict(os.environ, TIMERS=timers, WORKERS=str(workers))
+    server = subprocess.Popen([*prefix, SERVER], env=environment, stderr=subprocess.PIPE, text=True)
+    wait_for_port()
+    return server
+
+
+def load(options, seconds):
+    """Requests, and the seconds that they took."""
+    script = str(WORK / "requests.lua")
+    threads, connections = str(options.generators), str(options.connections)
+    address = f"http://127.0.0.1:{PORT}/"
+    output = run("wrk", "-t", threads, "-c", connections, "-s", script, "-d", str(seconds), address)
+    if re.search("Non-2xx|(connect|read|write) [1-9]", output):
+        raise RuntimeError(output)
+    requests, taken = re.search(r"(\d+) requests in ([\d.]+)s", output).groups()
+    return int(requests), float(taken)
+
+
 def measure(timers, workers, options):
     """CPU us per request, and requests per second."""
-    load = ["wrk", "-t", str(options.generators), "-c", str(options.connections), "-s", str(WORK / "requests.lua")]
-    address = f"http://127.0.0.1:{PORT}/"
-    environment = dict(os.environ, TIMERS=timers, WORKERS=str(workers))
-    server = subprocess.Popen([SERVER], env=environment)
+    server = serve(timers, workers)
     try:
-        wait_for_port()
-        run(*load, "-d", "1", address)
+        load(options, 1)
         before = cpu_seconds(server.pid)
-        output = run(*load, "-d", str(options.seconds), address)
+        requests, taken = load(options, options.seconds)
         used = cpu_seconds(server.pid) - before
     finally:
         server.kill()
         server.wait()
-    if re.search("Non-2xx|Socket errors", output):
-        raise RuntimeError(output)
-    requests, seconds = re.search(r"(\d+) requests in ([\d.]+)s", output).groups()
-    return used * 1e6 / int(requests), int(requests) / float(seconds)
+    return used * 1e6 / requests, requests / taken
+
+
+def count(timers, workers, options):
+    """Instructions per request: what more requests take than few."""
+    counts = []
+    for seconds in (2, 2 * options.seconds):
+        server = serve(timers, workers, *COUNT)
+        try:
+            requests, _ = load(options, seconds)
+        finally:
+            server.terminate()
+            output = server.communicate()[1]
+        counts.append((instructions(output), requests))
+    (few, few_requests), (more, more_requests) = counts
+    return ((more - few) / (more_requests - few_requests),)
 
 
 def main():
@@ -77,6 +105,7 @@ def main():
     parser.add_argument("--workers", default="1,2", help="threads of the runtime")
     parser.add_argument("--generators", type=int, default=1, help="threads of wrk")
     parser.add_argument("--connections", type=int, default=512)
+    parser.add_argument("--count", action="store_true", help="counts instructions, by valgrind, instead of time")
     options = parser.parse_args()
 
     clone(options.repository, COMMIT, FOLDER, "frameworks/hyper", "requests")
@@ -84,14 +113,13 @@ def main():
     run("cargo", "build", "--release", "--quiet", cwd=FOLDER / "frameworks" / "hyper", env=BUILD)
     (WORK / "requests.lua").write_text(REQUESTS % FOLDER)
 
-    head = ["workers", "timers", "CPU us per request", "requests/s"]
+    look = count if options.count else measure
     rows = []
     for workers in options.workers.split(","):
-        results = take_turns(options.rounds, CONTENDERS, lambda timers: measure(timers, workers, options))
+        results = take_turns(options.rounds, CONTENDERS, lambda timers: look(timers, workers, options))
         for timers, runs in results.items():
-            cpu, rate = zip(*runs)
-            rows.append([workers, timers, shown(cpu, 2), shown(rate, 0)])
-    table(head, rows)
+            rows.append([workers, timers, *columns(runs)])
+    table(["workers", "timers", *heads("request", options.count)], rows)
 
 
 if __name__ == "__main__":

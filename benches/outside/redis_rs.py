@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from turns import BUILD, WORK, clone, patch, shown, table, take_turns
+from turns import BUILD, COUNT, WORK, clone, columns, heads, instructions, patch, table, take_turns
 
 ADDRESS = "https://github.com/redis-rs/redis-rs"
 COMMIT = "88fb4d6ce5c0cd79678fe54212cf5c4ea6017690"
@@ -87,6 +87,18 @@ def measure(contender, workers, options):
     return (usage.ru_utime + usage.ru_stime) * 1e6 / options.commands, rate
 
 
+def count(contender, workers, options):
+    """Instructions per command: what more commands take than few."""
+    environment = dict(os.environ, TIMERS=contender, REDIS=f"redis://127.0.0.1:{PORT}/")
+    few, more = 20_000, 60_000
+    command = [*COUNT, program(contender), workers, str(options.tasks)]
+    counts = [
+        instructions(subprocess.run([*command, str(commands)], env=environment, capture_output=True, text=True).stderr)
+        for commands in (few, more)
+    ]
+    return ((counts[1] - counts[0]) / (more - few),)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repository", default=ADDRESS, help="where the client's sources come from")
@@ -94,6 +106,7 @@ def main():
     parser.add_argument("--workers", default="1,2", help="threads of the runtime")
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--commands", type=int, default=300_000, help="of each run")
+    parser.add_argument("--count", action="store_true", help="counts instructions, by valgrind, instead of time")
     parser.add_argument("--tests", action="store_true", help="runs the crate's own tests")
     options = parser.parse_args()
 
@@ -109,11 +122,11 @@ def main():
         time.sleep(1)
         rows = []
         for workers in options.workers.split(","):
-            results = take_turns(options.rounds, CONTENDERS, lambda contender: measure(contender, workers, options))
+            look = count if options.count else measure
+            results = take_turns(options.rounds, CONTENDERS, lambda contender: look(contender, workers, options))
             for contender, runs in results.items():
-                cpu, rate = zip(*runs)
-                rows.append([workers, contender, shown(cpu, 2), shown(rate, 0)])
-        table(["workers", "timers", "CPU us per command", "commands/s"], rows)
+                rows.append([workers, contender, *columns(runs)])
+        table(["workers", "timers", *heads("command", options.count)], rows)
     finally:
         server.kill()
         server.wait()

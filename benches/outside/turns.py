@@ -1,6 +1,7 @@
 """Runs that take turns, and a table of their medians, with the least and the most of each."""
 
 import os
+import re
 import statistics
 import subprocess
 from pathlib import Path
@@ -26,7 +27,8 @@ def clone(address, commit, folder, *paths):
     folder.mkdir(parents=True)
     git = ("git", "-C", str(folder))
     run(*git, "init", "--quiet")
-    run(*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", address, commit)
+    run(*git, "remote", "add", "origin", address)
+    run(*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", commit)
     run(*git, "checkout", "--quiet", commit, "--", *paths)
 
 
@@ -37,6 +39,15 @@ def patch(folder, name):
     undone = subprocess.run((*command, "--reverse", "--check", file), cwd=ROOT, capture_output=True)
     if undone.returncode != 0:
         run(*command, file, cwd=ROOT)
+
+
+# Counts instructions. Threads take turns in it, so it says nothing about what they wait for.
+COUNT = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+
+
+def instructions(output):
+    """What callgrind has counted."""
+    return int(re.search(r"Collected : (\d+)", output)[1])
 
 
 def take_turns(rounds, contenders, measure):
@@ -53,6 +64,17 @@ def shown(values, places):
     """The median (least..most)."""
     texts = [f"{value:,.{places}f}" for value in (statistics.median(values), min(values), max(values))]
     return "{} ({}..{})".format(*texts)
+
+
+def heads(what, is_count):
+    """The heads of what is measured."""
+    return [f"instructions per {what}"] if is_count else [f"CPU us per {what}", f"{what}s/s"]
+
+
+def columns(runs):
+    """The medians of what each run returned: instructions, or CPU us and a rate."""
+    values = list(zip(*runs))
+    return [shown(value, places) for value, places in zip(values, [0] if len(values) == 1 else [2, 0])]
 
 
 def table(head, rows):
