@@ -12,8 +12,8 @@
  * ORDER. Work runs in the loop's thread, in the order in which it was sent: that of one thread, in that
  * thread's. It sees what its sender wrote before it sent it.
  *
- * COST. To send is one CAS, and two more with a system call in between unless the loop was rung since it
- * looked last. Senders do not wait for each other, nor for the loop: one that stands still anywhere in
+ * COST. To send is one CAS, and a system call and one more unless the loop was rung since it looked
+ * last. Senders do not wait for each other, nor for the loop: one that stands still anywhere in
  * a call holds up its own work only.
  *
  * RULES. Any thread sends, also in work that runs, and in signal handlers. One thread runs. The memory
@@ -58,8 +58,8 @@ struct tickless_post_work {
 struct tickless_post {
     /* What was sent, the last first: a stack, which is taken as a whole. */
     struct tickless_post_work *sent;
-    /* What was taken and waits to be run, the first first. The loop's. */
-    struct tickless_post_work *taken;
+    /* What was taken and waits to be run, the first first, and the last of it. The loop's. */
+    struct tickless_post_work *taken, *last;
     /* Odd if the descriptor was rung since the loop looked last. Each look begins a new even number. */
     size_t looks;
     int fd;
@@ -70,6 +70,7 @@ struct tickless_post {
 static inline int tickless_post_init(struct tickless_post *post) {
     post->sent = NULL;
     post->taken = NULL;
+    post->last = NULL;
     post->looks = 0;
     post->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     return post->fd;
@@ -114,17 +115,21 @@ static inline void tickless_post_send(struct tickless_post *post, struct tickles
     tickless_post_ring_(post);
 }
 
-/* Takes all that was sent, in the order in which it was sent. */
-static inline struct tickless_post_work *tickless_post_take_(struct tickless_post *post) {
+/* Takes all that was sent, in the order in which it was sent, behind what a limit has left. */
+static inline void tickless_post_take_(struct tickless_post *post) {
     struct tickless_post_work *work = __atomic_exchange_n(&post->sent, NULL, __ATOMIC_SEQ_CST);
-    struct tickless_post_work *first = NULL;
+    struct tickless_post_work *const last = work, *first = NULL;
+    if (work == NULL) {
+        return;
+    }
     while (work != NULL) {
         struct tickless_post_work *const before = work->next;
         work->next = first;
         first = work;
         work = before;
     }
-    return first;
+    *(post->taken != NULL ? &post->last->next : &post->taken) = first;
+    post->last = last;
 }
 
 /* Takes the next work without running it; NULL if there is none. When a loop ends, this is how what was
@@ -133,7 +138,7 @@ static inline struct tickless_post_work *tickless_post_next(struct tickless_post
     struct tickless_post_work *work;
     if (post->taken == NULL) {
         tickless_post_look_(post);
-        post->taken = tickless_post_take_(post);
+        tickless_post_take_(post);
     }
     work = post->taken;
     if (work != NULL) {
@@ -149,9 +154,7 @@ static inline uint64_t tickless_post_run(struct tickless_post *post, uint64_t li
     const ssize_t got = read(post->fd, &rings, sizeof rings);
     (void)got;
     tickless_post_look_(post);
-    if (post->taken == NULL) {
-        post->taken = tickless_post_take_(post);
-    }
+    tickless_post_take_(post);
     while (ran < limit && post->taken != NULL) {
         struct tickless_post_work *const work = post->taken;
         post->taken = work->next;

@@ -98,10 +98,10 @@ struct tickless_wheel {
      * still until all have. (No timer is filed in a bucket of now.) */
     uint32_t opened;
     uint64_t occupied[TICKLESS_WHEEL_LEVELS_][TICKLESS_WHEEL_SLOTS_ / 64];
-    /* Due when they were added: for the next advance. */
-    struct tickless_wheel_timer *due;
+    /* Due when they were added: for the next advance; and where that list ends, unless it is empty. */
+    struct tickless_wheel_timer *due, **due_end;
     /* Those, in the advance that is under way or was limited. */
-    struct tickless_wheel_timer *late;
+    struct tickless_wheel_timer *late, **late_end;
     /* The rest of the bucket that is open. */
     struct tickless_wheel_timer *firing;
     /* For TICKLESS_WHEEL_NEVER. */
@@ -163,11 +163,15 @@ static inline void tickless_wheel_push_(struct tickless_wheel_timer **place,
     *place = timer;
 }
 
-static inline void tickless_wheel_unlink_(struct tickless_wheel_timer *timer) {
+static inline void tickless_wheel_unlink_(struct tickless_wheel *wheel,
+                                          struct tickless_wheel_timer *timer) {
     struct tickless_wheel_timer *next = timer->next;
     *timer->place = next;
     if (next != NULL) {
         next->place = timer->place;
+    } else {
+        wheel->due_end = wheel->due_end == &timer->next ? timer->place : wheel->due_end;
+        wheel->late_end = wheel->late_end == &timer->next ? timer->place : wheel->late_end;
     }
     timer->place = NULL;
 }
@@ -190,11 +194,12 @@ static inline void tickless_wheel_file_(struct tickless_wheel *wheel,
     unsigned shift, slot;
     timer->deadline = deadline;
     if (__builtin_expect(deadline <= now || deadline == TICKLESS_WHEEL_NEVER, 0)) {
-        if (deadline <= now) {
+        if (deadline == TICKLESS_WHEEL_NEVER) {
+            tickless_wheel_push_(&wheel->parked, timer);
+        } else {
+            wheel->due_end = wheel->due == NULL ? &timer->next : wheel->due_end;
             tickless_wheel_push_(&wheel->due, timer);
             wheel->hint = now < wheel->hint ? now : wheel->hint;
-        } else {
-            tickless_wheel_push_(&wheel->parked, timer);
         }
         return;
     }
@@ -234,7 +239,7 @@ static inline int tickless_wheel_cancel(struct tickless_wheel *wheel,
     if (timer->place == NULL) {
         return 0;
     }
-    tickless_wheel_unlink_(timer);
+    tickless_wheel_unlink_(wheel, timer);
     wheel->pending--;
     return 1;
 }
@@ -245,11 +250,7 @@ static inline void tickless_wheel_reset(struct tickless_wheel *wheel,
     if (timer->place == NULL) {
         wheel->pending++;
     } else {
-        struct tickless_wheel_timer *next = timer->next;
-        *timer->place = next;
-        if (next != NULL) {
-            next->place = timer->place;
-        }
+        tickless_wheel_unlink_(wheel, timer);
     }
     tickless_wheel_file_(wheel, timer, deadline);
 }
@@ -405,11 +406,14 @@ static inline uint64_t tickless_wheel_reach_(struct tickless_wheel *wheel, uint6
     return now;
 }
 
-/* Begins with what was due when it was added. */
+/* Begins with what was due when it was added, behind what a limit has left of that. */
 static inline void tickless_wheel_begin_(struct tickless_wheel *wheel) {
-    if (wheel->late == NULL && wheel->due != NULL) {
-        wheel->late = wheel->due;
-        wheel->late->place = &wheel->late;
+    if (wheel->due != NULL) {
+        struct tickless_wheel_timer **const place =
+            wheel->late != NULL ? wheel->late_end : &wheel->late;
+        *place = wheel->due;
+        wheel->due->place = place;
+        wheel->late_end = wheel->due_end;
         wheel->due = NULL;
     }
 }
@@ -432,7 +436,7 @@ static inline struct tickless_wheel_timer *tickless_wheel_pop(struct tickless_wh
     while (*limit > 0) {
         struct tickless_wheel_timer *timer = wheel->late != NULL ? wheel->late : wheel->firing;
         if (timer != NULL) {
-            tickless_wheel_unlink_(timer);
+            tickless_wheel_unlink_(wheel, timer);
             wheel->pending--;
             *limit = tickless_wheel_less_(*limit, TICKLESS_WHEEL_FIRES_);
             return timer;
@@ -470,7 +474,7 @@ static inline uint64_t tickless_wheel_advance(struct tickless_wheel *wheel, uint
     while (limit > 0) {
         struct tickless_wheel_timer *timer = wheel->late != NULL ? wheel->late : wheel->firing;
         if (timer != NULL) {
-            tickless_wheel_unlink_(timer);
+            tickless_wheel_unlink_(wheel, timer);
             wheel->pending--;
             limit = tickless_wheel_less_(limit, TICKLESS_WHEEL_FIRES_);
             fired++;
@@ -506,7 +510,7 @@ tickless_wheel_remove_any(struct tickless_wheel *wheel) {
             timer = wheel->buckets[level][slot];
         }
     }
-    tickless_wheel_unlink_(timer);
+    tickless_wheel_unlink_(wheel, timer);
     wheel->pending--;
     return timer;
 }

@@ -120,6 +120,43 @@ static void what_is_due_already_fires_at_the_next_advance_also_to_the_same_time(
     CHECK(tickless_wheel_now(&wheel) == 100);
 }
 
+/* Adds the other, for a time that has come. */
+static void adds_other(struct tickless_wheel_timer *timer, void *context) {
+    struct object *object = owner(timer);
+    count(timer, context);
+    if (object->other != NULL) {
+        tickless_wheel_add(&wheel, &object->other->timer, 4);
+    }
+}
+
+/* Where the limit of the advance before has left others that were due, and whatever leaves meanwhile:
+ * before all that comes later. */
+static void what_is_due_fires_at_the_next_advance_also_behind_what_a_limit_has_left(void) {
+    struct object objects[6];
+    int i, ends;
+    for (ends = 0; ends < 3; ends++) {
+        tickless_wheel_init(&wheel, 100);
+        for (i = 0; i < 6; i++) {
+            objects[i] = object_of(&wheel);
+        }
+        objects[2].other = &objects[3];
+        for (i = 0; i < 3; i++) {
+            tickless_wheel_add(&wheel, &objects[i].timer, 3);
+        }
+        tickless_wheel_add(&wheel, &objects[5].timer, 200);
+        /* Objects 0 and 1 are left, and 3 is added. */
+        CHECK(tickless_wheel_advance(&wheel, 100, 8, adds_other, NULL) == 1 && objects[2].fired == 1);
+        tickless_wheel_add(&wheel, &objects[4].timer, 5);
+        for (i = 0; i < ends; i++) {
+            CHECK(tickless_wheel_cancel(&wheel, &objects[i * 3].timer) == 1);
+        }
+        CHECK(tickless_wheel_advance(&wheel, 1000, UINT64_C(8) * (4 - (unsigned)ends), count, NULL) ==
+              4 - (uint64_t)ends);
+        CHECK(objects[4].fired == 1 && objects[5].fired == 0 && tickless_wheel_count(&wheel) == 1);
+        CHECK(tickless_wheel_advance(&wheel, 1000, ALL, count, NULL) == 1 && objects[5].fired == 1);
+    }
+}
+
 static void a_timer_for_never_stays(void) {
     struct object object = object_of(&wheel), last = object_of(&wheel);
     tickless_wheel_init(&wheel, 0);
@@ -128,6 +165,9 @@ static void a_timer_for_never_stays(void) {
     tickless_wheel_add(&wheel, &last.timer, TICKLESS_WHEEL_NEVER - 1);
     CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, ALL, count, NULL) == 1);
     CHECK(last.fired == 1 && tickless_wheel_count(&wheel) == 1);
+    /* Not at the end of time either. */
+    tickless_wheel_reset(&wheel, &object.timer, TICKLESS_WHEEL_NEVER);
+    CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, ALL, count, NULL) == 0);
     tickless_wheel_reset(&wheel, &object.timer, 5);
     CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, ALL, count, NULL) == 1);
 }
@@ -431,6 +471,7 @@ int main(void) {
     RUN(a_loop_sleeps_until_the_next_timer_and_no_longer);
     RUN(a_timer_is_cancelled_once_and_moved_as_often_as_one_likes);
     RUN(what_is_due_already_fires_at_the_next_advance_also_to_the_same_time);
+    RUN(what_is_due_fires_at_the_next_advance_also_behind_what_a_limit_has_left);
     RUN(a_timer_for_never_stays);
     RUN(a_callback_adds_its_timer_again);
     RUN(a_callback_knows_the_time_of_the_advance_beside_that_of_its_timer);
