@@ -25,7 +25,9 @@
 //! `tests/alone/fork/main.rs`.
 
 use std::cell::Cell;
-use std::future::pending;
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::task::{Context, Wake, Waker};
 
 use tokio::runtime::{Handle, Id};
 use tokio::task;
@@ -56,6 +58,9 @@ thread_local! {
     /// that was found: if there are more now, it may be one of them.
     static FOUND: Cell<Option<(Id, u32, u64)>> = const { Cell::new(None) };
 }
+
+/// A waker that wakes nobody, and is counted.
+struct KeptWaker;
 
 /// What the task of a runtime keeps: its engine, if it can have one.
 struct Kept {
@@ -154,11 +159,12 @@ pub(super) fn current() -> Option<EngineRef> {
     Some(EngineRef::numbered(number))
 }
 
-/// Whether this is a task of a runtime that is shutting down, and will drop it.
+/// Whether this is a task of a runtime that is shutting down, and will drop it. (A thread that
+/// blocks is none, for a task or as one: the runtime waits for it.)
 #[cold]
 pub(crate) fn is_ending() -> bool {
     let Ok(runtime) = Handle::try_current() else { return false };
-    if task::try_id().is_none() {
+    if task::try_id().is_none() || blocks() {
         return false;
     }
     takes_no_task(&runtime)
@@ -170,6 +176,16 @@ fn takes_no_task(runtime: &Handle) -> bool {
     let is_over = probe.is_finished();
     probe.abort();
     is_over
+}
+
+/// Whether the thread runs no tasks for its runtime: then tokio has nothing to run before a task
+/// that yields, and wakes that at once. Otherwise it keeps the waker.
+fn blocks() -> bool {
+    let kept = Arc::new(KeptWaker);
+    let waker = Waker::from(kept.clone());
+    let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&waker));
+    drop(waker);
+    Arc::strong_count(&kept) == 1
 }
 
 /// As `current`, for those who keep it.
@@ -245,7 +261,11 @@ fn find(runtime: Id) -> Option<Known> {
     })
 }
 
-// === impl Known, Kept ===
+// === impl KeptWaker, Known, Kept ===
+
+impl Wake for KeptWaker {
+    fn wake(self: Arc<Self>) {}
+}
 
 impl Known {
     fn of(engine: &Option<Engine>) -> Known {

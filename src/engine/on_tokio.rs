@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use tokio::io::{Interest, unix::AsyncFd};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
@@ -71,11 +71,15 @@ struct AtOnce {
 
 /// The clock of a runtime: the system's, until the runtime's shows another time. (Then a thread
 /// that is ending, and past what tokio keeps of it, has another thread ask the runtime.)
-#[derive(Default)]
 struct RuntimeClock {
+    of: Id,
     /// The runtime, from then on.
     moved: OnceLock<Handle>,
 }
+
+/// Whether time may be paused at any time: then the runtime's own thread looks at each reading.
+/// What it scheduled by the system's time meanwhile would be early by the runtime's.
+const LOOKS: bool = cfg!(all(debug_assertions, panic = "unwind"));
 
 /// A waker for a task that other workers find when it was woken, whatever its waker does next.
 #[derive(Default)]
@@ -187,10 +191,12 @@ impl Builder {
             return Err(BuildError::ManualClockWithThreads);
         }
         let follows = self.clock.is_none() && may_be_paused(&runtime);
-        let runtime_clock = follows.then(|| Arc::new(RuntimeClock::default()));
+        let runtime_clock = follows.then(|| Arc::new(RuntimeClock::new(runtime.id())));
         let is_moved = runtime_clock.as_ref().is_some_and(|clock| clock.look());
         let clock = self.clock.take().unwrap_or_else(|| match runtime_clock.clone() {
-            Some(clock) => Clock::of_runtime(Source(Arc::new(move || clock.now())), !is_moved),
+            Some(clock) => {
+                Clock::of_runtime(Source(Arc::new(move || clock.now())), !is_moved && !LOOKS)
+            }
             None => Clock::system(),
         });
         let reactor = (!is_moved).then(|| Reactor::of_current(&clock));
@@ -198,7 +204,7 @@ impl Builder {
         if !has_reactor && !has_timers() {
             return Err(BuildError::RuntimeWithoutTimers);
         }
-        let looks = cfg!(all(debug_assertions, panic = "unwind")) && runtime_clock.is_some();
+        let looks = LOOKS && runtime_clock.is_some();
         let waits_twice = looks && has_reactor && has_timers();
         self.timer = reactor.iter().flatten().map(Reactor::rung).next();
         self.runtime = Some(runtime.id());
@@ -330,7 +336,14 @@ impl Wake for AtOnce {
 // === impl RuntimeClock ===
 
 impl RuntimeClock {
+    fn new(of: Id) -> RuntimeClock {
+        RuntimeClock { of, moved: OnceLock::new() }
+    }
+
     fn now(&self) -> Instant {
+        if LOOKS && !self.is_moved() && is_current(self.of) {
+            self.look();
+        }
         let Some(runtime) = self.moved.get() else { return Instant::now() };
         let read = || {
             let _entered = runtime.enter();
@@ -361,6 +374,10 @@ impl RuntimeClock {
     }
 }
 
+fn is_current(runtime: Id) -> bool {
+    Handle::try_current().is_ok_and(|current| current.id() == runtime)
+}
+
 /// Whether the calling thread is ending, and what tokio keeps of it is gone: there, tokio panics
 /// where it is asked for its time.
 fn is_past_tokio() -> bool {
@@ -388,14 +405,11 @@ impl<T: Send + 'static> Core<T> {
         if self.clock.as_manual().is_some() || !shows_other_time() {
             return false;
         }
-        let of_current = |of| Handle::try_current().is_ok_and(|runtime| runtime.id() == of);
-        if !self.clock.is_of_runtime() || !self.runtime.is_some_and(of_current) {
+        if !self.clock.is_of_runtime() || !self.runtime.is_some_and(is_current) {
             return self.clock.counts_suspension() || shows_other_time_than(|| self.instant_now());
         }
-        if shows_other_time_than(|| self.instant_now()) {
-            // It was paused a moment ago: the task that serves the engine will see that.
-            self.shards[0].doorbell().ring();
-        }
+        // If it was paused a moment ago, the task that serves the engine will see that.
+        self.shards[0].doorbell().ring();
         false
     }
 }

@@ -22,8 +22,6 @@
 
 use std::cell::Cell;
 use std::mem;
-#[cfg(feature = "tokio")]
-use std::task::Waker;
 use std::task::{Context, Poll};
 
 /// Polls by one thread that may be ready in a row, without a wait.
@@ -72,13 +70,6 @@ fn is_bounded(cx: &mut Context<'_>, polls: u32) -> bool {
         // What is dropped gives back what it has spent.
         Poll::Ready(_unspent) => polls > 0 && is_bounded(cx, polls - 1),
     }
-}
-
-/// Whether tokio polls what it may put off: no thread of its own that blocks, for a task or as one,
-/// and not what is not to be put off.
-#[cfg(feature = "tokio")]
-pub(super) fn is_in_bounds() -> bool {
-    is_bounded(&mut Context::from_waker(Waker::noop()), MOST)
 }
 
 #[cfg(not(feature = "tokio"))]

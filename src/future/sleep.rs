@@ -303,8 +303,7 @@ impl Sleep {
 pub(super) fn goes_with_its_task(error: SleepError) -> bool {
     #[cfg(feature = "tokio")]
     if matches!(error, SleepError::Stopped | SleepError::RuntimeEnded) {
-        // (A thread that blocks on it is waited for, and hears of it.)
-        return coop::is_in_bounds() && crate::engine::is_ending();
+        return crate::engine::is_ending();
     }
     let _ = error;
     false

@@ -11,7 +11,7 @@ use support::scaled;
 use support::until::wait_until;
 use tickless::future::SleepError;
 use tickless::{BuildError, Engine, GlobalReason, ManualClock};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::Instant as TokioInstant;
 
@@ -221,13 +221,15 @@ fn a_task_that_its_runtime_is_about_to_drop_hears_of_no_end() {
 /// It is none that the runtime drops: the runtime waits for it.
 #[test]
 fn a_thread_that_blocks_on_a_sleep_hears_of_the_end_of_its_runtime() {
-    for in_place in [false, true] {
+    for (in_place, by_tokio) in [(false, false), (false, true), (true, false), (true, true)] {
         let runtime = runtime();
         let engine = runtime.block_on(async { Engine::of_runtime().unwrap() });
         let (tell, told) = channel();
         let wait = move || {
-            let mut sleep = tickless::sleep(HOUR);
-            tell.send(pollster::block_on(sleep.wait())).unwrap();
+            let wait = async { tickless::sleep(HOUR).wait().await };
+            let handle = Handle::current();
+            let end = if by_tokio { handle.block_on(wait) } else { pollster::block_on(wait) };
+            tell.send(end).unwrap();
         };
         if in_place {
             runtime.spawn(async { tokio::task::block_in_place(wait) });

@@ -3,11 +3,14 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use support::parking::block_on;
 use support::patience::PATIENCE;
@@ -160,7 +163,7 @@ fn in_paused_time_code_that_names_no_engine_follows_it_too() {
         assert!(tickless::timeout(HOUR, tokio::time::sleep(2 * HOUR)).await.is_err());
         assert_eq!((begin.elapsed(), engine.stats().fired), (2 * HOUR, 2));
     };
-    std::thread::spawn(move || paused(body)).join().unwrap();
+    thread::spawn(move || paused(body)).join().unwrap();
 }
 
 /// The two kinds of timers in turn, and in one another.
@@ -225,6 +228,31 @@ fn time_may_be_paused_later() {
         assert!(begin.elapsed() >= 20 * HOUR);
         drop(far);
     });
+}
+
+/// By the time that has been paused, and not by the system's, which has gone on since.
+#[cfg(debug_assertions)]
+#[test]
+fn the_first_sleep_after_time_is_paused_is_not_early() {
+    for by_hand in [false, true] {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            tickless::sleep(MS).await;
+            tokio::time::pause();
+            thread::sleep(3 * MS);
+            if by_hand {
+                let mut advance = pin!(tokio::time::advance(HOUR));
+                assert!((&mut advance).now_or_never().is_none());
+            }
+            let (begin, sleep) = (TokioInstant::now(), 2 * MS);
+            tickless::sleep(sleep).await;
+            let slept = begin.elapsed();
+            assert!(slept >= sleep, "{slept:?}");
+            let begin = TokioInstant::now();
+            tickless::sleep_until((begin + sleep).into_std()).await;
+            assert!(begin.elapsed() >= sleep);
+        });
+    }
 }
 
 #[cfg(debug_assertions)]
@@ -367,7 +395,7 @@ fn a_thread_that_ends_uses_engines_of_runtimes_whose_time_is_paused() {
         DEED.set(Some(AtTheEnd(Some(Box::new(deed)))));
         drop(handle.enter());
     };
-    std::thread::spawn(user).join().unwrap();
+    thread::spawn(user).join().unwrap();
     assert_eq!(told.recv(), Ok(engine.now()));
     runtime.block_on(engine.sleep(HOUR));
     assert_eq!(engine.stats().fired, 2);
@@ -407,11 +435,11 @@ fn the_runtimes_own_threads_fire_its_timers() {
     let mut threads = Builder::new_multi_thread();
     let threads = threads.worker_threads(2).thread_name("ours").enable_all().build();
     let runtimes = [threads, Builder::new_current_thread().enable_all().build()];
-    for (runtime, name) in runtimes.into_iter().zip([Some("ours"), std::thread::current().name()]) {
+    for (runtime, name) in runtimes.into_iter().zip([Some("ours"), thread::current().name()]) {
         runtime.unwrap().block_on(async {
             let engine = Engine::of_runtime().unwrap();
             let (fires, fired) = tokio::sync::oneshot::channel();
-            let fire = move || fires.send(std::thread::current().name().map(str::to_owned));
+            let fire = move || fires.send(thread::current().name().map(str::to_owned));
             engine.schedule_detached(MS, move || fire().unwrap()).unwrap();
             assert_eq!(fired.await.unwrap().as_deref(), name);
         });
