@@ -321,9 +321,11 @@ static inline uint64_t tickless_wheel_next(struct tickless_wheel *wheel) {
 
 /* How long a loop may sleep that reads the time `now`, in ticks: 0 if something is due, at most
  * INT32_MAX, and -1 if nothing will ever fire. If a tick is a millisecond, this is what poll and
- * epoll_wait want. */
+ * epoll_wait want. A time before that of the latest advance, which a callback may have moved, is taken
+ * as that. */
 static inline int tickless_wheel_timeout(struct tickless_wheel *wheel, uint64_t now) {
     const uint64_t next = tickless_wheel_next(wheel);
+    now = now < wheel->latest ? wheel->latest : now;
     if (next == TICKLESS_WHEEL_NEVER) {
         return -1;
     }

@@ -229,6 +229,11 @@ static void a_loop_in_a_callback_moves_time_which_does_not_go_back(void) {
     CHECK(tickless_wheel_advance(&wheel, 110, ALL, turn_inside, NULL) == 1);
     CHECK(outer.fired == 1 && inner.fired == 1);
     CHECK(tickless_wheel_now(&wheel) == 130);
+    /* A loop that has not read the time again sleeps no longer for it. */
+    CHECK(tickless_wheel_timeout(&wheel, 110) == 250);
+    tickless_wheel_add(&wheel, &outer.timer, 120);
+    CHECK(tickless_wheel_timeout(&wheel, 110) == 0);
+    CHECK(tickless_wheel_cancel(&wheel, &outer.timer) == 1);
     /* `count` checks that it is not early. */
     CHECK(tickless_wheel_advance(&wheel, 379, ALL, count, NULL) == 0);
     CHECK(tickless_wheel_advance(&wheel, 380, ALL, count, NULL) == 1 && later.fired == 1);
