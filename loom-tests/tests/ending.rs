@@ -51,6 +51,18 @@ fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
     });
 }
 
+/// Nobody stops them: who gives the role back wakes the other.
+#[test]
+fn a_second_turn_begins_when_the_first_is_over() {
+    check(2, || {
+        let world = World::with_due(1);
+        let other = on_thread(&world, |world| world.turn(1));
+        assert!(world.turn(1).is_some());
+        assert!(other.join().unwrap().is_some());
+        assert!(has_run(0));
+    });
+}
+
 /// It may wait for the end of what is behind it.
 #[test]
 fn what_is_behind_a_task_comes_back_while_the_task_runs() {
