@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::dispatch::{Panics, Process, Runs, Task, contained};
 use crate::doorbell::Parker;
 use crate::engine::EngineRef;
-use crate::os::{AlarmFiles, block_signals};
+use crate::os::{AlarmClock, AlarmFiles, block_signals};
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, Record, thread};
 
 use super::WallTimer;
@@ -282,7 +282,7 @@ impl Thread {
     /// # Errors
     /// The system refuses the thread.
     pub(super) fn start(keeper: &Arc<Keeper>) -> io::Result<Thread> {
-        Thread::start_with(keeper, AlarmFiles::realtime().ok())
+        Thread::start_with(keeper, AlarmFiles::new(AlarmClock::Realtime).ok())
     }
 
     pub(super) fn start_with(
