@@ -24,7 +24,6 @@ use crate::engine::EngineRef;
 use crate::os::{AlarmClock, AlarmFiles, block_signals};
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, Record, thread};
 
-use super::WallTimer;
 use super::table::{DueTimer, Item, Repeat, Table};
 
 /// How long the thread sleeps at most where the system does not tell when the clock was set.
@@ -167,9 +166,8 @@ impl Keeper {
     ///
     /// # Errors
     /// The table is closed: returns the item.
-    pub(super) fn enter(self: &Arc<Self>, time: SystemTime, item: Item) -> Result<WallTimer, Item> {
-        let number = self.changing(|table| table.enter(time, item))?;
-        Ok(WallTimer { keeper: self.clone(), number })
+    pub(super) fn enter(self: &Arc<Self>, time: SystemTime, item: Item) -> Result<u64, Item> {
+        self.changing(|table| table.enter(time, item))
     }
 
     /// Moves a timer. Returns `false` if it does not wait.
