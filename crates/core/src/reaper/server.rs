@@ -281,7 +281,7 @@ fn turn<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) ->
     let owner = context.lock();
     owner.count(Count::WokeUp, woken);
     let now = context.scale.floor(context.clock.now_ns());
-    context.turn_of(owner, in_hand, now, SHARE, SHARE)
+    context.turn(owner, in_hand, now, SHARE, SHARE)
 }
 
 /// How long the leader may work on before another shard that is due has to wait.
