@@ -294,7 +294,7 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("Bell::None | Bell::Hook(_) => {}\n        }\n        self.retract();", "Bell::None | Bell::Hook(_) => {}\n        }")]),
-            (SERVER, [("            let has_worked = self.pass(self.engine.clock().now_ns());", "            let has_worked = self.pass(self.engine.clock().now_ns());\n            self.group.doorbell.retract();"),
+            (SERVER, [("            let has_worked = self.pass(self.clock.now_ns());", "            let has_worked = self.pass(self.clock.now_ns());\n            self.group.doorbell.retract();"),
                       ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
@@ -546,7 +546,7 @@ MUTANTS = {
         "takeover", [(WATCH, [("        // see that the thread is back is called.\n        fence(Ordering::SeqCst);\n",
                               "        // see that the thread is back is called.\n")])]),
     "who is back calls nobody": (
-        "takeover", [(SERVER, [("            engine.watch().iter().for_each(|watch| watch.came_back());\n", "")])]),
+        "takeover", [(SERVER, [("            self.watch.iter().for_each(|watch| watch.came_back());\n", "")])]),
     "who is left over is counted late": (
         "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = word.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
                                 "        let in_hand = word.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
@@ -1044,8 +1044,8 @@ MUTANTS = {
                              "                let calls = state.items.len() == self.bound / 2 && state.calls();\n")])],
     ),
     "a producer that leaves room wakes nobody": (
-        "queue", [(QUEUE, [("                let calls = self.has_room(&state) && state.calls();\n",
-                             "                let calls = self.has_room(&state) && state.calls() && false;\n")])],
+        "queue", [(QUEUE, [("                let calls = state.items.len() < self.bound && state.calls();\n",
+                             "                let calls = state.items.len() < self.bound && state.calls() && false;\n")])],
     ),
     "who was called stays called": (
         "queue", [(QUEUE, [("            state.is_called = false;\n", "")])],

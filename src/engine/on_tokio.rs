@@ -190,8 +190,8 @@ impl Builder {
         self.runtime = Some(runtime.id());
         let engine = self.clock(clock).driver(Driver::Caller).build_with_handler(handler)?;
         let core = Arc::downgrade(&engine.inner.core);
-        let told = |error: &io::Error| waits_by_sleep(engine.core().observers[0].name(), error);
-        let reactor = reactor.and_then(|reactor| reactor.inspect_err(told).ok());
+        let report = |error: &io::Error| waits_by_sleep(engine.core().observers[0].name(), error);
+        let reactor = reactor.and_then(|reactor| reactor.inspect_err(report).ok());
         let clock = runtime_clock;
         let ends = EndsWithRuntime(Some(core.clone()));
         runtime.spawn(async move {
