@@ -332,7 +332,7 @@ impl<T: Send + 'static> Engine<T> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
         let payload = ManuallyDrop::new(payload);
-        let Some(mut cache) = thread_cache::of(self.number()) else {
+        let Some(mut cache) = self.cache() else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
         let now_ns = cache.now_ns();

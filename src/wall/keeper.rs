@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::dispatch::{Panics, Process, Runs, Task, contained};
 use crate::doorbell::Parker;
 use crate::engine::EngineRef;
-use crate::os::{AlarmClock, AlarmFiles, block_signals};
+use crate::os::{AlarmFiles, block_signals};
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, Record, thread};
 
 use super::table::{DueTimer, Item, Repeat, Table};
@@ -275,18 +275,11 @@ impl Keeper {
 // === impl Thread ===
 
 impl Thread {
-    /// Starts the thread of a keeper, with an alarm if the system has one.
+    /// Starts the thread of a keeper, with an alarm if there is one.
     ///
     /// # Errors
     /// The system refuses the thread.
-    pub(super) fn start(keeper: &Arc<Keeper>) -> io::Result<Thread> {
-        Thread::start_with(keeper, AlarmFiles::new(AlarmClock::Realtime).ok())
-    }
-
-    pub(super) fn start_with(
-        keeper: &Arc<Keeper>,
-        alarm: Option<AlarmFiles>,
-    ) -> io::Result<Thread> {
+    pub(super) fn start(keeper: &Arc<Keeper>, alarm: Option<AlarmFiles>) -> io::Result<Thread> {
         let ours = keeper.clone();
         let run = move || {
             let parks = || Wakeup::Ring(Parker::new());
@@ -341,7 +334,7 @@ mod tests {
     fn without_an_alarm_the_thread_is_rung_for_an_earlier_timer() {
         let engine = Engine::new().unwrap();
         let keeper = Keeper::new(EngineRef::new(&engine), None);
-        let thread = Thread::start_with(&keeper, None).unwrap();
+        let thread = Thread::start(&keeper, None).unwrap();
         let (sender, ran) = mpsc::channel();
         for (what, after) in [(1, Duration::from_secs(3600)), (2, Duration::from_millis(2))] {
             let (sender, due) = (sender.clone(), SystemTime::now() + after);

@@ -45,6 +45,7 @@ use std::time::SystemTime;
 use crate::dispatch::{IntoPayload, Task, drop_each};
 use crate::engine::{Engine, EngineRef};
 use crate::error::ScheduleError;
+use crate::os::{AlarmClock, AlarmFiles};
 use crate::sync::{Arc, QuietMutex};
 
 use keeper::{Keeper, Thread};
@@ -85,7 +86,10 @@ impl WallTimers {
     /// The thread could not be started.
     pub fn new(engine: &Engine) -> io::Result<WallTimers> {
         let keeper = Keeper::new(EngineRef::new(engine), None);
-        let thread = QuietMutex::new(Some(Thread::start(&keeper)?));
+        let thread = QuietMutex::new(Some(Thread::start(
+            &keeper,
+            AlarmFiles::new(AlarmClock::Realtime).ok(),
+        )?));
         Ok(WallTimers { keeper, thread })
     }
 
