@@ -161,7 +161,7 @@ impl<T: Send + 'static> Handle<T> {
     #[inline(always)]
     fn take_of_kind<const EXEMPT: bool>(self) -> Option<T> {
         let handle = ManuallyDrop::new(self);
-        // SAFETY: as in `cancel`.
+        // SAFETY: this was the handle, and `Producers` finds the thread's producer.
         let payload = unsafe { producer::cancel_and_take::<T, _, EXEMPT>(handle.entry, Producers) };
         debug_assert!(!EXEMPT || payload.iter().all(limits::is_exempt));
         payload

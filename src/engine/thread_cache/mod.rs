@@ -253,7 +253,7 @@ impl<T> Deref for Lent<T> {
 
     #[inline(always)]
     fn deref(&self) -> &ThreadCache<T> {
-        // SAFETY: as for `deref_mut`.
+        // SAFETY: the box is this thread's, and stays while it is lent: see `deref_mut`.
         unsafe { self.cache.as_ref() }
     }
 }
