@@ -254,13 +254,11 @@ impl<T: Send + 'static> Handle<T> {
     /// Returns `true` if the engine is not there any more.
     #[doc(hidden)]
     pub fn reaches(&self, when: When) -> bool {
-        let moment = Moment::now();
         let Some(mut cache): Option<Lent<T>> = thread_cache::of(self.as_entry().engine()) else {
             return true;
         };
-        let ThreadCache { core, thread_clock, .. } = &mut *cache;
-        let now_ns = thread_clock.at_ns(&core.clock, moment);
-        when.tick(core, now_ns) < Tick::NEVER
+        let now_ns = cache.now_ns();
+        when.tick(&cache.core, now_ns) < Tick::NEVER
     }
 
     /// Returns the state of the timer, which may change right after. One atomic load.

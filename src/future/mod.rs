@@ -159,11 +159,9 @@ use crate::error::ScheduleReason;
 /// Why an engine does not tell when a deadline has passed: it has stopped, or the calling thread
 /// runs one of its tasks and must not wait. (An engine is never full for a sleep.)
 ///
-/// Awaiting a [`Sleep`] or a tick panics with it.
-/// [`Sleep::poll_elapsed`](Sleep::poll_elapsed), [`Sleep::wait`](Sleep::wait) and
-/// [`Interval::try_tick`](Interval::try_tick) return it, and a
-/// [`Timeout`](Timeout) returns it as the [cause](Elapsed::cause) of its
-/// [`Elapsed`](Elapsed).
+/// Awaiting a [`Sleep`] or a tick panics with it. [`Sleep::poll_elapsed`], [`Sleep::wait`] and
+/// [`Interval::try_tick`] return it, and a [`Timeout`] returns it as the [cause](Elapsed::cause) of
+/// its [`Elapsed`].
 ///
 /// ```
 /// use std::time::Duration;
