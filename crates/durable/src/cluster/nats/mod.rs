@@ -2,7 +2,7 @@
 //!
 //! | key of the bucket | value |
 //! |---|---|
-//! | `s.SHARD` | the holder and its fence, `0 0` if nobody has the shard; when its first timer is due |
+//! | `s.SHARD` | the holder and its fence, or `0 0`; when the first timer is due, if there is one |
 //! | `i.INSTANCE` | nothing: the instance is alive |
 //! | `sessions`, `meta` | how many sessions there were; the version and the number of shards |
 //!
