@@ -14,8 +14,8 @@ const TICK: Duration = Duration::from_millis(1);
 /// What was handed over, in order, and in what batches.
 type Log = Arc<Mutex<Vec<u64>>>;
 
-/// An engine whose payload is its deadline, in nanoseconds since the engine began, and whose handler
-/// compares the two.
+/// An engine whose payload is its deadline, in nanoseconds since the engine began, and whose
+/// handler compares the two.
 fn engine((slots, reach): (u32, u32)) -> (Engine<u64>, ManualClock, Log) {
     let clock = ManualClock::new();
     let (log, begin) = (Log::default(), Arc::new(OnceLock::new()));
