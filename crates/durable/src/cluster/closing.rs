@@ -52,8 +52,7 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         Ok(durable) => {
             events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "opened");
             let unwanted = inner.held().opened(lease, durable);
-            // Others may have been taken while it was opened, or the pauses changed.
-            inner.share_window();
+            // The pauses may have changed while it was opened.
             let (services, pauses) = (inner.held().services(), inner.state().pauses.clone());
             services.iter().for_each(|durable| durable.are_paused(&pauses));
             if let Err(durable) = unwanted {
@@ -133,7 +132,6 @@ pub(super) fn leave<P>(inner: &Inner<P>, lease: &Lease) {
     // keeper finds that the lease is not renewed, and takes no shard that is held.
     inner.clerk.release(lease.taken);
     inner.held().remove(lease);
-    inner.share_window();
     inner.clerk.tell(Message::Wake(inner.instance));
     inner.wake();
 }

@@ -255,16 +255,19 @@ impl<P: Send + 'static> Keeper<P> {
         let held: Vec<u32> = held.chain(paused.iter().copied()).collect();
         let sent = since_start();
         let taken = keeping.take(inner.instance, &held, most, inner.lease)?;
-        for &Taking { taken, served_ms } in &taken {
+        let lease = |&Taking { taken, served_ms }: &Taking| {
             let until = until(sent, inner.lease);
             let ignored = inner.faults.ignores_lease;
-            let lease = Arc::new(Lease::new(taken, served_ms, until, &inner.clock, ignored));
-            inner.held().add(lease.clone());
+            Arc::new(Lease::new(taken, served_ms, until, &inner.clock, ignored))
+        };
+        let leases: Vec<Arc<Lease>> = taken.iter().map(lease).collect();
+        // All are there before the first is opened, which has no more of the window than its share.
+        if !leases.is_empty() {
+            inner.held().add(leases.iter().cloned());
+        }
+        for lease in leases {
             let inner = inner.clone();
             closing::apart("opening", move || closing::open(&inner, &lease));
-        }
-        if !taken.is_empty() {
-            inner.share_window();
         }
         Ok(taken.len())
     }

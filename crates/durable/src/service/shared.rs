@@ -67,6 +67,11 @@ impl<P> Durable<P> {
         self.core.writer_bell.notify_one();
     }
 
+    #[cfg(test)]
+    pub(crate) fn window(&self) -> usize {
+        self.core.state().window.max()
+    }
+
     /// Others write now: so does this service, if there is something that need not wait any longer.
     /// Returns whether it does. Its own writer is about to.
     pub(crate) fn write_now(&self) -> bool {

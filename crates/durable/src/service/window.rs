@@ -119,6 +119,11 @@ impl<T> Window<T> {
         self.busy.len()
     }
 
+    #[cfg(all(test, any(feature = "postgres", feature = "nats")))]
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
     /// How many timers there may be from now on: those that are due last leave, or more come.
     #[cfg(any(feature = "postgres", feature = "nats"))]
     pub(super) fn set_max(&mut self, max: usize) {

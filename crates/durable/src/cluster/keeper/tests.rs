@@ -1,4 +1,5 @@
-//! Rounds at a hub that replies slowly, or for which the instance is dead.
+//! Rounds at a hub that replies slowly, or for which the instance is dead, and what follows from
+//! them for the services.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
@@ -11,12 +12,13 @@ use crate::cluster::clock::SharedClock;
 use crate::cluster::held::Held;
 use crate::cluster::hub::{Clerking, First, Hub, Reading, Tell};
 use crate::cluster::inner::Faults;
-use crate::service::Numbers;
-use crate::store::Store;
+use crate::service::{Builder, Durable, Firing, Numbers};
+use crate::store::{Disk, Store};
 
 const MINE: u64 = 7;
 const OTHER: u64 = 8;
 const SHARDS: u32 = 4;
+const WINDOW: usize = 64;
 
 /// No shard is free.
 struct Desk {
@@ -114,18 +116,17 @@ impl Hub for Nowhere {
 }
 
 /// A keeper that holds so many shards.
-fn keeper(lease: Duration, holds: u32) -> Keeper<()> {
+fn keeper(lease: Duration, holds: u32) -> Keeper<Vec<u8>> {
     let reading = Reading { sent: since_start(), received: since_start(), shows_us: 0 };
     let clock = Arc::new(SharedClock::new(reading, false));
-    let mut held = Held::default();
-    for shard in 0..holds {
+    let mut held = Held::new(WINDOW);
+    held.add((0..holds).map(|shard| {
         let taken = Taken { shard, fence: 1 };
-        held.add(Arc::new(Lease::new(taken, 0, until(since_start(), lease), &clock, false)));
-    }
+        Arc::new(Lease::new(taken, 0, until(since_start(), lease), &clock, false))
+    }));
     let inner = Inner {
         shards: SHARDS,
         lease,
-        window: 1,
         instance: MINE,
         clock,
         held: Mutex::new(held),
@@ -220,4 +221,32 @@ fn a_shard_is_released_before_it_is_held_no_more() {
     drop(held);
     leaving.join().unwrap();
     assert!(inner.held().is_empty());
+}
+
+fn service() -> Durable {
+    let handler = |_: &Firing<Vec<u8>>| Ok::<(), String>(());
+    Builder::new().window(WINDOW).open(Disk::default().open(), handler).unwrap()
+}
+
+/// Threads that open and close shards cannot overtake each other between a change of what is held
+/// and what follows from it.
+#[test]
+fn under_the_lock_all_shards_that_are_held_share_the_window() {
+    let keeper = keeper(Duration::from_secs(3600), 3);
+    let services = [service(), service()];
+    let windows = || services.each_ref().map(Durable::window);
+    let mut held = keeper.inner.held();
+    let leases = held.leases();
+    for (lease, service) in leases.iter().zip(&services) {
+        assert!(held.opened(lease, service.clone()).is_ok());
+        assert_eq!(service.window(), WINDOW / 3);
+    }
+    held.remove(&leases[2]);
+    assert_eq!(windows(), [WINDOW / 2; 2]);
+    held.add([leases[2].clone()]);
+    assert_eq!(windows(), [WINDOW / 3; 2]);
+    let _closing = held.close(1).unwrap();
+    assert_eq!(windows(), [WINDOW / 3; 2], "until it has ended");
+    held.remove(&leases[1]);
+    assert_eq!(services[0].window(), WINDOW / 2);
 }
