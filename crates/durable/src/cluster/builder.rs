@@ -469,8 +469,9 @@ fn prepare_service<P: Send + 'static>(
     let waking = Weak::clone(&weak);
     let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
     let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
-    let pauses = inner.state().pauses.clone();
-    let service = service.window(inner.held().window_of_each()).pauses(pauses);
+    let held = inner.held();
+    let service = service.window(held.window_of_each()).pauses(held.pauses());
+    drop(held);
     let service = service.recurring_in(|name| inner.shard_of(name) == lease.taken.shard);
     (weak, service)
 }

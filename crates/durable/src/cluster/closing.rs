@@ -52,9 +52,6 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         Ok(durable) => {
             events::shard(inner.instance, lease.taken.shard, lease.taken.fence, "opened");
             let unwanted = inner.held().opened(lease, durable);
-            // The pauses may have changed while it was opened.
-            let (services, pauses) = (inner.held().services(), inner.state().pauses.clone());
-            services.iter().for_each(|durable| durable.are_paused(&pauses));
             if let Err(durable) = unwanted {
                 close(inner, lease, durable);
             }

@@ -7,7 +7,8 @@
 //! *Owner*: any thread, under the lock of [`Inner`](super::inner::Inner).
 //!
 //! *Invariants*: a shard is here once. It leaves after its service has ended. All that are here
-//! share the instance's window: when the lock is free, each service has its share.
+//! share the instance's window: when the lock is free, each service has its share, and the pauses
+//! of the last round.
 //!
 //! *Tested by*: `src/cluster/keeper/tests.rs`, `tests/durable/postgres/`.
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::position::{Position, time_of};
+use crate::record::Key;
 use crate::service::Durable;
 
 use super::lease::Lease;
@@ -28,6 +30,8 @@ pub(super) struct Held<P> {
     last: u32,
     /// How many timers may be in memory, of all shards.
     window: usize,
+    /// How keys begin whose timers do not fire, as the hub said in the last round.
+    pauses: Vec<Key>,
 }
 
 #[derive(Debug)]
@@ -60,7 +64,7 @@ pub(super) struct News {
 
 impl<P> Held<P> {
     pub(super) fn new(window: usize) -> Held<P> {
-        Held { shards: BTreeMap::new(), last: 0, window }
+        Held { shards: BTreeMap::new(), last: 0, window, pauses: Vec::new() }
     }
 
     /// The shards were taken, and threads open them.
@@ -74,7 +78,7 @@ impl<P> Held<P> {
 
     /// The shard is open, unless it was lost meanwhile: then the service comes back.
     pub(super) fn opened(&mut self, lease: &Lease, durable: Durable<P>) -> Result<(), Durable<P>> {
-        // Others may have come or left while it was opened.
+        // Others may have come or left while it was opened, or the pauses changed.
         let window = self.window_of_each();
         match self.shards.get_mut(&lease.taken.shard).map(|shard| &mut shard.stage) {
             Some(stage @ Stage::Opening(_)) => {
@@ -82,6 +86,7 @@ impl<P> Held<P> {
                     news.tell(&durable);
                 }
                 durable.set_window(window);
+                durable.are_paused(&self.pauses);
                 *stage = Stage::Open(durable);
                 Ok(())
             }
@@ -120,6 +125,16 @@ impl<P> Held<P> {
     fn share_window(&self) {
         let each = self.window_of_each();
         self.services().iter().for_each(|durable| durable.set_window(each));
+    }
+
+    pub(super) fn pauses(&self) -> Vec<Key> {
+        self.pauses.clone()
+    }
+
+    /// These are the pauses now.
+    pub(super) fn set_pauses(&mut self, pauses: Vec<Key>) {
+        self.pauses = pauses;
+        self.services().iter().for_each(|durable| durable.are_paused(&self.pauses));
     }
 
     /// The service of a shard.

@@ -56,8 +56,6 @@ pub(super) struct State {
     pub(super) left_behind: usize,
     pub(super) troubles: Troubles,
     pub(super) overdue: Overdue,
-    /// How keys begin whose timers do not fire, as the hub said in the last round.
-    pub(super) pauses: Vec<Key>,
 }
 
 /// What an instance does wrong, for tests which show that they would notice.

@@ -153,9 +153,7 @@ impl<P: Send + 'static> Keeper<P> {
     /// What is paused is so from here on, also in shards that are opened later.
     fn see_pauses(&self, keeping: &mut dyn Keeping) -> Result<(), StoreError> {
         let pauses = keeping.pauses()?;
-        self.inner.state().pauses.clone_from(&pauses);
-        let services = self.inner.held().services();
-        services.iter().for_each(|durable| durable.are_paused(&pauses));
+        self.inner.held().set_pauses(pauses);
         Ok(())
     }
 

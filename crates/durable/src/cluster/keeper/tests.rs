@@ -12,6 +12,7 @@ use crate::cluster::clock::SharedClock;
 use crate::cluster::held::Held;
 use crate::cluster::hub::{Clerking, First, Hub, Reading, Tell};
 use crate::cluster::inner::Faults;
+use crate::record::Key;
 use crate::service::{Builder, Durable, Firing, Numbers};
 use crate::store::{Disk, Store};
 
@@ -28,12 +29,14 @@ struct Desk {
     /// How often leases are renewed. Later, others have the shards.
     renewals: usize,
     requests: Vec<&'static str>,
+    pauses: Vec<Key>,
 }
 
 impl Desk {
     fn new(takes_to_reply: Duration, alive: &[&'static [u64]]) -> Desk {
         let alive = alive.iter().copied().collect();
-        Desk { takes_to_reply, alive, renewals: usize::MAX, requests: Vec::new() }
+        let (requests, pauses) = (Vec::new(), Vec::new());
+        Desk { takes_to_reply, alive, renewals: usize::MAX, requests, pauses }
     }
 
     fn reply(&mut self, request: &'static str) {
@@ -78,6 +81,10 @@ impl Keeping for Desk {
     fn next_expiry(&mut self, _: u64, _: Duration) -> Result<Option<Duration>, StoreError> {
         self.reply("next expiry");
         Ok(None)
+    }
+
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        Ok(self.pauses.clone())
     }
 
     fn wait(&mut self, _: Duration) -> Vec<Message> {
@@ -249,4 +256,20 @@ fn under_the_lock_all_shards_that_are_held_share_the_window() {
     assert_eq!(windows(), [WINDOW / 3; 2], "until it has ended");
     held.remove(&leases[1]);
     assert_eq!(services[0].window(), WINDOW / 2);
+}
+
+#[test]
+fn a_shard_that_is_opened_has_the_pauses_of_the_last_round() {
+    let keeper = keeper(Duration::from_secs(3600), 2);
+    let services = [service(), service()];
+    let leases = keeper.inner.held().leases();
+    for (pause, opens) in [("mail/", 0), ("", 1)] {
+        let pauses: Vec<Key> = vec![pause.as_bytes().into()];
+        let mut desk = Desk::new(Duration::ZERO, &[&[MINE, OTHER]]);
+        desk.pauses.clone_from(&pauses);
+        keeper.round(&mut desk).unwrap();
+        let mut held = keeper.inner.held();
+        assert!(held.opened(&leases[opens], services[opens].clone()).is_ok());
+        assert!(services[..=opens].iter().all(|service| service.pauses() == pauses));
+    }
 }
