@@ -178,9 +178,6 @@ impl<P: Send + 'static> Keeper<P> {
         let mine: Vec<Taken> = leases.iter().map(|lease| lease.taken).collect();
         let Renewal { sent, renewed, reading } =
             keeping.renew(inner.instance, &mine, inner.lease)?;
-        if let Some(reading) = reading {
-            inner.clock.read(reading);
-        }
         for lease in leases {
             if renewed.contains(&lease.taken) {
                 lease.renew(until(sent, inner.lease));
@@ -188,6 +185,10 @@ impl<P: Send + 'static> Keeper<P> {
                 lease.end();
                 self.close(lease.taken.shard);
             }
+        }
+        // After that: who has lost a shard because the clock was set forward fires nothing by it.
+        if let Some(reading) = reading {
+            inner.clock.read(reading);
         }
         Ok(sent)
     }

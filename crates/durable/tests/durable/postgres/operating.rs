@@ -104,6 +104,22 @@ fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
     wait_until("nothing is told any more", || cluster.failure().is_none());
 }
 
+/// By the server's clock, its lease lasts for another hour, and so does its life.
+#[test]
+fn an_instance_that_died_when_the_clock_was_set_back_does_not_keep_its_shards_for_that_time() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 2);
+    let died = "UPDATE shards SET holder = 7, expires = now() + interval '1 hour';
+        INSERT INTO instances VALUES (7, now() + interval '1 hour'),
+            (8, now() + interval '1 hour')";
+    recorder.client.batch_execute(died).unwrap();
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let lease = Duration::from_millis(100);
+    let cluster: Cluster<String> = builder(&place).lease(lease).start(handler).unwrap();
+    wait_until("it has all shards", || cluster.shards().len() == 2);
+    recorder.wait_for("SELECT count(*) FROM instances", 1);
+}
+
 /// A standby that takes over without the last transactions, or a restored database.
 #[test]
 fn a_server_that_lacks_the_last_transactions_gives_no_fence_and_no_instance_twice() {
