@@ -96,25 +96,21 @@ some_tests() {
     rm "$log"
 }
 
-# sanitize NAME PART: what cargo builds from here on has this sanitizer, in a target folder of its own,
-# and tests do this part of what they do without. SANITIZED are the options of these builds. The
-# sanitizers work on the stable compiler; only their switches are not stable.
+# sanitize PART: tests do this part of what they do without a sanitizer.
 sanitize() {
-    export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/target/$1 CARGO_PROFILE_DEV_STRIP=none
-    TICKLESS_TEST_SCALE=$(awk "BEGIN { print ${TICKLESS_TEST_SCALE:-0.15} * $2 }")
+    TICKLESS_TEST_SCALE=$(awk "BEGIN { print ${TICKLESS_TEST_SCALE:-0.15} * $1 }")
     export TICKLESS_TEST_SCALE
-    SANITIZED=(--locked --target "$(host)")
     # Reports name functions, and suppressions match on the names.
     need_command llvm-symbolizer llvm
 }
 
 # finds HEADLINE BUG..: the sanitizer reports each of these bugs of the canary (ci/canary) under this
-# headline, and in our types. Without a bug, the canary passes.
+# headline, and in our types. Without a bug, the canary passes. It lies in `built`.
 finds() {
-    local headline=$1 bug canary=$CARGO_TARGET_DIR/$(host)/debug/canary
+    local headline=$1 bug canary=$built/canary
     shift
     # With the tests that come next, which need nothing else then.
-    cargo build "${SANITIZED[@]}" "${tests[@]}" --bins
+    cargo build "${tests[@]}" --bin canary
     "$canary" nothing || fail "a report where there is no bug"
     for bug; do
         # The standard library keeps no frame pointers: who called it is only found the slow way.

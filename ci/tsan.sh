@@ -5,17 +5,21 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 with_lints
-sanitize tsan 0.1
-# The standard library is not instrumented, which the second flag permits; `tsan` puts a lock that
-# can be seen through in the place of the standard one.
+sanitize 0.1
+# All that is built has it, in a folder of its own; the triple is named, so that build scripts and macros, which run
+# inside the compiler, stay as they are. The standard library is not instrumented, which the second flag
+# permits; `tsan` puts a lock that can be seen through in the place of the standard one.
+export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/target/tsan CARGO_PROFILE_DEV_STRIP=none
+built=$CARGO_TARGET_DIR/$(host)/debug
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
-tests=(--package canary --package race-tests --test races)
+options=(--locked --target "$(host)")
+tests=("${options[@]}" --package canary --package race-tests --test races)
 # (Programs alone: rustdoc knows nothing of the flags.)
 [ -z "${LONG:-}" ] || tests+=(--package loom-tests --test all --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
     --package tickless-netty --package tickless-inspect --lib --test storms --test at_random --test bounded --test apis --test netty --test inspect)
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
-[ $# = 0 ] || tests=("$@")
+[ $# = 0 ] || tests=("${options[@]}" "$@")
 # One test at a time: what two use first together stands behind a standard lock, which is not seen through.
-some_tests cargo test "${SANITIZED[@]}" "${tests[@]}" -- --test-threads=1
+some_tests cargo test "${tests[@]}" -- --test-threads=1

@@ -172,7 +172,7 @@ MUTANTS = {
         [
             (SHARD, [
                 ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-                 "        let first = (0..crate::inbox::LANES).all(|lane| bucket.lanes.head(lane).is_null());\n"
+                 "        let first = (0..crate::inbox::LANES).all(|lane| bucket.lanes.lane(lane).head().is_null());\n"
                  "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
@@ -294,7 +294,7 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("Bell::None | Bell::Hook(_) => {}\n        }\n        self.retract();", "Bell::None | Bell::Hook(_) => {}\n        }")]),
-            (SERVER, [("            let has_worked = self.pass(self.engine.clock().now_ns());", "            let has_worked = self.pass(self.engine.clock().now_ns());\n            self.group.doorbell.retract();"),
+            (SERVER, [("            let has_worked = self.pass(self.clock.now_ns());", "            let has_worked = self.pass(self.clock.now_ns());\n            self.group.doorbell.retract();"),
                       ("        group.doorbell.sleep(timeout, ends_ns);\n", "        group.doorbell.retract();\n        group.doorbell.sleep(timeout, ends_ns);\n")]),
         ],
     ),
@@ -546,7 +546,7 @@ MUTANTS = {
         "takeover", [(WATCH, [("        // see that the thread is back is called.\n        fence(Ordering::SeqCst);\n",
                               "        // see that the thread is back is called.\n")])]),
     "who is back calls nobody": (
-        "takeover", [(SERVER, [("            engine.watch().iter().for_each(|watch| watch.came_back());\n", "")])]),
+        "takeover", [(SERVER, [("            self.watch.iter().for_each(|watch| watch.came_back());\n", "")])]),
     "who is left over is counted late": (
         "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = word.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
                                 "        let in_hand = word.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
@@ -760,20 +760,16 @@ MUTANTS = {
         "bucket_read", [(FLUSH, [("        // SAFETY: the tray showed it.\n        unsafe { tray.set_moving(entry) };\n        // SAFETY: the tray showed it.\n        unsafe { tray.pass(&mut at, entry) };\n        // SAFETY: the owner holds it, and it is filed there.\n", "        // SAFETY: the tray showed it.\n        unsafe { tray.pass(&mut at, entry) };\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "an entry moves no more before it is there": (
         "bucket_read", [(FLUSH, [("        // SAFETY: the owner holds it, and it is filed there.\n", "        tray.set_moved();\n        // SAFETY: the owner holds it, and it is filed there.\n")])]),
-    "a tray's link is written Relaxed": (
-        "tray", [(TRAY, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "a place is written Relaxed": (
         "tray", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     "a push that was in vain acquires nothing": (
         "tray", [(STACK, [("node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "node.as_ptr(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
     "a take that was in vain acquires nothing": (
         "tray", [(STACK, [("ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Acquire,", "ptr::null_mut(),\n                Ordering::AcqRel,\n                Ordering::Relaxed,")])]),
-    "an own list's link is written Relaxed": (
+    "the link of a list with one writer is written Relaxed": (
         "tray", [(LANES, [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
-    "the first of an own list gives way Relaxed": (
-        "tray", [(LANES, [("            head.store(next, Ordering::Release);", "            head.store(next, Ordering::Relaxed);")])]),
-    "the first in a tray gives way Relaxed": (
-        "tray", [(TRAY, [("            cursor.store(next, Ordering::Release);", "            cursor.store(next, Ordering::Relaxed);")])]),
+    "the first of a list with one writer gives way Relaxed": (
+        "tray", [(LANES, [("        head.store(next, Ordering::Release);", "        head.store(next, Ordering::Relaxed);")])]),
     "what a tray is for is read Relaxed": (
         "tray", [(TRAY, [("let bucket = self.bucket.load(Ordering::Acquire);", "let bucket = self.bucket.load(Ordering::Relaxed);")])]),
     # PUBLISHED
@@ -919,7 +915,7 @@ MUTANTS = {
         "suspended",
         [(SHARD, [
             ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
-             "        let is_first = (0..crate::inbox::LANES).all(|lane| bucket.lanes.head(lane).is_null());\n"
+             "        let is_first = (0..crate::inbox::LANES).all(|lane| bucket.lanes.lane(lane).head().is_null());\n"
              "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
             ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {", "if is_first {"),
         ])],
@@ -1048,8 +1044,8 @@ MUTANTS = {
                              "                let calls = state.items.len() == self.bound / 2 && state.calls();\n")])],
     ),
     "a producer that leaves room wakes nobody": (
-        "queue", [(QUEUE, [("                let calls = self.has_room(&state) && state.calls();\n",
-                             "                let calls = self.has_room(&state) && state.calls() && false;\n")])],
+        "queue", [(QUEUE, [("                let calls = state.items.len() < self.bound && state.calls();\n",
+                             "                let calls = state.items.len() < self.bound && state.calls() && false;\n")])],
     ),
     "who was called stays called": (
         "queue", [(QUEUE, [("            state.is_called = false;\n", "")])],

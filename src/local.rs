@@ -22,7 +22,6 @@
 //!
 //! A loop that has deadlines as instants converts them by [`Ticks`].
 
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 #[doc(inline)]
@@ -30,6 +29,8 @@ pub use tickless_wheel::{
     Drain, Geometry, GeometryError, HashedWheel, Iter, Key, MAX_LEVELS, MAX_SLOTS, Place, Tick,
     TimingWheel, Wheel,
 };
+
+use crate::time::{Scale, saturating_ns};
 
 /// Ticks of one length, counted from an instant: for a loop that reads a clock, and a wheel that
 /// has none. Deadlines are rounded up and the present down, so no timer is early.
@@ -52,7 +53,7 @@ pub use tickless_wheel::{
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Ticks {
-    tick_ns: NonZeroU64,
+    scale: Scale,
     start: Instant,
 }
 
@@ -62,27 +63,23 @@ impl Ticks {
     /// Ticks of the length `tick`, the first of which begins at `start`. `None`: the length is zero
     /// or more than 584 years.
     pub fn new(tick: Duration, start: Instant) -> Option<Ticks> {
-        let tick_ns = u64::try_from(tick.as_nanos()).ok().and_then(NonZeroU64::new)?;
-        Some(Ticks { tick_ns, start })
+        Some(Ticks { scale: Scale::new(tick)?, start })
     }
 
     /// The tick that it is at `now`: to advance a wheel to.
     pub fn at(&self, now: Instant) -> Tick {
-        Tick::new(self.ns(now).unwrap_or(u64::MAX) / self.tick_ns).min(Tick::LAST)
+        self.scale.floor(self.ns(now))
     }
 
     /// The first tick that begins at `deadline` or later: for a timer that is due then. A deadline
     /// that is too far away is [never](Tick::NEVER).
     pub fn of_deadline(&self, deadline: Instant) -> Tick {
-        self.ns(deadline).map_or(Tick::NEVER, |ns| Tick::new(ns.div_ceil(self.tick_ns.get())))
+        self.scale.ceil(self.ns(deadline))
     }
 
     /// When `tick` begins. `None`: never.
     pub fn start_of(&self, tick: Tick) -> Option<Instant> {
-        if tick == Tick::NEVER {
-            return None;
-        }
-        self.start.checked_add(Duration::from_nanos(tick.get().checked_mul(self.tick_ns.get())?))
+        self.start.checked_add(Duration::from_nanos(self.scale.start_ns(tick)?))
     }
 
     /// How long a loop may wait for other events at `now`, if `next` is when its wheel expires
@@ -91,9 +88,9 @@ impl Ticks {
         Some(self.start_of(next?)?.saturating_duration_since(now))
     }
 
-    /// The time since the start; `None`: more than 584 years.
-    fn ns(&self, at: Instant) -> Option<u64> {
-        u64::try_from(at.saturating_duration_since(self.start).as_nanos()).ok()
+    /// The time since the start, 584 years at most.
+    fn ns(&self, at: Instant) -> u64 {
+        saturating_ns(at.saturating_duration_since(self.start))
     }
 }
 

@@ -297,7 +297,7 @@ impl PausedWaker {
 
     /// Whether it has rung since the last call.
     fn has_rung(&self) -> bool {
-        // ORDER: Acquire - as in `rings`.
+        // ORDER: Acquire - pairs with the store in `wake_by_ref`.
         self.rings.swap(false, Ordering::Acquire)
     }
 }

@@ -105,7 +105,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--workers", default="1,2", help="threads of the runtime")
     parser.add_argument("--tasks", type=int, default=100)
-    parser.add_argument("--commands", type=int, default=300_000, help="of each run")
+    parser.add_argument("--commands", type=int, default=400_000, help="of each run")
     parser.add_argument("--count", action="store_true", help="counts instructions, by valgrind, instead of time")
     parser.add_argument("--tests", action="store_true", help="runs the crate's own tests")
     options = parser.parse_args()

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tickless_core::dispatch::{Batch, InHand};
 use tickless_core::reaper::{self, Group, Report, Role, Serve, Spin, TurnContext, Watch};
-use tickless_core::time::{Clock, Scale};
 use tickless_sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 
 use crate::event::Event;
@@ -72,13 +71,18 @@ impl<'a> Server<'a> {
 
     /// Takes the lead that nobody has, and serves.
     pub fn lead(&self, spin: Spin) {
-        reaper::Server::new(self, self.group(), self.number, spin).lead();
+        self.begin(spin).lead();
     }
 
     /// Serves in the role of shard `index`, which the thread has got from another one.
     pub fn succeed(&self, index: usize, role: Role<'a, Payload, Handler>, leads: bool) {
-        let server = reaper::Server::new(self, self.group(), self.number, Spin::NEVER);
-        server.succeed(index, role, leads);
+        self.begin(Spin::NEVER).succeed(index, role, leads);
+    }
+
+    fn begin(&self, spin: Spin) -> reaper::Server<'_, Self> {
+        let (clock, scale) = (&self.worlds[0].around.clock, self.worlds[0].around.scale);
+        let (time, watch) = ((clock, scale), self.watch.map(|(watch, _)| watch));
+        reaper::Server::new(self, self.group(), self.number, time, watch, spin)
     }
 
     fn group(&self) -> &'a Group {
@@ -110,18 +114,6 @@ impl Serve for Server<'_> {
     where
         Self: 'r;
 
-    fn clock(&self) -> &Clock {
-        &self.worlds[0].around.clock
-    }
-
-    fn scale(&self) -> Scale {
-        self.worlds[0].around.scale
-    }
-
-    fn watch(&self) -> Option<&Watch> {
-        self.watch.map(|(watch, _)| watch)
-    }
-
     fn is_stopping(&self) -> bool {
         // ORDER: Relaxed - as where it is set.
         let is_done = !self.wanted.deadlines.is_empty() && self.wanted.done.load(Ordering::Relaxed);
@@ -140,7 +132,10 @@ impl Serve for Server<'_> {
     ) -> R {
         let world = self.worlds[shard];
         let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
-        let context = TurnContext { watch: self.watch(), ..world.turn_context(&handler) };
+        let context = TurnContext {
+            watch: self.watch.map(|(watch, _)| watch),
+            ..world.turn_context(&handler)
+        };
         f(&context, world.in_hand(role))
     }
 

@@ -208,7 +208,9 @@ impl World {
             task();
         };
         let handler = |batch: Batch<'_, Payload>| batch.for_each(fire);
-        self.turn_context(&handler).turn(self.in_hand(&mut role), Tick::new(now), max_fired)
+        let context = self.turn_context(&handler);
+        let (in_hand, now) = (self.in_hand(&mut role), Tick::new(now));
+        context.turn(context.lock(), in_hand, now, max_fired, usize::MAX)
     }
 
     /// Takes the shard over from a turn that hands payloads over, if there is one, and runs a turn
@@ -219,7 +221,13 @@ impl World {
         let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
         let context = self.turn_context(&handler);
         context.succeed();
-        let report = context.turn(self.in_hand(&mut role), Tick::new(now), usize::MAX);
+        let report = context.turn(
+            context.lock(),
+            self.in_hand(&mut role),
+            Tick::new(now),
+            usize::MAX,
+            usize::MAX,
+        );
         Some(report.map_or(0, |report| report.fired))
     }
 

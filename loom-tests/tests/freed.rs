@@ -39,7 +39,7 @@ fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
 fn read_lanes<T>(lanes: &Lanes<Entry<T>>) {
     let reader = entry::read();
     let guard = reader.guard();
-    for first in (0..LANES).map(|lane| lanes.first(lane, guard)) {
+    for first in (0..LANES).map(|lane| lanes.lane(lane).first(guard)) {
         // The checker reports if one was freed.
         Walk::from(first, guard).for_each(drop);
     }

@@ -114,7 +114,7 @@ impl Bench {
             found[value as usize - 1] = true;
         };
         let guard = self.guard();
-        let shared = (0..LANES).map(|lane| self.lanes.first(lane, guard));
+        let shared = (0..LANES).map(|lane| self.lanes.lane(lane).first(guard));
         for first in (0..OWN_LANES).map(|lane| self.own.first(lane, guard)).chain(shared) {
             Walk::from(first, guard).take(3).for_each(&mut see);
         }

@@ -33,7 +33,7 @@ macro_rules! counts {
 
         impl Counts {
             fn read(&self) -> $Stats {
-                // ORDER: Relaxed - as in `add_one`.
+                // ORDER: Relaxed - numbers only.
                 $Stats { $($count: self.$count.load($crate::sync::Ordering::Relaxed),)+ }
             }
 

@@ -22,9 +22,10 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, Tick, saturating_ns};
 use super::core::{Core, Owned, nobody_waits};
 use super::crew::{Crew, Settings};
 use super::deadline::start_after_origin_ns;
+use super::facade::Inner;
 use super::limits::is_exempt;
 use super::registry::ENGINES;
-use super::stopping::{Inner, ends_with_engine};
+use super::stopping::ends_with_engine;
 use super::thread_cache::new_number;
 use super::{Builder, Driver, Engine};
 
@@ -110,7 +111,7 @@ impl Builder {
         ENGINES.enter(number, &core);
         let crew = core.has_threads().then(|| Crew::new(core.clone(), self.crew_settings(&plan)));
         // From here on, its drop ends what was begun.
-        let engine = Engine { inner: Arc::new(Inner::new(core, crew)) };
+        let engine = Engine { inner: Arc::new(Inner { core, crew }) };
         engine.inner.crew.iter().try_for_each(Crew::start).map_err(BuildError::Thread)?;
         Ok(engine)
     }

@@ -30,9 +30,8 @@ use std::mem;
 
 use crate::dispatch::{InHand, Progress, contained, work_to_the_end_for};
 use crate::os::{Cpus, block_signals};
-use crate::reaper::{Serve, Server, Spin, StuckTask, TurnContext, Watch};
+use crate::reaper::{Serve, Server, Spin, StuckTask, TurnContext};
 use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
-use crate::time::{Clock, Scale};
 
 use super::core::{Core, Role};
 
@@ -42,8 +41,8 @@ pub(super) struct Crew<T> {
     pub(super) core: Arc<Core<T>>,
     settings: Settings,
     // LOCK(CREW): engine: is_over, wait_for_duty, work, serve_group, find_leader,
-    // watching.rs::succeed, watching.rs::tell; stopper: end, take_handles; caller: start; through:
-    // lock.
+    // watching.rs::succeed, watching.rs::report_stuck; stopper: end, take_handles; caller: start;
+    // through: lock.
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -79,10 +78,10 @@ pub(super) struct State {
     pub(super) serving: usize,
     /// Duties that were given, and that no thread has taken yet.
     duties: VecDeque<Duty>,
-    /// Tasks that are stuck, and of which nobody was told yet.
-    pub(super) untold: Vec<StuckTask>,
-    /// For each shard, the payload at which its reaper is stuck, if somebody was told of that.
-    pub(super) told: Vec<Option<Progress>>,
+    /// Tasks that are stuck, and were not reported yet.
+    pub(super) unreported: Vec<StuckTask>,
+    /// For each shard, the payload at which its reaper is stuck, if that was reported.
+    pub(super) reported: Vec<Option<Progress>>,
     handles: Vec<JoinHandle<()>>,
 }
 
@@ -100,7 +99,7 @@ impl<T: Send + 'static> Crew<T> {
     /// The crew of an engine. It has no thread yet.
     pub(super) fn new(core: Arc<Core<T>>, settings: Settings) -> Arc<Crew<T>> {
         debug_assert!(core.threads >= core.groups.len(), "each group has a leader");
-        let state = State { told: vec![None; core.shards.len()], ..State::default() };
+        let state = State { reported: vec![None; core.shards.len()], ..State::default() };
         Arc::new(Crew { core, settings, state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -267,8 +266,9 @@ impl<T: Send + 'static> Member<T> {
         let crew = &self.crew;
         // As good as it was before: the system may refuse.
         let _ = crew.pin(group);
-        let spin = crew.settings.spin.clone();
-        begin(Server::new(self, &crew.core.groups[group], self.number, spin));
+        let Core { groups, clock, scale, watch, .. } = &*crew.core;
+        let (time, spin) = ((clock, *scale), crew.settings.spin.clone());
+        begin(Server::new(self, &groups[group], self.number, time, watch.as_deref(), spin));
         crew.lock().serving -= 1;
     }
 }
@@ -276,18 +276,6 @@ impl<T: Send + 'static> Member<T> {
 impl<T: Send + 'static> Serve for Member<T> {
     type Payload = T;
     type Role<'a> = Role<'a, T>;
-
-    fn clock(&self) -> &Clock {
-        &self.crew.core.clock
-    }
-
-    fn scale(&self) -> Scale {
-        self.crew.core.scale
-    }
-
-    fn watch(&self) -> Option<&Watch> {
-        self.crew.core.watch.as_deref()
-    }
 
     fn is_stopping(&self) -> bool {
         self.crew.core.is_stopping()

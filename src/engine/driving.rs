@@ -300,7 +300,7 @@ impl<T: Send + 'static> Core<T> {
         let report = work_for(self.party(), || {
             let (context, in_hand) = self.turn_context(index, &mut role);
             begin(&context);
-            context.turn_of(context.lock(), in_hand, now, max_fired, budget)
+            context.turn(context.lock(), in_hand, now, max_fired, budget)
         });
         let report = report.ok_or(TurnError::Stopped)?;
         if report.taken_over {

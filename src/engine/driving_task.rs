@@ -38,7 +38,7 @@ use crate::time::Clock;
 
 use super::core::Core;
 #[cfg(feature = "tokio")]
-use super::on_tokio::Stealable;
+use super::stealable::Stealable;
 use super::{Engine, Turn};
 
 /// How many timers a poll fires at most, before other tasks of the runtime go on.

@@ -27,7 +27,6 @@ use crate::memory::Count;
 use crate::sync::Arc;
 use crate::time::{Clock, Scale, Tick};
 
-#[cfg(feature = "test-util")]
 use super::core::Core;
 use super::deadline::Deadline;
 use super::registry::is_inherited;
@@ -341,31 +340,28 @@ impl EngineRef {
     /// Always inlined, as `has_passed` is: each sleep and each reset passes here.
     #[inline(always)]
     pub(crate) fn compute(self, deadline: Deadline) -> Option<Computed> {
+        self.compute_ns(|core| core.due_ns(deadline))
+    }
+
+    /// As `compute`, for a tick of this engine.
+    pub(crate) fn compute_tick(self, tick: Tick) -> Option<Computed> {
+        self.compute_ns(|core| core.scale.start_ns(tick).unwrap_or(u64::MAX))
+    }
+
+    #[inline(always)]
+    fn compute_ns(self, due_ns: impl FnOnce(&Core<Task>) -> u64) -> Option<Computed> {
         let Some(mut cache) = self.lent() else {
             // The engine is gone: `schedule` returns the error.
             return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
         let ThreadCache { core, thread_clock, .. } = &mut *cache;
         let now_ns = thread_clock.glance_ns(&core.clock);
-        let due_ns = core.due_ns(deadline);
+        let due_ns = due_ns(core);
         let is_near = now_ns.saturating_add(NEAR_NS) >= due_ns && due_ns != u64::MAX;
         if is_near && core.clock.now_ns() >= due_ns {
             return None;
         }
         Some(Computed { deadline: core.scale.ceil(due_ns), now_ns })
-    }
-
-    /// As `compute`, for a tick of this engine.
-    pub(crate) fn compute_tick(self, tick: Tick) -> Option<Computed> {
-        let Some(mut cache) = self.lent() else {
-            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
-        };
-        let ThreadCache { core, thread_clock, .. } = &mut *cache;
-        let now_ns = thread_clock.glance_ns(&core.clock);
-        let has_passed = core.scale.start_ns(tick).is_some_and(|start_ns| {
-            now_ns.saturating_add(NEAR_NS) >= start_ns && core.clock.now_ns() >= start_ns
-        });
-        (!has_passed).then_some(Computed { deadline: tick, now_ns })
     }
 
     /// Whether the engine's clock has reached a deadline of this engine.

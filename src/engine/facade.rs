@@ -15,7 +15,7 @@ use crate::sync::Arc;
 use crate::time::Clock;
 
 use super::core::Core;
-use super::stopping::Inner;
+use super::crew::Crew;
 use super::thread_cache::{self, Lent};
 use super::{Builder, Handle, When};
 
@@ -76,6 +76,13 @@ use super::{Builder, Handle, When};
 /// [`TurnError::Forked`]: crate::TurnError::Forked
 pub struct Engine<T: Send + 'static = Task> {
     pub(super) inner: Arc<Inner<T>>,
+}
+
+/// The part that an engine's clones share. Stops the engine when the last clone is dropped.
+pub(super) struct Inner<T: Send + 'static> {
+    pub(super) core: Arc<Core<T>>,
+    /// The threads, unless the caller drives the engine.
+    pub(super) crew: Option<Arc<Crew<T>>>,
 }
 
 // === impl Engine: of closures ===
@@ -325,7 +332,7 @@ impl<T: Send + 'static> Engine<T> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
         let payload = ManuallyDrop::new(payload);
-        let Some(mut cache) = thread_cache::of(self.number()) else {
+        let Some(mut cache) = self.cache() else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
         let now_ns = cache.now_ns();

@@ -161,7 +161,7 @@ impl<T: Send + 'static> Handle<T> {
     #[inline(always)]
     fn take_of_kind<const EXEMPT: bool>(self) -> Option<T> {
         let handle = ManuallyDrop::new(self);
-        // SAFETY: as in `cancel`.
+        // SAFETY: this was the handle, and `Producers` finds the thread's producer.
         let payload = unsafe { producer::cancel_and_take::<T, _, EXEMPT>(handle.entry, Producers) };
         debug_assert!(!EXEMPT || payload.iter().all(limits::is_exempt));
         payload
@@ -254,13 +254,11 @@ impl<T: Send + 'static> Handle<T> {
     /// Returns `true` if the engine is not there any more.
     #[doc(hidden)]
     pub fn reaches(&self, when: When) -> bool {
-        let moment = Moment::now();
         let Some(mut cache): Option<Lent<T>> = thread_cache::of(self.as_entry().engine()) else {
             return true;
         };
-        let ThreadCache { core, thread_clock, .. } = &mut *cache;
-        let now_ns = thread_clock.at_ns(&core.clock, moment);
-        when.tick(core, now_ns) < Tick::NEVER
+        let now_ns = cache.now_ns();
+        when.tick(&cache.core, now_ns) < Tick::NEVER
     }
 
     /// Returns the state of the timer, which may change right after. One atomic load.

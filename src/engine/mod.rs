@@ -35,6 +35,8 @@ mod of_runtime;
 mod on_tokio;
 mod registry;
 mod spin;
+#[cfg(feature = "tokio")]
+mod stealable;
 mod stopping;
 mod thread_cache;
 mod threads;

@@ -37,8 +37,8 @@ use crate::entry::Published;
 use crate::error::{BuildError, GlobalReason};
 use crate::sync::{Arc, Weak};
 
+use super::facade::Inner;
 use super::registry::{ENDED, NONE, STOPS, has_parent, is_inherited};
-use super::stopping::Inner;
 use super::{Engine, EngineRef};
 
 /// The runtimes whose code has used an engine of the runtime, or found that there can be none.
@@ -63,7 +63,7 @@ thread_local! {
 struct KeptWaker;
 
 /// What the task of a runtime keeps: its engine, if it can have one.
-struct Kept {
+struct KeptEngine {
     runtime: Id,
     engine: Option<Engine>,
 }
@@ -244,7 +244,7 @@ fn keep(runtime: &Handle, engine: Option<Engine>) -> Result<(), Known> {
     if let Some(other) = other {
         return Err(other);
     }
-    let kept = Kept { runtime: id, engine };
+    let kept = KeptEngine { runtime: id, engine };
     // If the runtime is shutting down, it drops this at once.
     runtime.spawn(async move {
         let _kept = kept;
@@ -261,7 +261,7 @@ fn find(runtime: Id) -> Option<Known> {
     })
 }
 
-// === impl KeptWaker, Known, Kept ===
+// === impl KeptWaker, Known, KeptEngine ===
 
 impl Wake for KeptWaker {
     fn wake(self: Arc<Self>) {}
@@ -283,7 +283,7 @@ impl Known {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptEngine {
     fn drop(&mut self) {
         RUNTIMES.update(|table| {
             let mut table = table.cloned().unwrap_or_default();

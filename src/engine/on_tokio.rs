@@ -23,7 +23,7 @@
 //! *Tested by*: `tests/suite/drive/busy.rs`, `tests/suite/drive/live.rs`,
 //! `tests/suite/drive/on_tokio.rs`, `loom-tests/tests/listener.rs`.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::mem;
 use std::pin::pin;
@@ -33,7 +33,6 @@ use std::time::{Duration, Instant};
 #[cfg(target_os = "linux")]
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
-use tokio::task::AbortHandle;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use crate::dispatch::{Handler, Inline, contained};
@@ -50,7 +49,7 @@ use super::driving_task::{Sleeps, Wait, serve};
 use super::{Builder, Driver, Engine};
 
 /// A wait by the runtime's reactor or, without it, by the runtime's sleeps.
-struct OnTokio<'a, S, F> {
+struct RuntimeWait<'a, S, F> {
     reactor: Option<Reactor>,
     sleeps: Sleeps<'a, S, F>,
     /// The engine's clock, if that is the runtime's.
@@ -80,25 +79,6 @@ struct RuntimeClock {
 /// Whether time may be paused at any time: then the runtime's own thread looks at each reading.
 /// What it scheduled by the system's time meanwhile would be early by the runtime's.
 const LOOKS: bool = cfg!(all(debug_assertions, panic = "unwind"));
-
-/// A waker for a task that other workers find when it was woken, whatever its waker does next.
-#[derive(Default)]
-pub(super) struct Stealable {
-    idle: Option<Idle>,
-    has_begun: bool,
-    /// The task's waker, and the one that wakes both.
-    wakers: Option<(Waker, Waker)>,
-}
-
-/// A task that does nothing.
-struct Idle {
-    /// Known when it was polled.
-    waker: Arc<OnceLock<Waker>>,
-    task: AbortHandle,
-}
-
-/// Wakes a task, and then another.
-struct Both(Waker, Waker);
 
 /// Ends the engine when its runtime drops the task that serves it.
 struct EndsWithRuntime<T: Send + 'static>(Option<Weak<Core<T>>>);
@@ -210,15 +190,15 @@ impl Builder {
         self.runtime = Some(runtime.id());
         let engine = self.clock(clock).driver(Driver::Caller).build_with_handler(handler)?;
         let core = Arc::downgrade(&engine.inner.core);
-        let told = |error: &io::Error| waits_by_sleep(engine.core().observers[0].name(), error);
-        let reactor = reactor.and_then(|reactor| reactor.inspect_err(told).ok());
+        let report = |error: &io::Error| waits_by_sleep(engine.core().observers[0].name(), error);
+        let reactor = reactor.and_then(|reactor| reactor.inspect_err(report).ok());
         let clock = runtime_clock;
         let ends = EndsWithRuntime(Some(core.clone()));
         runtime.spawn(async move {
             let mut sleep = pin!(None);
             let sleeps = Sleeps::new(|at: Instant| sleep_until(at.into()), sleep.as_mut());
             let at_once = serve_at_once(core.clone());
-            let wait = OnTokio { reactor, sleeps, clock, waits_twice, serve: at_once };
+            let wait = RuntimeWait { reactor, sleeps, clock, waits_twice, serve: at_once };
             let _stopped = serve(core, wait).await;
             ends.not_now();
         });
@@ -262,9 +242,9 @@ impl<T: Send + 'static> Drop for EndsWithRuntime<T> {
     }
 }
 
-// === impl OnTokio ===
+// === impl RuntimeWait ===
 
-impl<S, F> Wait for OnTokio<'_, S, F>
+impl<S, F> Wait for RuntimeWait<'_, S, F>
 where
     S: FnMut(Instant) -> F,
     F: Future,
@@ -305,7 +285,7 @@ where
     }
 }
 
-impl<S, F> OnTokio<'_, S, F> {
+impl<S, F> RuntimeWait<'_, S, F> {
     /// Whether the engine follows a clock that does not show the system's time.
     fn is_moved(&self) -> bool {
         self.clock.as_ref().is_some_and(|clock| clock.is_moved())
@@ -363,7 +343,7 @@ impl RuntimeClock {
     /// Whether the current runtime, whose clock this is, shows another time than the system. It is
     /// asked from then on.
     fn look(&self) -> bool {
-        if self.moved.get().is_none() && shows_other_time() {
+        if !self.is_moved() && shows_other_time() {
             self.moved.get_or_init(Handle::current);
         }
         self.is_moved()
@@ -414,62 +394,6 @@ impl<T: Send + 'static> Core<T> {
     }
 }
 
-// === impl Stealable ===
-
-impl Stealable {
-    /// The waker for the task that is polled: its own, or one that wakes a second task as well.
-    pub(super) fn waker<'a>(&'a mut self, cx: &'a Context<'_>) -> &'a Waker {
-        if !self.has_begun {
-            self.has_begun = true;
-            self.idle = Idle::begin(cx.waker());
-        }
-        let own = cx.waker();
-        let Some(idle) = self.idle.as_ref().and_then(|idle| idle.waker.get()) else { return own };
-        if !self.wakers.as_ref().is_some_and(|(of, _)| of.will_wake(own)) {
-            let both = Both(own.clone(), idle.clone());
-            self.wakers = Some((own.clone(), Waker::from(Arc::new(both))));
-        }
-        self.wakers.as_ref().map_or(own, |(_, both)| both)
-    }
-}
-
-impl Idle {
-    /// Begins a task, which wakes `first` when its waker is known. `None`: there is no current
-    /// runtime, or it has one thread, which does everything itself.
-    fn begin(first: &Waker) -> Option<Idle> {
-        let runtime = Handle::try_current().ok()?;
-        if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
-            return None;
-        }
-        let waker = Arc::new(OnceLock::new());
-        let (place, first) = (waker.clone(), first.clone());
-        let task = runtime.spawn(poll_fn(move |cx| {
-            if place.set(cx.waker().clone()).is_ok() {
-                first.wake_by_ref();
-            }
-            Poll::<()>::Pending
-        }));
-        Some(Idle { waker, task: task.abort_handle() })
-    }
-}
-
-impl Drop for Idle {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Wake for Both {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.wake_by_ref();
-        self.1.wake_by_ref();
-    }
-}
-
 // === impl Reactor ===
 
 /// A timer of the system for which the runtime's reactor waits.
@@ -479,19 +403,19 @@ struct Reactor {
     /// It has come, and was not set since.
     has_come: bool,
     /// Dropped last.
-    _open: Open,
+    _closes: ClosesTimer,
 }
 
 /// Closes the timer's file: threads that have used the engine may keep it for longer.
 #[cfg(target_os = "linux")]
-struct Open(Arc<Earliest<SystemTimer>>);
+struct ClosesTimer(Arc<Earliest<SystemTimer>>);
 
 #[cfg(target_os = "linux")]
 impl Reactor {
     /// In the current runtime, for an engine with this clock.
     fn of_current(clock: &Clock) -> io::Result<Reactor> {
         let timer = Arc::new(Earliest::new(SystemTimer::new(clock)?));
-        let open = Open(timer.clone());
+        let closes = ClosesTimer(timer.clone());
         let mut registered = None;
         #[allow(
             deprecated,
@@ -499,7 +423,7 @@ impl Reactor {
         )]
         contained(|| registered = Some(AsyncFd::with_interest(timer, Interest::READABLE)));
         let timer = registered.ok_or_else(|| io::Error::other("the runtime has no reactor"))??;
-        Ok(Reactor { timer, has_come: false, _open: open })
+        Ok(Reactor { timer, has_come: false, _closes: closes })
     }
 
     /// What rings are for.
@@ -528,7 +452,7 @@ impl Reactor {
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Open {
+impl Drop for ClosesTimer {
     fn drop(&mut self) {
         self.0.timer().close();
     }

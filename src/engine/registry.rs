@@ -66,14 +66,14 @@ pub(super) const ENDED: u32 = u32::MAX - 1;
 /// Whether this process was forked from one that had engines.
 #[cfg(feature = "tokio")]
 pub(super) fn has_parent() -> bool {
-    // ORDER: Relaxed - as in `is_inherited`.
+    // ORDER: Relaxed - it is written before a child has a second thread.
     INHERITED.load(Ordering::Relaxed) > 0
 }
 
 /// This process was just forked from another one, whose engines all these are.
 pub(super) fn inherit() {
-    // ORDER: Relaxed - as in `is_inherited`; a later number went to a thread that does not exist
-    // here.
+    // ORDER: Relaxed - a child has one thread yet; a later number went to a thread that does not
+    // exist here.
     INHERITED.store(LAST.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 

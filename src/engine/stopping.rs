@@ -13,21 +13,14 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{Kind, Task, drop_each, work_for, works_for, yield_while};
 use crate::error::StopError;
 use crate::reaper::Waited;
-use crate::sync::Arc;
 #[cfg(feature = "tokio")]
 use crate::sync::Ordering;
 
 use super::Engine;
+#[cfg(feature = "tokio")]
 use super::core::Core;
-use super::crew::Crew;
+use super::facade::Inner;
 use super::thread_cache;
-
-/// The part that an engine's clones share. Stops the engine when the last clone is dropped.
-pub(super) struct Inner<T: Send + 'static> {
-    pub(super) core: Arc<Core<T>>,
-    /// The threads, unless the caller drives the engine.
-    pub(super) crew: Option<Arc<Crew<T>>>,
-}
 
 /// The result of a stop with a time limit: what it returned, and what it did not wait for.
 ///
@@ -154,10 +147,6 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    pub(super) fn new(core: Arc<Core<T>>, crew: Option<Arc<Crew<T>>>) -> Inner<T> {
-        Inner { core, crew }
-    }
-
     /// Stops without waiting, and calls `sort` with what was pending. What that drops must not wait
     /// for the end of the engine, which waits for it.
     fn begin_stop<R>(&self, sort: impl FnOnce(Vec<T>) -> R) -> R {

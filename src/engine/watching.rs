@@ -57,7 +57,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
     fn watch(mut self) -> Option<TakenShard<'a, T>> {
         let core = &self.thread.crew.core;
         let watch = core.watch.as_ref().expect("there is a watcher only with a watch");
-        self.tell();
+        self.report_stuck();
         loop {
             // A hand-over that was under way when it looked before was noted then.
             let goes_on = mem::take(&mut self.saw_busy) && self.stays;
@@ -134,8 +134,8 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
         let role = may_take.then(|| core.ending.take_over(shard, seen, lost));
         if let Some(role) = role.flatten() {
             // (The new holder begins to count anew.)
-            if state.told[shard].take() != Some(seen.payload()) {
-                state.untold.push(task());
+            if state.reported[shard].take() != Some(seen.payload()) {
+                state.unreported.push(task());
             }
             core.watch.iter().for_each(|watch| watch.end());
             crew.give_to_idle(&mut state, Duty::Watch);
@@ -144,7 +144,7 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
             return Some(TakenShard { group: group.number, index, role, leads });
         }
         let is_there = core.ending.progress(shard).map(Progress::payload) == Some(seen.payload());
-        if is_there && state.told[shard].replace(seen.payload()) != Some(seen.payload()) {
+        if is_there && state.reported[shard].replace(seen.payload()) != Some(seen.payload()) {
             drop(state);
             core.observers[shard].stuck(&task());
         }
@@ -153,9 +153,9 @@ impl<'a, T: Send + 'static> Watcher<'a, T> {
 
     /// Reports the tasks that are stuck. The watcher does this, since a slow callback delays no
     /// timer there.
-    fn tell(&self) {
-        let untold = mem::take(&mut self.thread.crew.lock().untold);
-        for task in untold {
+    fn report_stuck(&self) {
+        let unreported = mem::take(&mut self.thread.crew.lock().unreported);
+        for task in unreported {
             self.thread.crew.core.observers[task.shard].stuck(&task);
         }
     }

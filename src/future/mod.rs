@@ -148,8 +148,30 @@ pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 #[cfg(feature = "quinn")]
 pub use quinn::QuinnRuntime;
 pub use refusal::{OnRefusal, PolicySleep};
-pub use sleep::{Sleep, SleepError, sleep, sleep_until};
+pub use sleep::{Sleep, sleep, sleep_until};
 #[doc(hidden)]
 pub use stream::Pace;
 pub use stream::{Chunks, Limit, Paced, StreamExt, Throttle};
 pub use timeout::{Elapsed, FutureExt, Timeout, timeout, timeout_at};
+
+use crate::error::ScheduleReason;
+
+/// Why an engine does not tell when a deadline has passed: it has stopped, or the calling thread
+/// runs one of its tasks and must not wait. (An engine is never full for a sleep.)
+///
+/// Awaiting a [`Sleep`] or a tick panics with it. [`Sleep::poll_elapsed`], [`Sleep::wait`] and
+/// [`Interval::try_tick`] return it, and a [`Timeout`] returns it as the [cause](Elapsed::cause) of
+/// its [`Elapsed`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Engine;
+/// use tickless::future::SleepError;
+///
+/// let engine = Engine::new()?;
+/// let mut sleep = engine.sleep(Duration::from_secs(5));
+/// engine.stop()?;
+/// assert_eq!(pollster::block_on(sleep.wait()), Err(SleepError::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type SleepError = ScheduleReason;

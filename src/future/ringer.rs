@@ -39,7 +39,7 @@ use crate::engine::{Computed, EngineRef, Handle, HandleTicks, State};
 use super::SleepError;
 
 /// The timer of the task that polled last, if it has one.
-pub(super) struct Timer {
+pub(super) struct SleepTimer {
     /// Its payload is a ringer.
     handle: Option<Handle>,
     /// Of the waker in the ringer of a pending timer.
@@ -60,10 +60,11 @@ struct WakerId {
     vtable: usize,
 }
 
-// === impl Timer ===
+// === impl SleepTimer ===
 
-impl Timer {
-    pub(super) const NONE: Timer = Timer { handle: None, waker: WakerId { data: 0, vtable: 0 } };
+impl SleepTimer {
+    pub(super) const NONE: SleepTimer =
+        SleepTimer { handle: None, waker: WakerId { data: 0, vtable: 0 } };
 
     /// The handle, to move the timer. `None`: there is no timer.
     #[inline]
@@ -193,7 +194,7 @@ impl Timer {
     }
 }
 
-impl Drop for Timer {
+impl Drop for SleepTimer {
     fn drop(&mut self) {
         self.cancel();
     }

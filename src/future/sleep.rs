@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 use futures_core::future::FusedFuture;
 
 use crate::engine::{Deadline, Engine, EngineRef, State, When};
-use crate::error::ScheduleReason;
 
-use super::coop;
-use super::ringer::Timer;
+use super::ringer::SleepTimer;
+use super::{SleepError, coop};
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus the time that the system and the executor need to wake the task).
@@ -71,30 +70,8 @@ pub struct Sleep {
     is_put_off: bool,
     deadline: Deadline,
     /// Present from when it is scheduled until a poll has seen its end.
-    timer: Timer,
+    timer: SleepTimer,
 }
-
-/// Why an engine does not tell when a deadline has passed: it has stopped, or the calling thread
-/// runs one of its tasks and must not wait. (An engine is never full for a sleep.)
-///
-/// Awaiting a [`Sleep`] or a tick panics with it.
-/// [`Sleep::poll_elapsed`](Sleep::poll_elapsed), [`Sleep::wait`](Sleep::wait) and
-/// [`Interval::try_tick`](super::Interval::try_tick) return it, and a
-/// [`Timeout`](super::Timeout) returns it as the [cause](super::Elapsed::cause) of its
-/// [`Elapsed`](super::Elapsed).
-///
-/// ```
-/// use std::time::Duration;
-/// use tickless::Engine;
-/// use tickless::future::SleepError;
-///
-/// let engine = Engine::new()?;
-/// let mut sleep = engine.sleep(Duration::from_secs(5));
-/// engine.stop()?;
-/// assert_eq!(pollster::block_on(sleep.wait()), Err(SleepError::Stopped));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub type SleepError = ScheduleReason;
 
 /// Waits for `delay`, counted from this call, on the [ambient engine](Engine::enter): the
 /// [global](Engine::global) one, if none was entered.
@@ -161,7 +138,7 @@ impl Sleep {
 
     pub(super) fn until(engine: EngineRef, deadline: Deadline) -> Sleep {
         let (has_elapsed, is_moved, is_put_off) = (false, false, false);
-        Sleep { engine, has_elapsed, is_moved, is_put_off, deadline, timer: Timer::NONE }
+        Sleep { engine, has_elapsed, is_moved, is_put_off, deadline, timer: SleepTimer::NONE }
     }
 
     /// Returns when it will be ready, by the engine's clock, or `None` for never.

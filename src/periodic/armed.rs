@@ -164,19 +164,8 @@ unsafe impl<B: Body> Sync for Repeater<B> {}
 
 impl<B: Body> Repeater<B> {
     /// Arms a new thing for a time on the engine's clock, with timers of `id`, which is the engine.
-    /// The error returns the body.
+    /// `keep` gets the thing before it can fire. The error returns the body.
     pub(super) fn start(
-        engine: &Engine<B::Payload>,
-        id: EngineRef<B::Payload>,
-        at_ns: u64,
-        body: B,
-        shared: B::Shared,
-    ) -> Result<Arc<Repeater<B>>, StartError<B>> {
-        Repeater::start_with(engine, id, at_ns, body, shared, |_| ())
-    }
-
-    /// As `start`. `keep` gets the thing before it can fire.
-    pub(super) fn start_with(
         engine: &Engine<B::Payload>,
         id: EngineRef<B::Payload>,
         at_ns: u64,
@@ -389,13 +378,13 @@ impl Ends<End> for RepeaterCore {
 impl RepeaterCore {
     /// Returns the due time of the timer that was armed last.
     pub(super) fn due_ns(&self) -> u64 {
-        // ORDER: Relaxed - as at the store.
+        // ORDER: Relaxed - for observation only.
         self.due_ns.load(Ordering::Relaxed)
     }
 
     /// Returns what the body has counted.
     pub(super) fn tally(&self) -> u64 {
-        // ORDER: Relaxed - as in `add_to_tally`.
+        // ORDER: Relaxed - a count for observation.
         self.tally.load(Ordering::Relaxed)
     }
 

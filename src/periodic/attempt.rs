@@ -248,7 +248,7 @@ impl<T, E> Answers<T, E> {
 
     /// Whether the answer to the attempt with that number, or to a later one, was claimed.
     fn is_claimed(&self, number: u32) -> bool {
-        // ORDER: Acquire - as in `claim`.
+        // ORDER: Acquire - who finds it claimed sees what the winner did before.
         self.claimed.load(Ordering::Acquire) != number.wrapping_sub(1)
     }
 

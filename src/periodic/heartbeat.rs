@@ -119,7 +119,7 @@ impl Heartbeat {
         let body = HeartbeatBody { on_silence: Some(on_silence), is_silent: false };
         let uncalled = |body: HeartbeatBody<F>| body.on_silence.expect("it has not been called");
         let id = EngineRef::new(engine);
-        let armed = Repeater::start(engine, id, first_ns, body, beats);
+        let armed = Repeater::start(engine, id, first_ns, body, beats, |_| ());
         let armed = armed.map_err(|refused| refused.map(uncalled))?;
         Ok(Heartbeat { armed, engine: id })
     }

@@ -219,7 +219,8 @@ where
             is_asking: false,
             outcome: None,
         };
-        let armed = Repeater::start(engine, EngineRef::new(engine), now_ns, body, Answers::new());
+        let (id, answers) = (EngineRef::new(engine), Answers::new());
+        let armed = Repeater::start(engine, id, now_ns, body, answers, |_| ());
         let armed = armed.map_err(|refused| refused.map(|body| (body.attempt, body.done)))?;
         Ok(Retrying::new(armed))
     }

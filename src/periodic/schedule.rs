@@ -369,7 +369,7 @@ impl Schedule {
         let first_ns = first_ns.saturating_add(phase_ns);
         let body = PeriodicBody { plan, task, payload: PhantomData };
         let keep = |armed: &Arc<Repeater<_>>| keep(Periodic::new(armed.clone()));
-        let armed = Repeater::start_with(engine, id, first_ns, body, (), keep);
+        let armed = Repeater::start(engine, id, first_ns, body, (), keep);
         Ok(Periodic::new(armed.map_err(|refused| refused.map(|body| body.task))?))
     }
 

@@ -9,7 +9,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::waiting::may_wait;
-use super::{Ended, Ends, Sleeper, WaitError};
+use super::{Ends, Sleeper, WaitError};
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It never ran, and never will. What it captured is dropped.
+    Cancelled,
+    /// It has run, and has returned or panicked. What it captured is dropped, but for [a value that
+    /// it panicked with](super#panics).
+    Finished,
+}
 
 /// Waits until a task has ended, and tells how: the future of
 /// [`Waitable::cancelled`](crate::Waitable::cancelled) and of the methods of that name elsewhere.

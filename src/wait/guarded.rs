@@ -12,11 +12,12 @@
 
 use crate::dispatch::{Runs, Task};
 use crate::protocol::revocable::Revocable;
-use crate::protocol::twin::Twin;
 
-use super::{Sleeper, Waiter, working_on};
+use super::waiting::Shared;
+use super::{Sleeper, working_on};
 
-/// A value that is used once, unless its [`Waiter`] revokes it before that. It is one word.
+/// A value that is used once, unless its [`Waiter`](super::Waiter) revokes it before that. It is
+/// one word.
 ///
 /// If it is dropped, the value is dropped, and the waiter learns that it will never be used.
 ///
@@ -29,18 +30,14 @@ pub struct Guarded<V: Send + 'static>(Option<Shared<V>>);
 #[must_use = "the use is over when this is dropped"]
 pub struct Running<V: Send + 'static>(Shared<V>);
 
-/// The memory that guard and waiter share.
-pub(super) type Shared<V> = Twin<Revocable<V, Sleeper>>;
-
 /// Tells that the use is over when it is dropped.
 struct EndOfUse<'a, V>(&'a Revocable<V, Sleeper>);
 
 // === impl Guarded ===
 
 impl<V: Send + 'static> Guarded<V> {
-    pub(super) fn pair(value: V) -> (Guarded<V>, Waiter<V>) {
-        let [guard, waiter] = Twin::pair(Revocable::new(value));
-        (Guarded(Some(guard)), Waiter::new(waiter))
+    pub(super) fn new(shared: Shared<V>) -> Guarded<V> {
+        Guarded(Some(shared))
     }
 
     /// Passes the value to `f`, and tells the waiter when `f` has returned or panicked. `f` should

@@ -65,13 +65,15 @@ mod guarded;
 mod waiter;
 pub(crate) mod waiting;
 
-pub use cancelled::Cancelled;
+pub use cancelled::{Cancelled, Ended};
 pub use error::WaitError;
 pub use guarded::{Guarded, Running};
-pub use waiter::{Ended, Stage, Waiter};
+pub use waiter::{Stage, Waiter};
 pub(crate) use waiting::{Ends, Sleeper, deadline_in, wait_for_end, working_on};
 
 use crate::dispatch::{IntoPayload, Task};
+use crate::protocol::revocable::Revocable;
+use crate::protocol::twin::Twin;
 
 /// Makes the two ends of a value: one that uses it, and one that revokes it or waits.
 ///
@@ -93,7 +95,8 @@ use crate::dispatch::{IntoPayload, Task};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn pair<V: Send + 'static>(value: V) -> (Guarded<V>, Waiter<V>) {
-    Guarded::pair(value)
+    let [guard, waiter] = Twin::pair(Revocable::new(value));
+    (Guarded::new(guard), Waiter::new(waiter))
 }
 
 /// Makes a task that can be waited for, and its waiter.

@@ -10,8 +10,8 @@ use crate::dispatch::{Process, Task};
 use crate::protocol::latch::Latch;
 use crate::protocol::revocable::Phase;
 
-use super::guarded::Shared;
-use super::{Cancelled, Ends, Sleeper, WaitError, deadline_in, wait_for_end};
+use super::waiting::Shared;
+use super::{Cancelled, Ended, Ends, Sleeper, WaitError, deadline_in, wait_for_end};
 
 /// The caller's end of a [`Guarded`](super::Guarded) value: it cancels, and waits.
 ///
@@ -22,17 +22,6 @@ pub struct Waiter<V: Send + 'static = Task> {
     shared: Shared<V>,
     /// The process in which the value's use ends.
     process: Process,
-}
-
-/// How a task ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Ended {
-    /// It never ran, and never will. What it captured is dropped.
-    Cancelled,
-    /// It has run, and has returned or panicked. What it captured is dropped, but for [a value that
-    /// it panicked with](super#panics).
-    Finished,
 }
 
 /// How far a task has come.

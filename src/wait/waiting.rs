@@ -12,9 +12,14 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{Party, Process, contained, work_for, works_for, yield_while};
 use crate::protocol::latch::Latch;
+use crate::protocol::revocable::Revocable;
+use crate::protocol::twin::Twin;
 use crate::sync::{Thread, park, thread};
 
 use super::WaitError;
+
+/// The memory that guard and waiter share.
+pub(super) type Shared<V> = Twin<Revocable<V, Sleeper>>;
 
 /// What a waiter leaves to be woken.
 pub enum Sleeper {

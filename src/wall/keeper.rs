@@ -24,7 +24,6 @@ use crate::engine::EngineRef;
 use crate::os::{AlarmFiles, block_signals};
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, Record, thread};
 
-use super::WallTimer;
 use super::table::{DueTimer, Item, Repeat, Table};
 
 /// How long the thread sleeps at most where the system does not tell when the clock was set.
@@ -167,9 +166,8 @@ impl Keeper {
     ///
     /// # Errors
     /// The table is closed: returns the item.
-    pub(super) fn enter(self: &Arc<Self>, time: SystemTime, item: Item) -> Result<WallTimer, Item> {
-        let number = self.changing(|table| table.enter(time, item))?;
-        Ok(WallTimer { keeper: self.clone(), number })
+    pub(super) fn enter(self: &Arc<Self>, time: SystemTime, item: Item) -> Result<u64, Item> {
+        self.changing(|table| table.enter(time, item))
     }
 
     /// Moves a timer. Returns `false` if it does not wait.
@@ -277,18 +275,11 @@ impl Keeper {
 // === impl Thread ===
 
 impl Thread {
-    /// Starts the thread of a keeper, with an alarm if the system has one.
+    /// Starts the thread of a keeper, with an alarm if there is one.
     ///
     /// # Errors
     /// The system refuses the thread.
-    pub(super) fn start(keeper: &Arc<Keeper>) -> io::Result<Thread> {
-        Thread::start_with(keeper, AlarmFiles::realtime().ok())
-    }
-
-    pub(super) fn start_with(
-        keeper: &Arc<Keeper>,
-        alarm: Option<AlarmFiles>,
-    ) -> io::Result<Thread> {
+    pub(super) fn start(keeper: &Arc<Keeper>, alarm: Option<AlarmFiles>) -> io::Result<Thread> {
         let ours = keeper.clone();
         let run = move || {
             let parks = || Wakeup::Ring(Parker::new());
@@ -343,7 +334,7 @@ mod tests {
     fn without_an_alarm_the_thread_is_rung_for_an_earlier_timer() {
         let engine = Engine::new().unwrap();
         let keeper = Keeper::new(EngineRef::new(&engine), None);
-        let thread = Thread::start_with(&keeper, None).unwrap();
+        let thread = Thread::start(&keeper, None).unwrap();
         let (sender, ran) = mpsc::channel();
         for (what, after) in [(1, Duration::from_secs(3600)), (2, Duration::from_millis(2))] {
             let (sender, due) = (sender.clone(), SystemTime::now() + after);

@@ -45,6 +45,7 @@ use std::time::SystemTime;
 use crate::dispatch::{IntoPayload, Task, drop_each};
 use crate::engine::{Engine, EngineRef};
 use crate::error::ScheduleError;
+use crate::os::{AlarmClock, AlarmFiles};
 use crate::sync::{Arc, QuietMutex};
 
 use keeper::{Keeper, Thread};
@@ -85,7 +86,10 @@ impl WallTimers {
     /// The thread could not be started.
     pub fn new(engine: &Engine) -> io::Result<WallTimers> {
         let keeper = Keeper::new(EngineRef::new(engine), None);
-        let thread = QuietMutex::new(Some(Thread::start(&keeper)?));
+        let thread = QuietMutex::new(Some(Thread::start(
+            &keeper,
+            AlarmFiles::new(AlarmClock::Realtime).ok(),
+        )?));
         Ok(WallTimers { keeper, thread })
     }
 
@@ -143,7 +147,7 @@ impl WallTimers {
         time: SystemTime,
         task: impl IntoPayload<Task>,
     ) -> Result<WallTimer, ScheduleError<Task>> {
-        let entered = self.keeper.enter(time, Item::Once(task.into_payload()));
+        let entered = self.enter(time, Item::Once(task.into_payload()));
         entered.map_err(|item| ScheduleError::stopped(item.into_task(time)))
     }
 
@@ -195,7 +199,12 @@ impl WallTimers {
     ) -> Result<WallTimer, RepeatError> {
         let time = next(self.now()).ok_or(RepeatError::NoRun)?;
         let repeat = Box::new(Repeat { next: Box::new(next), task: Box::new(task) });
-        self.keeper.enter(time, Item::Repeat(repeat)).map_err(|_| RepeatError::Stopped)
+        self.enter(time, Item::Repeat(repeat)).map_err(|_| RepeatError::Stopped)
+    }
+
+    fn enter(&self, time: SystemTime, item: Item) -> Result<WallTimer, Item> {
+        let number = self.keeper.enter(time, item)?;
+        Ok(WallTimer { keeper: self.keeper.clone(), number })
     }
 
     /// Returns how many timers wait for their time.

@@ -114,8 +114,12 @@ const MANIFESTS: [&str; 10] = [
 ];
 
 /// Programs that a script runs.
-const BY_SCRIPT: [&str; 3] =
-    ["tests/realtime/main.rs", "crates/netty/tests/wakes.rs", "crates/inspect/tests/realtime.rs"];
+const BY_SCRIPT: [&str; 4] = [
+    "tests/races/main.rs",
+    "tests/realtime/main.rs",
+    "crates/netty/tests/wakes.rs",
+    "crates/inspect/tests/realtime.rs",
+];
 
 /// Files of tests that nobody runs: no program by its manifest, and no module of one.
 pub(crate) fn forgotten_tests(files: &[Source]) -> Vec<String> {

@@ -50,7 +50,7 @@ const HOUSE: &House = &[
     ("wait", 6, From::Below),
     ("dispatch", 5, From::Below),
     ("error", 5, From::Below),
-    ("local", 5, From::Only(&[])),
+    ("local", 5, From::Only(&["time"])),
     // Of the crate `tickless-sync`.
     ("protocol", 1, From::Only(&[])),
 ];

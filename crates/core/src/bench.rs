@@ -134,7 +134,9 @@ impl<T> Bench<T> {
     where
         T: Send,
     {
-        self.fired(|context| context.turn(&mut InHand::default(), now, at_most))
+        self.fired(|context| {
+            context.turn(context.lock(), &mut InHand::default(), now, at_most, usize::MAX)
+        })
     }
 
     /// Runs a turn at `now` as an engine's threads do, which visits `budget` entries. Returns what
@@ -143,8 +145,7 @@ impl<T> Bench<T> {
     where
         T: Send,
     {
-        let owner = || self.shard.owner().lock().expect("a turn does not panic");
-        self.fired(|context| context.turn_of(owner(), in_hand, now, budget, budget))
+        self.fired(|context| context.turn(context.lock(), in_hand, now, budget, budget))
     }
 
     fn fired(&self, turn: impl FnOnce(&TurnContext<'_, T>) -> Option<Report>) -> (Report, Vec<T>)

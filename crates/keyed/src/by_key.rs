@@ -128,7 +128,7 @@ where
 
 impl<K, S> KeyedTimers<K, S> {
     /// Returns the number of waiting timers. It is exact if no timer is being added or removed.
-    /// O(1), but not cheap: adds up 64 to 256 parts, each under its lock.
+    /// O(1), but not cheap: adds up the lengths of 64 to 256 parts.
     pub fn len(&self) -> usize {
         self.door.table.len()
     }

@@ -305,7 +305,7 @@ impl<K, T: Waits<K>> Part<K, T> {
         if waiting.num_buckets() != before {
             self.note_layout(waiting);
         }
-        // ORDER: Relaxed - as in `Table::len`.
+        // ORDER: Relaxed - a number for those who look on; the lock orders its writers.
         self.len.store(waiting.len(), Ordering::Relaxed);
     }
 
@@ -326,7 +326,7 @@ impl<K, T: Waits<K>> Part<K, T> {
         let (taken, _) = place.remove();
         // Release memory after a burst.
         let (len, capacity) = (waiting.len(), waiting.capacity());
-        // ORDER: Relaxed - as in `Table::len`.
+        // ORDER: Relaxed - a number for those who look on; the lock orders its writers.
         self.len.store(len, Ordering::Relaxed);
         if capacity > KEPT && len < capacity / 8 {
             waiting.shrink_to(2 * len, |other| other.node.hash.for_table());

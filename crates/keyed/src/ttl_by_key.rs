@@ -135,7 +135,7 @@ where
 impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     /// Returns the number of entries, including those whose time has come and which the callback
     /// has not got yet. It is exact if no entry is being added or removed. O(1), but not cheap:
-    /// adds up 64 to 256 parts, each under its lock.
+    /// adds up the lengths of 64 to 256 parts.
     pub fn len(&self) -> usize {
         self.door.table.len()
     }

@@ -8,7 +8,7 @@ use tickless::internal::{EngineRef, debug};
 use tickless::{BuildError, Engine, Refused, Task, When};
 
 use super::node::{COMPLETED, Expiry, Hold, Lists, Node};
-use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
+use super::{Arrival, Delayed, Operation, WatchError, WatchReason};
 
 /// Operations wait here under keys until they complete or time out: see the
 /// [crate].
@@ -276,7 +276,7 @@ impl<K, O: Operation, S> Drop for Inner<K, O, S> {
             // In a child, a lock may be held for ever. The child's copy stays as it is.
             return mem::forget(self.lists.clone());
         }
-        for operation in ends::cancel_all(&self.lists, self.lists.close().into_iter()) {
+        for operation in self.lists.cancel_all(self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
         }
     }

@@ -15,8 +15,8 @@ use tickless::Engine;
 use tickless::internal::sync::Arc;
 
 use super::lists::Walk;
-use super::node::{Lists, Node};
-use super::{Decision, Operation, Purgatory, Stats};
+use super::node::Node;
+use super::{Operation, Purgatory, Stats};
 
 // === impl Purgatory: ends ===
 
@@ -94,7 +94,7 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
     where
         K: Borrow<Q>,
     {
-        cancel_all(&self.inner.lists, self.walk(key))
+        self.inner.lists.cancel_all(self.walk(key))
     }
 
     /// Stops the purgatory: operations are no longer accepted (one that completes at once still
@@ -126,7 +126,7 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
     /// ```
     pub fn stop(&self) -> Vec<Arc<O>> {
         let lists = &self.inner.lists;
-        cancel_all(lists, lists.close().into_iter())
+        lists.cancel_all(lists.close().into_iter())
     }
 
     fn walk<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Walk<'_, K, Arc<Node<K, O>>>
@@ -140,7 +140,7 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
 // === impl Purgatory: observability ===
 
 impl<K, O: Operation, S> Purgatory<K, O, S> {
-    /// How many operations wait. O(1), but not cheap: adds up 256 parts, each under its lock.
+    /// How many operations wait. O(1), but not cheap: adds up what 256 parts have recorded.
     pub fn len(&self) -> usize {
         self.inner.lists.stats().delayed
     }
@@ -173,18 +173,4 @@ impl<K, O: Operation, S> Purgatory<K, O, S> {
     pub fn check(&self) {
         self.inner.lists.check();
     }
-}
-
-/// Cancels each of `nodes`, and returns the operations that this call cancelled.
-pub(super) fn cancel_all<K, O: Operation>(
-    lists: &Lists<K, O>,
-    nodes: impl Iterator<Item = Arc<Node<K, O>>>,
-) -> Vec<Arc<O>> {
-    let mut cancelled = Vec::new();
-    lists.visit(nodes, |node| {
-        if node.decide(Decision::Cancelled) {
-            cancelled.push(node.operation.clone());
-        }
-    });
-    cancelled
 }

@@ -16,6 +16,6 @@ mod watchers;
 
 pub use arrival::{Arrival, Delayed, WatchError, WatchReason};
 pub use door::Purgatory;
-pub use lists::Stats;
 pub use operation::Operation;
 pub use tickless::internal::protocol::Decision;
+pub use watchers::Stats;

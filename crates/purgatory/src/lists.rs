@@ -20,8 +20,7 @@ use tickless::internal::sync::{CachePadded, Counter, Mutex, MutexGuard, Ordering
 
 use super::Decision;
 use super::blocks::{BATCH, Bookmark};
-use super::node::Places;
-use super::watchers::Watchers;
+use super::watchers::{Stats, Watchers};
 
 /// The number of parts that keys are spread over.
 const PARTS: usize = 256;
@@ -47,59 +46,22 @@ pub(super) struct WatchLists<K, N> {
     panicked: Counter,
 }
 
-/// Statistics of a purgatory since it was created. They cover operations that waited; operations
-/// that complete immediately, before they wait, are not included.
-///
-/// While other threads use the purgatory, the numbers of one reading may be inconsistent with one
-/// another by a few operations.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickless_purgatory::{Operation, Purgatory};
-///
-/// struct Fetch;
-/// impl Operation for Fetch {
-///     fn try_complete(&self) -> bool {
-///         false
-///     }
-///     fn on_complete(&self) {}
-/// }
-///
-/// let purgatory = Purgatory::new()?;
-/// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(30))?;
-/// purgatory.try_complete_else_watch(Fetch.into(), [2], Duration::from_secs(30))?;
-/// let stats = purgatory.stats();
-/// assert_eq!((stats.delayed, stats.watched, stats.keys), (2, 3, 2));
-/// purgatory.stop();
-/// assert_eq!(purgatory.stats().cancelled, 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// The number of operations that wait.
-    pub delayed: usize,
-    /// The same, with each operation counted once for each of its keys.
-    pub watched: usize,
-    /// The number of keys under which an operation waits.
-    pub keys: usize,
-    /// Operations that completed after they had begun to wait, by themselves or by force. (One that
-    /// completes at its registration, before it waits under a key, does not count.)
-    pub completed: u64,
-    /// Operations that timed out.
-    pub expired: u64,
-    /// Operations that were cancelled or returned by `stop`.
-    pub cancelled: u64,
-    /// Panics of callbacks, and of drops of keys and operations. (Drops with the task of a timer
-    /// that fires are counted by the engine.)
-    pub panicked: u64,
-}
-
 /// Where an operation waits under one of its keys: a part, and a slot there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchPlace {
     pub(super) part: u32,
     pub(super) slot: u32,
+}
+
+/// The number of places that need no allocation.
+const FEW: usize = 3;
+
+/// All places of an operation, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    count: u32,
+    few: [WatchPlace; FEW],
+    more: Vec<WatchPlace>,
 }
 
 /// Iterates over the operations that waited under one key when the walk began, in the order in
@@ -268,6 +230,27 @@ impl<K, N: Clone> Drop for Walk<'_, K, N> {
     }
 }
 
+// === impl Places ===
+
+impl Places {
+    pub(super) fn push(&mut self, place: WatchPlace) {
+        match self.few.get_mut(self.count as usize) {
+            Some(free) => *free = place,
+            None => self.more.push(place),
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = WatchPlace> {
+        let few = &self.few[..FEW.min(self.count as usize)];
+        few.iter().chain(&self.more).copied()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,5 +272,18 @@ mod tests {
         all.iter().for_each(|places| lists.leave(places, None));
         lists.check();
         assert_eq!(lists.stats(), Stats::default());
+    }
+
+    #[test]
+    fn places_come_in_the_order_in_which_they_were_added() {
+        for count in 0..3 * FEW as u32 {
+            let mut places = Places::default();
+            assert!(places.is_empty());
+            let all: Vec<WatchPlace> =
+                (0..count).map(|slot| WatchPlace { part: slot % 2, slot }).collect();
+            all.iter().for_each(|place| places.push(*place));
+            assert_eq!(places.iter().collect::<Vec<_>>(), all);
+            assert_eq!(places.is_empty(), count == 0);
+        }
     }
 }

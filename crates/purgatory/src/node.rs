@@ -17,7 +17,7 @@ use tickless::internal::protocol::hold::{Came, Decided, HoldWord, Released};
 use tickless::internal::sync::{Arc, CountShard, Nesting, UnsafeCell};
 use tickless::internal::{EngineRef, debug};
 
-use super::lists::{WatchLists, WatchPlace};
+use super::lists::{Places, WatchLists};
 use super::{Decision, Operation};
 
 /// The lists of nodes.
@@ -31,22 +31,11 @@ pub(super) struct Node<K, O> {
     count: CountShard<Arc<Lists<K, O>>>,
 }
 
-/// The number of places that need no allocation.
-const FEW: usize = 3;
-
 /// State that only the holder touches.
 #[derive(Default)]
 struct HolderState {
     places: Places,
     timer: Option<Handle>,
-}
-
-/// All places of an operation, in the order in which they were added.
-#[derive(Debug, Default)]
-pub(super) struct Places {
-    count: u32,
-    few: [WatchPlace; FEW],
-    more: Vec<WatchPlace>,
 }
 
 /// The holder's own try completed the operation.
@@ -142,6 +131,21 @@ impl<K, O: Operation> Node<K, O> {
 }
 
 debug! { impl[K, O] Node[K, O] { word = |this| this.word } }
+
+// === impl Lists: their end ===
+
+impl<K, O: Operation> Lists<K, O> {
+    /// Cancels operations, and returns those that this has ended.
+    pub(super) fn cancel_all(&self, nodes: impl Iterator<Item = Arc<Node<K, O>>>) -> Vec<Arc<O>> {
+        let mut cancelled = Vec::new();
+        self.visit(nodes, |node| {
+            if node.decide(Decision::Cancelled) {
+                cancelled.push(node.operation.clone());
+            }
+        });
+        cancelled
+    }
+}
 
 // === impl Hold ===
 
@@ -244,45 +248,6 @@ impl<K, O: Operation> Drop for Expiry<K, O> {
         // In the usual case of a dropped task, its operation has ended already.
         if node.decision().is_none() && self.engine.has_reached(self.due_ns) {
             node.decide(Decision::Expired);
-        }
-    }
-}
-
-// === impl Places ===
-
-impl Places {
-    pub(super) fn push(&mut self, place: WatchPlace) {
-        match self.few.get_mut(self.count as usize) {
-            Some(free) => *free = place,
-            None => self.more.push(place),
-        }
-        self.count += 1;
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = WatchPlace> {
-        let few = &self.few[..FEW.min(self.count as usize)];
-        few.iter().chain(&self.more).copied()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_come_in_the_order_in_which_they_were_added() {
-        for count in 0..3 * FEW as u32 {
-            let mut places = Places::default();
-            assert!(places.is_empty());
-            let all: Vec<WatchPlace> =
-                (0..count).map(|slot| WatchPlace { part: slot % 2, slot }).collect();
-            all.iter().for_each(|place| places.push(*place));
-            assert_eq!(places.iter().collect::<Vec<_>>(), all);
-            assert_eq!(places.is_empty(), count == 0);
         }
     }
 }

@@ -18,11 +18,59 @@ use std::borrow::Borrow;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use super::Decision;
 use super::blocks::{Blocks, Bookmark, Ends, Freed};
-use super::{Decision, Stats};
 
 /// The table is not shrunk below this number of lists.
 const KEPT: usize = 64;
+
+/// Statistics of a purgatory since it was created. They cover operations that waited; operations
+/// that complete immediately, before they wait, are not included.
+///
+/// While other threads use the purgatory, the numbers of one reading may be inconsistent with one
+/// another by a few operations.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless_purgatory::{Operation, Purgatory};
+///
+/// struct Fetch;
+/// impl Operation for Fetch {
+///     fn try_complete(&self) -> bool {
+///         false
+///     }
+///     fn on_complete(&self) {}
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(30))?;
+/// purgatory.try_complete_else_watch(Fetch.into(), [2], Duration::from_secs(30))?;
+/// let stats = purgatory.stats();
+/// assert_eq!((stats.delayed, stats.watched, stats.keys), (2, 3, 2));
+/// purgatory.stop();
+/// assert_eq!(purgatory.stats().cancelled, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The number of operations that wait.
+    pub delayed: usize,
+    /// The same, with each operation counted once for each of its keys.
+    pub watched: usize,
+    /// The number of keys under which an operation waits.
+    pub keys: usize,
+    /// Operations that completed after they had begun to wait, by themselves or by force. (One that
+    /// completes at its registration, before it waits under a key, does not count.)
+    pub completed: u64,
+    /// Operations that timed out.
+    pub expired: u64,
+    /// Operations that were cancelled or returned by `stop`.
+    pub cancelled: u64,
+    /// Panics of callbacks, and of drops of keys and operations. (Drops with the task of a timer
+    /// that fires are counted by the engine.)
+    pub panicked: u64,
+}
 
 /// Keys, and the operations under them. `N` stands for an operation.
 pub(super) struct Watchers<K, N> {

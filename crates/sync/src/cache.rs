@@ -62,7 +62,7 @@ pub fn prefetch_to_write(at: usize) {
         // The intrinsic for it becomes a prefetch for reading, unless the whole program is built
         // for processors that have this instruction: AMD's of 64 bits, and Intel's since 2014.
         // Those without it take it for a `nop`.
-        // SAFETY: as in `prefetch`.
+        // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
         unsafe { asm!("prefetchw [{}]", in(reg) at, options(nomem, nostack, preserves_flags)) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

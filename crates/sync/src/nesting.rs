@@ -61,7 +61,7 @@ impl<K> Nesting<K> {
     }
 
     /// Calls `f` with the key of the innermost call for which `is_it` returns `true`.
-    pub fn find<R>(&self, mut is_it: impl FnMut(&K) -> bool, f: impl FnOnce(&K) -> R) -> Option<R> {
+    pub fn find<R>(&self, is_it: impl Fn(&K) -> bool, f: impl FnOnce(&K) -> R) -> Option<R> {
         let mut frame = self.innermost.get();
         // SAFETY: the frames that can be reached belong to calls of `inside` further up this
         // thread's stack (a `Cell` keeps other threads away). Each call takes its frame out before
@@ -73,19 +73,6 @@ impl<K> Nesting<K> {
             frame = this.outer;
         }
         None
-    }
-}
-
-impl<K: Copy> Nesting<K> {
-    /// The keys of all calls that the thread is inside, from the innermost.
-    pub fn keys(&self) -> Vec<K> {
-        let mut keys = Vec::new();
-        let is_it = |key: &K| {
-            keys.push(*key);
-            false
-        };
-        self.find(is_it, |_| ());
-        keys
     }
 }
 
@@ -109,7 +96,6 @@ mod tests {
             nesting.inside(2, || {
                 assert!(nesting.is_inside(&1) && nesting.is_inside(&2));
                 assert!(!nesting.is_inside(&3));
-                assert_eq!(nesting.keys(), [2, 1]);
             });
             assert!(nesting.is_inside(&1) && !nesting.is_inside(&2));
         });

@@ -202,7 +202,7 @@ impl<T> Queue<T> {
             let waits = is_left && patience == Patience::Waits && state.present > 0;
             let sleepers = state.idle.min(pushed);
             if !waits {
-                let calls = self.has_room(&state) && state.calls();
+                let calls = state.items.len() < self.bound && state.calls();
                 drop(state);
                 self.wake(sleepers);
                 self.call(calls);
@@ -309,10 +309,6 @@ impl<T> Queue<T> {
         let [queued, running, ran, ran_inline, dropped, panicked, longest] = self.record.read();
         let [queued, running, longest_queue] = [queued, running, longest].map(|n| n as usize);
         PoolStats { queued, running, ran, ran_inline, dropped, panicked, longest_queue }
-    }
-
-    fn has_room(&self, state: &State<T>) -> bool {
-        state.items.len() < self.bound
     }
 
     /// Wakes a producer that waits for room, if one is to be called.

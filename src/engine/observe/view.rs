@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::dispatch::{Task, contained};
 use crate::engine::Engine;
 use crate::engine::core::Core;
-use crate::engine::stopping::Inner;
+use crate::engine::facade::Inner;
 use crate::entry;
 use crate::sync::{Arc, Weak};
 

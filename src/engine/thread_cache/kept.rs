@@ -1,4 +1,4 @@
-//! The table of a thread's caches, by engine number.
+//! The table of a thread's caches, by engine number, and which of them it used last.
 //!
 //! *Owner*: one thread.
 //!
@@ -7,13 +7,12 @@
 //!
 //! *Tested by*: here, `tests/races/engine/inside.rs`, `tests/alone/freed_early.rs`.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::dispatch::contained;
-
-use super::forget;
 
 /// A `ThreadCache` with its payload type erased.
 pub(super) trait AnyCache {
@@ -30,6 +29,31 @@ pub(super) struct Caches {
     stops: u64,
     /// An engine that had stopped by then, but was in use.
     left_over: Option<u32>,
+}
+
+thread_local! {
+    /// The number of the engine that the thread used last, and the thread's `ThreadCache` of it.
+    static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
+}
+
+/// No engine has the number zero.
+const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
+
+/// Returns the thread's `ThreadCache` of the engine that it used last, if that is engine `number`.
+#[inline(always)]
+pub(super) fn current(number: u32) -> Option<NonNull<()>> {
+    let (known, cache) = CURRENT.get();
+    if known == number { NonNull::new(cache) } else { None }
+}
+
+/// The thread uses its `ThreadCache` of engine `number`.
+pub(super) fn set_current(number: u32, cache: *mut ()) {
+    CURRENT.set((number, cache));
+}
+
+/// Makes the thread look for its `ThreadCache` again, whichever it used last.
+pub(super) fn forget_current() {
+    CURRENT.set(NOBODY);
 }
 
 // === impl Caches ===
@@ -99,7 +123,9 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        forget(self.as_ptr());
+        if CURRENT.get().1 == self.as_ptr() {
+            forget_current();
+        }
         // SAFETY: it came from a box, and `forget` has cleared the copy of the pointer.
         let cache = unsafe { Box::from_raw(self.0.as_ptr()) };
         // This may be the last reference to the engine, whose handler is then dropped as well. A

@@ -1,7 +1,7 @@
 //! Thread caches: what a thread keeps of each engine that it uses.
 //!
 //! - Here is a thread's cache of one engine, and how it is found.
-//! - `kept` is the table of a thread's caches, by engine number.
+//! - `kept` is the table of a thread's caches, by engine number, and which it used last.
 //!
 //! The engine that the thread used last is found with one comparison, any other in a table. A
 //! thread drops its cache of a stopped engine when it next uses another engine, or ends. The thread
@@ -18,10 +18,10 @@
 
 mod kept;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::dispatch::{ForkHandler, contained};
 use crate::engine::core::Core;
@@ -33,7 +33,7 @@ use crate::producer::{Deferred, Producer, WithProducer};
 use crate::sync::{Arc, Section};
 use crate::time::{ThreadClock, Tick};
 
-use kept::{AnyCache, Caches, Kept};
+use kept::{AnyCache, Caches, Kept, current, forget_current, set_current};
 
 /// One thread's cache of one engine.
 pub(super) struct ThreadCache<T> {
@@ -60,20 +60,15 @@ struct Spare<T>(NonNull<ThreadCache<T>>);
 pub(super) struct Producers;
 
 thread_local! {
-    /// The number of the engine that the thread used last, and the thread's `ThreadCache` of it.
-    static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches::new()) };
 }
-
-/// No engine has the number zero.
-const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
 
 /// Lends the calling thread's cache of engine `number`. `None`: the engine is gone, or is another
 /// process's.
 #[inline(always)]
 pub(super) fn of<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     match current(number) {
-        Some(cache) => Some(Lent::kept(cache)),
+        Some(cache) => Some(Lent::kept(cache.cast())),
         None => find(number),
     }
 }
@@ -97,25 +92,6 @@ pub(super) fn leave(number: u32) {
     drop(CACHES.try_with(|caches| caches.borrow_mut().take(number)));
 }
 
-/// Makes the thread look for its `ThreadCache` again, whichever it used last.
-fn forget_current() {
-    CURRENT.set(NOBODY);
-}
-
-/// Called before the thread drops a cache.
-fn forget(cache: *mut ()) {
-    if CURRENT.get().1 == cache {
-        forget_current();
-    }
-}
-
-/// Returns the thread's `ThreadCache` of the engine that it used last, if that is engine `number`.
-#[inline(always)]
-fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
-    let (known, cache) = CURRENT.get();
-    if known == number { NonNull::new(cache.cast()) } else { None }
-}
-
 /// Finds or makes the thread's `ThreadCache` of engine `number`. If the thread cannot keep it, it
 /// serves a single call.
 #[cold]
@@ -126,10 +102,10 @@ fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     let new_cache = || Some(ThreadCache::<T>::new(ENGINES.find(number)?));
     loop {
         match CACHES.try_with(|caches| caches.borrow().get(number)) {
-            Ok(Some(cache)) => CURRENT.set((number, cache)),
+            Ok(Some(cache)) => set_current(number, cache),
             Ok(None) => {
                 let kept = Kept::new(Box::new(new_cache()?));
-                CURRENT.set((number, kept.as_ptr()));
+                set_current(number, kept.as_ptr());
                 CACHES.with_borrow_mut(|caches| caches.keep(number, kept));
             }
             // The thread is ending and keeps nothing any more.
@@ -141,7 +117,7 @@ fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
         drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, stops)));
         // If that code used another engine, this one is no longer current: look again.
         if let Some(cache) = current(number) {
-            return Some(Lent::kept(cache));
+            return Some(Lent::kept(cache.cast()));
         }
     }
 }
@@ -254,7 +230,7 @@ impl<T: Send + 'static> WithProducer<T> for Producers {
     ) -> bool {
         match current(engine) {
             Some(cache) => {
-                Lent::kept(cache).with_producer(f);
+                Lent::kept(cache.cast()).with_producer(f);
                 true
             }
             None => with_found(engine, f),
@@ -277,7 +253,7 @@ impl<T> Deref for Lent<T> {
 
     #[inline(always)]
     fn deref(&self) -> &ThreadCache<T> {
-        // SAFETY: as for `deref_mut`.
+        // SAFETY: the box is this thread's, and stays while it is lent: see `deref_mut`.
         unsafe { self.cache.as_ref() }
     }
 }

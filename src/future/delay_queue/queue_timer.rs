@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 
 use crate::engine::{EngineRef, State};
 use crate::future::SleepError;
-use crate::future::ringer::Timer;
+use crate::future::ringer::SleepTimer;
 use crate::future::sleep::goes_with_its_task;
 use crate::time::Tick;
 
@@ -22,7 +22,7 @@ use crate::time::Tick;
 pub(super) struct QueueTimer {
     engine: EngineRef,
     /// Present from when it is scheduled until a poll has seen its end.
-    timer: Timer,
+    timer: SleepTimer,
     tick: Tick,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct QueueTimer {
 
 impl QueueTimer {
     pub(super) fn new(engine: EngineRef) -> QueueTimer {
-        QueueTimer { engine, timer: Timer::NONE, tick: Tick::NEVER }
+        QueueTimer { engine, timer: SleepTimer::NONE, tick: Tick::NEVER }
     }
 
     #[inline]

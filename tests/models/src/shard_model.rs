@@ -242,7 +242,7 @@ impl Pair {
         let most = at_most.map_or(usize::MAX, usize::from);
         let mut in_hand = InHand::default();
         let looks = if self.has_crowds { most } else { usize::MAX };
-        let report = context.turn_of(context.lock(), &mut in_hand, now, most, looks);
+        let report = context.turn(context.lock(), &mut in_hand, now, most, looks);
         let report = report.expect("the shard is open");
         let fired = log.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(report.fired, fired.len());

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use support::scaled;
 use tickless::periodic::{
     Attempt, Backoff, Due, End, Heartbeat, Periodic, Retry, Run, Schedule, StartReason,
 };
@@ -97,14 +98,14 @@ fn each_run_of_a_period_between_ticks_falls_on_the_tick_after_its_deadline() {
 }
 
 #[test]
-fn a_fixed_rate_does_not_drift_over_a_hundred_thousand_runs() {
-    const RUNS: u32 = 100_000;
+fn a_fixed_rate_does_not_drift_over_many_thousand_runs() {
+    let runs = scaled(100_000) as u32;
     let bench = Bench::new();
     let period = Duration::from_nanos(1_234_567);
     // Each run takes a while, but less than a period.
     let periodic = bench.start(Schedule::fixed_rate(period), |number| US * (number % 200) as u32);
-    bench.advance(period * RUNS + MS);
-    assert_eq!((periodic.runs(), periodic.missed()), (u64::from(RUNS), 0));
+    bench.advance(period * runs + MS);
+    assert_eq!((periodic.runs(), periodic.missed()), (u64::from(runs), 0));
     let log = bench.log.lock().unwrap();
     for (number, (ran, due)) in (1..).zip(log.iter()) {
         assert_eq!(*due, period * number);

@@ -223,7 +223,7 @@ impl<T> InHand<T> {
 
     /// When the payloads were handed over before, if they were.
     pub(crate) fn handed_ns(&self) -> Option<u64> {
-        // SAFETY: as in `payloads`.
+        // SAFETY: only the holder, which this is, changes them.
         self.hand_over.contents.with(|contents| unsafe { (*contents).handed_ns })
     }
 
@@ -374,14 +374,14 @@ impl<T> HandOver<T> {
     pub fn unclaimed_since_ns(&self) -> Option<u64> {
         let Progress(word) = self.progress()?;
         let is_waiting = word & CLAIMED < open_in(word);
-        // ORDER: Relaxed - as in `since_ns`.
+        // ORDER: Relaxed - a number for watchers.
         is_waiting.then(|| self.begun_ns.load(Ordering::Relaxed))
     }
 
     /// The handler is patient until this is called with the present time: it waits for others, as
     /// it was told to.
     pub fn set_patient(&self, until_ns: Option<u64>) {
-        // ORDER: Relaxed - as in `since_ns`.
+        // ORDER: Relaxed - a number for watchers.
         self.since_ns.store(until_ns.unwrap_or(PATIENT), Ordering::Relaxed);
     }
 

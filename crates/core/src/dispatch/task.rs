@@ -161,7 +161,8 @@ impl Task {
     #[inline]
     pub(super) unsafe fn run_at(this: *const Task) {
         assert_outside();
-        // SAFETY: as in `run`, which the caller's promises allow; the closure is moved out.
+        // SAFETY: the data holds the closure that the vtable was made for. It is moved out, and the
+        // caller does not use the task again.
         unsafe { ((*this).vtable.run)((*this).data.as_ptr().cast_mut().cast()) };
     }
 }

@@ -19,7 +19,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::os;
+use crate::os::{AlarmClock, AlarmFiles, TimerFile};
 use crate::sync::protocol::closable::Closable;
 use crate::time::Clock;
 
@@ -45,14 +45,14 @@ pub trait Alarm: Send + Sync {
 /// A sleep by the system's clock that an engine's clock follows.
 #[derive(Debug)]
 pub struct SystemAlarm {
-    alarm: Closable<os::AlarmFiles>,
+    alarm: Closable<AlarmFiles>,
     zero: Zero,
 }
 
 /// A timer by that clock, for a reactor that waits for files.
 #[derive(Debug)]
 pub struct SystemTimer {
-    timer: Closable<os::Timer>,
+    timer: Closable<TimerFile>,
     #[cfg(target_os = "linux")]
     file: std::os::fd::RawFd,
     zero: Zero,
@@ -65,10 +65,15 @@ struct Zero(Duration);
 // === impl Zero ===
 
 impl Zero {
+    /// The system's clock that `clock` follows, with its zero.
+    ///
     /// # Errors
     /// The clock is moved by hand, or the system has no such clock.
-    fn of(clock: &Clock) -> io::Result<Zero> {
-        Ok(Zero(clock.system_start().ok_or(io::ErrorKind::Unsupported)?))
+    fn of(clock: &Clock) -> io::Result<(AlarmClock, Zero)> {
+        let zero = clock.system_start().ok_or(io::ErrorKind::Unsupported)?;
+        let by =
+            if clock.counts_suspension() { AlarmClock::Boottime } else { AlarmClock::Monotonic };
+        Ok((by, Zero(zero)))
     }
 
     /// What the system's clock shows when the engine's shows `at_ns`.
@@ -85,14 +90,8 @@ impl SystemAlarm {
     /// # Errors
     /// The system refuses.
     pub fn new(clock: &Clock) -> io::Result<SystemAlarm> {
-        let zero = Zero::of(clock)?;
-        let counts_suspension = clock.counts_suspension();
-        let alarm = if counts_suspension {
-            os::AlarmFiles::boottime()
-        } else {
-            os::AlarmFiles::monotonic()
-        };
-        Ok(SystemAlarm { alarm: Closable::new(alarm?), zero })
+        let (system, zero) = Zero::of(clock)?;
+        Ok(SystemAlarm { alarm: Closable::new(AlarmFiles::new(system)?), zero })
     }
 }
 
@@ -107,7 +106,7 @@ impl Alarm for SystemAlarm {
     }
 
     fn ring(&self) {
-        self.alarm.with(os::AlarmFiles::ring);
+        self.alarm.with(AlarmFiles::ring);
     }
 
     fn sleep(&self, timeout: Option<Duration>) {
@@ -127,10 +126,8 @@ impl SystemTimer {
     /// # Errors
     /// The system refuses.
     pub fn new(clock: &Clock) -> io::Result<SystemTimer> {
-        let zero = Zero::of(clock)?;
-        let counts_suspension = clock.counts_suspension();
-        let timer = if counts_suspension { os::Timer::boottime() } else { os::Timer::monotonic() };
-        let timer = timer?;
+        let (system, zero) = Zero::of(clock)?;
+        let timer = TimerFile::new(system)?;
         Ok(SystemTimer {
             #[cfg(target_os = "linux")]
             file: std::os::fd::AsRawFd::as_raw_fd(&timer),

@@ -162,7 +162,7 @@ impl Doorbell {
 
     /// The indices of the shards that ask for a turn.
     pub fn asked(&self) -> impl Iterator<Item = usize> {
-        // ORDER(DOORBELL): Relaxed - as in `is_asked`.
+        // ORDER(DOORBELL): Relaxed - ordered by the fences; `take_ask` orders what was posted.
         let words = self.asks.iter().map(|asks| asks.load(Ordering::Relaxed));
         words.enumerate().filter(|&(_, word)| word != 0).flat_map(|(at, word)| {
             let bits = (0..u64::BITS as usize).filter(move |bit| word >> bit & 1 == 1);

@@ -267,7 +267,8 @@ impl<T> Block<T> {
         let this = unsafe { self.header.as_ref() };
         // Read first: after the `fetch_and` the block may be another thread's.
         let all = this.all();
-        // ORDER(BLOCK): AcqRel - as in `give`, of nothing.
+        // ORDER(BLOCK): AcqRel - pairs with each thread that gave entries back: what they did to
+        // them comes before the block is freed or listed again.
         this.free.fetch_and(!LISTED, Ordering::AcqRel) == all | LISTED
     }
 
@@ -400,9 +401,9 @@ impl<T> BlockList<T> {
 
     /// Tells the block at this index where it is.
     fn place(&self, at: usize) {
-        // SAFETY: as in `remove`.
+        // SAFETY: a block that is listed stays until it is off its list.
         let header = unsafe { self.blocks[at].header.as_ref() };
-        // SAFETY: as in `remove`.
+        // SAFETY: a listed block's index is the list's.
         header.index.with_mut(|index| unsafe { *index = at });
     }
 }

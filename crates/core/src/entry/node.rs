@@ -69,7 +69,7 @@ const _: () = assert!(size_of::<Entry<[u64; 4]>>() == 64, "four words ride along
 // moves between threads with a release/acquire pair on that word or on the list; every other
 // field is atomic or never changes. `T: Send` permits the move.
 unsafe impl<T: Send> Send for Entry<T> {}
-// SAFETY: as for `Send`: shared access to an entry reaches the payload through the word alone.
+// SAFETY: shared access to an entry reaches the payload through the word alone.
 unsafe impl<T: Send> Sync for Entry<T> {}
 
 // SAFETY: an entry has one link, which nothing else in here writes.
@@ -253,7 +253,7 @@ impl<T> Entry<T> {
     /// # Safety
     /// The entry is in no list, the caller has put the payload, and it has the handle.
     pub unsafe fn strand_unlinked(&self, deadline: Tick) {
-        // ORDER: Relaxed - as in `strand`.
+        // ORDER: Relaxed - the caller alone reaches the entry.
         let word = Word(self.word.load(Ordering::Relaxed));
         debug_assert!(word.phase() == Phase::Vacant && !word.in_list(), "{word:?}");
         self.word.store(word.pending(deadline, true).unlisted().0, Ordering::Relaxed);

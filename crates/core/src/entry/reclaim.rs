@@ -148,7 +148,7 @@ fn collect_some(handle: &LocalHandle) -> bool {
 /// How many batches wait for readers to leave, or for a thread to collect them.
 #[inline]
 pub fn waiting() -> u64 {
-    // ORDER: Relaxed - the number only says whether to look; also below.
+    // ORDER: Relaxed - the number only says whether to look.
     WAITING.load(Ordering::Relaxed)
 }
 
@@ -157,12 +157,12 @@ pub fn waiting() -> u64 {
 /// # Safety
 /// As [`after_readers`].
 unsafe fn leave<F: FnOnce()>(guard: &Guard, call: F) {
-    // ORDER: Relaxed - as in `waiting`.
+    // ORDER: Relaxed - the number only says whether to look.
     WAITING.fetch_add(1, Ordering::Relaxed);
     let call = move || {
         call();
         FREED.set(FREED.get() + 1);
-        // ORDER: Relaxed - as in `waiting`.
+        // ORDER: Relaxed - the number only says whether to look.
         WAITING.fetch_sub(1, Ordering::Relaxed);
     };
     // SAFETY: passed on to the caller; the code around the call touches only statics.
@@ -214,7 +214,7 @@ fn collector() -> &'static Collector {
 
 #[cfg(not(crossbeam_loom))]
 extern "C" fn count_anew() {
-    // ORDER: Relaxed - as in `waiting`; a child has one thread yet.
+    // ORDER: Relaxed - a child has one thread yet.
     WAITING.store(0, Ordering::Relaxed);
 }
 
@@ -311,7 +311,7 @@ impl<V: Send + Sync + 'static> Published<V> {
         loop {
             // ORDER(PUBLISHED): Acquire - pairs with the CAS below.
             let old = self.value.load(Ordering::Acquire, &guard);
-            // SAFETY: as in `with`.
+            // SAFETY: it was loaded under the guard, which is held.
             let new = Owned::new(next(unsafe { old.as_ref() }));
             // ORDER(PUBLISHED): AcqRel - Release publishes the new value to `with` and to other
             // updates; Acquire: the value that is replaced is ours to destroy.

@@ -67,19 +67,9 @@ impl<N: Linked> Lanes<N> {
         &self.lanes
     }
 
-    /// Takes `node` out of a lane, if it is the first; see [`Stack::drop_first`].
-    pub(crate) fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
-        self.lanes[lane].drop_first(node, next)
-    }
-
-    /// The first node of a lane.
-    pub fn first<'g>(&self, lane: usize, guard: Guard<'g>) -> Option<&'g N> {
-        self.lanes[lane].first(guard)
-    }
-
-    /// The address of the first node of a lane, or null.
-    pub(crate) fn head(&self, lane: usize) -> *mut N {
-        self.lanes[lane].head()
+    /// One of the lists.
+    pub fn lane(&self, lane: usize) -> &Stack<N> {
+        &self.lanes[lane]
     }
 }
 
@@ -102,14 +92,8 @@ impl<N: Linked> OwnLanes<N> {
     /// allocated until it is taken.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>, lane: usize) {
-        let head = &self.heads[lane % self.heads.len()];
-        // SAFETY: the caller holds the node, so it is allocated.
-        let next = unsafe { node.as_ref() }.next();
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the head
-        // below - pairs with the reader's Acquire of the link and of the head: a reader that gets
-        // to a node sees it as it was pushed.
-        next.store(head.load(Ordering::Relaxed), Ordering::Release);
-        head.store(node.as_ptr(), Ordering::Release);
+        // SAFETY: passed on to the caller.
+        unsafe { push_alone(&self.heads[lane % self.heads.len()], node) };
     }
 
     /// Takes everything: calls `show` with each lane's first node, which shows it where readers
@@ -133,14 +117,7 @@ impl<N: Linked> OwnLanes<N> {
     /// # Safety
     /// The caller is the taker, `node` is in the lane, and its link leads to `next`.
     pub unsafe fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
-        let head = &self.heads[lane];
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // reader's Acquire of the head: the reader sees the next node as it was pushed.
-        let is_first = head.load(Ordering::Relaxed) == node;
-        if is_first {
-            head.store(next, Ordering::Release);
-        }
-        is_first
+        drop_first_alone(&self.heads[lane], node, next)
     }
 
     /// The first node of a lane.
@@ -163,3 +140,32 @@ impl<N: Linked> Default for OwnLanes<N> {
 }
 
 debug! { impl[N] OwnLanes[N] {} }
+
+// === Lists with one writer ===
+
+/// Pushes `node` on a list of which the caller is the only writer.
+///
+/// # Safety
+/// The caller holds the node alone (its link is written), and the node stays allocated until it is
+/// taken out of the list.
+#[inline]
+pub(super) unsafe fn push_alone<N: Linked>(head: &AtomicPtr<N>, node: NonNull<N>) {
+    // SAFETY: the caller holds the node, so it is allocated.
+    let next = unsafe { node.as_ref() }.next();
+    // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the head
+    // below - pairs with the reader's Acquire of the link and of the head: a reader that gets to a
+    // node sees it as it was pushed.
+    next.store(head.load(Ordering::Relaxed), Ordering::Release);
+    head.store(node.as_ptr(), Ordering::Release);
+}
+
+/// Takes `node` out of such a list if it is the first one there; its link leads to `next`.
+pub(super) fn drop_first_alone<N>(head: &AtomicPtr<N>, node: *mut N, next: *mut N) -> bool {
+    // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
+    // reader's Acquire of the head: the reader sees the next node as it was pushed.
+    let is_first = head.load(Ordering::Relaxed) == node;
+    if is_first {
+        head.store(next, Ordering::Release);
+    }
+    is_first
+}

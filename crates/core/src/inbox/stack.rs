@@ -101,7 +101,7 @@ impl<N: Linked> Stack<N> {
     /// Takes `node` out of the list if it is the first one; `next` comes after it.
     ///
     /// Only the taker may call this, so that the nodes in the list stay in it meanwhile.
-    pub(super) fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
+    pub(crate) fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
         // ORDER(BUCKET-READ): AcqRel - a reader of the head sees the next node, and what was pushed
         // before stays visible; Relaxed: another thread pushed on top.
         self.head.compare_exchange(node, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -47,6 +47,7 @@ use std::ptr::{self, NonNull};
 use crate::entry::{Guard, Linked};
 use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch_to_write};
 
+use super::lanes::{drop_first_alone, push_alone};
 use super::walk::led_to;
 use super::{LANES, Lanes, OWN_LANES, OwnLanes, Stack, Walk, behind, next_of};
 
@@ -213,13 +214,8 @@ impl<N: Linked> Tray<N> {
     /// The caller is the tray's owner, holds the node alone (its link is written), and leaves the
     /// node here.
     pub unsafe fn give(&self, node: NonNull<N>, lane: usize) {
-        let cursor = &self.cursors[lane % self.cursors.len()];
-        // SAFETY: the caller holds the node, so it is allocated.
-        let next = unsafe { node.as_ref() }.next();
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the
-        // cursor - pairs with the reader's Acquire of the link and of the cursor.
-        next.store(cursor.load(Ordering::Relaxed), Ordering::Release);
-        cursor.store(node.as_ptr(), Ordering::Release);
+        // SAFETY: passed on to the caller.
+        unsafe { push_alone(&self.cursors[lane % self.cursors.len()], node) };
     }
 
     /// Starts to go through the nodes that it was given.
@@ -334,13 +330,7 @@ impl<N: Linked> Tray<N> {
     /// # Safety
     /// The caller is the tray's owner, `node` is in the chain, and its link leads to `next`.
     pub unsafe fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
-        let cursor = &self.cursors[chain];
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
-        let is_first = cursor.load(Ordering::Relaxed) == node;
-        if is_first {
-            cursor.store(next, Ordering::Release);
-        }
-        is_first
+        drop_first_alone(&self.cursors[chain], node, next)
     }
 }
 

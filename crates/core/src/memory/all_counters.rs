@@ -75,8 +75,8 @@ impl AllCounters {
     }
 
     fn claim_free(&self) -> Option<&Arc<Counters>> {
-        // ORDER: Relaxed, here and below - as in `hand_back`. A thread that misses a set which was
-        // handed back just now makes one more.
+        // ORDER: Relaxed, here and below - the set itself says whether it is free. A thread that
+        // misses a set which was handed back just now makes one more.
         if self.free.load(Ordering::Relaxed) == 0 {
             return None;
         }

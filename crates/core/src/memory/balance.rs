@@ -111,7 +111,7 @@ impl Balance {
     fn note_living(&self, living: u64) {
         let has_few = living < self.few;
         if has_few != self.has_few() {
-            // ORDER: Relaxed - as in `has_few`.
+            // ORDER: Relaxed - a stale value costs a wake-up.
             self.has_few.store(has_few, Ordering::Relaxed);
         }
     }
@@ -151,7 +151,7 @@ impl Balance {
     pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
         let buried = self.publish_counts(counters);
         if buried != 0 {
-            // ORDER: Relaxed - as in `publish_counts`.
+            // ORDER: Relaxed - the number only says when to look.
             self.of(shard).dead.fetch_sub(buried, Ordering::Relaxed);
             self.engine.dead.fetch_sub(buried, Ordering::Relaxed);
         }
@@ -159,7 +159,7 @@ impl Balance {
 
     /// Counts `n` entries of `shard` that were let go and are dead.
     pub(crate) fn leave_dead(&self, shard: u32, n: u64) {
-        // ORDER: Relaxed - as in `publish_counts`.
+        // ORDER: Relaxed - the number only says when to look.
         self.of(shard).dead.fetch_add(n, Ordering::Relaxed);
         self.of(shard).unswept.fetch_add(n, Ordering::Relaxed);
         self.engine.dead.fetch_add(n, Ordering::Relaxed);
@@ -203,13 +203,13 @@ impl Balance {
 
     /// A sweep of `shard` begins.
     pub(crate) fn forget_unswept(&self, shard: u32) {
-        // ORDER: Relaxed - as in `publish_counts`.
+        // ORDER: Relaxed - the number only says when to look.
         self.of(shard).unswept.store(0, Ordering::Relaxed);
     }
 
     /// The number of living timers that was published, for checks. It may be below zero, and wraps.
     pub(super) fn published_living(&self) -> u64 {
-        // ORDER: Relaxed - as in `publish_counts`.
+        // ORDER: Relaxed - the number only says when to look.
         self.engine.living.load(Ordering::Relaxed)
     }
 }
@@ -228,7 +228,7 @@ pub const fn are_a_share(dead_in_shard: u64, shards: usize, dead: u64) -> bool {
 }
 
 fn read(counter: &Counter) -> u64 {
-    // ORDER: Relaxed - as in `publish_counts`.
+    // ORDER: Relaxed - the number only says when to look.
     (counter.load(Ordering::Relaxed) as i64).max(0) as u64
 }
 

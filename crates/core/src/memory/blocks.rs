@@ -110,7 +110,7 @@ impl<T> Blocks<T> {
     /// Gives back blocks that have become whole while another thread had the list. Returns `true`
     /// if there is more to look through.
     pub fn trim(&self) -> bool {
-        // ORDER: Relaxed - as in `give`; only who has the list writes the second.
+        // ORDER: Relaxed - hints to look; only who has the list writes the second.
         if !self.has_missed.load(Ordering::Relaxed) && !self.is_looking.load(Ordering::Relaxed) {
             return false;
         }
@@ -118,7 +118,7 @@ impl<T> Blocks<T> {
             return false;
         }
         let Some(mut listed) = self.try_list() else { return false };
-        // ORDER: Relaxed - as in `give`; also below.
+        // ORDER: Relaxed - hints to look, also below.
         if listed.unseen == 0 && self.has_missed.swap(false, Ordering::Relaxed) {
             listed.unseen = listed.count();
         }
@@ -147,7 +147,7 @@ impl<T> Blocks<T> {
 
     /// The list, unless another thread has it or nothing is to be listed.
     fn try_list(&self) -> Option<MutexGuard<'_, BlockList<T>>> {
-        // ORDER: Relaxed - as in `close`.
+        // ORDER: Relaxed - a block that is listed after the end stays until the end.
         if self.capacity == 1 || self.is_closed.load(Ordering::Relaxed) {
             return None;
         }

@@ -133,7 +133,7 @@ impl Counters {
     /// Reads a counter.
     #[inline]
     pub fn get(&self, count: Count) -> u64 {
-        // ORDER: Relaxed - as in `add_alone`.
+        // ORDER: Relaxed - the caller is the writer, or wants numbers only.
         self.counts[count as usize].load(Ordering::Relaxed)
     }
 
@@ -144,7 +144,7 @@ impl Counters {
         let living = ended.into_iter().fold(begun, u64::wrapping_sub);
         let published = &self.published;
         Changes {
-            // ORDER: Relaxed - as in `add_alone`.
+            // ORDER: Relaxed - the caller is the writer, or wants numbers only.
             living: living.wrapping_sub(published.living.load(Ordering::Relaxed)),
             buried: self.get(Count::Buried).wrapping_sub(published.buried.load(Ordering::Relaxed)),
         }

@@ -126,7 +126,7 @@ impl<I> Depot<I> {
     }
 
     fn is_closed(&self) -> bool {
-        // ORDER: Relaxed - as in `close`.
+        // ORDER: Relaxed - a magazine that is left after the end does no harm.
         self.closed.load(Ordering::Relaxed)
     }
 }

@@ -217,7 +217,7 @@ impl<T> Shared<T> {
     #[inline(never)]
     fn end_period(&self, now: Tick, scale: &Scale) {
         let ends = now.saturating_add(PERIOD_NS.div_ceil(scale.tick_ns()));
-        // ORDER: Relaxed - as in `trim`, here and below.
+        // ORDER: Relaxed - hints, when to look, here and below.
         let before = self.period_ends.swap(ends.get(), Ordering::Relaxed);
         // Another thread may have ended it.
         if before <= now.get() {
@@ -231,7 +231,7 @@ impl<T> Shared<T> {
     fn give_back_surplus(&self) -> bool {
         for _ in 0..GIVEN_BACK {
             let Some(mut magazine) = self.memory.take_surplus() else {
-                // ORDER: Relaxed - as in `trim`.
+                // ORDER: Relaxed - a hint, when to look.
                 self.has_surplus.store(0, Ordering::Relaxed);
                 return false;
             };
@@ -254,7 +254,7 @@ impl<T> Shared<T> {
     #[inline]
     pub fn admit_again(&self, payload: &T) {
         let counts = self.limit.as_ref().filter(|limit| !(limit.is_exempt)(payload));
-        // ORDER: Relaxed - as in `Limit::admit`.
+        // ORDER: Relaxed - only a number.
         counts.into_iter().for_each(|limit| _ = limit.pending.fetch_add(1, Ordering::Relaxed));
     }
 
@@ -334,7 +334,7 @@ impl<T> Limit<T> {
     /// Releases the room of `n` timers that counted.
     #[inline]
     fn discharge(&self, n: u64) {
-        // ORDER: Relaxed - as in `admit`.
+        // ORDER: Relaxed - only a number.
         let before = self.pending.fetch_sub(n, Ordering::Relaxed);
         debug_assert!(before >= n, "{n} of {before} were discharged");
     }

@@ -72,7 +72,7 @@ impl<V> Slots<V> {
             // are visible to the thread that takes it. Relaxed - after a failure nothing is read.
             if place.compare_exchange(free, value, Ordering::Release, Ordering::Relaxed).is_ok() {
                 self.aim(at);
-                // ORDER: Relaxed - as in `len`.
+                // ORDER: Relaxed - the number only says whether to put or to take.
                 self.state.held.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
@@ -112,7 +112,7 @@ impl<V> Slots<V> {
     /// Takes a box if there are too many.
     pub(super) fn take_surplus(&self) -> Option<Box<V>> {
         let surplus = &self.state.surplus;
-        // ORDER: Relaxed - as in `end_period`; two that take at once take one more.
+        // ORDER: Relaxed - an estimate; two that take at once take one more.
         let left = surplus.load(Ordering::Relaxed).checked_sub(1)?;
         // ORDER: Relaxed - an estimate.
         surplus.store(left, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl<V> Slots<V> {
             return None;
         }
         let State { held, least, .. } = &*self.state;
-        // ORDER: Relaxed - as in `len`, and in `end_period`.
+        // ORDER: Relaxed - estimates.
         let left = held.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
         if (left as i64) < least.load(Ordering::Relaxed) as i64 {
             least.store(self.len() as u64, Ordering::Relaxed);

@@ -33,48 +33,40 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::write;
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
+
+/// The clock of a timer or an alarm. `Boottime` counts the time during which the machine is
+/// suspended, `Monotonic` does not. A sleep by `Realtime`, the wall clock, ends when that clock is
+/// set to the time or past it, and takes longer when it is set back.
+pub use rustix::time::TimerfdClockId as AlarmClock;
 
 /// A time by a clock of the system, and a file that becomes readable when it has come. Any thread
 /// may set it. Nobody reads the file: when the time is set anew, it has not come yet.
 #[derive(Debug)]
-pub struct Timer {
+pub struct TimerFile {
     file: OwnedFd,
 }
 
 /// Wakes one thread, when it is rung or at a set time.
 #[derive(Debug)]
 pub struct AlarmFiles {
-    timer: Timer,
+    timer: TimerFile,
     rings: OwnedFd,
     /// Notes the rings, and that the set time has come.
     notes: OwnedFd,
 }
 
-// === impl Timer ===
+// === impl TimerFile ===
 
-impl Timer {
-    /// A timer by the clock that counts suspended time. It is not set, and takes a file descriptor.
+impl TimerFile {
+    /// A timer by `clock`. It is not set, and takes a file descriptor.
     ///
     /// # Errors
     /// The system refuses, for example because too many files are open.
-    pub fn boottime() -> io::Result<Timer> {
-        Timer::by(TimerfdClockId::Boottime)
-    }
-
-    /// The same by the clock that does not count suspended time.
-    ///
-    /// # Errors
-    /// As [`Timer::boottime`].
-    pub fn monotonic() -> io::Result<Timer> {
-        Timer::by(TimerfdClockId::Monotonic)
-    }
-
-    fn by(clock: TimerfdClockId) -> io::Result<Timer> {
+    pub fn new(clock: AlarmClock) -> io::Result<TimerFile> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Timer { file: timerfd_create(clock, flags)? })
+        Ok(TimerFile { file: timerfd_create(clock, flags)? })
     }
 
     /// Sets the time, by the timer's clock (`None`: it does not come). Forgets an earlier one, also
@@ -92,7 +84,7 @@ impl Timer {
     }
 }
 
-impl AsRawFd for Timer {
+impl AsRawFd for TimerFile {
     fn as_raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
@@ -101,34 +93,12 @@ impl AsRawFd for Timer {
 // === impl AlarmFiles ===
 
 impl AlarmFiles {
-    /// An alarm by the clock that counts suspended time. It is not set, and takes three file
-    /// descriptors.
+    /// An alarm by `clock`. It is not set, and takes three file descriptors.
     ///
     /// # Errors
-    /// The system refuses, for example because too many files are open.
-    pub fn boottime() -> io::Result<AlarmFiles> {
-        AlarmFiles::by(TimerfdClockId::Boottime)
-    }
-
-    /// The same by the clock that does not count suspended time.
-    ///
-    /// # Errors
-    /// As [`AlarmFiles::boottime`].
-    pub fn monotonic() -> io::Result<AlarmFiles> {
-        AlarmFiles::by(TimerfdClockId::Monotonic)
-    }
-
-    /// The same by the wall clock: a sleep until a time ends when the clock is set to that time
-    /// or past it, and takes longer when it is set back.
-    ///
-    /// # Errors
-    /// As [`AlarmFiles::boottime`].
-    pub fn realtime() -> io::Result<AlarmFiles> {
-        AlarmFiles::by(TimerfdClockId::Realtime)
-    }
-
-    fn by(clock: TimerfdClockId) -> io::Result<AlarmFiles> {
-        let timer = Timer::by(clock)?;
+    /// As [`TimerFile::new`].
+    pub fn new(clock: AlarmClock) -> io::Result<AlarmFiles> {
+        let timer = TimerFile::new(clock)?;
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let notes = epoll::create(CreateFlags::CLOEXEC)?;
         for file in [&timer.file, &rings] {
@@ -192,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_when_it_is_time_and_not_before() {
-        let alarm = AlarmFiles::boottime().unwrap();
+        let alarm = AlarmFiles::new(AlarmClock::Boottime).unwrap();
         for ms in [0, 1, 20] {
             let until = boottime().unwrap() + Duration::from_millis(ms);
             alarm.sleep(Some(until));
@@ -203,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_ring_ends_the_sleep_that_comes_after_it_and_one_only() {
-        let alarm = AlarmFiles::boottime().unwrap();
+        let alarm = AlarmFiles::new(AlarmClock::Boottime).unwrap();
         for until in [None, Some(Duration::MAX), Some(LONG)] {
             (0..3).for_each(|_| alarm.ring());
             alarm.sleep(until);
@@ -215,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_ring_ends_the_sleep_that_is_under_way() {
-        let [there, back] = [(); 2].map(|()| Arc::new(AlarmFiles::boottime().unwrap()));
+        let [there, back] =
+            [(); 2].map(|()| Arc::new(AlarmFiles::new(AlarmClock::Boottime).unwrap()));
         let echo = {
             let (there, back) = (there.clone(), back.clone());
             thread::spawn(move || {
@@ -234,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_time_that_was_set_is_forgotten_with_the_sleep() {
-        let alarm = AlarmFiles::boottime().unwrap();
+        let alarm = AlarmFiles::new(AlarmClock::Boottime).unwrap();
         let soon = boottime().unwrap() + Duration::from_millis(1);
         alarm.sleep(Some(soon));
         let later = soon + Duration::from_millis(15);
@@ -244,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_at_the_time_that_another_thread_sets_and_not_before() {
-        let alarm = Arc::new(AlarmFiles::monotonic().unwrap());
+        let alarm = Arc::new(AlarmFiles::new(AlarmClock::Monotonic).unwrap());
         let now = || os::monotonic().unwrap();
         for (ms, timeout) in [(1, None), (10, None), (3, Some(LONG)), (3, Some(Duration::MAX))] {
             let until = now() + Duration::from_millis(ms);
@@ -271,7 +242,7 @@ mod tests {
 
     #[test]
     fn each_time_and_each_ring_is_new_though_none_is_ever_read() {
-        let alarm = AlarmFiles::monotonic().unwrap();
+        let alarm = AlarmFiles::new(AlarmClock::Monotonic).unwrap();
         let now = || os::monotonic().unwrap();
         for timeout in [None, Some(LONG)] {
             for _ in 0..100 {
@@ -293,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_time_that_comes_between_two_sleeps_is_void_if_another_is_set() {
-        let alarm = AlarmFiles::monotonic().unwrap();
+        let alarm = AlarmFiles::new(AlarmClock::Monotonic).unwrap();
         let now = || os::monotonic().unwrap();
         for timeout in [None, Some(LONG)] {
             set_past(&alarm);

@@ -91,7 +91,7 @@ pub fn heavy() -> bool {
     fence(Ordering::SeqCst);
     let is_done = system::fence_all();
     if !is_done {
-        // ORDER(TAKEOVER): Relaxed - as in `is_light`.
+        // ORDER(TAKEOVER): Relaxed - it never goes from a refusal back.
         system::answer().store(REFUSES, Ordering::Relaxed);
     }
     is_done

@@ -45,24 +45,27 @@ pub fn boottime() -> io::Result<Duration> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
+/// The clocks of timers and alarms elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub enum AlarmClock {
+    /// It does not count the time during which the machine is suspended.
+    Monotonic,
+    /// It does.
+    Boottime,
+    /// The wall clock.
+    Realtime,
+}
+
 /// No timer can be made on this system.
 #[derive(Debug)]
-pub enum Timer {}
+pub enum TimerFile {}
 
-impl Timer {
+impl TimerFile {
     /// Not supported here.
     ///
     /// # Errors
     /// Always.
-    pub fn boottime() -> io::Result<Timer> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
-    }
-
-    /// Not supported here.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn monotonic() -> io::Result<Timer> {
+    pub fn new(_clock: AlarmClock) -> io::Result<TimerFile> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
@@ -76,7 +79,7 @@ impl Timer {
 }
 
 #[cfg(target_os = "linux")]
-impl std::os::fd::AsRawFd for Timer {
+impl std::os::fd::AsRawFd for TimerFile {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         match *self {}
     }
@@ -91,23 +94,7 @@ impl AlarmFiles {
     ///
     /// # Errors
     /// Always.
-    pub fn boottime() -> io::Result<AlarmFiles> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
-    }
-
-    /// Not supported here.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn monotonic() -> io::Result<AlarmFiles> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
-    }
-
-    /// Not supported here.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn realtime() -> io::Result<AlarmFiles> {
+    pub fn new(_clock: AlarmClock) -> io::Result<AlarmFiles> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 

@@ -32,7 +32,7 @@ mod parking;
 mod process;
 
 #[cfg(all(target_os = "linux", not(elsewhere)))]
-pub use alarm::{AlarmFiles, Timer};
+pub use alarm::{AlarmClock, AlarmFiles, TimerFile};
 #[cfg(not(all(target_os = "linux", not(elsewhere))))]
 pub use elsewhere::*;
 #[cfg(all(target_os = "linux", not(any(elsewhere, loom, shuttle, coherence))))]

@@ -48,7 +48,7 @@ impl Process {
 }
 
 extern "C" fn count() {
-    // ORDER: Relaxed - as in `now`.
+    // ORDER: Relaxed - a child has one thread yet.
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 

@@ -401,13 +401,14 @@ impl<T> Producer<T> {
         let (fresh, is_seat) = self.claim(shared, deadline, due);
         store(fresh);
         let counts = shared.counts(&payload);
-        // SAFETY: as in `schedule`.
+        // SAFETY: this thread keeps the seat, or holds the free entry alone.
         unsafe { fresh.as_ref().put_payload(payload) };
-        // SAFETY: as in `schedule`.
+        // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
         let is_seated = is_seat && unsafe { Entry::take_seat(fresh, deadline, true) };
         let filed = match is_seated {
             true => Ok(Deferred::NOTHING),
-            // SAFETY: as in `schedule`; this thread is a reader.
+            // SAFETY: the entry is plain memory of ours, the payload is put; this thread is a
+            // reader.
             false => unsafe { self.push(shared, shard, deadline, now(), fresh, true) },
         };
         let sweep = self.keep_with_care(shared, Seat { entry, opens });

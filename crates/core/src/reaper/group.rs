@@ -113,7 +113,7 @@ impl Group {
     /// Thread `number`, which holds the role of shard `index`, serves it from now on.
     #[inline]
     pub(super) fn begin_serving(&self, index: usize, number: usize) {
-        // ORDER: Relaxed - as in `server`.
+        // ORDER: Relaxed - a number for those who look on.
         self.servers[index].store(number, Ordering::Relaxed);
         // ORDER(DOORBELL): Relaxed - a leader that still reads a time finds the role taken.
         self.next[index].store(SERVED, Ordering::Relaxed);
@@ -131,7 +131,8 @@ impl Group {
     /// When shard `index` needs its next turn. `None`: a thread serves it.
     #[inline]
     pub(super) fn next(&self, index: usize) -> Option<Tick> {
-        // ORDER(DOORBELL): Relaxed - as in `end_serving`; or the role decides.
+        // ORDER(DOORBELL): Relaxed - ordered by the fences of `wake_leader` and of the publication;
+        // or the role decides.
         let next = self.next[index].load(Ordering::Relaxed);
         (next != SERVED).then(|| Tick::new(next))
     }
@@ -176,14 +177,15 @@ impl Group {
     /// as stuck.)
     pub(super) fn end_stuck(&self, number: usize) {
         if self.stuck_threads.end(number) {
-            // ORDER: Relaxed - as in `begin_stuck`, which came before this.
+            // ORDER: Relaxed - a number that says how much care to take; `begin_stuck` came before
+            // this.
             self.stuck.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// How many threads are stuck.
     fn stuck(&self) -> usize {
-        // ORDER: Relaxed - as in `begin_stuck`.
+        // ORDER: Relaxed - a number that says how much care to take.
         self.stuck.load(Ordering::Relaxed)
     }
 
@@ -200,7 +202,7 @@ impl Group {
     /// thread is stuck, any turn may.
     #[inline]
     pub(super) fn takes_long(&self, index: usize, patience_ns: u64) -> Option<u64> {
-        // ORDER: Relaxed - as in `took`.
+        // ORDER: Relaxed - an estimate.
         let takes_ns = self.takes_ns[index].load(Ordering::Relaxed);
         let least_ns = if self.stuck() > 0 { STUCK_NS } else { 0 };
         Some(takes_ns.max(least_ns)).filter(|&takes_ns| takes_ns > patience_ns)

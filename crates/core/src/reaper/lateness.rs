@@ -81,7 +81,7 @@ impl Latenesses {
 
     /// Takes back that `n` timers were `ns` late. Only the shard's owner may call this.
     pub fn forget(&self, ns: u64, n: u64) {
-        // ORDER: Relaxed - as in `record`.
+        // ORDER: Relaxed - one writer, as it forgets what it recorded.
         let count = &self.counts[bucket(ns)];
         count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
     }
@@ -90,7 +90,7 @@ impl Latenesses {
     /// bucket and the number of new timers, and updates `seen`.
     pub fn report_new(&self, seen: &mut Seen, mut report: impl FnMut(Duration, u64)) {
         for (bucket, (count, seen)) in self.counts.iter().zip(&mut seen.counts).enumerate() {
-            // ORDER: Relaxed - as in `record`.
+            // ORDER: Relaxed - readers want numbers only.
             let now = count.load(Ordering::Relaxed);
             if now > *seen {
                 report(Duration::from_nanos(upper_ns(bucket)), now - *seen);
@@ -141,7 +141,7 @@ impl Lateness {
         let mut counts = vec![0_u64; BUCKETS];
         let mut max_ns = 0;
         for one in all {
-            // ORDER: Relaxed - as in `record`.
+            // ORDER: Relaxed - readers want numbers only.
             for (sum, count) in counts.iter_mut().zip(one.counts.iter()) {
                 *sum += count.load(Ordering::Relaxed);
             }

@@ -8,6 +8,7 @@
 //! that has the `lead`; `watch` says when somebody looks whether a task takes too long, and `stuck`
 //! which do.
 
+mod context;
 mod ending;
 mod group;
 mod handover;
@@ -24,6 +25,7 @@ mod tracing_events;
 mod turn;
 mod watch;
 
+pub use context::TurnContext;
 pub use ending::{Ending, Role, Waited};
 pub use group::Group;
 pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
@@ -33,5 +35,5 @@ pub use server::{Serve, Server};
 pub use spin::Spin;
 pub use stuck::{Found, OnStuck, StuckTask, StuckThreads};
 pub use tracing_events::waits_by_sleep;
-pub use turn::{Report, TurnContext};
+pub use turn::Report;
 pub use watch::{NEVER_NS, Watch};

@@ -38,15 +38,6 @@ pub trait Serve {
     where
         Self: 'a;
 
-    /// The engine's clock.
-    fn clock(&self) -> &Clock;
-
-    /// The engine's tick.
-    fn scale(&self) -> Scale;
-
-    /// The watch over tasks, if the engine has one.
-    fn watch(&self) -> Option<&Watch>;
-
     /// Whether the engine is stopping.
     fn is_stopping(&self) -> bool;
 
@@ -73,6 +64,10 @@ pub struct Server<'a, E> {
     group: &'a Group,
     /// The thread's number among those of the engine.
     number: usize,
+    clock: &'a Clock,
+    scale: Scale,
+    /// The watch over its tasks, if there is one.
+    watch: Option<&'a Watch>,
     /// How long before a wake-up it waits in user space instead of asleep, while it leads.
     spin: Spin,
     /// Whether it leads.
@@ -88,8 +83,16 @@ pub struct Server<'a, E> {
 impl<'a, E: Serve> Server<'a, E> {
     /// The calling thread, which is number `number` of the engine's. While it leads, it waits as
     /// `spin` says.
-    pub fn new(engine: &'a E, group: &'a Group, number: usize, spin: Spin) -> Server<'a, E> {
-        Server { engine, group, number, spin, leads: false, is_replaced: false, woken: 0 }
+    pub fn new(
+        engine: &'a E,
+        group: &'a Group,
+        number: usize,
+        (clock, scale): (&'a Clock, Scale),
+        watch: Option<&'a Watch>,
+        spin: Spin,
+    ) -> Server<'a, E> {
+        let (leads, is_replaced, woken) = (false, false, 0);
+        Server { engine, group, number, clock, scale, watch, spin, leads, is_replaced, woken }
     }
 
     /// Takes the lead of the group, which nobody has, and serves until the engine stops, or until
@@ -113,7 +116,7 @@ impl<'a, E: Serve> Server<'a, E> {
         }
         self.engine.run(self.group.shard(index), &mut role, |context, _| context.succeed());
         // The payloads in hand are handed over whatever happens meanwhile.
-        self.turn(index, role, self.engine.clock().now_ns());
+        self.turn(index, role, self.clock.now_ns());
         self.serve_on();
     }
 
@@ -127,7 +130,7 @@ impl<'a, E: Serve> Server<'a, E> {
     /// rings.
     fn serve_on(&mut self) {
         while !self.engine.is_stopping() {
-            let has_worked = self.pass(self.engine.clock().now_ns());
+            let has_worked = self.pass(self.clock.now_ns());
             if self.leads {
                 self.sleep();
             } else if self.is_replaced || !has_worked {
@@ -143,7 +146,7 @@ impl<'a, E: Serve> Server<'a, E> {
         let (engine, group) = (self.engine, self.group);
         let (mut now_ns, mut has_worked) = (begun_ns, false);
         for index in 0..group.shards.len() {
-            if !group.needs_turn(index, engine.scale().floor(now_ns)) {
+            if !group.needs_turn(index, self.scale.floor(now_ns)) {
                 continue;
             }
             if self.leads && self.may_delay_others(index, now_ns, now_ns - begun_ns) {
@@ -155,7 +158,7 @@ impl<'a, E: Serve> Server<'a, E> {
             };
             self.turn(index, role, now_ns);
             has_worked = true;
-            let end_ns = engine.clock().now_ns().max(now_ns);
+            let end_ns = self.clock.now_ns().max(now_ns);
             group.took(index, end_ns - now_ns);
             now_ns = end_ns;
             if self.is_replaced && !self.leads {
@@ -168,7 +171,7 @@ impl<'a, E: Serve> Server<'a, E> {
     /// Whether another shard would have to wait for longer than the leader's patience, because a
     /// turn of shard `index` may take so long, or because this pass is `late_ns` late already.
     fn may_delay_others(&self, index: usize, now_ns: u64, late_ns: u64) -> bool {
-        let (group, scale) = (self.group, self.engine.scale());
+        let (group, scale) = (self.group, self.scale);
         let patience_ns = patience_ns(scale);
         let takes_ns = match group.takes_long(index, patience_ns) {
             Some(takes_ns) => takes_ns,
@@ -184,7 +187,7 @@ impl<'a, E: Serve> Server<'a, E> {
     fn turn(&mut self, index: usize, mut role: E::Role<'a>, now_ns: u64) {
         let (engine, group, leads) = (self.engine, self.group, self.leads);
         if leads {
-            engine.watch().iter().for_each(|watch| watch.set_alarm(now_ns));
+            self.watch.iter().for_each(|watch| watch.set_alarm(now_ns));
             group.lead.lend(self.number);
         }
         group.begin_serving(index, self.number);
@@ -213,7 +216,7 @@ impl<'a, E: Serve> Server<'a, E> {
         }
         if report.is_some_and(|report| report.taken_over) {
             group.end_stuck(self.number);
-            engine.watch().iter().for_each(|watch| watch.came_back());
+            self.watch.iter().for_each(|watch| watch.came_back());
             self.is_replaced = true;
         }
     }
@@ -237,13 +240,13 @@ impl<'a, E: Serve> Server<'a, E> {
         // Whether a thread wants something that a leader which is awake has to find by itself.
         let is_called = || group.is_asked() || engine.is_stopping();
         let next = group.earliest();
-        let due_ns = engine.scale().start_ns(next);
-        let now_ns = due_ns.map_or(0, |_| engine.clock().now_ns());
+        let due_ns = self.scale.start_ns(next);
+        let now_ns = due_ns.map_or(0, |_| self.clock.now_ns());
         let ends_ns = match due_ns.map(|due_ns| self.spin.plan(now_ns, due_ns)) {
             Some(SpinOrSleep::Spin(until_ns)) => {
                 // A server beside it does not ring a leader that is awake.
                 let is_called = || is_called() || group.earliest() < next;
-                self.spin.wait(engine.clock(), now_ns, until_ns, is_called);
+                self.spin.wait(self.clock, now_ns, until_ns, is_called);
                 if is_called() {
                     // As below.
                     spin_loop();
@@ -260,7 +263,7 @@ impl<'a, E: Serve> Server<'a, E> {
             spin_loop();
             return;
         }
-        engine.watch().iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
+        self.watch.iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
         group.doorbell.publish(next);
         if group.earliest() < next || is_called() {
             reached(Event::SleepCalledOff);
@@ -269,7 +272,7 @@ impl<'a, E: Serve> Server<'a, E> {
             return;
         }
         group.doorbell.sleep(timeout, ends_ns);
-        engine.clock().look_again();
+        self.clock.look_again();
         self.woken += 1;
     }
 }
@@ -281,7 +284,7 @@ fn turn<T>(context: &TurnContext<'_, T>, in_hand: &mut InHand<T>, woken: u64) ->
     let owner = context.lock();
     owner.count(Count::WokeUp, woken);
     let now = context.scale.floor(context.clock.now_ns());
-    context.turn_of(owner, in_hand, now, SHARE, SHARE)
+    context.turn(owner, in_hand, now, SHARE, SHARE)
 }
 
 /// How long the leader may work on before another shard that is due has to wait.

@@ -185,7 +185,7 @@ impl StuckThreads {
 
     /// Thread `number` is back. Returns whether it was noted as stuck.
     pub fn end(&self, number: usize) -> bool {
-        // ORDER: Relaxed - as in `begin`, which comes before this.
+        // ORDER: Relaxed - a number for those who look on; the takeover orders it behind `begin`.
         self.places[number].swap(0, Ordering::Relaxed) != 0
     }
 
@@ -193,7 +193,7 @@ impl StuckThreads {
     /// has run, in nanoseconds.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         self.places.iter().enumerate().filter_map(|(number, place)| {
-            // ORDER: Relaxed - as in `begin`.
+            // ORDER: Relaxed - a number for those who look on.
             let place = place.load(Ordering::Relaxed);
             let shard = (place & ((1 << SHARD_BITS) - 1)).checked_sub(1)?;
             Some((number, shard as usize, (place >> SHARD_BITS) * UNIT_NS))

@@ -20,40 +20,15 @@
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps; DOORBELL, in `look_ahead`.
 
-use crate::dispatch::{Handler, InHand, Own};
+use crate::dispatch::InHand;
 use crate::entry;
-use crate::memory::{Count, Counters, Shared};
-use crate::shard::{Owner, Shard, batch};
+use crate::memory::{Count, Counters};
+use crate::shard::{Owner, batch};
+use crate::sync::MutexGuard;
 use crate::sync::events::{Event, reached};
-use crate::sync::{AtomicBool, MutexGuard, Ordering};
-use crate::time::{Clock, Scale, Tick};
+use crate::time::Tick;
 
-use super::{Observer, Watch, handover};
-
-/// What a turn works with: the shard, and what else it needs. Its holder has the role of the
-/// shard's reaper.
-pub struct TurnContext<'a, T> {
-    /// The shard that it serves.
-    pub shard: &'a Shard<T>,
-    /// What the shards of the engine share.
-    pub shared: &'a Shared<T>,
-    /// The handler of due payloads.
-    pub handler: &'a dyn Handler<T>,
-    /// What the handler does not get, if there is any.
-    pub own: Option<Own<T>>,
-    /// The engine's clock.
-    pub clock: &'a Clock,
-    /// The engine's tick.
-    pub scale: Scale,
-    /// The observer of the shard.
-    pub observer: &'a Observer,
-    /// Raised when the engine stops: see [`Ending`](super::Ending).
-    pub stopping: &'a AtomicBool,
-    /// The watch over its tasks, if there is one.
-    pub watch: Option<&'a Watch>,
-    /// Whether the thread leads a group, and has lent the lead for the turn.
-    pub leads: bool,
-}
+use super::{TurnContext, handover};
 
 /// What a turn did, and when the next one is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,14 +62,11 @@ impl<'a, T> TurnContext<'a, T> {
     /// A timer that the turn's own tasks schedule for the present fires in a later turn, so that a
     /// turn ends. Exception: it fires in this turn if it lands in a bucket that is due and that the
     /// turn has yet to open. A turn opens each such bucket once.
-    pub fn turn(&self, in_hand: &mut InHand<T>, now: Tick, max_fired: usize) -> Option<Report> {
-        self.turn_of(self.lock(), in_hand, now, max_fired, usize::MAX)
-    }
-
-    /// As [`TurnContext::turn`], for a caller that holds the owner lock. The turn visits no
-    /// more than `budget` entries, also of those that do not fire.
+    ///
+    /// The caller holds the owner lock. The turn visits no more than `budget` entries, also of
+    /// those that do not fire.
     #[inline]
-    pub fn turn_of(
+    pub fn turn(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
@@ -163,12 +135,6 @@ impl<'a, T> TurnContext<'a, T> {
             }
         }
         self.hand_over(owner, in_hand, fired)
-    }
-
-    /// Whether the engine is stopping, so that no payload is handed over any more.
-    pub(super) fn is_stopping(&self) -> bool {
-        // ORDER(STOP): Acquire - pairs with the swap that raises the flag.
-        self.stopping.load(Ordering::Acquire)
     }
 
     /// Reads the notices, and publishes when the shard needs its next turn. The report is `busy` if
@@ -313,8 +279,6 @@ impl<'a, T> TurnContext<'a, T> {
     }
 }
 
-debug! { impl[T] TurnContext['_, T] { shard = |this| this.shard } }
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use std::sync::Mutex;
@@ -325,6 +289,7 @@ mod tests {
     use crate::doorbell::Bell;
     use crate::memory::alone;
     use crate::shard::BATCH;
+    use crate::sync::AtomicBool;
     use crate::time::Geometry;
 
     /// Sweeps rest on the figure: a turn by hand may fire millions, and its tasks may cancel.
@@ -352,7 +317,8 @@ mod tests {
             assert!(shard.open_due(owner, now) && !shard.flush(owner, shared, BATCH - 1));
             in_hand.fill(owner.batch(), 0);
         }
-        let report = context.turn(&mut in_hand, Tick::new(5), usize::MAX);
+        let report =
+            context.turn(context.lock(), &mut in_hand, Tick::new(5), usize::MAX, usize::MAX);
         assert_eq!(report.map(|report| report.fired as u64), Some(TIMERS));
         let off_by = off_by.into_inner().unwrap();
         assert!(off_by.len() >= 4 && off_by.iter().all(|off| *off <= BATCH as u64), "{off_by:?}");

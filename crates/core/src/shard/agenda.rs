@@ -347,7 +347,7 @@ impl<T> Agenda<T> {
 
     /// Counts entries that were visited in a bucket that was never parked.
     #[inline]
-    pub(super) fn visited_others(&mut self, entries: usize) {
+    pub(super) fn count_others(&mut self, entries: usize) {
         if !self.parked.is_empty() {
             self.others = self.others.saturating_sub(entries);
         }

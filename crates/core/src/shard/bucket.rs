@@ -102,7 +102,7 @@ impl<T> Bucket<T> {
         next: *mut Entry<T>,
     ) -> bool {
         match list.checked_sub(LANES) {
-            None => self.lanes.drop_first(list, entry, next),
+            None => self.lanes.lane(list).drop_first(entry, next),
             // SAFETY: passed on to the caller, which is the owner.
             Some(lane) => unsafe { self.own.drop_first(lane, entry, next) },
         }
@@ -128,7 +128,7 @@ impl<T> Bucket<T> {
     #[inline]
     pub fn first<'g>(&self, list: usize, guard: Guard<'g>) -> Option<&'g Entry<T>> {
         match list.checked_sub(LANES) {
-            None => self.lanes.first(list, guard),
+            None => self.lanes.lane(list).first(guard),
             Some(lane) => self.own.first(lane, guard),
         }
     }
@@ -146,7 +146,7 @@ impl<T> Bucket<T> {
     /// Owner only: the address of the first entry of each list, or null.
     pub(super) fn heads(&self) -> [*mut Entry<T>; CHAINS] {
         array::from_fn(|list| match list.checked_sub(LANES) {
-            None => self.lanes.head(list),
+            None => self.lanes.lane(list).head(),
             Some(lane) => self.own.head(lane),
         })
     }

@@ -34,7 +34,7 @@ use crate::time::{Place, Tick};
 
 use super::agenda::Open;
 use super::flush::Ends;
-use super::sweep::Sweep;
+use super::swept::Sweep;
 use super::{Bucket, Owner, Shard};
 
 impl<T> Shard<T> {

@@ -62,7 +62,7 @@ impl<T> Shard<T> {
 
     /// The buckets that should have opened by `now`, have not, and are not empty, in that order.
     fn unopened<'g>(&'g self, now: Tick, guard: Guard<'g>) -> Vec<(Place, &'g Bucket<T>)> {
-        // ORDER: Relaxed - as in `publish_first`.
+        // ORDER: Relaxed - with a stale value it looks into too many buckets, or is early.
         let known = Tick::new(self.first.load(Ordering::Relaxed));
         // What the owner does not know of yet opens after its last turn, or then.
         let from = if self.has_notices() { known.min(self.clock()) } else { known };

@@ -83,7 +83,7 @@ impl<T> Shard<T> {
         owner.budget -= visited;
         open.visited = open.visited.saturating_add(visited);
         if !open.was_parked {
-            owner.agenda.visited_others(visited);
+            owner.agenda.count_others(visited);
         }
         let is_done = open.at.is_done();
         if is_done {

@@ -27,6 +27,7 @@ mod flush;
 mod open;
 mod scan;
 mod sweep;
+mod swept;
 mod trays;
 
 pub(crate) use ahead::LOOK_OUT;
@@ -72,11 +73,11 @@ pub struct Shard<T> {
     first: AtomicU64,
     /// What the owner took out of the buckets, visible to readers.
     trays: Trays<T>,
-    // LOCK(OWNER): engine: turn.rs::turn, turn.rs::succeed, turn.rs::hand_over,
-    // turn.rs::hand_over_rest, server.rs::turn; stopper: ending.rs::stop,
-    // ending.rs::take_rest_of_batch, engine/core.rs::dismantle; caller: driving.rs::turn_in,
-    // turn.rs::turn, turn.rs::look_ahead, virtual_time.rs::earliest_ns,
-    // virtual_time.rs::next_opening_ns; test: observe/mod.rs::check; through: turn.rs::lock.
+    // LOCK(OWNER): engine: turn.rs::succeed, turn.rs::hand_over, turn.rs::hand_over_rest,
+    // server.rs::turn; stopper: ending.rs::stop, ending.rs::take_rest_of_batch,
+    // engine/core.rs::dismantle; caller: driving.rs::turn_in, turn.rs::look_ahead,
+    // virtual_time.rs::earliest_ns, virtual_time.rs::next_opening_ns; test: observe/mod.rs::check;
+    // through: turn.rs::lock.
     owner: CachePadded<Mutex<Owner<T>>>,
 }
 

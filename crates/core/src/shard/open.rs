@@ -25,7 +25,7 @@ use crate::sync::{Arc, Ordering};
 use crate::time::{Place, Tick};
 
 use super::agenda::{Agenda, Open};
-use super::sweep::{Sweep, Swept};
+use super::swept::{Sweep, Swept};
 use super::trays::Trays;
 use super::{Bucket, Shard, bucket_number};
 

@@ -11,7 +11,7 @@
 //! and readers walk the lists meanwhile.
 //!
 //! *Invariants*: what a paused sweep knows of a list is still in it, unless the owner has opened
-//! the bucket or the round; then the sweep has left it ([`Sweep::leave`]). The list bit of an entry
+//! the bucket or the round; then the sweep has left it (`Sweep::leave`). The list bit of an entry
 //! that was cut out is cleared before the next cut. So the entry before it tells a reader that the
 //! one on which it stands was cut out (`scan`).
 //!
@@ -20,16 +20,16 @@
 //! *Tested by*: `loom-tests/tests/{bucket_read,shard,sweep}.rs`,
 //! `tests/{suite,races}/engine/scan.rs`, `tests/alone/bounded.rs`.
 
-use std::array;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::entry::{Entry, Linked, Phase};
-use crate::inbox::{CHAINS, next_of};
+use crate::inbox::next_of;
 use crate::memory::Shared;
 use crate::sync::events::{Event, reached};
 use crate::sync::{IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
+use super::swept::{Cursor, Swept};
 use super::{Owner, Shard};
 
 /// Entries that a sweep visits before the owner probes for due buckets again.
@@ -41,87 +41,6 @@ const PROBES: usize = 4;
 /// While the owner is busy, a sweep visits an entry with each batch for so many that were left dead
 /// since it began, or a chunk if that is more.
 const LEFT_PER_VISIT: u64 = 4;
-
-/// The sweep under way.
-pub(super) struct Sweep<T> {
-    /// `None`: none is under way.
-    at: Option<Swept>,
-    /// The lists that have entries left come first.
-    lists: [Cursor<T>; CHAINS],
-    /// The index of the list that is visited next.
-    current: usize,
-    /// How many lists have entries left.
-    live: usize,
-    /// Rounds that are swept after all buckets.
-    rounds: Vec<Place>,
-}
-
-/// What is being swept.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Swept {
-    /// A bucket, by level and slot.
-    Bucket(u8, u32),
-    /// A round that was put aside.
-    Round(Place),
-}
-
-/// A sweep's position in a list.
-struct Cursor<T> {
-    /// Which list of its bucket or tray it is.
-    number: usize,
-    /// The entry before `next`, which stays in the list; null if there is none.
-    before: *mut Entry<T>,
-    /// The entry that is visited next.
-    next: *mut Entry<T>,
-}
-
-// SAFETY: entries are shared between threads; only the owner probes at what it points to.
-unsafe impl<T: Send> Send for Sweep<T> {}
-
-// === impl Sweep ===
-
-impl<T> Sweep<T> {
-    /// No sweep is under way.
-    pub(super) fn none() -> Sweep<T> {
-        let list = |_| Cursor { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
-        Sweep { at: None, lists: array::from_fn(list), current: 0, live: 0, rounds: Vec::new() }
-    }
-
-    /// Whether a sweep is under way, perhaps paused.
-    #[inline]
-    pub(super) fn is_under_way(&self) -> bool {
-        self.at.is_some()
-    }
-
-    /// The owner opens a bucket or a round: the sweep goes no further in it.
-    #[inline]
-    pub(super) fn leave(&mut self, opened: Swept) {
-        if self.at == Some(opened) && self.live > 0 {
-            reached(Event::SweepLeft);
-            self.live = 0;
-        }
-    }
-
-    /// Goes on to lists, given by their first entries.
-    fn enter(&mut self, at: Swept, heads: impl IntoIterator<Item = *mut Entry<T>>) {
-        (self.at, self.current, self.live) = (Some(at), 0, 0);
-        let heads = heads.into_iter().enumerate();
-        for (number, next) in heads.filter(|(_, first)| !first.is_null()) {
-            prefetch(next.addr());
-            self.lists[self.live] = Cursor { number, before: ptr::null_mut(), next };
-            self.live += 1;
-        }
-    }
-
-    /// Goes on to the next list. The last live list replaces one that is done.
-    fn step(&mut self, is_done: bool) {
-        if is_done {
-            self.live -= 1;
-            self.lists.swap(self.current, self.live);
-        }
-        self.current = if self.current + 1 < self.live { self.current + 1 } else { 0 };
-    }
-}
 
 impl<T> Shard<T> {
     /// Whether a sweep is under way or wanted.

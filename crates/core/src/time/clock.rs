@@ -313,8 +313,8 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, by: Duration) {
         let by = saturating_ns(by);
-        // ORDER: Relaxed - as in `elapsed_ns`; the update is atomic, so that concurrent calls add
-        // up.
+        // ORDER: Relaxed - a clock publishes nothing but itself. The update is atomic, so that
+        // concurrent calls add up.
         let _ = self
             .elapsed_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));
@@ -340,8 +340,8 @@ impl ManualClock {
 
     /// Moves the clock to `ns`, never back.
     pub(crate) fn move_to_ns(&self, ns: u64) {
-        // ORDER: Relaxed - as in `elapsed_ns`; an atomic maximum keeps the clock monotonic when
-        // several threads move it.
+        // ORDER: Relaxed - a clock publishes nothing but itself. An atomic maximum keeps the clock
+        // monotonic when several threads move it.
         self.elapsed_ns.fetch_max(ns, Ordering::Relaxed);
     }
 }

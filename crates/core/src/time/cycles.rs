@@ -80,7 +80,7 @@ mod counter {
     /// `keep_time` has returned `true` at some time.
     #[inline]
     pub(in super::super) unsafe fn glance() -> u64 {
-        // SAFETY: as in `read`.
+        // SAFETY: the caller has called `keep_time`, which has checked that the instruction exists.
         unsafe { _rdtsc() }
     }
 
@@ -100,11 +100,11 @@ mod counter {
 
         /// Asks the system if nobody has yet.
         fn is_given_at_first(&self, ask: impl FnOnce() -> Option<bool>) -> bool {
-            // ORDER: Relaxed - as in `is_given`.
+            // ORDER: Relaxed - nothing is published by it.
             let is_unasked = self.state.load(Ordering::Relaxed) == UNASKED;
             if let Some(is_it) = is_unasked.then(ask).flatten() {
                 let answer = if is_it { GIVEN } else { WITHDRAWN };
-                // ORDER: Relaxed - as in `is_given`.
+                // ORDER: Relaxed - nothing is published by it.
                 let (old, order) = (UNASKED, Ordering::Relaxed);
                 _ = self.state.compare_exchange(old, answer, order, order);
             }
@@ -126,7 +126,7 @@ mod counter {
             let order = (Ordering::Relaxed, Ordering::Relaxed);
             let asks = self.asked_cycles.compare_exchange(asked, now_cycles, order.0, order.1);
             if asks.is_ok() && ask() == Some(false) {
-                // ORDER: Relaxed - as in `is_given`.
+                // ORDER: Relaxed - nothing is published by it.
                 self.state.store(WITHDRAWN, Ordering::Relaxed);
             }
         }

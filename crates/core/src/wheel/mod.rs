@@ -210,14 +210,14 @@ impl<B> Wheel<B> {
     /// The first segment that exists, from this number on.
     fn first_segment<'t>(&self, table: &'t Table<B>, from: u32) -> Option<(u32, &'t [B])> {
         let mut first = never();
-        // ORDER(STOP): Acquire - as in `get`.
+        // ORDER(STOP): Acquire - pairs with the CAS in `make_segment`: the buckets are made.
         let has_one = |segment: &AtomicPtr<B>| {
             first = segment.load(Ordering::Acquire);
             is_made(first)
         };
         let at = from + table.get(from as usize..)?.iter().position(has_one)? as u32;
         let len = len_of(self.geometry.slots(), at);
-        // SAFETY: as in `get`: a boxed segment of that length, which lives as long as the wheel.
+        // SAFETY: a boxed segment of that length, which lives as long as the wheel.
         Some((at, unsafe { slice::from_raw_parts(first, len) }))
     }
 }

@@ -132,7 +132,7 @@ impl<P: Send + 'static> Keeper<P> {
         inner.held().open().iter().for_each(crate::service::Durable::clock_was_read);
         self.go_on(keeping)?;
         let now_ms = ms_passed(inner.clock.now());
-        let overdue = Overdue::new(keeping.first_dues()?, now_ms);
+        let overdue = Overdue::new(keeping.first_dues(now_ms)?);
         inner.state().overdue = overdue;
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.

@@ -23,7 +23,7 @@ use crate::store::{Op, Store};
 
 use super::clock::since_start;
 use super::hub::{
-    Clerking, Hub, Keeping, Outcomes, Reading, Renewal, Shard, ShardOf, Taken, Taking, Tell,
+    Clerking, First, Hub, Keeping, Outcomes, Reading, Renewal, Shard, ShardOf, Taken, Taking, Tell,
     is_named_well, messages,
 };
 use super::message::Message;
@@ -239,13 +239,17 @@ impl Keeping for Listening {
         Ok(first_us.map(left))
     }
 
-    fn first_dues(&mut self) -> Result<Vec<(u32, Option<u64>)>, StoreError> {
+    fn first_dues(&mut self, now_ms: u64) -> Result<Vec<First>, StoreError> {
         let first = "SELECT shard, (SELECT due FROM records WHERE records.shard = shards.shard
                         ORDER BY due, number LIMIT 1)
                      FROM shards ORDER BY shard";
         let rows = self.0.query(first, &[])?;
-        let due_ms = |row: &Row| row.get::<_, Option<i64>>(1).map(i64::cast_unsigned);
-        Ok(rows.iter().map(|row| (row.get::<_, i32>(0).cast_unsigned(), due_ms(row))).collect())
+        let first = |row: &Row| First {
+            shard: row.get::<_, i32>(0).cast_unsigned(),
+            due_ms: row.get::<_, Option<i64>>(1).map(i64::cast_unsigned),
+            at_ms: now_ms,
+        };
+        Ok(rows.iter().map(first).collect())
     }
 
     fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {

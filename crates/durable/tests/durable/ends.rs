@@ -163,7 +163,7 @@ fn timers_that_are_spread_stay_in_order_if_all_that_are_due_were_missed() {
 #[test]
 fn a_backlog_fires_or_goes_as_the_policy_says_and_only_a_window_of_it_is_in_memory() {
     const WINDOW: usize = 1000;
-    let count = cases(200_000.0);
+    let count = cases(100_000.0);
     let spread = Misfire::Spread(Duration::from_secs(1));
     for (policy, fires) in [(Misfire::FireAll, count), (Misfire::Skip, 0), (spread, count)] {
         let builder = builder().misfire(policy).window(WINDOW).workers(1);

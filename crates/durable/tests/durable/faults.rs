@@ -11,7 +11,7 @@ use tickless_durable::{
     ScheduleReason, StopError, Store, StoreErrorKind,
 };
 
-use crate::common::{self, Open};
+use crate::common::{self, Open, scale::cases};
 
 fn record(number: u64) -> Record {
     let position = Position { due_ms: 1000 + number / 3, number };
@@ -94,7 +94,9 @@ fn a_file_that_was_cut_off_is_refused_and_left_alone() {
 }
 
 /// How often a file is damaged.
-const ROUNDS: usize = 240;
+fn rounds() -> usize {
+    cases(800.0).max(100) as usize
+}
 
 /// What a damaged file comes to: all timers, each of which is found by its key, or an error.
 #[track_caller]
@@ -145,8 +147,8 @@ fn a_page_in_the_place_of_another_or_of_an_earlier_time_is_noticed() {
         drop(open(path).unwrap());
         let whole = fs::read(path).unwrap();
         let pages = whole.len() / PAGE;
-        let (mut random, mut refused, mut damaged) = (11_u64, 0, 0);
-        for round in 0..ROUNDS {
+        let (rounds, mut random, mut refused, mut damaged) = (rounds(), 11_u64, 0_usize, 0);
+        for round in 0..rounds {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let to = 1 + (random >> 16) as usize % (pages - 1);
             let from = 1 + (random >> 40) as usize % (pages - 1);
@@ -161,10 +163,10 @@ fn a_page_in_the_place_of_another_or_of_an_earlier_time_is_noticed() {
             damaged += 1;
             fs::write(path, &bytes).unwrap();
             let what = format!("{name}: page {from} at {to}, round {round}");
-            refused += u32::from(assert_all_or_corrupt(open, path, &records, &what));
+            refused += usize::from(assert_all_or_corrupt(open, path, &records, &what));
         }
         println!("{name}: {refused} of {damaged} were refused, the others did no harm");
-        assert!(refused > 10, "{name} noticed damage only {refused} times");
+        assert!(refused > rounds / 24, "{name} noticed damage only {refused} times");
     });
 }
 
@@ -174,8 +176,8 @@ fn damage_anywhere_is_noticed_or_does_no_harm() {
         let records = filled(open, path);
         drop(open(path).unwrap());
         let whole = fs::read(path).unwrap();
-        let (mut random, mut refused) = (7_u64, 0);
-        for round in 0..ROUNDS {
+        let (rounds, mut random, mut refused) = (rounds(), 7_u64, 0);
+        for round in 0..rounds {
             let mut damaged = whole.clone();
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let at = (random >> 16) as usize % whole.len();
@@ -194,9 +196,9 @@ fn damage_anywhere_is_noticed_or_does_no_harm() {
             refused += usize::from(assert_all_or_corrupt(open, path, &records, &what));
         }
         println!(
-            "{name}: {refused} of {ROUNDS} kinds of damage were refused, the others did no harm"
+            "{name}: {refused} of {rounds} kinds of damage were refused, the others did no harm"
         );
-        assert!(refused > ROUNDS / 10, "{name} noticed damage only {refused} times");
+        assert!(refused > rounds / 10, "{name} noticed damage only {refused} times");
     });
 }
 

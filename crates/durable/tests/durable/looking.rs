@@ -127,7 +127,8 @@ fn a_service_that_has_stopped_shows_nothing() {
 
 #[test]
 fn the_errors_of_the_last_ten_attempts_are_kept() {
-    let quick = Builder::new().attempts(12).backoff(Backoff::new(Duration::from_millis(1)));
+    let quick =
+        Builder::new().attempts(12).backoff(Backoff::new(Duration::from_millis(1)).factor(1.0));
     on_each(&quick, |name, timers| {
         let begun = now() - Duration::from_secs(1);
         timers.schedule(now(), text("fails")).unwrap().wait().unwrap();

@@ -128,7 +128,7 @@ impl Gate {
     /// Whether the timer was ended.
     #[inline]
     pub fn is_over(&self) -> bool {
-        // ORDER(KEYED): Relaxed - as in `end`.
+        // ORDER(KEYED): Relaxed - advice; the key's lock decides.
         self.word.load(Ordering::Relaxed) == OVER
     }
 }

@@ -141,7 +141,7 @@ impl<W> Latch<W> {
 
     /// Takes the waiter of a place back, and frees the place. `None`: the opener has it.
     pub fn leave(&self, number: u32) -> Option<W> {
-        // ORDER(LATCH): Acquire - as in `watch`.
+        // ORDER(LATCH): Acquire - pairs with the CAS in `link`, for the places.
         let head = unmarked(self.head.load(Ordering::Acquire));
         let place = places(head).find(|place| place.number == number)?;
         // ORDER(LATCH): Acquire - pairs with the CAS in `watch` that left the waiter, whichever

@@ -89,7 +89,8 @@ impl<V, O> Twin<V, O> {
     /// Drops two owners at once. If they are the only owners of one value, no atomic is written.
     #[inline]
     pub fn drop_both(one: Twin<V, O>, other: Twin<V, O>) {
-        // ORDER(TWIN): Acquire - as in `drop`: these two are the only ones.
+        // ORDER(TWIN): Acquire - pairs with the Release of those that have gone: these two are the
+        // only ones.
         if one.body == other.body && one.body().owners.load(Ordering::Acquire) == 2 {
             forget(other);
             // SAFETY: there was one owner besides this, which has just gone.

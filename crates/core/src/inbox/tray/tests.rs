@@ -78,7 +78,7 @@ fn take_into(tray: &Tray<Node>, nodes: &[Node], lengths: &[usize]) -> At {
     }
     // SAFETY: it is the test's tray, and they are its lists.
     let at = unsafe { tray.take(&lanes, &own) };
-    assert!((0..LANES).all(|lane| lanes.head(lane).is_null() && own.head(lane).is_null()));
+    assert!((0..LANES).all(|lane| lanes.lane(lane).head().is_null() && own.head(lane).is_null()));
     at
 }
 

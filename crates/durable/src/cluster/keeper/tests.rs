@@ -9,7 +9,7 @@ use super::*;
 use crate::cluster::clerk::Clerk;
 use crate::cluster::clock::SharedClock;
 use crate::cluster::held::Held;
-use crate::cluster::hub::{Clerking, Hub, Reading, Tell};
+use crate::cluster::hub::{Clerking, First, Hub, Reading, Tell};
 use crate::cluster::inner::Faults;
 use crate::service::Numbers;
 use crate::store::Store;
@@ -41,6 +41,10 @@ impl Desk {
 }
 
 impl Keeping for Desk {
+    fn first_dues(&mut self, _: u64) -> Result<Vec<First>, StoreError> {
+        Ok(Vec::new())
+    }
+
     fn next_session(&mut self) -> Result<u64, StoreError> {
         Ok(MINE)
     }
