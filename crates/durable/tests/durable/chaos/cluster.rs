@@ -93,7 +93,8 @@ impl<S: Servers> Cluster<'_, S> {
         let job = Job { store, place, number: self.started, drains };
         let other = std::env::var_os(OTHER).filter(|_| !drains && self.started.is_multiple_of(2));
         let program = other.map_or_else(|| std::env::current_exe().unwrap(), PathBuf::from);
-        Worker::start_as(&program, &job, &self.run.ledger(), |command| self.servers.dress(command))
+        let program = (&*program, "chaos::child");
+        Worker::start_as(program, &job, &self.run.ledger(), |command| self.servers.dress(command))
     }
 
     fn some(&mut self) -> usize {

@@ -22,8 +22,10 @@ mod ledger;
 #[cfg(feature = "nats")]
 mod nats;
 mod poison;
-#[cfg(feature = "postgres")]
+#[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
 mod postgres;
+#[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
+mod versions;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -147,7 +149,7 @@ fn nothing_that_was_acknowledged_is_lost_early_or_repeated_without_a_word() {
     for (name, open) in common::stores() {
         runs.push((name, Box::new(move |run| Some(files::run(run, open)))));
     }
-    #[cfg(feature = "postgres")]
+    #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
     runs.push(("postgres", Box::new(postgres::run)));
     #[cfg(feature = "nats")]
     runs.push(("nats", Box::new(nats::run)));
@@ -164,7 +166,7 @@ fn poisoned_timers_are_dead_letters_and_harm_no_other() {
     for (name, open) in common::stores() {
         runs.push((name, Box::new(move |run| Some(poison::in_file(run, open)))));
     }
-    #[cfg(feature = "postgres")]
+    #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
     runs.push(("postgres", Box::new(poison::on_postgres)));
     #[cfg(feature = "nats")]
     runs.push(("nats", Box::new(poison::on_nats)));

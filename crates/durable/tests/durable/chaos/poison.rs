@@ -75,7 +75,7 @@ fn as_text(path: &Path) -> &str {
     path.to_str().expect("it was made here")
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
 pub(super) fn on_postgres(mut one: Run) -> Option<String> {
     let server = super::postgres::Pair::start_one(&one.directory)?;
     let place = server.url();

@@ -46,7 +46,8 @@ pub(crate) const POISONS: &str = "CHAOS_POISONS";
 /// process is killed so soon that a timer can be cut off many times.
 pub(crate) const CRASHES: &str = "CHAOS_CRASHES";
 
-/// The variable with another version's program, of which every other instance is.
+/// The variable with the program of these tests of another version, with tables of this version, of
+/// which every other instance is.
 pub(crate) const OTHER: &str = "DURABLE_OTHER";
 
 /// The process, as its parent has it.
@@ -62,18 +63,19 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn start(job: &Job, ledger: &Path, set: impl FnOnce(&mut Command)) -> Worker {
         let this = std::env::current_exe().expect("this program has a path");
-        Worker::start_as(&this, job, ledger, set)
+        Worker::start_as((&this, "chaos::child"), job, ledger, set)
     }
 
-    /// The same as a process of this program, which may be one of another version.
+    /// The same as a process of this program, which may be one of another version, by the test that
+    /// has the process there.
     pub(crate) fn start_as(
-        program: &Path,
+        (program, test): (&Path, &str),
         job: &Job,
         ledger: &Path,
         set: impl FnOnce(&mut Command),
     ) -> Worker {
         let role = format!("{}|{}|{}|{}", job.store, job.place, job.number, job.drains);
-        let mut command = common::child_of(program, "chaos::child", &role);
+        let mut command = common::child_of(program, test, &role);
         command.env("CHAOS_LEDGER", ledger).stdin(Stdio::piped()).stdout(Stdio::piped());
         set(&mut command);
         let mut child = command.spawn().unwrap();

@@ -20,6 +20,7 @@ pub(crate) fn set(command: &mut Command, library: &Path, seconds: i64) {
 }
 
 /// The same, by as much as the file says at the moment: see [`write`].
+#[cfg(feature = "postgres")]
 pub(crate) fn follow(command: &mut Command, library: &Path, file: &Path) {
     preload(command, library);
     command.env("FAKETIME_TIMESTAMP_FILE", file).env("FAKETIME_NO_CACHE", "1");
@@ -27,6 +28,7 @@ pub(crate) fn follow(command: &mut Command, library: &Path, file: &Path) {
 }
 
 /// Puts it into the file at once, since others read meanwhile.
+#[cfg(feature = "postgres")]
 pub(crate) fn write(file: &Path, seconds: i64) {
     let next = file.with_extension("next");
     fs::write(&next, format!("{seconds:+}\n")).unwrap();
