@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# A browser shows the page that the demo writes without a fault, and the one that an inspector serves.
+# A browser shows the page that the demo writes without a fault, the one that an inspector serves, and that of
+# durable timers, which it uses as a person does: it reads on, revives, forgets, pauses. (With PICTURES, a folder,
+# that one leaves two pictures there.)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Seconds after which a program hangs.
@@ -39,3 +41,10 @@ exec 3>&-
 wait "$served" || fail "watching ended with $?"
 echo "== the inspector's page"
 python3 ci/inspector.py "$results/shown" "$results/log" || fail "the page has faults"
+
+# The test writes the store, and cargo builds the command line for it.
+TICKLESS_PAGE_STORE=$results/timers some_tests timeout "$LIMIT" \
+    cargo test --locked -p tickless-durable --test durable page::the_errors_of_each_attempt
+echo "== the page of durable timers"
+timeout "$LIMIT" python3 ci/durable_page.py target/debug/tickless-durable "$results/timers" ${PICTURES:+"$PICTURES/durable"} ||
+    fail "the page has faults"

@@ -235,7 +235,8 @@ done
 # With the static library. The programs are instrumented, and what both allocate and free is watched.
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
-for name in timers calls threads driven process misuse race published contended restart repeating scope batch wheel post; do
+for name in timers calls threads driven process misuse race published contended restart repeating scope batch wheel \
+    wheel_model post; do
     gcc "${c[@]}" "${asan[@]}" "crates/capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "$RACES"
 done

@@ -40,7 +40,7 @@ fn two_stoppers_share_what_comes_back() {
 
 #[test]
 fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
-    check(3, || {
+    check(2, || {
         let world = World::with_due(1);
         let turners = [1, 1].map(|now| on_thread(&world, move |world| world.turn(now)));
         let returned = world.stop();

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use support::hands::engine_by_hand;
+use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::scope::Scope;
@@ -14,13 +15,12 @@ use tickless::{Batch, Builder, Engine, ManualClock, ResetError, State};
 const MS: Duration = Duration::from_millis(1);
 
 /// Panics when it is dropped, and counts that.
-struct Bomb(Arc<Mutex<u32>>);
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        *self.0.lock().unwrap() += 1;
+fn bomb(drops: &Arc<Mutex<u32>>) -> OnDrop {
+    let drops = drops.clone();
+    OnDrop::new(move || {
+        *drops.lock().unwrap() += 1;
         resume_unwind(Box::new("a payload that does not go quietly"));
-    }
+    })
 }
 
 fn tokens() -> Engine<Token> {
@@ -28,8 +28,8 @@ fn tokens() -> Engine<Token> {
     Builder::new().shards(2).manual_clock(&ManualClock::new()).build_with_handler(run_all).unwrap()
 }
 
-fn bombs() -> Engine<Bomb> {
-    let drop_all = |batch: Batch<'_, Bomb>| batch.for_each(drop);
+fn bombs() -> Engine<OnDrop> {
+    let drop_all = |batch: Batch<'_, OnDrop>| batch.for_each(drop);
     Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(drop_all).unwrap()
 }
 
@@ -171,8 +171,8 @@ fn a_full_engine_returns_the_payload_and_the_scope_is_as_before() {
 fn a_panic_of_a_payload_spares_no_other() {
     let engine = bombs();
     let drops = Arc::new(Mutex::new(0));
-    let fill = |scope: &mut Scope<Bomb>| {
-        (0..100).for_each(|n| drop(scope.schedule(MS * (1 + n), Bomb(drops.clone()))));
+    let fill = |scope: &mut Scope<OnDrop>| {
+        (0..100).for_each(|n| drop(scope.schedule(MS * (1 + n), bomb(&drops))));
     };
     let mut scope = engine.scope();
     fill(&mut scope);
@@ -189,7 +189,7 @@ fn a_scope_that_is_dropped_in_a_panic_cancels_all_the_same() {
     let drops = Arc::new(Mutex::new(0));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let mut scope = engine.scope();
-        (0..10).for_each(|n| drop(scope.schedule(MS * n, Bomb(drops.clone()))));
+        (0..10).for_each(|n| drop(scope.schedule(MS * n, bomb(&drops))));
         resume_unwind(Box::new("a connection's handler"));
     }));
     let panic = panicked.unwrap_err();

@@ -51,9 +51,11 @@
  * forks has the mask of the engine's maker. posix_spawn, vfork, system and popen pass on that of the
  * engine's thread: set POSIX_SPAWN_SETSIGMASK.
  *
- * MEMORY. Without any, tickless_engine_new returns TICKLESS_E_NOMEM, and all else that needs some aborts
- * the process: a timer that can be waited for, repeats or is in a scope is an allocation; else, timers that
- * start or end need a page now and then. dlclose unloads nothing.
+ * MEMORY. Calls that make, start or move something return TICKLESS_E_NOMEM when there is none. What is
+ * under way, what ends something, and the engine's threads then have a megabyte that was put aside; when
+ * that is used up, the process aborts. (So does glibc in a thread's first call.) A timer that can be waited
+ * for, repeats or is in a scope is an allocation; else, timers that start or end need a page now and then.
+ * dlclose unloads nothing.
  */
 
 #ifndef TICKLESS_H
@@ -130,7 +132,7 @@
 /// Rust code panicked.
 #define TICKLESS_E_PANIC -17
 
-/// There is no memory for an engine.
+/// There is no memory: see MEMORY.
 #define TICKLESS_E_NOMEM -18
 
 /// CLOCK_MONOTONIC, carried on by the processor's counter for microseconds. Default.

@@ -16,12 +16,14 @@
  * last. Senders do not wait for each other, nor for the loop: one that stands still anywhere in
  * a call holds up its own work only.
  *
- * RULES. Any thread sends, also in work that runs, and in signal handlers. One thread runs. The memory
- * of work is its receiver's from the call that sends it on, and work that runs may free its memory, or
- * send it again. A post is neither moved nor freed before each call that sends has returned. */
+ * RULES. Any thread sends, also in work that runs, and in signal handlers (errno stays as it is). One
+ * thread runs. The memory of work is its receiver's from the call that sends it on, and work that runs
+ * may free its memory, or send it again. A post is neither moved nor freed before each call that sends
+ * has returned. */
 #ifndef TICKLESS_POST_H
 #define TICKLESS_POST_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
@@ -83,13 +85,16 @@ static inline void tickless_post_ring_(struct tickless_post *post) {
     const uint64_t one = 1;
     /* SeqCst: after what was sent. See tickless_post_look_. */
     size_t look = __atomic_load_n(&post->looks, __ATOMIC_SEQ_CST);
+    const int before = errno;
     ssize_t written;
     if (look % 2 != 0) {
         return;
     }
-    /* It fails if it was rung 2^64 - 2 times: it is readable then. */
+    /* It fails if it was rung 2^64 - 2 times: it is readable then. What a signal handler has interrupted
+     * sees no error of it. */
     written = write(post->fd, &one, sizeof one);
     (void)written;
+    errno = before;
     __atomic_compare_exchange_n(&post->looks, &look, look + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 

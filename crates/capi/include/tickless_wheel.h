@@ -12,7 +12,8 @@
  *
  * TIME. The wheel has no clock: you tell it the time, in ticks of whichever length (milliseconds, as
  * here, for a server; the wheel never rounds, so no timer is early, and each fires at the first
- * advance to its deadline or later). Time is a uint64_t that does not wrap and does not go back.
+ * advance to its deadline or later). Time is a uint64_t that does not wrap, does not go back, and ends at
+ * UINT64_MAX - 1.
  *
  * COST. Adding, cancelling and resetting take constant time, however many timers there are. A timer
  * is moved at most once for each level that it comes down (a level has 256 buckets, each as wide as
@@ -78,9 +79,10 @@ extern "C" {
 /* A timer. All zero, it is not pending. The fields are the wheel's. */
 struct tickless_wheel_timer {
     struct tickless_wheel_timer *next;
-    /* The place that points to it: another timer's `next`, or its bucket. NULL: not pending. */
-    struct tickless_wheel_timer **place;
     uint64_t deadline;
+    /* The place that points to it: another timer's `next`, or its bucket. NULL: not pending. (Not beside
+     * `next`: two pointers side by side are packed into a vector, which takes longer than to store them.) */
+    struct tickless_wheel_timer **place;
 };
 
 /* A wheel. The fields are its own. */
@@ -88,7 +90,8 @@ struct tickless_wheel {
     uint64_t now;
     /* The latest time that an advance or a pop was given. */
     uint64_t latest;
-    /* No bucket opens before this; nothing is due before it. */
+    /* No bucket opens before this; nothing is due before it. It is not after `now` while something is
+     * in `due` or `late`. */
     uint64_t hint;
     uint64_t pending;
     /* The levels that may have a timer, from the lowest, and for each the buckets that may. A bit
@@ -106,7 +109,8 @@ struct tickless_wheel {
     struct tickless_wheel_timer *firing;
     /* For TICKLESS_WHEEL_NEVER. */
     struct tickless_wheel_timer *parked;
-    struct tickless_wheel_timer *buckets[TICKLESS_WHEEL_LEVELS_][TICKLESS_WHEEL_SLOTS_];
+    /* Level by level. */
+    struct tickless_wheel_timer *buckets[TICKLESS_WHEEL_LEVELS_ * TICKLESS_WHEEL_SLOTS_];
 };
 
 /* Is called with a timer that has fired, and with the context of the advance. */
@@ -114,6 +118,7 @@ typedef void (*tickless_wheel_fn)(struct tickless_wheel_timer *timer, void *cont
 
 /* Makes memory a wheel without timers, at the time `now`. */
 static inline void tickless_wheel_init(struct tickless_wheel *wheel, uint64_t now) {
+    now = now < TICKLESS_WHEEL_NEVER ? now : TICKLESS_WHEEL_NEVER - 1;
     memset(wheel, 0, sizeof *wheel);
     wheel->now = now;
     wheel->latest = now;
@@ -169,7 +174,8 @@ static inline void tickless_wheel_unlink_(struct tickless_wheel *wheel,
     *timer->place = next;
     if (next != NULL) {
         next->place = timer->place;
-    } else {
+    } else if (wheel->hint <= wheel->now) {
+        /* There may be such lists. */
         wheel->due_end = wheel->due_end == &timer->next ? timer->place : wheel->due_end;
         wheel->late_end = wheel->late_end == &timer->next ? timer->place : wheel->late_end;
     }
@@ -204,13 +210,13 @@ static inline void tickless_wheel_file_(struct tickless_wheel *wheel,
         return;
     }
     /* The level times 8, which is the width of a bucket of it as a shift. */
-    shift = (63U - (unsigned)__builtin_clzll((deadline - now) | 1)) & ~7U;
+    shift = (63U - (unsigned)__builtin_clzll(deadline - now)) & ~7U;
     /* The distance in buckets may be one more than that in time. */
     if ((deadline >> shift) - (now >> shift) >= TICKLESS_WHEEL_SLOTS_) {
         shift += TICKLESS_WHEEL_BITS_;
     }
     slot = (unsigned)(deadline >> shift) % TICKLESS_WHEEL_SLOTS_;
-    bucket = &wheel->buckets[shift / TICKLESS_WHEEL_BITS_][slot];
+    bucket = wheel->buckets + (size_t)shift * (TICKLESS_WHEEL_SLOTS_ / TICKLESS_WHEEL_BITS_) + slot;
     first = *bucket;
     timer->next = first;
     timer->place = bucket;
@@ -261,17 +267,16 @@ static inline unsigned tickless_wheel_search_(struct tickless_wheel *wheel, unsi
                                               unsigned from) {
     uint64_t *const words = wheel->occupied[level];
     unsigned i;
+    /* The last word is the first, whose bits from `from` on are zero by then. */
     for (i = 0; i <= TICKLESS_WHEEL_SLOTS_ / 64; i++) {
         const unsigned word = (from / 64 + i) % (TICKLESS_WHEEL_SLOTS_ / 64);
         uint64_t bits = words[word];
         if (i == 0) {
             bits &= UINT64_MAX << (from % 64);
-        } else if (i == TICKLESS_WHEEL_SLOTS_ / 64) {
-            bits &= ~(UINT64_MAX << (from % 64));
         }
         while (bits != 0) {
             const unsigned slot = word * 64 + (unsigned)__builtin_ctzll(bits);
-            if (wheel->buckets[level][slot] != NULL) {
+            if (wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot] != NULL) {
                 return (slot - from) % TICKLESS_WHEEL_SLOTS_;
             }
             words[word] &= ~(bits & -bits);
@@ -343,7 +348,7 @@ static inline uint64_t tickless_wheel_come_down_(struct tickless_wheel *wheel, u
     const unsigned level = (unsigned)__builtin_ctz(wheel->opened);
     const unsigned slot =
         (unsigned)(wheel->now >> (level * TICKLESS_WHEEL_BITS_)) % TICKLESS_WHEEL_SLOTS_;
-    struct tickless_wheel_timer **const bucket = &wheel->buckets[level][slot];
+    struct tickless_wheel_timer **const bucket = &wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot];
     struct tickless_wheel_timer *timer = *bucket;
     while (timer != NULL && limit > 0) {
         struct tickless_wheel_timer *next = timer->next;
@@ -373,7 +378,7 @@ static inline int tickless_wheel_open_(struct tickless_wheel *wheel, uint64_t no
     unsigned level;
     const uint64_t opens = tickless_wheel_find_(wheel);
     wheel->hint = opens;
-    if (opens > now || opens == TICKLESS_WHEEL_NEVER) {
+    if (opens > now) {
         wheel->now = now > wheel->now ? now : wheel->now;
         return 0;
     }
@@ -385,9 +390,9 @@ static inline int tickless_wheel_open_(struct tickless_wheel *wheel, uint64_t no
         if (bucket << (level * TICKLESS_WHEEL_BITS_) != opens) {
             break;
         }
-        timer = wheel->buckets[level][slot];
+        timer = wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot];
         if (timer != NULL && level == 0) {
-            wheel->buckets[level][slot] = NULL;
+            wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot] = NULL;
             wheel->firing = timer;
             timer->place = &wheel->firing;
         } else if (timer != NULL) {
@@ -397,10 +402,12 @@ static inline int tickless_wheel_open_(struct tickless_wheel *wheel, uint64_t no
     return 1;
 }
 
-/* The time that an advance to `now` reaches. Time does not go back. */
+/* The time that an advance to `now` reaches. Time does not go back, and never does not come. */
 static inline uint64_t tickless_wheel_reach_(struct tickless_wheel *wheel, uint64_t now) {
     if (now < wheel->now) {
         now = wheel->now;
+    } else if (now == TICKLESS_WHEEL_NEVER) {
+        now = TICKLESS_WHEEL_NEVER - 1;
     }
     if (now > wheel->latest) {
         wheel->latest = now;
@@ -509,7 +516,7 @@ tickless_wheel_remove_any(struct tickless_wheel *wheel) {
         if (slot == TICKLESS_WHEEL_SLOTS_) {
             wheel->levels &= ~(1U << level);
         } else {
-            timer = wheel->buckets[level][slot];
+            timer = wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot];
         }
     }
     tickless_wheel_unlink_(wheel, timer);

@@ -13,6 +13,7 @@ use crate::failure::{
     Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_FORKED, TICKLESS_E_INSIDE_TASK, TICKLESS_E_SYSTEM,
     TICKLESS_E_TIMED_OUT, TICKLESS_OK, discard, enter,
 };
+use crate::memory;
 use crate::options::{Settings, TicklessOptions};
 use crate::process;
 use crate::shell::{self, Inner, TicklessEngine};
@@ -57,6 +58,7 @@ pub unsafe extern "C" fn tickless_engine_new(
         // SAFETY: it points to a pointer, as the header asks.
         unsafe { engine.write(std::ptr::null_mut()) };
         process::remember()?;
+        memory::keep()?;
         // SAFETY: they are options, as the header asks.
         let Settings { mut builder, clock, driven_shards, system_clock, on_batch, reach } =
             unsafe { Settings::read(options) }?;

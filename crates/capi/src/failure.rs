@@ -45,7 +45,7 @@ pub const TICKLESS_E_THREAD_ENDS: c_int = -15;
 pub const TICKLESS_E_SYSTEM: c_int = -16;
 /// Rust code panicked.
 pub const TICKLESS_E_PANIC: c_int = -17;
-/// There is no memory for an engine.
+/// There is no memory: see MEMORY.
 pub const TICKLESS_E_NOMEM: c_int = -18;
 
 /// A call failed: the code. The message was left for the calling thread.

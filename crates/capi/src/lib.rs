@@ -26,6 +26,8 @@
 //! unwinds out of a callback meets `catch_unwind` in the engine or here. If it is not a panic, the
 //! process aborts.
 //!
+//! *Memory.* Calls fail when there is none, where Rust aborts (`memory`).
+//!
 //! *Sizes.* A struct that may grow begins with its size as the caller knows it (`sized`).
 #![expect(clippy::missing_safety_doc, reason = "the docs are a header's, where nothing is safe")]
 
@@ -40,6 +42,7 @@ mod bells;
 mod driving;
 mod engine;
 mod failure;
+mod memory;
 mod observe;
 mod options;
 mod process;

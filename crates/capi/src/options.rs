@@ -8,6 +8,7 @@ use tickless::{Builder, Clock, Driver, ManualClock, StuckTask};
 
 use crate::batch::{RunBatch, TicklessBatchFn};
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_NOMEM, TICKLESS_E_SYSTEM};
+use crate::memory;
 use crate::signals::Mask;
 use crate::sized::{self, HasSize};
 use crate::task::{Hook, Run, TicklessFn};
@@ -235,9 +236,14 @@ impl TicklessOptions {
         };
         let slots = self.slots.min(1 << 16) as usize;
         let bytes = (shards + 1) * (SHARD_BYTES + slots * SLOT_BYTES);
-        Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
+        let mut all = Vec::<u8>::new();
+        all.try_reserve_exact(bytes).map_err(|_| {
             Failure::new(TICKLESS_E_NOMEM, format_args!("there are no {bytes} bytes for an engine"))
-        })
+        })?;
+        // It may be the reserve, which then is not there again before this is freed.
+        memory::check()?;
+        drop(all);
+        Ok(())
     }
 
     /// Clock and driver.

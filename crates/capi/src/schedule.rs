@@ -40,7 +40,7 @@ pub unsafe extern "C" fn tickless_schedule(
     enter(|| {
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: it is an engine, as the header asks.
-        let inner = match unsafe { shell::inner(engine) } {
+        let inner = match unsafe { shell::inner_to_start(engine) } {
             Ok(inner) => inner,
             Err(failure) => return Err(release_after(task, failure)),
         };
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn tickless_schedule_repeating(
         let checked = unsafe {
             let known = TICKLESS_AT | TICKLESS_WAITABLE | TICKLESS_FIXED_DELAY;
             when_with(first, known).and_then(|first| {
-                let inner = shell::inner(engine)?;
+                let inner = shell::inner_to_start(engine)?;
                 inner.check_reach(period_ns, 0)?;
                 Ok((inner, first.within(inner)?))
             })
@@ -292,7 +292,7 @@ unsafe fn checked<'a>(
         return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
     }
     // SAFETY: as the caller promises.
-    let inner = unsafe { shell::inner(engine) }?;
+    let inner = unsafe { shell::inner_to_start(engine) }?;
     Ok((inner, timing.within(inner)?))
 }
 

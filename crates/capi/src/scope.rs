@@ -23,6 +23,7 @@ use tickless::wait::WaitError;
 use tickless::{ResetError, When};
 
 use crate::failure::{Failure, TICKLESS_E_HANDLE, TICKLESS_OK, enter};
+use crate::memory;
 use crate::process;
 use crate::schedule::{refusal, release_after, task};
 use crate::shell::{self, TicklessEngine};
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn tickless_scope_init(
             return Err(Failure::null("scope"));
         }
         // SAFETY: it is an engine, as the header asks.
-        let inner = unsafe { shell::inner(engine) }?;
+        let inner = unsafe { shell::inner_to_start(engine) }?;
         let timers = WaitableScope::with_engine(&inner.engine);
         let to = armed(scope);
         // ORDER: Relaxed - the numbers differ, which is all.
@@ -146,6 +147,7 @@ pub unsafe extern "C" fn tickless_scope_schedule_when(
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: they point to a time and a scope, as the header asks.
         let held = process::check()
+            .and_then(|()| memory::check())
             .and_then(|()| unsafe { when_of(when).and_then(|timing| Ok((timing, hold(scope)?))) });
         let (timing, mut held) = match held {
             Ok(held) => held,
@@ -214,6 +216,7 @@ pub unsafe extern "C" fn tickless_scope_reset_when(
         // SAFETY: it points to a time, as the header asks.
         let timing = unsafe { when_of(when) }?;
         process::check()?;
+        memory::check()?;
         // SAFETY: it points to a scope, as the header asks.
         let mut held = unsafe { hold(scope) }?;
         let key = held.key(key).ok_or_else(|| reset_failure(ResetError::TooLate))?;

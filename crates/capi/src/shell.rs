@@ -21,6 +21,7 @@ use tickless::{Engine, ManualClock};
 
 use crate::bells::SharedBells;
 use crate::failure::{Failure, TICKLESS_E_HANDLE};
+use crate::memory;
 use crate::process;
 use crate::task::Payload;
 use crate::when::Reach;
@@ -173,6 +174,22 @@ pub(crate) unsafe fn inner<'a>(engine: *const TicklessEngine) -> Result<&'a Inne
     process::check()?;
     // SAFETY: there is an engine in it, which stays, as the caller promises.
     Ok(unsafe { (*shell.inner.get()).assume_init_ref() })
+}
+
+/// As `inner`, for a call that starts something.
+///
+/// # Errors
+/// As for `inner`, or there is no memory.
+///
+/// # Safety
+/// As for `inner`.
+#[inline]
+pub(crate) unsafe fn inner_to_start<'a>(
+    engine: *const TicklessEngine,
+) -> Result<&'a Inner, Failure> {
+    // SAFETY: passed on to the caller.
+    let inner = unsafe { inner(engine) }?;
+    memory::check().map(|()| inner)
 }
 
 /// A call that frees an engine: no other does. If it does not take the engine out, another call may

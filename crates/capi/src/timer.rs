@@ -30,6 +30,7 @@ use crate::failure::{
     TICKLESS_E_HANDLE, TICKLESS_E_INSIDE_TASK, TICKLESS_E_NOT_WAITABLE, TICKLESS_E_STOPPED,
     TICKLESS_E_TIMED_OUT, TICKLESS_E_TOO_LATE, TICKLESS_OK, enter,
 };
+use crate::memory;
 use crate::process;
 use crate::task::{Payload, Task};
 use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
@@ -627,6 +628,7 @@ fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
 #[inline]
 unsafe fn reset(timer: *mut TicklessTimer, when: impl Into<When>) -> Outcome {
     process::check()?;
+    memory::check()?;
     // SAFETY: as the caller promises.
     let borrowed = unsafe { borrow(timer) }?;
     if borrowed.kind == REPEATING {

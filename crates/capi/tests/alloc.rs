@@ -1,40 +1,59 @@
 //! C allocates what Rust allocates: nothing for a timer, one piece for one that can be waited for
 //! or repeats.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use tickless_c::*;
 
-/// The system's allocator, which counts what each thread allocates.
-struct Counting;
-
 thread_local! {
     static MADE_HERE: Cell<u64> = const { Cell::new(0) };
 }
 
-#[global_allocator]
-static COUNTING: Counting = Counting;
+// The C library's functions under their other names. (The allocator of Rust is the library's.)
+unsafe extern "C" {
+    fn __libc_malloc(size: usize) -> *mut c_void;
+    fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
+    fn __libc_realloc(memory: *mut c_void, size: usize) -> *mut c_void;
+    fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
+}
 
-// SAFETY: everything is passed on to the system's allocator; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    /// # Safety
-    /// As the trait says.
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        MADE_HERE.set(MADE_HERE.get() + 1);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
+/// Counts what each thread allocates.
+fn count() {
+    MADE_HERE.set(MADE_HERE.get() + 1);
+}
 
-    /// # Safety
-    /// As the trait says.
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(memory, layout) }
-    }
+#[unsafe(no_mangle)]
+unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+    count();
+    // SAFETY: passed on to the caller.
+    unsafe { __libc_malloc(size) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn calloc(number: usize, size: usize) -> *mut c_void {
+    count();
+    // SAFETY: passed on to the caller.
+    unsafe { __libc_calloc(number, size) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
+    count();
+    // SAFETY: passed on to the caller.
+    unsafe { __libc_realloc(memory, size) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: usize, size: usize) -> c_int {
+    count();
+    // SAFETY: passed on to the caller.
+    let memory = unsafe { __libc_memalign(align, size) };
+    // SAFETY: as above.
+    unsafe { to.write(memory) };
+    if memory.is_null() { libc::ENOMEM } else { 0 }
 }
 
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -54,6 +73,9 @@ fn manual_engine() -> *mut TicklessEngine {
 /// Asserts that a thousand steps make so many allocations each, after a thousand others. A few more
 /// may come from what an engine does now and then.
 fn allocates(what: &str, each: u64, mut step: impl FnMut()) {
+    let before = MADE_HERE.get();
+    drop(std::hint::black_box(Box::new([what; 9])));
+    assert!(MADE_HERE.get() > before, "allocations are counted");
     (0..1000).for_each(|_| step());
     let attempt = || {
         let before = MADE_HERE.get();

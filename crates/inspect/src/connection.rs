@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags};
 
 use crate::ear::Waits;
 use crate::listener::Socket;
-use crate::reply::{Clerk, reply_to_too_much};
+use crate::site::{Site, reply_to, reply_to_too_much};
 
 /// How long each of the three steps may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -45,14 +45,11 @@ impl Connection {
     }
 
     /// Goes on as far as it can. Returns `false` if the connection is to be closed.
-    pub(crate) fn go_on<T>(&mut self, now: Instant, clerk: &mut Clerk<T>) -> bool
-    where
-        T: Send + 'static,
-    {
+    pub(crate) fn go_on(&mut self, now: Instant, site: &mut dyn Site) -> bool {
         loop {
             let next = match &mut self.step {
                 Step::Read(head) => match read_head(&mut *self.socket, head) {
-                    Ok(Some(end)) => Ok(Step::Write(clerk.reply_to(&head[..end]), 0)),
+                    Ok(Some(end)) => Ok(Step::Write(reply_to(site, &head[..end]), 0)),
                     Ok(None) => Ok(Step::Write(reply_to_too_much(), 0)),
                     Err(error) => Err(error),
                 },

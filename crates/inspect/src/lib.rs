@@ -3,11 +3,13 @@
 
 mod connection;
 mod ear;
+mod engine;
 mod listener;
 mod reply;
 mod request;
 mod server;
 mod signals;
+pub mod site;
 
 use std::fmt;
 use std::io;
@@ -21,10 +23,12 @@ use std::thread::{self, JoinHandle};
 use tickless::Engine;
 
 use ear::Bell;
+use engine::Clerk;
 use listener::Listener;
 use server::Server;
+use site::Site;
 
-/// Serves an engine's page until it is dropped: [`serve`].
+/// Serves an engine's page, or a [site](site::Site), until it is dropped: [`serve`].
 ///
 /// `Display` is the page's address, or the path of the Unix socket.
 ///
@@ -65,7 +69,7 @@ pub fn serve<T: Send + 'static>(
     engine: &Engine<T>,
     address: impl Into<SocketAddr>,
 ) -> io::Result<Inspector> {
-    Inspector::new(engine, Listener::tcp(address.into())?)
+    Inspector::new(of(engine)?, Listener::tcp(address.into())?)
 }
 
 /// As [`serve`], on a Unix socket at `path`, which only the user of this process can use:
@@ -80,20 +84,25 @@ pub fn serve_unix<T: Send + 'static>(
     engine: &Engine<T>,
     path: impl AsRef<Path>,
 ) -> io::Result<Inspector> {
-    Inspector::new(engine, Listener::unix(path.as_ref())?)
+    Inspector::new(of(engine)?, Listener::unix(path.as_ref())?)
+}
+
+/// What there is to see of an engine.
+fn of<T: Send + 'static>(engine: &Engine<T>) -> io::Result<Box<dyn Site>> {
+    let view = engine.view();
+    if view.stats().is_none() {
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
+    Ok(Box::new(Clerk::new(view, engine.name())))
 }
 
 // === impl Inspector ===
 
 impl Inspector {
-    fn new<T: Send + 'static>(engine: &Engine<T>, listener: Listener) -> io::Result<Inspector> {
-        let view = engine.view();
-        if view.stats().is_none() {
-            return Err(io::Error::from(io::ErrorKind::Unsupported));
-        }
+    fn new(site: Box<dyn Site>, listener: Listener) -> io::Result<Inspector> {
         let (address, local_addr) = listener.address()?;
         let (bell, ear) = ear::pair()?;
-        let server = Server::new(listener, ear, view, engine.name());
+        let server = Server::new(listener, ear, site);
         let builder = thread::Builder::new().name("tickless-inspect".to_owned());
         let thread = signals::blocked(|| builder.spawn(move || server.run()))?;
         Ok(Inspector { address, local_addr, running: Some((bell, thread)), process: process::id() })

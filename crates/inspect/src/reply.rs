@@ -1,25 +1,13 @@
-//! What a request gets.
+//! What a request gets, and what all pages have in common.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
 
-use serde_json::{Value, json, to_vec};
-use tickless::View;
+use serde::Serialize;
+use serde_json::to_vec;
 
-use crate::request::{Request, parse};
-
-/// Writes the replies to requests about one engine.
-pub(crate) struct Clerk<T: Send + 'static> {
-    engine: View<T>,
-    /// The page, up to what changes each time.
-    page: String,
-    /// Whether a request found that the engine is gone.
-    pub(crate) is_over: bool,
-}
-
-/// A reply before it is written.
-struct Reply {
+/// A reply, before it is written.
+#[derive(Debug)]
+pub struct Reply {
     status: &'static str,
     kind: &'static str,
     body: Vec<u8>,
@@ -27,85 +15,67 @@ struct Reply {
     also: String,
 }
 
-const PAGE: &str = include_str!("page.html");
-
-/// Stands in the page for the engine's name.
-const NAME: &str = "{{name}}";
-
-/// Stands in the page for a word that the page's own scripts and styles have, and no others.
+/// Stands in a page for a word that the page's own scripts and styles have, and no others.
 const NONCE: &str = "{{nonce}}";
 
-/// The reply to a head that is too long.
-pub(crate) fn reply_to_too_much() -> Vec<u8> {
-    Reply::text("400 Bad Request", "the head is too long").written()
-}
+/// What pages have in common: what stands for it, and what it is.
+const COMMON: [(&str, &str); 2] =
+    [("{{style}}", include_str!("base.css")), ("{{script}}", include_str!("base.js"))];
 
-// === impl Clerk ===
+/// A page, complete but for what changes each time.
+///
+/// Its HTML has `<style nonce="{{nonce}}">` and `<script nonce="{{nonce}}">`; nothing else runs in
+/// a browser. `{{style}}` and `{{script}}` in them stand for what all pages have in common.
+#[derive(Clone, Debug)]
+pub struct Page(String);
 
-impl<T: Send + 'static> Clerk<T> {
-    pub(crate) fn new(engine: View<T>, name: &str) -> Clerk<T> {
-        Clerk { engine, page: PAGE.replace(NAME, &escaped(name)), is_over: false }
-    }
+// === impl Page ===
 
-    /// The whole reply to a head that was read.
-    pub(crate) fn reply_to(&mut self, head: &[u8]) -> Vec<u8> {
-        let reply = match parse(head) {
-            Ok(request) => self.reply(request),
-            Err(message) => Reply::text("400 Bad Request", message),
-        };
-        reply.written()
-    }
-
-    fn reply(&mut self, request: Request<'_>) -> Reply {
-        if request.method != "GET" {
-            let refusal = Reply::text("405 Method Not Allowed", "only GET is allowed");
-            return Reply { also: "Allow: GET\r\n".to_owned(), ..refusal };
-        }
-        // A link to the page may stand anywhere. The numbers are for the page.
-        if request.is_foreign && request.path != "/" {
-            return Reply::text("400 Bad Request", "the request comes from another site");
-        }
-        let engine = &self.engine;
-        let found = match request.path {
-            "/" => engine.stats().map(|_| self.page()),
-            "/stats.json" => engine.stats().map(|it| Reply::json(to_vec(&it))),
-            "/snapshot.json" => engine.snapshot().map(|it| Reply::json(to_vec(&it))),
-            "/overdue.json" => engine.overdue().map(|it| Reply::json(to_vec(&it))),
-            "/lateness.json" => engine.latenesses().map(|it| Reply::json(to_vec(&histogram(it)))),
-            _ => return Reply::text("404 Not Found", "there is no such page"),
-        };
-        self.is_over = found.is_none();
-        found.unwrap_or_else(|| Reply::text("410 Gone", "the engine is gone"))
-    }
-
-    fn page(&self) -> Reply {
-        // Keys that nobody can guess, as each has a hasher of its own.
-        let nonce: String =
-            [0, 1].map(|n| format!("{:016x}", RandomState::new().hash_one(n))).concat();
-        let also = format!(
-            "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; \
-             style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; base-uri 'none'; \
-             form-action 'none'; frame-ancestors 'none'\r\n"
-        );
-        let body = self.page.replace(NONCE, &nonce).into_bytes();
-        Reply { status: "200 OK", kind: "text/html; charset=utf-8", body, also }
+impl Page {
+    /// A page with these texts, each in place of what stands for it: `("{{name}}", "tea")`. They
+    /// are escaped.
+    pub fn new(html: &str, texts: &[(&str, &str)]) -> Page {
+        let common =
+            COMMON.iter().fold(html.to_owned(), |html, (word, text)| html.replace(word, text));
+        Page(texts.iter().fold(common, |html, (word, text)| html.replace(word, &escaped(text))))
     }
 }
 
 // === impl Reply ===
 
 impl Reply {
-    fn text(status: &'static str, message: &str) -> Reply {
+    /// A line of text, with a status such as `404 Not Found`.
+    pub fn text(status: &'static str, message: &str) -> Reply {
         let body = format!("{message}\n").into_bytes();
         Reply { status, kind: "text/plain; charset=utf-8", body, also: String::new() }
     }
 
-    fn json(body: serde_json::Result<Vec<u8>>) -> Reply {
-        let body = body.expect("numbers and names can be written");
+    /// JSON.
+    pub fn json(value: &impl Serialize) -> Reply {
+        let body = to_vec(value).expect("numbers, names and texts can be written");
         Reply { status: "200 OK", kind: "application/json", body, also: String::new() }
     }
 
-    fn written(self) -> Vec<u8> {
+    /// A page that no other site can have in a frame, that loads nothing, and that asks this server
+    /// alone.
+    pub fn page(page: &Page) -> Reply {
+        let nonce = secret();
+        let also = format!(
+            "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; \
+             style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'\r\n"
+        );
+        let body = page.0.replace(NONCE, &nonce).into_bytes();
+        Reply { status: "200 OK", kind: "text/html; charset=utf-8", body, also }
+    }
+
+    /// The request has a method that is not `allowed`, which is `GET` or `POST`.
+    pub fn wrong_method(allowed: &str) -> Reply {
+        let refusal = Reply::text("405 Method Not Allowed", &format!("only {allowed} is allowed"));
+        Reply { also: format!("Allow: {allowed}\r\n"), ..refusal }
+    }
+
+    pub(crate) fn written(self) -> Vec<u8> {
         let Reply { status, kind, body, also } = self;
         let head = format!(
             "HTTP/1.1 {status}\r\n\
@@ -125,11 +95,9 @@ impl Reply {
     }
 }
 
-/// Upper bounds of lateness, from the least, and how many timers were that late.
-fn histogram(latenesses: BTreeMap<Duration, u64>) -> Vec<Value> {
-    let ns = |bound: Duration| u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
-    let line = |(bound, timers)| json!({ "at_most_ns": ns(bound), "timers": timers });
-    latenesses.into_iter().map(line).collect()
+/// A word that nobody can guess: each hasher has keys of its own.
+pub fn secret() -> String {
+    [0, 1].map(|n| format!("{:016x}", RandomState::new().hash_one(n))).concat()
 }
 
 /// A name as it may stand in the text of a page.

@@ -5,11 +5,43 @@ use std::str;
 
 /// A request that is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// Such as `GET`.
+    pub method: &'a str,
+    /// Without what follows a question mark.
+    pub path: &'a str,
+    /// What follows the question mark.
+    query: &'a str,
+    /// What it knows: `Authorization: Bearer TOKEN`.
+    pub token: Option<&'a str>,
     /// Whether a browser says that another site asks.
     pub(crate) is_foreign: bool,
+}
+
+// === impl Request ===
+
+impl Request<'_> {
+    /// What the query says of this name: `a b` for `?name=a%20b`. `None`: nothing, or no text.
+    pub fn argument(&self, name: &str) -> Option<String> {
+        let pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.into_iter().find(|(its_name, _)| *its_name == name)?;
+        decoded(value)
+    }
+}
+
+/// What stands behind percent signs. A plus sign is a space.
+fn decoded(value: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::new(), value.bytes());
+    while let Some(byte) = rest.next() {
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        bytes.push(match byte {
+            b'%' => u8::try_from(digit()? * 16 + digit()?).ok()?,
+            b'+' => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Reads the head of a request, up to and with its empty line.
@@ -19,8 +51,8 @@ pub(crate) struct Request<'a> {
 pub(crate) fn parse(head: &[u8]) -> Result<Request<'_>, &'static str> {
     let head = str::from_utf8(head).map_err(|_| "the head is not text")?;
     let mut lines = head.split("\r\n");
-    let (method, path) = request_line(lines.next().unwrap_or_default())?;
-    let (mut host, mut is_foreign) = (None, false);
+    let (method, target) = request_line(lines.next().unwrap_or_default())?;
+    let (mut host, mut token, mut is_foreign) = (None, None, false);
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or("a line of the head has no colon")?;
         if name.is_empty() || !name.bytes().all(is_token) {
@@ -33,6 +65,9 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request<'_>, &'static str> {
         if name.eq_ignore_ascii_case("host") && host.replace(value).is_some() {
             return Err("there are two hosts");
         }
+        if name.eq_ignore_ascii_case("authorization") {
+            token = value.strip_prefix("Bearer ");
+        }
         if name.eq_ignore_ascii_case("sec-fetch-site") {
             is_foreign = !["same-origin", "none"].contains(&value);
         }
@@ -40,7 +75,8 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request<'_>, &'static str> {
     if !is_loopback(host.ok_or("there is no host")?) {
         return Err("the host is not a loopback address");
     }
-    Ok(Request { method, path, is_foreign })
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Ok(Request { method, path, query, token, is_foreign })
 }
 
 fn request_line(line: &str) -> Result<(&str, &str), &'static str> {
@@ -58,8 +94,7 @@ fn request_line(line: &str) -> Result<(&str, &str), &'static str> {
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("the path has characters that paths have not");
     }
-    let path = target.split_once('?').map_or(target, |(path, _)| path);
-    Ok((method, path))
+    Ok((method, target))
 }
 
 /// Whether a byte may be in a method or in the name of a header.
@@ -160,6 +195,24 @@ mod tests {
             assert!(path_of(&head).is_err(), "{head:?}");
         }
         assert!(parse(b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn what_a_query_and_a_token_say_is_read() {
+        let head = "POST /a?one=a%20b+%c3%A9%26&two=&one=again HTTP/1.1\r\nHost: localhost\r\n\
+                    authorization: Bearer tea time\r\n\r\n";
+        let request = parse(head.as_bytes()).unwrap();
+        assert_eq!((request.path, request.token), ("/a", Some("tea time")));
+        assert_eq!(request.argument("one").as_deref(), Some("a b \u{e9}&"));
+        assert_eq!(
+            (request.argument("two").as_deref(), request.argument("three")),
+            (Some(""), None)
+        );
+        for (value, text) in
+            [("%", None), ("%4", None), ("%zz", None), ("%ff", None), ("%41", Some("A"))]
+        {
+            assert_eq!(decoded(value).as_deref(), text, "{value}");
+        }
     }
 
     #[test]

@@ -5,12 +5,10 @@ use std::io::ErrorKind;
 use std::iter;
 use std::time::{Duration, Instant};
 
-use tickless::View;
-
 use crate::connection::Connection;
 use crate::ear::{Ear, Waits};
 use crate::listener::Listener;
-use crate::reply::Clerk;
+use crate::site::Site;
 
 /// How many connections are open at a time.
 const MAX_CONNECTIONS: usize = 32;
@@ -21,10 +19,10 @@ const BURST: usize = 8;
 /// How long no connection is accepted if the system refuses one.
 const REST: Duration = Duration::from_millis(100);
 
-pub(crate) struct Server<T: Send + 'static> {
+pub(crate) struct Server {
     listener: Listener,
     ear: Ear,
-    clerk: Clerk<T>,
+    site: Box<dyn Site>,
     /// From the oldest.
     open: VecDeque<Connection>,
     /// Until when no connection is accepted.
@@ -33,15 +31,14 @@ pub(crate) struct Server<T: Send + 'static> {
 
 // === impl Server ===
 
-impl<T: Send + 'static> Server<T> {
-    pub(crate) fn new(listener: Listener, ear: Ear, engine: View<T>, name: &str) -> Server<T> {
-        let (clerk, open) = (Clerk::new(engine, name), VecDeque::new());
-        Server { listener, ear, clerk, open, rests_until: None }
+impl Server {
+    pub(crate) fn new(listener: Listener, ear: Ear, site: Box<dyn Site>) -> Server {
+        Server { listener, ear, site, open: VecDeque::new(), rests_until: None }
     }
 
-    /// Serves until the bell is dropped, or the engine is gone and somebody was told so.
+    /// Serves until the bell is dropped, or the site is over and somebody was told so.
     pub(crate) fn run(mut self) {
-        while !(self.clerk.is_over && self.open.is_empty()) {
+        while !(self.site.is_over() && self.open.is_empty()) {
             self.wait();
             if self.ear.has_rung() {
                 return;
@@ -51,13 +48,13 @@ impl<T: Send + 'static> Server<T> {
             if self.accepts() {
                 self.accept(now);
             }
-            let Server { open, clerk, .. } = &mut self;
-            open.retain_mut(|connection| connection.go_on(now, clerk));
+            let Server { open, site, .. } = &mut self;
+            open.retain_mut(|connection| connection.go_on(now, &mut **site));
         }
     }
 
     fn accepts(&self) -> bool {
-        self.rests_until.is_none() && !self.clerk.is_over
+        self.rests_until.is_none() && !self.site.is_over()
     }
 
     fn wait(&self) {

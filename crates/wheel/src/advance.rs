@@ -15,6 +15,7 @@ use crate::Tick;
 use super::entry::Entry;
 use super::filing::Bucket;
 use super::key::Key;
+use super::lists::Lists;
 use super::wheel::Wheel;
 
 /// What comes next, by a certain time.
@@ -26,6 +27,10 @@ enum Next {
     /// The rest of a bucket that comes down: a limit has been reached.
     Cut,
 }
+
+/// What a timer that comes down counts in a limit if it begins a block: most of that was not
+/// touched for long, and costs some misses of the cache.
+const BLOCK_COUNTS: usize = 8;
 
 // === impl Wheel ===
 
@@ -68,9 +73,9 @@ impl<T> Wheel<T> {
         self.advance_on(now, usize::MAX, sink)
     }
 
-    /// As [`advance`](Wheel::advance), but looks at no more than `most` timers: those that fire,
-    /// and those that come down a level on the way. So this takes a bounded time, however many
-    /// timers are pending.
+    /// As [`advance`](Wheel::advance), but does no more than `most` steps: a step for each timer
+    /// that fires, and for each that comes down a level on the way. So this takes a bounded time,
+    /// however many timers are pending.
     ///
     /// If something is left to do, [`next_expiration`](Wheel::next_expiration) is not after `now`
     /// afterwards, and another call goes on from there: also if this one has returned less than
@@ -79,8 +84,10 @@ impl<T> Wheel<T> {
     ///
     /// When a bucket of a higher level expires, all of its timers come down. With a million timers
     /// whose deadlines are near each other, that takes some 50 ms. A loop that has other work to do
-    /// in between calls this. A thousand timers take some 30 µs, and what the sink does with them;
-    /// in between, memory may grow, which takes some 60 µs once at a million timers.
+    /// in between calls this. A limit of a thousand takes some 30 µs, and what the sink does with
+    /// the timers. A timer that begins a block of cells in the bucket that it comes down to counts
+    /// eight in the limit. An advance allocates nothing, unless
+    /// [`shrink_to_fit`](Wheel::shrink_to_fit) has given memory back since.
     ///
     /// # Panics
     /// As [`advance`](Wheel::advance).
@@ -174,10 +181,10 @@ impl<T> Wheel<T> {
         self.pop_on(now, &mut all)
     }
 
-    /// As [`pop_due`](Wheel::pop_due), for a loop that looks at no more than `left` timers: those
-    /// that it gets, and those that come down a level on the way. What this call does is taken off
-    /// `left`. At zero this returns `None`, and [`next_expiration`](Wheel::next_expiration) tells
-    /// whether something is left to do, as after [`advance_within`](Wheel::advance_within).
+    /// As [`pop_due`](Wheel::pop_due), for a loop that does no more than `left` steps, counted as
+    /// in [`advance_within`](Wheel::advance_within). What this call does is taken off `left`. At
+    /// zero this returns `None`, and [`next_expiration`](Wheel::next_expiration) tells whether
+    /// something is left to do, as after `advance_within`.
     ///
     /// ```
     /// use tickless_wheel::{Tick, Wheel};
@@ -398,7 +405,6 @@ impl<T> Wheel<T> {
     fn cascade_block(&mut self, number: u32, level: u8, left: &mut usize) {
         while *left > 0 {
             let Some((entry, is_first)) = self.rings.lists.pop(number) else { break };
-            *left -= 1;
             let key = entry.key;
             debug_assert!(entry.deadline >= self.now, "a late timer is on level 1");
             if is_first {
@@ -411,6 +417,8 @@ impl<T> Wheel<T> {
             };
             debug_assert!(self.rings.lists.list_of(cell) < number, "a cascade makes progress");
             self.keys.moved(key, cell);
+            *left =
+                left.saturating_sub(if Lists::<T>::begins_block(cell) { BLOCK_COUNTS } else { 1 });
             if is_first {
                 break;
             }

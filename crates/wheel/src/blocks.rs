@@ -40,6 +40,12 @@ impl Blocks {
         &self.spare
     }
 
+    /// Makes room for `count` in all.
+    pub(super) fn make_room(&mut self, count: usize) {
+        self.blocks.reserve(count.saturating_sub(self.blocks.len()));
+        self.spare.reserve(self.blocks.capacity() - self.spare.len());
+    }
+
     /// Makes another one, which is in no list and not spare either.
     pub(super) fn make(&mut self) -> u32 {
         self.blocks.push(Block { list: 0, below: 0 });

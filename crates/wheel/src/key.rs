@@ -68,7 +68,8 @@ const GENERATION_BITS: u32 = u32::BITS;
 /// The generation that no key has.
 const RETIRED: u32 = u32::MAX;
 
-/// How many keys are made at a time.
+/// How many keys are made at first, and at most at a time.
+const FIRST_BATCH: u32 = 4;
 const BATCH: u32 = 32;
 
 /// How many free keys ahead of the one given out the table is fetched.
@@ -143,6 +144,11 @@ impl Keys {
         self.homes.capacity()
     }
 
+    /// Keys that were made: so many timers there can be.
+    pub(super) fn made(&self) -> usize {
+        self.homes.len()
+    }
+
     /// Keys that are given out.
     #[inline]
     pub(super) const fn len(&self) -> usize {
@@ -175,7 +181,7 @@ impl Keys {
     #[inline(never)]
     pub(super) fn make_room(&mut self) {
         let first = self.homes.len() as u32;
-        let count = (u32::MAX - first).min(BATCH);
+        let count = (u32::MAX - first).min(first.clamp(FIRST_BATCH, BATCH));
         assert!(count > 0, "2^32 - 1 timers are the limit");
         self.homes.reserve(count as usize);
         self.reserve_free();
@@ -281,7 +287,7 @@ mod tests {
         let third = give(&mut keys);
         assert_eq!(third.index(), second.index());
         assert_ne!(third, second);
-        assert_eq!((keys.homes.len(), keys.len()), (BATCH as usize, 2));
+        assert_eq!((keys.homes.len(), keys.len()), (FIRST_BATCH as usize, 2));
         keys.check([(first, 7), (third, 7)].into_iter());
     }
 

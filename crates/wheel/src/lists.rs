@@ -14,7 +14,8 @@
 //! sequence, and the writes go to lists that were written just before.
 //!
 //! *Invariants*: the cells of a list before its end are occupied, every other cell is vacant; a
-//! block is in one list or spare; no list ends with an empty block.
+//! block is in one list or spare; no list ends with an empty block; unless memory was given back,
+//! there is room for all timers in whichever lists they are.
 //!
 //! *Tested by*: the tests below, `tests/oracle.rs` through `Wheel::check`.
 
@@ -34,6 +35,8 @@ pub(super) struct Lists<T> {
     pub(super) blocks: Blocks,
     /// Where each list ends.
     pub(super) ends: Vec<u32>,
+    /// For so many timers there is room, in whichever lists they are, unless memory was given back.
+    room: usize,
 }
 
 // With an 8-byte payload 32 timers fill twelve cache lines; the figures in PERF.md rest on this.
@@ -53,7 +56,7 @@ impl<T> Lists<T> {
     pub(super) const BLOCK: u32 = 1 << Self::BLOCK_SHIFT;
 
     pub(super) const fn new() -> Lists<T> {
-        Lists { cells: Vec::new(), blocks: Blocks::new(), ends: Vec::new() }
+        Lists { cells: Vec::new(), blocks: Blocks::new(), ends: Vec::new(), room: 0 }
     }
 
     /// Makes room for `timers` more, in up to `lists` lists.
@@ -65,6 +68,18 @@ impl<T> Lists<T> {
     /// Makes lists up to the number `count`, exclusively.
     pub(super) fn grow(&mut self, count: usize) {
         self.ends.resize(count, 0);
+        self.make_room(self.room);
+    }
+
+    /// Makes room for `timers` in all, in whichever lists they are: those that move from list to
+    /// list need no memory then.
+    pub(super) fn make_room(&mut self, timers: usize) {
+        self.room = timers;
+        // Each list may have a block that is not full.
+        let blocks = (timers >> Self::BLOCK_SHIFT).saturating_add(self.count().min(timers));
+        self.blocks.make_room(blocks);
+        let cells = blocks.saturating_mul(Self::BLOCK as usize);
+        self.cells.reserve(cells.saturating_sub(self.cells.len()));
     }
 
     /// How many lists there are.
@@ -127,6 +142,12 @@ impl<T> Lists<T> {
         // The next line of the block, before others of this list are written there.
         prefetch(&self.cells, cell as usize, 64);
         Ok(cell)
+    }
+
+    /// Whether `cell` is the first of its block.
+    #[inline]
+    pub(super) const fn begins_block(cell: u32) -> bool {
+        cell % Self::BLOCK == 0
     }
 
     /// One more than the largest cell.
@@ -277,6 +298,7 @@ impl<T> Lists<T> {
         self.blocks.shrink();
         self.cells.truncate(self.blocks.count() << Self::BLOCK_SHIFT);
         self.cells.shrink_to_fit();
+        self.room = 0;
     }
 }
 

@@ -29,9 +29,10 @@ use super::rings::Rings;
 /// Memory: 28 bytes and the payload (in multiples of 8) per timer, 8 of them not touched before it
 /// leaves, and 4
 /// bytes per bucket of each level in use. Timers lie in blocks of up to a kilobyte: of 32 timers
-/// with a small payload, of 2 at least. A bucket's last block may be partly empty. The memory of
-/// timers that have left serves the next ones, in any bucket, and
-/// [`shrink_to_fit`](Wheel::shrink_to_fit) gives it back to the allocator.
+/// with a small payload, of 2 at least. A bucket's last block may be partly empty; room for one in
+/// each bucket is reserved as timers are inserted, so that an advance allocates nothing. The memory
+/// of timers that have left serves the next ones, in any bucket, and
+/// [`shrink_to_fit`](Wheel::shrink_to_fit) gives it back to the allocator, and what is reserved.
 ///
 /// ```
 /// use tickless_wheel::{Tick, Wheel};
@@ -165,7 +166,8 @@ impl<T> Wheel<T> {
     }
 
     /// Gives unused memory back to the allocator. Pending timers keep their places, so unused
-    /// memory that lies before the last of them stays. Keys keep their meaning.
+    /// memory that lies before the last of them stays. Keys keep their meaning. What was reserved
+    /// for timers that come down goes as well, so an advance may allocate before more are inserted.
     ///
     /// Takes time for every bucket and every timer that there is room for.
     pub fn shrink_to_fit(&mut self) {
@@ -176,9 +178,17 @@ impl<T> Wheel<T> {
     /// An insert that needs a new key, a new block or a new level.
     #[inline(never)]
     fn insert_slow(&mut self, deadline: Tick, payload: T) -> Key {
-        let key = self.keys.next_or_make();
+        let key = self.keys.next().unwrap_or_else(|| self.make_key());
         let cell = self.rings.push_slow(Entry { deadline, key, payload }, self.now);
         self.keys.give(cell);
+        key
+    }
+
+    /// The next key, and room for its timer in each bucket that it may come down to: so an advance
+    /// allocates nothing.
+    fn make_key(&mut self) -> Key {
+        let key = self.keys.next_or_make();
+        self.rings.lists.make_room(self.keys.made());
         key
     }
 

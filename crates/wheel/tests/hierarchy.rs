@@ -109,6 +109,25 @@ fn a_timer_for_never_can_be_called_back_and_sent_away_again() {
     assert_eq!(wheel.deadline(key), Some(Tick::NEVER));
 }
 
+/// What is begun in memory that was not touched for long costs as much as several timers do.
+#[test]
+fn a_limit_counts_the_buckets_that_timers_come_down_to() {
+    let calls = |ticks: u64| {
+        let mut wheel = Wheel::default();
+        (0..1_000).for_each(|number| _ = wheel.insert(at(65_536 + number % ticks), ()));
+        let mut calls = 0;
+        while wheel.next_expiration().is_some_and(|next| next <= at(65_535 + ticks)) {
+            wheel.advance_within(at(65_535 + ticks), 100, |_, _, ()| {});
+            calls += 1;
+        }
+        assert!(wheel.is_empty());
+        calls
+    };
+    let (in_one, in_many) = (calls(1), calls(250));
+    assert!((20..30).contains(&in_one), "{in_one}");
+    assert!((35..60).contains(&in_many), "{in_many}");
+}
+
 #[test]
 fn cancelling_returns_the_payload_once() {
     let mut wheel = small();

@@ -162,3 +162,20 @@ fn as_many_timers_as_there_were_before_need_no_more_memory() {
     live_on(Wheel::default());
     live_on(HashedWheel::default());
 }
+
+/// Timers that lie in few buckets come down to buckets of their own, which need more blocks.
+#[test]
+fn an_advance_asks_the_allocator_for_nothing() {
+    for count in [1, 3, 40, 300, scaled(100_000)] {
+        let mut wheel = Wheel::default();
+        let mut random = Random::new(count);
+        for number in 0..count {
+            wheel.insert(Tick::new((2 << 24) + random.below(1 << 24)), number);
+        }
+        let (made, mut fired) = (made_here(), 0);
+        while let Some(next) = wheel.next_expiration() {
+            fired += wheel.advance_within(next, 50, |_, _, _| {});
+        }
+        assert_eq!((fired as u64, made_here() - made), (count, 0), "{count} timers");
+    }
+}

@@ -75,7 +75,7 @@ fn lateness(lines: &mut Lines, draw: &mut Draw, latenesses: &Latenesses, seen: &
     let ns = draw.any();
     latenesses.record(ns, 1);
     let mut upper = 0;
-    latenesses.tell_new(seen, |bound, _| upper = bound.as_nanos() as i128);
+    latenesses.report_new(seen, |bound, _| upper = bound.as_nanos() as i128);
     lines.call("upper_ns", numbers![ns], &[upper]);
 }
 

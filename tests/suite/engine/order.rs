@@ -1,6 +1,6 @@
 //! Order: what is due is handed over in order of its tick, however late the turn is.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use support::random::Random;
@@ -12,22 +12,25 @@ const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32),
 const TICK: Duration = Duration::from_millis(1);
 
 /// What was handed over, in order, and in what batches.
-type Log = Arc<Mutex<Vec<Instant>>>;
+type Log = Arc<Mutex<Vec<u64>>>;
 
-/// An engine whose payload is its deadline, and whose handler compares the two.
-fn engine((slots, reach): (u32, u32)) -> (Engine<Instant>, ManualClock, Log) {
+/// An engine whose payload is its deadline, in nanoseconds since the engine began, and whose
+/// handler compares the two.
+fn engine((slots, reach): (u32, u32)) -> (Engine<u64>, ManualClock, Log) {
     let clock = ManualClock::new();
-    let log = Log::default();
-    let handler_log = log.clone();
-    let handler = move |mut batch: Batch<'_, Instant>| {
+    let (log, begin) = (Log::default(), Arc::new(OnceLock::new()));
+    let (handler_log, began) = (log.clone(), begin.clone());
+    let handler = move |mut batch: Batch<'_, u64>| {
         let mut log = handler_log.lock().unwrap();
         while let Some(due) = batch.next_due() {
-            assert_eq!(due.deadline, due.payload, "the batch knows the deadline");
+            let deadline = *began.get().unwrap() + Duration::from_nanos(due.payload);
+            assert_eq!(due.deadline, deadline, "the batch knows the deadline");
             log.push(due.payload);
         }
     };
     let builder = Builder::new().tick(TICK).slots(slots).reach(reach).shards(1);
     let engine = builder.manual_clock(&clock).build_with_handler(handler).unwrap();
+    begin.set(engine.now()).unwrap();
     (engine, clock, log)
 }
 
@@ -37,14 +40,19 @@ fn some_delay(random: &mut Random) -> Duration {
     TICK * (random.below(1 << bits) as u32 + 1)
 }
 
-fn schedule_some(engine: &Engine<Instant>, random: &mut Random, n: u64) {
+/// The payload of a timer with this delay from now on.
+fn payload(clock: &ManualClock, delay: Duration) -> u64 {
+    (clock.elapsed() + delay).as_nanos() as u64
+}
+
+fn schedule_some(engine: &Engine<u64>, clock: &ManualClock, random: &mut Random, n: u64) {
     for _ in 0..n {
         let delay = some_delay(random);
-        engine.schedule_detached(delay, engine.now() + delay).unwrap();
+        engine.schedule_detached(delay, payload(clock, delay)).unwrap();
     }
 }
 
-fn settle(engine: &Engine<Instant>) -> usize {
+fn settle(engine: &Engine<u64>) -> usize {
     let mut fired = 0;
     loop {
         let turn = engine.turn(0).unwrap();
@@ -59,7 +67,7 @@ fn settle(engine: &Engine<Instant>) -> usize {
 fn one_turn_that_is_late_by_all_levels_hands_over_in_order_of_deadlines() {
     for geometry in GEOMETRIES {
         let (engine, clock, log) = engine(geometry);
-        schedule_some(&engine, &mut Random::new(1), scaled(2000));
+        schedule_some(&engine, &clock, &mut Random::new(1), scaled(2000));
         clock.advance(TICK * (1 << 30));
         assert_eq!(engine.turn(0).unwrap().fired as u64, scaled(2000), "in one turn");
         assert!(log.lock().unwrap().is_sorted(), "{geometry:?}");
@@ -73,14 +81,14 @@ fn each_of_many_late_turns_hands_over_in_order_while_timers_come_in_between() {
         let random = &mut Random::new(2);
         let mut expected = 0;
         for _ in 0..scaled(60) {
-            schedule_some(&engine, random, 30);
+            schedule_some(&engine, &clock, random, 30);
             expected += 30;
             clock.advance(some_delay(random));
             let fired = settle(&engine);
             let mut log = log.lock().unwrap();
             assert_eq!(log.len(), fired);
             assert!(log.is_sorted(), "{geometry:?}");
-            assert!(log.iter().all(|&deadline| deadline <= engine.now()));
+            assert!(log.iter().all(|&deadline| deadline <= payload(&clock, Duration::ZERO)));
             expected -= fired;
             log.clear();
             assert_eq!(engine.len(), expected);
@@ -98,12 +106,12 @@ fn seats_and_resets_do_not_disturb_the_order() {
         let random = &mut Random::new(3);
         for _ in 0..scaled(500) {
             let (first, last) = (some_delay(random), some_delay(random));
-            let doomed = engine.schedule(first, engine.now()).unwrap();
+            let doomed = engine.schedule(first, 0).unwrap();
             // The payload says when it fires in the end: after the reset.
-            let mut kept = engine.schedule(first, engine.now() + last).unwrap();
+            let mut kept = engine.schedule(first, payload(&clock, last)).unwrap();
             assert!(doomed.cancel());
             assert!(kept.reset(last).is_ok());
-            schedule_some(&engine, random, 1);
+            schedule_some(&engine, &clock, random, 1);
         }
         clock.advance(TICK * (1 << 30));
         assert_eq!(settle(&engine) as u64, scaled(1000));
@@ -116,9 +124,9 @@ fn a_bounded_turn_stops_at_its_bound_and_the_next_goes_on_in_order() {
     for geometry in GEOMETRIES {
         let (engine, clock, log) = engine(geometry);
         let random = &mut Random::new(4);
-        schedule_some(&engine, random, scaled(1000));
+        schedule_some(&engine, &clock, random, scaled(1000));
         // Some at one and the same tick, so that a bound falls inside a bucket.
-        let same = engine.now() + TICK * 77;
+        let same = payload(&clock, TICK * 77);
         for _ in 0..scaled(1000) {
             engine.schedule_detached(TICK * 77, same).unwrap();
         }
@@ -140,7 +148,7 @@ fn a_bounded_turn_stops_at_its_bound_and_the_next_goes_on_in_order() {
 #[test]
 fn what_a_bounded_turn_leaves_of_the_last_bucket_is_announced() {
     let (engine, clock, _log) = engine((64, 32));
-    let same = engine.now() + TICK * 7;
+    let same = payload(&clock, TICK * 7);
     for _ in 0..10 {
         engine.schedule_detached(TICK * 7, same).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Timers that may fire a little later: in their window, with fewer cascades, in fewer wake-ups.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use support::random::Random;
@@ -70,26 +70,25 @@ fn slack_saves_cascades_and_wake_ups() {
 #[test]
 fn a_timer_with_slack_fires_in_its_window() {
     let clock = ManualClock::new();
-    let due = |batch: Batch<'_, (Instant, Instant)>, clock: &ManualClock, start: Instant| {
-        let now = start + clock.elapsed();
-        for (first, last) in batch {
+    // Of each timer; its payload is its place here.
+    let windows = Arc::new(Mutex::new(Vec::<(Instant, Instant)>::new()));
+    let (shared, windows_of_handler) = (clock.clone(), windows.clone());
+    let started = Arc::new(std::sync::OnceLock::new());
+    let start = started.clone();
+    let handler = move |batch: Batch<'_, u64>| {
+        let now = *start.get().expect("it is set") + shared.elapsed();
+        for number in batch {
+            let (first, last) = windows_of_handler.lock().unwrap()[number as usize];
             assert!(first <= now && now <= last, "{first:?} <= {now:?} <= {last:?}");
         }
     };
-    let shared = clock.clone();
-    let started = Arc::new(std::sync::OnceLock::new());
-    let start = started.clone();
-    let handler = move |batch: Batch<'_, _>| due(batch, &shared, *start.get().expect("it is set"));
-    let engine: Engine<(Instant, Instant)> = Builder::new()
-        .shards(1)
-        .manual_clock(&clock)
-        .build_with_handler(handler)
-        .expect("it is valid");
+    let builder = Builder::new().shards(1).manual_clock(&clock);
+    let engine = builder.build_with_handler(handler).expect("it is valid");
     started.set(engine.now()).expect("it is set once");
 
     let mut random = Random::new(7);
     let mut handles = Vec::new();
-    for _ in 0..5_000 {
+    for number in 0..5_000 {
         // Of every order of magnitude alike: up to a minute, and to 16 s.
         let mut micros = |bits| {
             let below = 1 << (1 + random.below(bits));
@@ -99,9 +98,10 @@ fn a_timer_with_slack_fires_in_its_window() {
         // What a tick adds, it adds with slack as without.
         let first = engine.now() + delay;
         let window = (first, first + slack.max(ms(1)));
+        windows.lock().unwrap().push(window);
         let handle = match random.below(2) {
-            0 => engine.schedule(When::after(delay).slack(slack), window),
-            _ => engine.schedule(When::at(first).slack(slack), window),
+            0 => engine.schedule(When::after(delay).slack(slack), number),
+            _ => engine.schedule(When::at(first).slack(slack), number),
         };
         let handle = handle.expect("the engine runs");
         let deadline = handle.deadline().expect("it is due");

@@ -1,5 +1,7 @@
 /* tickless_post.h: work that threads send to a loop. */
+#include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -112,6 +114,28 @@ static void a_loop_that_ends_takes_what_was_not_run(void) {
     tickless_post_close(&post);
 }
 
+static struct item of_signal = {1, {NULL, note}, 0};
+
+static void send_in_handler(int signal) {
+    (void)signal;
+    tickless_post_send(&post, &of_signal.work);
+}
+
+/* The descriptor takes no more, so the write fails. */
+static void a_signal_handler_sends_and_leaves_errno_as_it_is(void) {
+    const uint64_t most = UINT64_MAX - 1;
+    struct sigaction action;
+    begin();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = send_in_handler;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    CHECK(write(post.fd, &most, sizeof most) == sizeof most);
+    errno = ENOENT;
+    CHECK(raise(SIGUSR1) == 0 && errno == ENOENT);
+    CHECK(is_readable() == 1 && tickless_post_run(&post, 5) == 1 && last[0] == 1);
+    tickless_post_close(&post);
+}
+
 /* Where a thread stands still when it rings. */
 enum { BEFORE = 1, AFTER };
 static __thread int holds;
@@ -219,6 +243,7 @@ int main(int argc, char **argv) {
     RUN(work_runs_in_the_order_in_which_it_was_sent_and_within_a_limit);
     RUN(what_is_sent_by_work_runs_in_the_next_call);
     RUN(a_loop_that_ends_takes_what_was_not_run);
+    RUN(a_signal_handler_sends_and_leaves_errno_as_it_is);
     RUN(a_sender_that_stands_still_holds_up_no_work_of_others);
     no_work_of_several_threads_is_lost(races);
     printf("ok no_work_of_several_threads_is_lost\n");

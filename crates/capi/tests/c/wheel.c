@@ -169,7 +169,12 @@ static void a_timer_for_never_stays(void) {
     tickless_wheel_reset(&wheel, &object.timer, TICKLESS_WHEEL_NEVER);
     CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, ALL, count, NULL) == 0);
     tickless_wheel_reset(&wheel, &object.timer, 5);
-    CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, ALL, count, NULL) == 1);
+    tickless_wheel_reset(&wheel, &last.timer, 6);
+    CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, 8, count, NULL) == 1);
+    /* What a limit has left there is no never. */
+    CHECK(tickless_wheel_next(&wheel) < TICKLESS_WHEEL_NEVER);
+    CHECK(tickless_wheel_timeout(&wheel, UINT64_MAX) == 0);
+    CHECK(tickless_wheel_advance(&wheel, UINT64_MAX, 8, count, NULL) == 1);
 }
 
 static void again(struct tickless_wheel_timer *timer, void *context) {

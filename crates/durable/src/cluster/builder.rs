@@ -351,10 +351,9 @@ impl Builder {
         let inner = Arc::new(Inner {
             shards,
             lease: self.lease,
-            window: self.service.timers_in_memory(),
             instance: numbers.session(),
             clock: Arc::new(clock),
-            held: Mutex::new(Held::default()),
+            held: Mutex::new(Held::new(self.service.timers_in_memory())),
             clerk: Arc::new(Clerk::new(wait)),
             numbers: Mutex::new(numbers),
             state: Mutex::new(State::default()),
@@ -470,8 +469,9 @@ fn prepare_service<P: Send + 'static>(
     let waking = Weak::clone(&weak);
     let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
     let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
-    let pauses = inner.state().pauses.clone();
-    let service = service.window(inner.window_of_each()).pauses(pauses);
+    let held = inner.held();
+    let service = service.window(held.window_of_each()).pauses(held.pauses());
+    drop(held);
     let service = service.recurring_in(|name| inner.shard_of(name) == lease.taken.shard);
     (weak, service)
 }

@@ -6,15 +6,18 @@
 //!
 //! *Owner*: any thread, under the lock of [`Inner`](super::inner::Inner).
 //!
-//! *Invariants*: a shard is here once. It leaves after its service has ended.
+//! *Invariants*: a shard is here once. It leaves after its service has ended. All that are here
+//! share the instance's window: when the lock is free, each service has its share, and the pauses
+//! of the last round.
 //!
-//! *Tested by*: `tests/durable/postgres/`.
+//! *Tested by*: `src/cluster/keeper/tests.rs`, `tests/durable/postgres/`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::position::{Position, time_of};
+use crate::record::Key;
 use crate::service::Durable;
 
 use super::lease::Lease;
@@ -25,6 +28,10 @@ pub(super) struct Held<P> {
     shards: BTreeMap<u32, Shard<P>>,
     /// The shard that has got the last timer without a key.
     last: u32,
+    /// How many timers may be in memory, of all shards.
+    window: usize,
+    /// How keys begin whose timers do not fire, as the hub said in the last round.
+    pauses: Vec<Key>,
 }
 
 #[derive(Debug)]
@@ -55,26 +62,31 @@ pub(super) struct News {
 
 // === impl Held ===
 
-impl<P> Default for Held<P> {
-    fn default() -> Held<P> {
-        Held { shards: BTreeMap::new(), last: 0 }
-    }
-}
-
 impl<P> Held<P> {
-    /// The shard was taken, and a thread opens it.
-    pub(super) fn add(&mut self, lease: Arc<Lease>) {
-        let stage = Stage::Opening(News::default());
-        self.shards.insert(lease.taken.shard, Shard { lease, stage });
+    pub(super) fn new(window: usize) -> Held<P> {
+        Held { shards: BTreeMap::new(), last: 0, window, pauses: Vec::new() }
+    }
+
+    /// The shards were taken, and threads open them.
+    pub(super) fn add(&mut self, leases: impl IntoIterator<Item = Arc<Lease>>) {
+        for lease in leases {
+            let stage = Stage::Opening(News::default());
+            self.shards.insert(lease.taken.shard, Shard { lease, stage });
+        }
+        self.share_window();
     }
 
     /// The shard is open, unless it was lost meanwhile: then the service comes back.
     pub(super) fn opened(&mut self, lease: &Lease, durable: Durable<P>) -> Result<(), Durable<P>> {
+        // Others may have come or left while it was opened, or the pauses changed.
+        let window = self.window_of_each();
         match self.shards.get_mut(&lease.taken.shard).map(|shard| &mut shard.stage) {
             Some(stage @ Stage::Opening(_)) => {
                 if let Stage::Opening(news) = stage {
                     news.tell(&durable);
                 }
+                durable.set_window(window);
+                durable.are_paused(&self.pauses);
                 *stage = Stage::Open(durable);
                 Ok(())
             }
@@ -101,6 +113,28 @@ impl<P> Held<P> {
 
     pub(super) fn remove(&mut self, lease: &Lease) {
         self.shards.remove(&lease.taken.shard);
+        self.share_window();
+    }
+
+    /// How many timers each shard may have in memory, also one that is being closed.
+    pub(super) fn window_of_each(&self) -> usize {
+        self.window / self.shards.len().max(1)
+    }
+
+    /// The number of shards has changed.
+    fn share_window(&self) {
+        let each = self.window_of_each();
+        self.services().iter().for_each(|durable| durable.set_window(each));
+    }
+
+    pub(super) fn pauses(&self) -> Vec<Key> {
+        self.pauses.clone()
+    }
+
+    /// These are the pauses now.
+    pub(super) fn set_pauses(&mut self, pauses: Vec<Key>) {
+        self.pauses = pauses;
+        self.services().iter().for_each(|durable| durable.are_paused(&self.pauses));
     }
 
     /// The service of a shard.
@@ -172,11 +206,6 @@ impl<P> Held<P> {
         };
         let failed = self.shards.iter().filter(|(_, shard)| has_failed(shard));
         failed.map(|(shard, _)| *shard).collect()
-    }
-
-    /// How many shards there are.
-    pub(super) fn count(&self) -> usize {
-        self.shards.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {

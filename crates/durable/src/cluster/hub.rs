@@ -90,6 +90,16 @@ pub(super) struct Renewal {
     pub(super) reading: Option<Reading>,
 }
 
+/// When the first timer of a shard is due.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    pub(super) shard: u32,
+    /// In milliseconds since 1970. `None`: there is no timer.
+    pub(super) due_ms: Option<u64>,
+    /// That was so then, by the hub's clock.
+    pub(super) at_ms: u64,
+}
+
 /// What the clock of the hub showed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
@@ -134,11 +144,9 @@ pub(super) trait Keeping: Send {
         lease: Duration,
     ) -> Result<Option<Duration>, StoreError>;
 
-    /// When the first timer of each shard is due, in milliseconds since 1970; of no shard, if that
-    /// cannot be read without the shards' holders.
-    fn first_dues(&mut self) -> Result<Vec<(u32, Option<u64>)>, StoreError> {
-        Ok(Vec::new())
-    }
+    /// When the first timer of each shard is due, also of those that nobody holds. The hub's clock
+    /// shows `now_ms`.
+    fn first_dues(&mut self, now_ms: u64) -> Result<Vec<First>, StoreError>;
 
     /// How keys begin whose timers do not fire.
     fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {

@@ -2,6 +2,7 @@
 //!
 //! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,6 @@ pub(super) struct Inner<P> {
     /// How many shards there are.
     pub(super) shards: u32,
     pub(super) lease: Duration,
-    /// How many timers may be in memory, of all shards.
-    pub(super) window: usize,
     /// The number of this instance. No other ever has the same.
     pub(super) instance: u64,
     pub(super) clock: Arc<SharedClock>,
@@ -58,8 +57,8 @@ pub(super) struct State {
     pub(super) left_behind: usize,
     pub(super) troubles: Troubles,
     pub(super) overdue: Overdue,
-    /// How keys begin whose timers do not fire, as the hub said in the last round.
-    pub(super) pauses: Vec<Key>,
+    /// Of shards that were lost: what says that handlers were about to run, without that.
+    pub(super) notes: BTreeMap<u32, Vec<Arc<Record>>>,
 }
 
 /// What an instance does wrong, for tests which show that they would notice.
@@ -129,18 +128,6 @@ impl<P> Inner<P> {
     /// Whether a new timer cannot wait for others to be written with.
     pub(super) fn is_soon(&self, due_ms: u64) -> bool {
         self.clerk.is_soon(due_ms, ms_passed(self.clock.now()))
-    }
-
-    /// How many timers each shard may have in memory: as many of them as are held share the window.
-    pub(super) fn window_of_each(&self) -> usize {
-        self.window / self.held().count().max(1)
-    }
-
-    /// The number of shards that are held has changed.
-    pub(super) fn share_window(&self) {
-        let each = self.window_of_each();
-        let services = self.held().services();
-        services.iter().for_each(|durable| durable.set_window(each));
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -132,7 +132,7 @@ impl<P: Send + 'static> Keeper<P> {
         inner.held().open().iter().for_each(crate::service::Durable::clock_was_read);
         self.go_on(keeping)?;
         let now_ms = ms_passed(inner.clock.now());
-        let overdue = Overdue::new(keeping.first_dues()?, now_ms);
+        let overdue = Overdue::new(keeping.first_dues(now_ms)?);
         inner.state().overdue = overdue;
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.
@@ -153,9 +153,7 @@ impl<P: Send + 'static> Keeper<P> {
     /// What is paused is so from here on, also in shards that are opened later.
     fn see_pauses(&self, keeping: &mut dyn Keeping) -> Result<(), StoreError> {
         let pauses = keeping.pauses()?;
-        self.inner.state().pauses.clone_from(&pauses);
-        let services = self.inner.held().services();
-        services.iter().for_each(|durable| durable.are_paused(&pauses));
+        self.inner.held().set_pauses(pauses);
         Ok(())
     }
 
@@ -178,9 +176,6 @@ impl<P: Send + 'static> Keeper<P> {
         let mine: Vec<Taken> = leases.iter().map(|lease| lease.taken).collect();
         let Renewal { sent, renewed, reading } =
             keeping.renew(inner.instance, &mine, inner.lease)?;
-        if let Some(reading) = reading {
-            inner.clock.read(reading);
-        }
         for lease in leases {
             if renewed.contains(&lease.taken) {
                 lease.renew(until(sent, inner.lease));
@@ -188,6 +183,10 @@ impl<P: Send + 'static> Keeper<P> {
                 lease.end();
                 self.close(lease.taken.shard);
             }
+        }
+        // After that: who has lost a shard because the clock was set forward fires nothing by it.
+        if let Some(reading) = reading {
+            inner.clock.read(reading);
         }
         Ok(sent)
     }
@@ -254,16 +253,19 @@ impl<P: Send + 'static> Keeper<P> {
         let held: Vec<u32> = held.chain(paused.iter().copied()).collect();
         let sent = since_start();
         let taken = keeping.take(inner.instance, &held, most, inner.lease)?;
-        for &Taking { taken, served_ms } in &taken {
+        let lease = |&Taking { taken, served_ms }: &Taking| {
             let until = until(sent, inner.lease);
             let ignored = inner.faults.ignores_lease;
-            let lease = Arc::new(Lease::new(taken, served_ms, until, &inner.clock, ignored));
-            inner.held().add(lease.clone());
+            Arc::new(Lease::new(taken, served_ms, until, &inner.clock, ignored))
+        };
+        let leases: Vec<Arc<Lease>> = taken.iter().map(lease).collect();
+        // All are there before the first is opened, which has no more of the window than its share.
+        if !leases.is_empty() {
+            inner.held().add(leases.iter().cloned());
+        }
+        for lease in leases {
             let inner = inner.clone();
             closing::apart("opening", move || closing::open(&inner, &lease));
-        }
-        if !taken.is_empty() {
-            inner.share_window();
         }
         Ok(taken.len())
     }

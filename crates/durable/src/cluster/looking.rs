@@ -66,7 +66,8 @@ impl<P> Cluster<P> {
 
     /// How late the first timer of each shard is, held by any instance or by none: for how long it
     /// has been due, the time that its handler runs included. It is read from the database three
-    /// times per lease; while it cannot be read, what was late gets later. On NATS, this is empty.
+    /// times per lease; while it cannot be read, what was late gets later. On NATS, the holder of a
+    /// shard says it with each renewal of its lease, and it goes on if there is none.
     pub fn lags(&self) -> Vec<(u32, Duration)> {
         self.inner.state().overdue.lags(since_start(), self.inner.lease)
     }

@@ -75,7 +75,21 @@ impl Observer {
         after: Option<&DeadLetter>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let after = after.map(|after| (after.shard, after.letter.record.position));
+        self.dead_letters_after(
+            after.map(|after| (after.shard, after.letter.record.position)),
+            limit,
+        )
+    }
+
+    /// As [`dead_letters`](Observer::dead_letters), from a place in a shard on.
+    ///
+    /// # Errors
+    /// As [`contents`](Observer::contents).
+    pub fn dead_letters_after(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
         let found = self.ask(|clerking| clerking.letters(after, limit))?;
         Ok(found.into_iter().map(|(shard, letter)| DeadLetter { shard, letter }).collect())
     }

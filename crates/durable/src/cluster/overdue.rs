@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::clock::since_start;
+use super::hub::First;
 
 /// How late the first timer of each shard was at a moment.
 #[derive(Debug, Default)]
@@ -17,10 +18,12 @@ pub(super) struct Overdue {
 // === impl Overdue ===
 
 impl Overdue {
-    pub(super) fn new(first_dues: Vec<(u32, Option<u64>)>, now_ms: u64) -> Overdue {
-        let lag_ms = |due_ms: Option<u64>| due_ms.map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
-        let lag = |(shard, due_ms)| (shard, Duration::from_millis(lag_ms(due_ms)));
-        Overdue { lags: first_dues.into_iter().map(lag).collect(), at: since_start() }
+    pub(super) fn new(firsts: Vec<First>) -> Overdue {
+        let lag = |First { shard, due_ms, at_ms }| {
+            let lag_ms = due_ms.map_or(0, |due_ms| at_ms.saturating_sub(due_ms));
+            (shard, Duration::from_millis(lag_ms))
+        };
+        Overdue { lags: firsts.into_iter().map(lag).collect(), at: since_start() }
     }
 
     /// What was late then is later by now, if nobody could look for a lease.
@@ -38,10 +41,9 @@ mod tests {
 
     #[test]
     fn what_nobody_looks_at_gets_later() {
-        let (s, overdue) = (
-            Duration::from_secs,
-            Overdue::new(vec![(0, Some(5000)), (1, None), (2, Some(9000))], 8000),
-        );
+        let first = |shard, due_ms| First { shard, due_ms, at_ms: 8000 };
+        let firsts = vec![first(0, Some(5000)), first(1, None), first(2, Some(9000))];
+        let (s, overdue) = (Duration::from_secs, Overdue::new(firsts));
         let at = overdue.at;
         let lags = |age| overdue.lags(at + age, s(10)).into_iter().map(|(_, lag)| lag);
         assert!(lags(s(9)).eq([s(3), s(0), s(0)]));

@@ -23,7 +23,7 @@ use crate::store::{Op, Store};
 
 use super::clock::since_start;
 use super::hub::{
-    Clerking, Hub, Keeping, Outcomes, Reading, Renewal, Shard, ShardOf, Taken, Taking, Tell,
+    Clerking, First, Hub, Keeping, Outcomes, Reading, Renewal, Shard, ShardOf, Taken, Taking, Tell,
     is_named_well, messages,
 };
 use super::message::Message;
@@ -164,20 +164,37 @@ impl Keeping for Listening {
 
     fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError> {
         // Who has more keeps the one more, so that no shard changes hands for nothing.
-        let alive = "SELECT instance, expires > now() AS is_alive FROM instances
+        let alive = "SELECT instance, expires > now() AS is_alive,
+                        (SELECT max(expires) > now() + $1 * interval '10 microseconds'
+                            FROM (SELECT expires FROM shards UNION ALL
+                                SELECT expires FROM instances) AS all_of_them) AS is_set_back
+                     FROM instances
                      LEFT JOIN (SELECT holder, count(*) AS shards FROM shards
                         WHERE expires > now() GROUP BY holder) AS held ON holder = instance
                      WHERE expires > now() OR expires < now() - $1 * interval '10 microseconds'
                      ORDER BY coalesce(held.shards, 0) DESC, instance";
         let known = self.0.query(alive, &[&micros(lease)])?;
         let (alive, dead): (Vec<_>, Vec<_>) = known.iter().partition(|row| row.get::<_, bool>(1));
+        // One statement for itself, so that no two instances wait for each other.
         if !dead.is_empty() {
-            // One statement for itself, so that no two instances wait for each other.
             let bury = "DELETE FROM instances WHERE instance IN (
                             SELECT instance FROM instances
                             WHERE expires < now() - $1 * interval '10 microseconds'
                             FOR UPDATE SKIP LOCKED)";
             self.0.query(bury, &[&micros(lease)])?;
+        }
+        // The clock was set back. Who lives has a lease of its usual length with its next renewal.
+        if known.iter().any(|row| row.get(2)) {
+            let shorten = "UPDATE shards SET expires = now() + $1 * interval '10 microseconds'
+                           WHERE shard IN (SELECT shard FROM shards
+                               WHERE expires > now() + $1 * interval '10 microseconds'
+                               FOR UPDATE SKIP LOCKED)";
+            self.0.query(shorten, &[&micros(lease)])?;
+            let shorten = "UPDATE instances SET expires = now() + $1 * interval '10 microseconds'
+                           WHERE instance IN (SELECT instance FROM instances
+                               WHERE expires > now() + $1 * interval '10 microseconds'
+                               FOR UPDATE SKIP LOCKED)";
+            self.0.query(shorten, &[&micros(lease)])?;
         }
         Ok(alive.iter().map(|row| row.get::<_, i64>(0).cast_unsigned()).collect())
     }
@@ -222,13 +239,17 @@ impl Keeping for Listening {
         Ok(first_us.map(left))
     }
 
-    fn first_dues(&mut self) -> Result<Vec<(u32, Option<u64>)>, StoreError> {
+    fn first_dues(&mut self, now_ms: u64) -> Result<Vec<First>, StoreError> {
         let first = "SELECT shard, (SELECT due FROM records WHERE records.shard = shards.shard
                         ORDER BY due, number LIMIT 1)
                      FROM shards ORDER BY shard";
         let rows = self.0.query(first, &[])?;
-        let due_ms = |row: &Row| row.get::<_, Option<i64>>(1).map(i64::cast_unsigned);
-        Ok(rows.iter().map(|row| (row.get::<_, i32>(0).cast_unsigned(), due_ms(row))).collect())
+        let first = |row: &Row| First {
+            shard: row.get::<_, i32>(0).cast_unsigned(),
+            due_ms: row.get::<_, Option<i64>>(1).map(i64::cast_unsigned),
+            at_ms: now_ms,
+        };
+        Ok(rows.iter().map(first).collect())
     }
 
     fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {

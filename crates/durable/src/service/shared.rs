@@ -51,9 +51,11 @@ impl<P> Durable<P> {
 
 #[cfg(any(feature = "postgres", feature = "nats"))]
 impl<P> Durable<P> {
-    /// The clock that the instances share was read: it may have been set.
+    /// The clock that the instances share was read: it may have been set. A suspect that waits for
+    /// one of another shard may not have to any more.
     pub(crate) fn clock_was_read(&self) {
         self.core.ring();
+        self.core.worker_bell.notify_all();
     }
 
     #[cfg(feature = "metrics")]
@@ -65,6 +67,11 @@ impl<P> Durable<P> {
     pub(crate) fn set_window(&self, timers: usize) {
         self.core.state().window.set_max(timers.max(1));
         self.core.writer_bell.notify_one();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn window(&self) -> usize {
+        self.core.state().window.max()
     }
 
     /// Others write now: so does this service, if there is something that need not wait any longer.

@@ -5,7 +5,7 @@
 //! A store is a sorted list of [`Record`]s, an index of their keys, and a list of dead letters.
 //! Implement [`Store`], and have the suite of [`conformance`](crate::conformance) (a feature) test
 //! it. `crates/durable/src/store/redb.rs` is the shortest example for an embedded store,
-//! `crates/durable/src/store/sqlite.rs` for one with columns.
+//! `crates/durable/src/store/sqlite/mod.rs` for one with columns.
 //!
 //! A service has one store and calls it from one thread, so a store needs no lock of its own. It
 //! must not answer from a cache that other writers can make stale.

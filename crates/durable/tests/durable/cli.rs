@@ -34,10 +34,10 @@ fn json(place: &Path, arguments: &[&str]) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-type Open = fn(&Path) -> Box<dyn Store>;
+pub(crate) type Open = fn(&Path) -> Box<dyn Store>;
 
 /// On a file of each store with two timers and a dead letter.
-fn on_each(test: impl Fn(&Path, [TimerId; 3], Open)) {
+pub(crate) fn on_each(test: impl Fn(&Path, [TimerId; 3], Open)) {
     let stores: [Open; 2] = [
         |path| Box::new(RedbStore::open(path).unwrap()),
         |path| Box::new(SqliteStore::open(path).unwrap()),
@@ -196,13 +196,13 @@ fn a_time_after_the_year_9999_is_shown_as_its_end() {
 }
 
 /// A service whose timers are far away.
-fn serve(path: &Path, open: Open) -> Durable<String> {
+pub(crate) fn serve(path: &Path, open: Open) -> Durable<String> {
     Builder::new().open(open(path), |_: &Firing<String>| Ok::<(), String>(())).unwrap()
 }
 
 /// Whether a service leaves the file to readers. While it runs, nothing else in its process may
 /// open the file.
-fn has_readers(path: &Path) -> bool {
+pub(crate) fn has_readers(path: &Path) -> bool {
     cfg!(target_os = "linux") && fs::read(path).unwrap().starts_with(b"SQLite")
 }
 

@@ -23,6 +23,8 @@ mod looking;
 #[cfg(feature = "nats")]
 mod nats;
 mod oracle;
+#[cfg(feature = "sqlite")]
+mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod recurring;

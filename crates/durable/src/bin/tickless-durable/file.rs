@@ -10,7 +10,7 @@ use tickless_durable::{
     DeadLetter, Key, Op, Position, Record, RedbOptions, Store, StoreError, StoreErrorKind, TimerId,
 };
 
-use super::place::{Answer, Count, PAGE, Place, Row, Which, read_pages};
+use super::place::{Answer, At, Count, PAGE, Place, Row, Which, read_pages};
 
 pub(crate) struct File {
     path: PathBuf,
@@ -26,10 +26,16 @@ pub(crate) struct File {
 impl File {
     /// Opens a file that is there, to change it or to show it alone.
     pub(crate) fn open(name: &str, writes: bool, migrate: bool) -> Answer<File> {
-        let path = PathBuf::from(name);
-        let mut file = File { kind: Kind::of(&path)?, path, writes, migrate, store: None };
+        let mut file = File::later(name)?;
+        (file.writes, file.migrate) = (writes, migrate);
         file.store = Some(file.open_store(true)?);
         Ok(file)
+    }
+
+    /// The same, to show it alone, without a check, and not before something is asked for.
+    pub(crate) fn later(name: &str) -> Answer<File> {
+        let path = PathBuf::from(name);
+        Ok(File { kind: Kind::of(&path)?, path, writes: false, migrate: false, store: None })
     }
 
     fn open_store(&self, check: bool) -> Opened {
@@ -161,7 +167,7 @@ fn lengthen(path: &Path) -> std::io::Result<()> {
 }
 
 fn timer(record: Record) -> Row {
-    Row { id: record.id().to_string(), record, error: None }
+    Row { shard: 0, id: record.id().to_string(), record, error: None }
 }
 
 pub(crate) fn letter(letter: DeadLetter) -> Row {
@@ -196,8 +202,19 @@ impl Place for File {
         }
     }
 
-    fn dead(&mut self, limit: usize) -> Answer<Vec<Row>> {
-        Ok(self.letters(limit)?.into_iter().map(letter).collect())
+    fn reopen(&mut self, to_write: bool) {
+        self.store = None;
+        self.writes = to_write;
+    }
+
+    fn timers_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>> {
+        let found = self.store()?.scan(after.map(|after| after.position), limit)?;
+        Ok(found.into_iter().map(timer).collect())
+    }
+
+    fn letters_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>> {
+        let found = self.store()?.dead_letters(after.map(|after| after.position), limit)?;
+        Ok(found.into_iter().map(letter).collect())
     }
 
     fn get(&mut self, id: &str) -> Answer<Option<Row>> {

@@ -6,6 +6,7 @@
 mod file;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 mod login;
+mod page;
 mod place;
 mod salvage;
 #[cfg(any(feature = "postgres", feature = "nats"))]
@@ -13,6 +14,7 @@ mod servers;
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -155,6 +157,17 @@ enum What {
         #[arg(long)]
         times: Option<u64>,
     },
+    /// Serves a page for browsers of this machine, until it is ended: what is pending, late, dead
+    /// and paused, and who holds which shard. The address that it prints ends with a token: who has
+    /// it sees everything.
+    Page {
+        /// A loopback address.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+        /// Dead letters can be revived and forgotten there, and timers paused.
+        #[arg(long)]
+        allow_changes: bool,
+    },
     /// Prints the statements that make a cluster's tables in PostgreSQL.
     #[cfg(feature = "postgres")]
     Ddl {
@@ -166,9 +179,9 @@ enum What {
 
 impl What {
     fn writes(&self) -> bool {
-        use What::{Count, Dead, Ls, Pauses, Show, Watch};
+        use What::{Check, Count, Dead, Ls, Page, Pauses, Show, Watch};
         let reads = matches!(self, Ls { .. } | Show { .. } | Count | Dead { .. } | Pauses);
-        !reads && !matches!(self, What::Check | Watch { .. })
+        !reads && !matches!(self, Check | Page { .. } | Watch { .. })
     }
 }
 
@@ -192,7 +205,7 @@ impl When {
 }
 
 fn main() -> ExitCode {
-    match run(&Command::parse()) {
+    match run(Command::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) if is_read_no_more(&*error) => ExitCode::from(2),
@@ -249,7 +262,11 @@ fn open(command: &Command) -> Answer<Box<dyn Place>> {
 }
 
 /// Whether what was asked for was there.
-fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
+fn run(command: Command) -> Result<bool, Box<dyn Error>> {
+    if let What::Page { listen, allow_changes } = command.what {
+        return page(command, listen, allow_changes);
+    }
+    let command = &command;
     #[cfg(feature = "postgres")]
     if let What::Ddl { shards } = command.what {
         let ddl = tickless_durable::cluster::ddl(&command.schema, shards);
@@ -268,10 +285,7 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
         }
         What::Dead { limit } => command.print_rows(&place.dead(*limit)?, place),
         What::Show { id } => {
-            let found = match place.get(id)? {
-                Some(row) => Some(row),
-                None => place.dead(usize::MAX)?.into_iter().find(|row| row.id == *id),
-            };
+            let found = place.find(id)?;
             place.let_go();
             found.iter().try_for_each(|row| command.print_whole(row))?;
             Ok(found.is_some())
@@ -312,10 +326,32 @@ fn run(command: &Command) -> Result<bool, Box<dyn Error>> {
             command.print(&json!({ "migrated": true }), &text)?;
             Ok(true)
         }
-        What::Salvage { .. } => Ok(true),
+        // These three were run above.
+        What::Salvage { .. } | What::Page { .. } => Ok(true),
         #[cfg(feature = "postgres")]
         What::Ddl { .. } => Ok(true),
     }
+}
+
+fn page(command: Command, listen: SocketAddr, may_change: bool) -> Result<bool, Box<dyn Error>> {
+    // What cannot be opened is told before anything is served.
+    let place = open(&command)?;
+    let (name, as_json) = (command.shown_place(), command.json);
+    let again = move || -> Answer<Box<dyn Place>> {
+        match !command.place.contains("://") {
+            true => Ok(Box::new(file::File::later(&command.place)?)),
+            false => open(&command),
+        }
+    };
+    page::serve((place, Box::new(again)), name, listen, may_change, |address, token| {
+        let mut out = io::stdout();
+        if as_json {
+            writeln!(out, "{}", json!({ "address": address, "token": token }))?;
+        } else {
+            writeln!(out, "open {address}#{token}")?;
+        }
+        Ok(out.flush()?)
+    })
 }
 
 fn check(command: &Command, place: &mut dyn Place) -> Result<bool, Box<dyn Error>> {

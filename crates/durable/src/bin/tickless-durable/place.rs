@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tickless_durable::{Contents, FailedAttempt, Key, Record};
+use tickless_durable::{Contents, FailedAttempt, Key, Position, Record};
 
 pub(crate) type Answer<T> = Result<T, Box<dyn Error>>;
 
@@ -14,7 +14,7 @@ pub(crate) type Answer<T> = Result<T, Box<dyn Error>>;
 pub(crate) const PAGE: usize = 1024;
 
 /// A file, or servers.
-pub(crate) trait Place {
+pub(crate) trait Place: Send {
     /// The timers that are due from one time on and before another.
     fn list(
         &mut self,
@@ -26,8 +26,32 @@ pub(crate) trait Place {
     /// all after it from a later one. A snapshot that stays open may keep others waiting, or let
     /// their log grow.
     fn let_go(&mut self) {}
-    fn dead(&mut self, limit: usize) -> Answer<Vec<Row>>;
+    /// Lets others have a file until something is asked for: then it is opened again, without all
+    /// checks, to change it or to show it alone.
+    fn reopen(&mut self, _to_write: bool) {}
+    /// The timers after that one, in the order of their shards and times.
+    fn timers_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>>;
+    /// The same for dead letters.
+    fn letters_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>>;
+    fn dead(&mut self, limit: usize) -> Answer<Vec<Row>> {
+        read_pages(limit, |last: Option<&Row>, limit| self.letters_after(last.map(Row::at), limit))
+    }
     fn get(&mut self, id: &str) -> Answer<Option<Row>>;
+    /// A timer or a dead letter.
+    fn find(&mut self, id: &str) -> Answer<Option<Row>> {
+        if let Some(row) = self.get(id)? {
+            return Ok(Some(row));
+        }
+        let mut after = None;
+        loop {
+            let page = self.letters_after(after, PAGE)?;
+            after = page.last().map(Row::at);
+            let found = page.into_iter().find(|row| row.id == id);
+            if found.is_some() || after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
     fn count(&mut self) -> Answer<Vec<Count>>;
     /// The timers that cannot be read.
     fn unreadable(&mut self) -> Answer<Vec<Row>>;
@@ -100,8 +124,18 @@ pub(crate) fn read_pages<T>(
     Ok(all)
 }
 
+/// Where a row is. As text, it is for who asks for those after it.
+#[derive(Clone, Copy)]
+pub(crate) struct At {
+    /// Zero in a file.
+    pub(crate) shard: u32,
+    pub(crate) position: Position,
+}
+
 /// A timer or a dead letter.
 pub(crate) struct Row {
+    /// Zero in a file.
+    pub(crate) shard: u32,
     pub(crate) id: String,
     pub(crate) record: Record,
     /// Of a dead letter.
@@ -126,6 +160,17 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time.clamp(first, last)).to_string()
 }
 
+/// The first of these bytes, at most `limit`, as [`shown`] shows them. A character stays whole.
+pub(crate) fn shown_up_to(bytes: &[u8], limit: usize) -> String {
+    let first = &bytes[..limit.min(bytes.len())];
+    match std::str::from_utf8(first) {
+        Err(error) if first.len() < bytes.len() && error.error_len().is_none() => {
+            shown(&first[..error.valid_up_to()])
+        }
+        _ => shown(first),
+    }
+}
+
 /// Bytes as text if they are one, or else as hexadecimal digits.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
@@ -138,10 +183,40 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     }
 }
 
+// === impl At ===
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:032x}", self.shard, u128::from_be_bytes(self.position.to_bytes()))
+    }
+}
+
+impl FromStr for At {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<At, &'static str> {
+        let parts = text.split_once('-').and_then(|(shard, place)| {
+            let place = u128::from_str_radix(place, 16).ok()?;
+            Some((shard.parse().ok()?, Position::from_bytes(place.to_be_bytes())))
+        });
+        let (shard, position) = parts.ok_or("after is the next of the page before")?;
+        Ok(At { shard, position })
+    }
+}
+
 // === impl Row ===
 
 impl Row {
+    pub(crate) fn at(&self) -> At {
+        At { shard: self.shard, position: self.record.position }
+    }
+
     pub(crate) fn json(&self) -> Value {
+        self.json_up_to(usize::MAX)
+    }
+
+    /// With so many bytes of its payload.
+    pub(crate) fn json_up_to(&self, payload: usize) -> Value {
         let record = &self.record;
         json!({
             "id": self.id,
@@ -151,7 +226,7 @@ impl Row {
             "crashes": record.crashes,
             "tried": record.tried,
             "key": record.key.as_deref().map(shown),
-            "payload": shown(&record.payload),
+            "payload": shown_up_to(&record.payload, payload),
             "error": self.error,
             "failed": record.failed_attempts().iter().map(|failed| json!({
                 "attempt": failed.attempt, "at": rfc3339(failed.at), "error": failed.error,
@@ -197,6 +272,11 @@ impl Row {
 // === impl Count ===
 
 impl Count {
+    /// Zero in a file.
+    pub(crate) fn shard(&self) -> u32 {
+        self.shard.map_or(0, |(shard, ..)| shard)
+    }
+
     pub(crate) fn json(&self) -> Value {
         let Contents { timers, first_due, dead_letters, .. } = self.contents;
         json!({

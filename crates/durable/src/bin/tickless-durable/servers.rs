@@ -5,17 +5,19 @@ use std::time::SystemTime;
 use tickless_durable::cluster::{DeadLetter, Observer, Timer, TimerId};
 use tickless_durable::{Key, Position, StoreError};
 
-use super::place::{Answer, Count, PAGE, Place, Row, Which, read_pages};
+use super::place::{Answer, At, Count, PAGE, Place, Row, Which, read_pages};
 
 pub(crate) struct Servers(pub(crate) Observer);
 
 fn timer(timer: Timer) -> Row {
-    Row { id: timer.id().to_string(), record: timer.record, error: None }
+    let id = timer.id().to_string();
+    Row { shard: timer.shard, id, record: timer.record, error: None }
 }
 
 fn letter(letter: &DeadLetter) -> Row {
-    let (id, letter) = (letter.id().to_string(), letter.letter().clone());
-    Row { id, record: letter.record, error: Some(letter.error) }
+    let (id, letter) = (letter.id(), letter.letter().clone());
+    let (shard, id) = (id.shard(), id.to_string());
+    Row { shard, id, record: letter.record, error: Some(letter.error) }
 }
 
 // === impl Servers ===
@@ -72,8 +74,14 @@ impl Place for Servers {
         Ok(rows)
     }
 
-    fn dead(&mut self, limit: usize) -> Answer<Vec<Row>> {
-        Ok(self.letters(limit)?.iter().map(letter).collect())
+    fn timers_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>> {
+        let found = self.0.list(after.map(|after| (after.shard, after.position)), limit)?;
+        Ok(found.into_iter().map(timer).collect())
+    }
+
+    fn letters_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>> {
+        let after = after.map(|after| (after.shard, after.position));
+        Ok(self.0.dead_letters_after(after, limit)?.iter().map(letter).collect())
     }
 
     fn get(&mut self, id: &str) -> Answer<Option<Row>> {

@@ -1,4 +1,5 @@
-//! Rounds at a hub that replies slowly, or for which the instance is dead.
+//! Rounds at a hub that replies slowly, or for which the instance is dead, and what follows from
+//! them for the services.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
@@ -9,14 +10,16 @@ use super::*;
 use crate::cluster::clerk::Clerk;
 use crate::cluster::clock::SharedClock;
 use crate::cluster::held::Held;
-use crate::cluster::hub::{Clerking, Hub, Reading, Tell};
+use crate::cluster::hub::{Clerking, First, Hub, Reading, Tell};
 use crate::cluster::inner::Faults;
-use crate::service::Numbers;
-use crate::store::Store;
+use crate::record::Key;
+use crate::service::{Builder, Durable, Firing, Numbers};
+use crate::store::{Disk, Store};
 
 const MINE: u64 = 7;
 const OTHER: u64 = 8;
 const SHARDS: u32 = 4;
+const WINDOW: usize = 64;
 
 /// No shard is free.
 struct Desk {
@@ -26,12 +29,14 @@ struct Desk {
     /// How often leases are renewed. Later, others have the shards.
     renewals: usize,
     requests: Vec<&'static str>,
+    pauses: Vec<Key>,
 }
 
 impl Desk {
     fn new(takes_to_reply: Duration, alive: &[&'static [u64]]) -> Desk {
         let alive = alive.iter().copied().collect();
-        Desk { takes_to_reply, alive, renewals: usize::MAX, requests: Vec::new() }
+        let (requests, pauses) = (Vec::new(), Vec::new());
+        Desk { takes_to_reply, alive, renewals: usize::MAX, requests, pauses }
     }
 
     fn reply(&mut self, request: &'static str) {
@@ -41,6 +46,10 @@ impl Desk {
 }
 
 impl Keeping for Desk {
+    fn first_dues(&mut self, _: u64) -> Result<Vec<First>, StoreError> {
+        Ok(Vec::new())
+    }
+
     fn next_session(&mut self) -> Result<u64, StoreError> {
         Ok(MINE)
     }
@@ -72,6 +81,10 @@ impl Keeping for Desk {
     fn next_expiry(&mut self, _: u64, _: Duration) -> Result<Option<Duration>, StoreError> {
         self.reply("next expiry");
         Ok(None)
+    }
+
+    fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+        Ok(self.pauses.clone())
     }
 
     fn wait(&mut self, _: Duration) -> Vec<Message> {
@@ -110,18 +123,17 @@ impl Hub for Nowhere {
 }
 
 /// A keeper that holds so many shards.
-fn keeper(lease: Duration, holds: u32) -> Keeper<()> {
+fn keeper(lease: Duration, holds: u32) -> Keeper<Vec<u8>> {
     let reading = Reading { sent: since_start(), received: since_start(), shows_us: 0 };
     let clock = Arc::new(SharedClock::new(reading, false));
-    let mut held = Held::default();
-    for shard in 0..holds {
+    let mut held = Held::new(WINDOW);
+    held.add((0..holds).map(|shard| {
         let taken = Taken { shard, fence: 1 };
-        held.add(Arc::new(Lease::new(taken, 0, until(since_start(), lease), &clock, false)));
-    }
+        Arc::new(Lease::new(taken, 0, until(since_start(), lease), &clock, false))
+    }));
     let inner = Inner {
         shards: SHARDS,
         lease,
-        window: 1,
         instance: MINE,
         clock,
         held: Mutex::new(held),
@@ -216,4 +228,48 @@ fn a_shard_is_released_before_it_is_held_no_more() {
     drop(held);
     leaving.join().unwrap();
     assert!(inner.held().is_empty());
+}
+
+fn service() -> Durable {
+    let handler = |_: &Firing<Vec<u8>>| Ok::<(), String>(());
+    Builder::new().window(WINDOW).open(Disk::default().open(), handler).unwrap()
+}
+
+/// Threads that open and close shards cannot overtake each other between a change of what is held
+/// and what follows from it.
+#[test]
+fn under_the_lock_all_shards_that_are_held_share_the_window() {
+    let keeper = keeper(Duration::from_secs(3600), 3);
+    let services = [service(), service()];
+    let windows = || services.each_ref().map(Durable::window);
+    let mut held = keeper.inner.held();
+    let leases = held.leases();
+    for (lease, service) in leases.iter().zip(&services) {
+        assert!(held.opened(lease, service.clone()).is_ok());
+        assert_eq!(service.window(), WINDOW / 3);
+    }
+    held.remove(&leases[2]);
+    assert_eq!(windows(), [WINDOW / 2; 2]);
+    held.add([leases[2].clone()]);
+    assert_eq!(windows(), [WINDOW / 3; 2]);
+    let _closing = held.close(1).unwrap();
+    assert_eq!(windows(), [WINDOW / 3; 2], "until it has ended");
+    held.remove(&leases[1]);
+    assert_eq!(services[0].window(), WINDOW / 2);
+}
+
+#[test]
+fn a_shard_that_is_opened_has_the_pauses_of_the_last_round() {
+    let keeper = keeper(Duration::from_secs(3600), 2);
+    let services = [service(), service()];
+    let leases = keeper.inner.held().leases();
+    for (pause, opens) in [("mail/", 0), ("", 1)] {
+        let pauses: Vec<Key> = vec![pause.as_bytes().into()];
+        let mut desk = Desk::new(Duration::ZERO, &[&[MINE, OTHER]]);
+        desk.pauses.clone_from(&pauses);
+        keeper.round(&mut desk).unwrap();
+        let mut held = keeper.inner.held();
+        assert!(held.opened(&leases[opens], services[opens].clone()).is_ok());
+        assert!(services[..=opens].iter().all(|service| service.pauses() == pauses));
+    }
 }

@@ -22,7 +22,7 @@ use crate::store::nats::request::{
 };
 
 use super::asked::{DONE, NOT_MINE};
-use super::seen::{Seen, lock};
+use super::seen::{Said, Seen, lock};
 
 /// How often a release is tried while the keeper renews the same lease.
 const RELEASES: usize = 10;
@@ -45,11 +45,12 @@ impl Clerking for Desk {
     fn release(&mut self, taken: Taken) -> Result<(), StoreError> {
         let name = format!("s.{}", taken.shard);
         for _ in 0..RELEASES {
-            let known = lock(&self.seen).shards.get(&taken.shard).copied().unwrap_or_default();
+            let (known, due_ms) = lock(&self.seen).known(taken.shard);
             if known.fence != taken.fence.cast_unsigned() {
                 break;
             }
-            let free = "0 0";
+            // Nobody fires it from here on, so it can only get later.
+            let free = &Said { holder: 0, fence: 0, due_ms }.to_text();
             let freed = self.names.swap(&self.nats, &name, known.revision, free).map_err(failed)?;
             if let Some(revision) = freed {
                 lock(&self.seen).read(&name, revision, free.as_bytes());
@@ -128,7 +129,7 @@ impl Clerking for Desk {
         for shard in 0..self.shards {
             let reply = self.ask(shard, question.clone(), self.lease / 4).map_err(again)?;
             let contents = decode_contents(&reply).ok_or_else(not_understood)?;
-            let known = lock(&self.seen).shards.get(&shard).copied().unwrap_or_default();
+            let (known, _) = lock(&self.seen).known(shard);
             let holder = (known.holder != 0).then_some(known.holder);
             all.push(Shard { shard, fence: known.fence, holder, contents });
         }
@@ -254,7 +255,7 @@ impl Desk {
     /// Asks the holder of a shard. If that turns out not to be the holder, nobody has done what was
     /// asked for.
     fn ask(&self, shard: u32, bytes: Vec<u8>, patience: Duration) -> Result<Vec<u8>, StoreError> {
-        let known = lock(&self.seen).shards.get(&shard).copied().unwrap_or_default();
+        let (known, _) = lock(&self.seen).known(shard);
         let ask = self.names.ask(shard, known.fence);
         let nobody = || {
             self.look(shard);

@@ -2,7 +2,7 @@
 //!
 //! | key of the bucket | value |
 //! |---|---|
-//! | `s.SHARD` | the holder and its fence; `0 0` if nobody has the shard |
+//! | `s.SHARD` | the holder and its fence, or `0 0`; when the first timer is due, if there is one |
 //! | `i.INSTANCE` | nothing: the instance is alive |
 //! | `sessions`, `meta` | how many sessions there were; the version and the number of shards |
 //!
@@ -150,6 +150,7 @@ impl Hub for Meeting {
             floor: FLOOR,
         };
         let store = NatsStore::open(&self.nats, &self.names, &opening)?;
+        lock(&self.seen).firsts.insert(taken.shard, (store.fence(), store.first_due()));
         Ok(Box::new(Asked::new(&self.nats, &self.names, store, self.lease, tell)?))
     }
 

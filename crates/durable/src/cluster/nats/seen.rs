@@ -11,6 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::cluster::clock::since_start;
+use crate::cluster::hub::First;
+use crate::store::nats::FirstDue;
 
 /// What this instance knows of the bucket.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub(super) struct Seen {
     pub(super) shards: BTreeMap<u32, Key>,
     /// By instance, those that may be alive.
     pub(super) instances: BTreeMap<u64, Key>,
+    /// Of the shards that were opened here, with their fences.
+    pub(super) firsts: BTreeMap<u32, (u64, FirstDue)>,
 }
 
 /// A key of the bucket.
@@ -32,6 +36,34 @@ pub(super) struct Key {
     pub(super) written_us: Option<i64>,
     pub(super) holder: u64,
     pub(super) fence: u64,
+    /// When the first timer of the shard was due, in milliseconds since 1970, as its holder has
+    /// said at that time, which is as of `written_us`. `None`: it has none.
+    due_ms: Option<u64>,
+    due_at_us: i64,
+}
+
+/// What the key of a shard says. In text, the holder, its fence, and when the first timer is due,
+/// if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) holder: u64,
+    /// Zero: it is the revision, which a taking does not know yet.
+    pub(super) fence: u64,
+    pub(super) due_ms: Option<u64>,
+}
+
+impl Said {
+    pub(super) fn to_text(self) -> String {
+        let Said { holder, fence, due_ms } = self;
+        let due = due_ms.map(|due_ms| format!(" {due_ms}")).unwrap_or_default();
+        format!("{holder} {fence}{due}")
+    }
+
+    fn from_text(text: &str) -> Option<Said> {
+        let mut words = text.split(' ').map(|word| word.parse().ok());
+        let (holder, fence) = (words.next()??, words.next()??);
+        Some(Said { holder, fence, due_ms: words.next().flatten() })
+    }
 }
 
 pub(super) fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
@@ -69,7 +101,36 @@ impl Seen {
         self.read(name, revision, value);
         if let Some(key) = self.key(name).filter(|key| key.revision == revision) {
             key.written_us = Some(us);
+            let said = Said::from_text(&String::from_utf8_lossy(value));
+            (key.due_ms, key.due_at_us) = (said.and_then(|said| said.due_ms), us);
         }
+    }
+
+    /// What is known of a shard, and when its first timer is due: what is known of that, too,
+    /// unless it is open here.
+    pub(super) fn known(&self, shard: u32) -> (Key, Option<u64>) {
+        let known = self.shards.get(&shard).copied().unwrap_or_default();
+        let due_ms = self.open(shard, &known).map_or(known.due_ms, FirstDue::ms);
+        (known, due_ms)
+    }
+
+    fn open(&self, shard: u32, known: &Key) -> Option<&FirstDue> {
+        let open = self.firsts.get(&shard).filter(|(fence, _)| *fence == known.fence);
+        open.map(|(_, first)| first)
+    }
+
+    /// The same of each shard. Of one that another instance holds, it is what that one has said
+    /// with its last renewal: what was not late then may have fired since.
+    pub(super) fn firsts(&self, shards: u32, now_ms: u64, lease: Duration) -> Vec<First> {
+        let now = since_start();
+        let first = |shard| {
+            let (known, due_ms) = self.known(shard);
+            let is_held = known.holder != 0 && !known.is_over(now, lease);
+            let said_ms = u64::try_from(known.due_at_us / 1000).unwrap_or(0);
+            let is_told = is_held && self.open(shard, &known).is_none();
+            First { shard, due_ms, at_ms: if is_told { said_ms } else { now_ms } }
+        };
+        (0..shards).map(first).collect()
     }
 
     /// A key was read, or was written here.
@@ -86,10 +147,7 @@ impl Seen {
         if key.revision < revision {
             (key.revision, key.since, key.written_us) = (revision, since_start(), None);
         }
-        let value = String::from_utf8_lossy(value);
-        let numbers = value.split_once(' ').map(|(holder, fence)| (holder.parse(), fence.parse()));
-        if let Some((Ok(holder), Ok(fence))) = numbers {
-            // A taking does not know its number yet.
+        if let Some(Said { holder, fence, .. }) = Said::from_text(&String::from_utf8_lossy(value)) {
             (key.holder, key.fence) = (holder, if fence == 0 { revision } else { fence });
         }
     }
@@ -139,6 +197,29 @@ mod tests {
         assert_eq!((renewed.holder, renewed.fence, renewed.revision), (7, 10, 12));
         seen.read("s.3", 13, b"0 0");
         assert_eq!(seen.shards[&3].holder, 0);
+    }
+
+    #[test]
+    fn how_late_a_shard_was_is_as_of_what_its_holder_said_and_goes_on_if_there_is_none() {
+        let (mut seen, lease) = (Seen::default(), Duration::from_secs(3600));
+        let said = Said { holder: 7, fence: 9, due_ms: Some(4000) };
+        assert_eq!(Said::from_text(&said.to_text()), Some(said));
+        let none = Said { due_ms: None, ..said };
+        assert_eq!((none.to_text(), Said::from_text("7 9")), ("7 9".to_owned(), Some(none)));
+        assert_eq!(Said::from_text("7"), None);
+        seen.read_written("s.0", 10, said.to_text().as_bytes(), 3_000_000);
+        let first = |seen: &Seen, lease| {
+            let First { due_ms, at_ms, .. } = seen.firsts(1, 9000, lease)[0];
+            (due_ms, at_ms)
+        };
+        assert_eq!(first(&seen, lease), (Some(4000), 3000), "it may have fired since");
+        assert_eq!(first(&seen, Duration::ZERO), (Some(4000), 9000), "its lease is over");
+        // Heard of, and written here: what was said stays.
+        seen.hear("s.0 11");
+        seen.read("s.0", 12, b"0 0 4000");
+        assert_eq!(first(&seen, lease), (Some(4000), 9000), "nobody holds it");
+        seen.read_written("s.0", 13, b"8 0", 5_000_000);
+        assert_eq!(first(&seen, lease), (None, 5000));
     }
 
     #[test]

@@ -14,14 +14,14 @@ use async_nats::jetstream::stream::PurgeResponse;
 use serde_json::json;
 
 use crate::cluster::clock::since_start;
-use crate::cluster::hub::{Keeping, Reading, Renewal, Taken, Taking};
+use crate::cluster::hub::{First, Keeping, Reading, Renewal, Taken, Taking};
 use crate::cluster::message::Message;
 use crate::error::StoreError;
 use crate::store::nats::client::{Listening, Nats};
 use crate::store::nats::names::Names;
 use crate::store::nats::reply::{failed, time_us};
 
-use super::seen::{Key, Seen, lock};
+use super::seen::{Key, Said, Seen, lock};
 
 /// How often the clock is tried to be read by a new instance.
 const TRIES: u32 = 50;
@@ -92,11 +92,12 @@ impl Watch {
         let (mut renewed, mut told) = (Vec::new(), Vec::new());
         for &taken in leases {
             let fence = taken.fence.cast_unsigned();
-            let known = lock(&self.seen).shards.get(&taken.shard).copied().unwrap_or_default();
+            let (known, due_ms) = lock(&self.seen).known(taken.shard);
             if (known.holder, known.fence) != (instance, fence) {
                 continue;
             }
-            let (key, value) = (format!("s.{}", taken.shard), format!("{instance} {fence}"));
+            let value = Said { holder: instance, fence, due_ms }.to_text();
+            let key = format!("s.{}", taken.shard);
             // If its revision is another one, somebody has the shard. Or the reply to the last
             // renewal was lost, and the next round knows the revision.
             if let Some(revision) = self.swap(&key, known.revision, &value)? {
@@ -172,7 +173,7 @@ impl Keeping for Watch {
         lease: Duration,
     ) -> Result<Vec<Taking>, StoreError> {
         let now = since_start();
-        let known = |shard: &u32| lock(&self.seen).shards.get(shard).copied().unwrap_or_default();
+        let known = |shard: &u32| lock(&self.seen).known(*shard).0;
         let mut free: Vec<(u32, Key)> = (0..self.shards)
             .filter(|shard| !held.contains(shard))
             .map(|shard| (shard, known(&shard)))
@@ -188,7 +189,9 @@ impl Keeping for Watch {
             if taken.len() == most {
                 break;
             }
-            let (key, value) = (format!("s.{shard}"), format!("{instance} 0"));
+            let (_, due_ms) = lock(&self.seen).known(shard);
+            let value = Said { holder: instance, fence: 0, due_ms }.to_text();
+            let key = format!("s.{shard}");
             match self.swap(&key, before.revision, &value) {
                 Ok(Some(revision)) => {
                     lock(&self.seen).read(&key, revision, value.as_bytes());
@@ -214,6 +217,10 @@ impl Keeping for Watch {
         let seen = lock(&self.seen);
         let others = seen.shards.values().filter(|key| ![0, instance].contains(&key.holder));
         Ok(others.map(|key| (key.since + lease).saturating_sub(now)).min())
+    }
+
+    fn first_dues(&mut self, now_ms: u64) -> Result<Vec<First>, StoreError> {
+        Ok(lock(&self.seen).firsts(self.shards, now_ms, self.lease))
     }
 
     fn wait(&mut self, left: Duration) -> Vec<Message> {

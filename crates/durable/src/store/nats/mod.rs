@@ -53,6 +53,7 @@ mod shorten;
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,7 +62,7 @@ use async_nats::header::NATS_EXPECTED_LAST_SEQUENCE;
 use async_nats::jetstream::message::StreamMessage;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::{Position, TimerId};
+use crate::position::{Position, TimerId, ms_at_or_after};
 use crate::record::{DeadLetter, Record};
 
 use super::contract::{Contents, Op, Store};
@@ -80,6 +81,18 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone)]
 pub struct NatsStore {
     log: Arc<Mutex<Log>>,
+}
+
+/// When the first timer of a shard is due, for who does not wait for its store.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstDue(Arc<AtomicU64>);
+
+impl FirstDue {
+    /// In milliseconds since 1970. `None`: there is no timer.
+    pub(crate) fn ms(&self) -> Option<u64> {
+        // ORDER: Relaxed - a number is all that is wanted.
+        Some(self.0.load(Ordering::Relaxed)).filter(|due_ms| *due_ms != u64::MAX)
+    }
 }
 
 /// See [`NatsStore::downgrade`].
@@ -115,6 +128,8 @@ struct Log {
     index: RedbStore,
     /// The number of the last message.
     last: u64,
+    /// Of the index.
+    first_due: FirstDue,
     /// The number of the last batch of this opening.
     batch: u64,
     /// The first message that was not taken along.
@@ -152,6 +167,7 @@ impl NatsStore {
             fence: opening.fence,
             index: index::make(opening.directory)?,
             last: 0,
+            first_due: FirstDue(Arc::new(AtomicU64::new(u64::MAX))),
             batch: 0,
             first: 0,
             unread: 0,
@@ -168,6 +184,7 @@ impl NatsStore {
         };
         log.take()?;
         log.replay()?;
+        log.note_first()?;
         Ok(NatsStore { log: Arc::new(Mutex::new(log)) })
     }
 
@@ -179,6 +196,10 @@ impl NatsStore {
     /// The number of this taking of the shard: each has a larger one than all before.
     pub fn fence(&self) -> u64 {
         self.log().fence
+    }
+
+    pub(crate) fn first_due(&self) -> FirstDue {
+        self.log().first_due.clone()
     }
 
     /// A store that does not keep the log open.
@@ -270,6 +291,7 @@ impl Log {
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         self.usable()?;
         let result = self.change(batch);
+        let result = result.and_then(|outcomes| self.note_first().map(|()| outcomes));
         if let Err(error) = &result {
             self.failure = Some(error.clone());
         }
@@ -304,6 +326,14 @@ impl Log {
             self.purge();
         }
         Ok(outcomes)
+    }
+
+    /// Says when the first timer is due. After a batch, that is durable.
+    fn note_first(&mut self) -> Result<(), StoreError> {
+        let first = self.index.contents()?.first_due;
+        // ORDER: Relaxed - as above.
+        self.first_due.0.store(first.map_or(u64::MAX, ms_at_or_after), Ordering::Relaxed);
+        Ok(())
     }
 
     fn largest_piece(&self) -> usize {

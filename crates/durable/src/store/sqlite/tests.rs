@@ -1,5 +1,8 @@
 //! A program that writes in the moment in which no transaction is open.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::*;
 
 fn record(number: u64) -> Op {

@@ -104,6 +104,27 @@ fn the_command_line_works_on_a_cluster() {
     assert!(is_done && cancelled.contains("cancelled"), "{cancelled}{said}");
 }
 
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_page_shows_a_cluster_and_changes_it() {
+    let Some(place) = place() else { return };
+    let handler = |_: &tickless_durable::cluster::Firing<'_, String>| Err::<(), _>("on purpose");
+    let once = |builder: tickless_durable::cluster::Builder| {
+        builder.service(tickless_durable::Builder::new().attempts(1))
+    };
+    let cluster = super::scene::start(place.parts(), 2, once, handler);
+    crate::common::until::wait_until("it has all shards", || cluster.shards().len() == 2);
+    let far = cluster.now() + Duration::from_secs(3600);
+    let id = cluster.schedule_keyed("mail/1", far, "tea".to_owned()).unwrap().wait().unwrap();
+    let dead = cluster.schedule(cluster.now(), "dies".to_owned()).unwrap().wait().unwrap();
+    let letters = || cluster.dead_letters(None, 9).wait().unwrap().len();
+    crate::common::until::wait_until("it has died", || letters() == 1);
+    let (id, dead) = (id.to_string(), dead.to_string());
+    let parts = [&*place.url, "--schema", &place.name];
+    crate::page::works_on_a_cluster(&parts, cluster.instance(), &id, &dead);
+    cluster.stop().unwrap();
+}
+
 #[test]
 fn an_instance_obeys_a_pause_from_outside() {
     let Some(place) = place() else { return };

@@ -7,7 +7,6 @@ use tickless_durable::cluster::{Firing, TimerId};
 use tickless_durable::{Builder, Cluster, Position};
 
 use super::server::Place;
-#[cfg(feature = "metrics")]
 use crate::common::until::wait_until;
 
 #[test]
@@ -254,6 +253,33 @@ fn the_command_line_works_on_a_cluster() {
     cluster.stop().unwrap();
 }
 
+/// It connects again when it has to.
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_page_shows_a_cluster_and_changes_it() {
+    let Some(place) = Place::new().map(Place::alone) else { return };
+    let handler = |_: &Firing<'_, String>| Err::<(), _>("on purpose");
+    let builder = Cluster::builder(&place.url).schema(&place.schema).shards(2);
+    let builder = builder.service(Builder::new().attempts(1));
+    let cluster: Cluster<String> = builder.start(handler).unwrap();
+    wait_until("it has all shards", || cluster.shards().len() == 2);
+    let far = cluster.now() + Duration::from_secs(3600);
+    let id = cluster.schedule_keyed("mail/1", far, "tea".to_owned()).unwrap().wait().unwrap();
+    let dead = cluster.schedule(cluster.now(), "dies".to_owned()).unwrap().wait().unwrap();
+    let letters = || cluster.dead_letters(None, 9).wait().unwrap().len();
+    wait_until("it has died", || letters() == 1);
+    let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
+    let url = format!("postgres://tickless@{host}:{}/{}", place.port, place.schema);
+    let (id, dead) = (id.to_string(), dead.to_string());
+    let parts = [&*url, "--schema", &place.schema];
+    let page = crate::page::works_on_a_cluster(&parts, cluster.instance(), &id, &dead);
+    let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    place.client().batch_execute(ends).unwrap();
+    wait_until("it connects again", || page.ask("GET /counts.json").0 == 200);
+    cluster.stop().unwrap();
+}
+
 #[test]
 fn all_instances_obey_a_pause_from_wherever_it_comes() {
     let Some(place) = Place::new() else { return };
@@ -279,7 +305,7 @@ fn all_instances_obey_a_pause_from_wherever_it_comes() {
     // Both have looked when they have paused what is in each of their shards.
     let is_paused =
         |cluster: &Cluster<String>| cluster.stats().iter().all(|work| work.stats.pauses == 2);
-    crate::common::until::wait_until("they obey", || is_paused(&one) && is_paused(&other));
+    wait_until("they obey", || is_paused(&one) && is_paused(&other));
     for n in 0..20 {
         for kind in ["mail", "sms", "post"] {
             let key = format!("{kind}/{n}");
@@ -291,7 +317,7 @@ fn all_instances_obey_a_pause_from_wherever_it_comes() {
     }
     // A third one finds it out before it has a shard.
     let third = start();
-    crate::common::until::wait_until("it has one", || !third.shards().is_empty());
+    wait_until("it has one", || !third.shards().is_empty());
     assert!(third.stats().iter().all(|work| work.stats.pauses == 2));
     assert!(third.resume("sms/").wait().unwrap());
     for _ in 0..20 {

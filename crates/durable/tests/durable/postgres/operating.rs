@@ -8,7 +8,7 @@ use tickless_durable::cluster::Firing;
 use tickless_durable::{Builder, Cluster, Misfire};
 
 use super::history::Recorder;
-use super::server::Place;
+use super::server::{Place, Server};
 use crate::common::limit::LIMIT;
 use crate::common::until::wait_until;
 
@@ -102,6 +102,22 @@ fn a_shard_that_cannot_be_opened_is_left_alone_for_a_while_and_told() {
     recorder.refuse_no_shard();
     wait_until("it is open", || cluster.shards().len() == 2);
     wait_until("nothing is told any more", || cluster.failure().is_none());
+}
+
+/// By the server's clock, its lease lasts for another hour, and so does its life.
+#[test]
+fn an_instance_that_died_when_the_clock_was_set_back_does_not_keep_its_shards_for_that_time() {
+    let Some(place) = Place::new() else { return };
+    let mut recorder = Recorder::new(&place, 2);
+    let died = "UPDATE shards SET holder = 7, expires = now() + interval '1 hour';
+        INSERT INTO instances VALUES (7, now() + interval '1 hour'),
+            (8, now() + interval '1 hour')";
+    recorder.client.batch_execute(died).unwrap();
+    let handler = |_: &Firing<'_, String>| Ok::<(), String>(());
+    let lease = Duration::from_millis(100);
+    let cluster: Cluster<String> = builder(&place).lease(lease).start(handler).unwrap();
+    wait_until("it has all shards", || cluster.shards().len() == 2);
+    recorder.wait_for("SELECT count(*) FROM instances", 1);
 }
 
 /// A standby that takes over without the last transactions, or a restored database.
@@ -399,6 +415,61 @@ fn a_connection_that_is_lost_does_not_have_a_shard_wait_for_its_handlers() {
     drop(opens);
     recorder.wait_for_the_end();
     cluster.stop().unwrap();
+}
+
+/// Neither a short one, during which the instance keeps its shard, nor one that is longer than its
+/// lease.
+#[test]
+fn a_restart_of_the_server_has_no_timer_wait_for_a_long_handler() {
+    const TIMERS: u32 = 20;
+    let Some(mut server) = Server::of_its_own() else { return };
+    let place = server.place("tickless".to_owned());
+    let (sender, fired) = std::sync::mpsc::channel();
+    let gate = Gate::default();
+    let start = || {
+        let (sender, gate) = (sender.clone(), gate.clone());
+        let handler = move |firing: &Firing<'_, String>| {
+            let late = firing.cluster().now().duration_since(firing.due());
+            sender.send((firing.payload().clone(), late.unwrap_or_default())).unwrap();
+            if firing.payload() == "long" {
+                gate.pass();
+            }
+            Ok::<(), String>(())
+        };
+        let builder = builder(&place).shards(1).lease(Duration::from_secs(3));
+        builder.start(handler).unwrap()
+    };
+    let (one, other) = (start(), start());
+    let opens = Opens(vec![gate.clone()]);
+    wait_until("one has the shard", || one.shards().len() + other.shards().len() == 1);
+    one.schedule(one.now(), "long".to_owned()).unwrap().wait().unwrap();
+    assert_eq!(fired.recv_timeout(LIMIT).unwrap().0, "long");
+    for pause_s in [0, 1, 5] {
+        let first = one.now() + Duration::from_millis(500);
+        let short = |n: u32| {
+            let text = format!("{n} beside a pause of {pause_s} s");
+            one.schedule(first + Duration::from_millis(50) * n, text).unwrap()
+        };
+        let tickets: Vec<_> = (0..TIMERS).map(short).collect();
+        tickets.iter().for_each(|ticket| assert!(ticket.wait().is_ok()));
+        server.restart(pause_s);
+        let after = || other.schedule(other.now(), "after".to_owned()).unwrap().wait();
+        wait_until("it is asked for a new one", || after().is_ok());
+        let (mut all, mut latest) = (BTreeSet::new(), Duration::ZERO);
+        while all.len() <= TIMERS as usize {
+            let (payload, late) = fired.recv_timeout(LIMIT).expect("none waits for the long one");
+            if payload != "long" && all.insert(payload) {
+                latest = latest.max(late);
+            }
+        }
+        println!("beside a pause of {pause_s} s, the latest was late by {latest:?}");
+    }
+    drop(opens);
+    let left = || one.list(None, 9).wait().map_or(usize::MAX, |left| left.len());
+    wait_until("all are over", || left() == 0);
+    assert!(one.dead_letters(None, 9).wait().unwrap().is_empty());
+    one.stop().unwrap();
+    other.stop().unwrap();
 }
 
 /// It has cancelled a timer that fires nevertheless, and whose end cannot be written until then.

@@ -4,12 +4,12 @@
 //! If there is no server, the tests say so and pass, unless `TICKLESS_POSTGRES` is `required`.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs};
@@ -18,11 +18,12 @@ use postgres::{Client, Config, NoTls};
 
 use crate::common::initdb::{programs, somebody_else};
 
-/// The server, and the pipe whose end is its end.
-struct Server {
+/// A server, and the pipe whose end is its end.
+pub(crate) struct Server {
     directory: PathBuf,
     port: u16,
-    _lifeline: ChildStdin,
+    lifeline: ChildStdin,
+    told: BufReader<ChildStdout>,
 }
 
 /// A schema of a test's own, on the server.
@@ -40,7 +41,8 @@ pub(crate) struct Place {
 /// Who connects, and to what.
 pub(crate) const LOGIN: &str = "user=tickless dbname=postgres";
 
-/// Starts and ends the server. It reads until the pipe is closed, by whatever death of the program.
+/// Starts and ends the server. For each line, it ends, and is back so many seconds later. It reads
+/// until the pipe is closed, by whatever death of the program.
 const SCRIPT: &str = r#"
     bin=$1 dir=$2
     "$bin/initdb" -D "$dir/data" -U tickless -A trust -E UTF8 --locale=C --no-sync \
@@ -53,12 +55,20 @@ const SCRIPT: &str = r#"
         echo "hostnossl all secret 127.0.0.1/32 reject"
         cat "$dir/data/pg_hba.conf"; } \
         >"$dir/hba"
-    "$bin/pg_ctl" -D "$dir/data" -l "$dir/log" -w -o "-k $dir -p $3 -c listen_addresses=127.0.0.1 \
-        -c ssl=$certificate -c ssl_cert_file=$dir/roots -c ssl_key_file=$dir/key \
-        -c hba_file=$dir/hba -c fsync=off -c max_connections=300 -c log_min_messages=error" start \
-        >>"$dir/log" 2>&1 || exit 1
+    port=$3
+    start() {
+        "$bin/pg_ctl" -D "$dir/data" -l "$dir/log" -w -o "-k $dir -p $port \
+            -c listen_addresses=127.0.0.1 -c ssl=$certificate -c ssl_cert_file=$dir/roots \
+            -c ssl_key_file=$dir/key -c hba_file=$dir/hba -c fsync=off -c max_connections=300 \
+            -c log_min_messages=error" start >>"$dir/log" 2>&1
+    }
+    start || exit 1
     echo ready
-    read -r _
+    while read -r pause; do
+        "$bin/pg_ctl" -D "$dir/data" -m fast -w stop >>"$dir/log" 2>&1
+        sleep "$pause"
+        start && echo ready
+    done
     "$bin/pg_ctl" -D "$dir/data" -m immediate stop >>"$dir/log" 2>&1
     rm -rf "$dir"
 "#;
@@ -70,18 +80,10 @@ impl Place {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
         match SERVER.get_or_init(start) {
             Ok(server) => {
-                let schema = format!("place_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
-                let (directory, port) = (server.directory.clone(), server.port);
-                let url = format!("host={} port={port} {LOGIN}", directory.display());
-                Some(Place { url, schema, port, directory })
+                let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
+                Some(server.place(format!("place_{number}")))
             }
-            Err(why) if env::var_os("TICKLESS_POSTGRES").is_some_and(|is| is == "required") => {
-                panic!("{why}")
-            }
-            Err(why) => {
-                println!("SKIPPED: {why}");
-                None
-            }
+            Err(why) => no_server(why),
         }
     }
 
@@ -120,6 +122,34 @@ impl Place {
     }
 }
 
+fn no_server<T>(why: &str) -> Option<T> {
+    let is_required = env::var_os("TICKLESS_POSTGRES").is_some_and(|is| is == "required");
+    assert!(!is_required, "{why}");
+    println!("SKIPPED: {why}");
+    None
+}
+
+impl Server {
+    /// One that no other test uses.
+    pub(crate) fn of_its_own() -> Option<Server> {
+        start().map_or_else(|why| no_server(&why), Some)
+    }
+
+    pub(crate) fn place(&self, schema: String) -> Place {
+        let (directory, port) = (self.directory.clone(), self.port);
+        let url = format!("host={} port={port} {LOGIN}", directory.display());
+        Place { url, schema, port, directory }
+    }
+
+    /// Ends it with all connections, and starts it again so many seconds later.
+    pub(crate) fn restart(&mut self, pause_s: u32) {
+        let mut line = String::new();
+        writeln!(self.lifeline, "{pause_s}").unwrap();
+        self.told.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "ready");
+    }
+}
+
 fn start() -> Result<Server, String> {
     let bin = programs().ok_or("there is no server of PostgreSQL's (Debian: postgresql)")?;
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?.keep();
@@ -142,10 +172,10 @@ fn start() -> Result<Server, String> {
     fs::set_permissions(&directory, open).map_err(|error| error.to_string())?;
     let mut script = script.current_dir("/").spawn().map_err(|error| error.to_string())?;
     let mut line = String::new();
-    let told = BufReader::new(script.stdout.take().unwrap()).read_line(&mut line);
-    if told.is_err() || line.trim() != "ready" {
+    let mut told = BufReader::new(script.stdout.take().unwrap());
+    if told.read_line(&mut line).is_err() || line.trim() != "ready" {
         let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
         return Err(format!("the server of {} does not start: {log}", bin.display()));
     }
-    Ok(Server { directory, port, _lifeline: script.stdin.take().unwrap() })
+    Ok(Server { directory, port, lifeline: script.stdin.take().unwrap(), told })
 }

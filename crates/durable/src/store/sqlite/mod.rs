@@ -12,7 +12,7 @@
 //! *Owner*: one store writes, in one process. It has the lock of the file ([`Claim`]), and SQLite's
 //! lock of those who write, which it gives up for a moment at each commit. Stores that only read,
 //! and other programs, are beside it, each with a transaction of its own. Where the system's locks
-//! do not permit that ([`HAS_READERS`]), a store keeps all others out.
+//! do not permit that ([`HAS_READERS`](super::look::HAS_READERS)), a store keeps all others out.
 //!
 //! *Invariants*: the `number` of a timer is unique, so that a timer is found by it wherever it is.
 //! The digest is the sum of a hash of each row's place and checksum: a row that is missing, or that
@@ -21,14 +21,16 @@
 //!
 //! *Tested by*: `tests/durable/stores.rs`, `tests/durable/faults.rs`, `tests/durable/beside.rs`.
 
-use std::fs;
-use std::num::TryFromIntError;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+mod changes;
+mod row;
+mod tables;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 
-use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, ToSql, params};
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::{Position, TimerId, time_of};
@@ -36,66 +38,14 @@ use crate::record::{DeadLetter, Key, Record};
 
 use super::contract::{Contents, Op, Store};
 use super::files::make_whole;
-use super::list::{self, List};
-use super::look::{Claim, HAS_READERS, is_missing, is_open};
-use super::version::wrong_version;
-
-/// How long others may hold the file up: one that closes it or repairs its log, for a moment, or a
-/// program that writes.
-const PATIENCE: Duration = if HAS_READERS { Duration::from_secs(5) } else { Duration::ZERO };
-
-/// How long the log may stay after it had to grow because somebody went on reading.
-const LOG_BYTES: i64 = 64 << 20;
-
-/// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
-const APPLICATION: i64 = 0x746b_6c73;
-
-/// The version of the tables (`PRAGMA user_version`).
-const VERSION: i64 = 3;
-
-/// The first one that can be brought up to that, and what each step does.
-const FIRST: i64 = 2;
-const STEPS: [&str; 1] = ["
-    ALTER TABLE timers ADD COLUMN errors TEXT NOT NULL DEFAULT '';
-    ALTER TABLE dead_letters ADD COLUMN errors TEXT NOT NULL DEFAULT '';
-    CREATE TABLE pauses (prefix BLOB PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;
-"];
-
-/// `STRICT`, so that no value comes back as another type.
-const TABLES: &str = "
-    CREATE TABLE timers (
-        due INTEGER NOT NULL,
-        number INTEGER NOT NULL,
-        first_due INTEGER NOT NULL,
-        attempt INTEGER NOT NULL,
-        crashes INTEGER NOT NULL,
-        tried INTEGER NOT NULL,
-        key BLOB,
-        payload BLOB NOT NULL,
-        checksum INTEGER NOT NULL,
-        errors TEXT NOT NULL DEFAULT '',
-        PRIMARY KEY (due, number)
-    ) STRICT, WITHOUT ROWID;
-    CREATE UNIQUE INDEX timers_by_key ON timers (key) WHERE key IS NOT NULL;
-    CREATE INDEX timers_moved ON timers (number) WHERE due <> first_due;
-    CREATE TABLE dead_letters (
-        due INTEGER NOT NULL,
-        number INTEGER NOT NULL,
-        first_due INTEGER NOT NULL,
-        attempt INTEGER NOT NULL,
-        crashes INTEGER NOT NULL,
-        tried INTEGER NOT NULL,
-        key BLOB,
-        payload BLOB NOT NULL,
-        checksum INTEGER NOT NULL,
-        error TEXT NOT NULL,
-        errors TEXT NOT NULL DEFAULT '',
-        PRIMARY KEY (due, number)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE pauses (prefix BLOB PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE meta (sessions INTEGER NOT NULL, digest INTEGER NOT NULL) STRICT;
-    INSERT INTO meta VALUES (0, 0);
-";
+use super::list;
+use super::look::{Claim, is_missing, is_open};
+use changes::Changes;
+use row::{COLUMNS, Found, failed, found_of, intact, record_of, signed, unsigned};
+use tables::{
+    BEGIN, check, check_all, connect, connect_with, digest_of, make_tables, migrate, prepare,
+    version_of,
+};
 
 /// A store in one file of [SQLite](https://sqlite.org)'s, with a write-ahead log beside it.
 ///
@@ -268,138 +218,6 @@ impl SqliteStore {
     }
 }
 
-fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
-    let connection = connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | more)?;
-    if !HAS_READERS {
-        connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
-    }
-    Ok(connection)
-}
-
-fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(PATIENCE).map_err(failed)?;
-    // A commit is synced before it returns. On systems of Apple's, a sync alone leaves it in the
-    // cache of the drive.
-    let syncs =
-        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON";
-    connection.execute_batch(syncs).map_err(failed)?;
-    Ok(connection)
-}
-
-fn make_tables(connection: &Connection) -> Result<(), StoreError> {
-    let tables = format!(
-        "BEGIN EXCLUSIVE; {TABLES} PRAGMA application_id = {APPLICATION};
-         PRAGMA user_version = {VERSION}; COMMIT; PRAGMA journal_mode = WAL;"
-    );
-    connection.execute_batch(&tables).map_err(failed)
-}
-
-/// Sees whose tables these are before anything is written.
-fn check(connection: &Connection) -> Result<(), StoreError> {
-    let version = layout_of(connection)?;
-    if version == VERSION {
-        Ok(())
-    } else {
-        Err(wrong_version("the file", version, FIRST, VERSION))
-    }
-}
-
-/// The version of the tables, if they are this crate's.
-fn layout_of(connection: &Connection) -> Result<i64, StoreError> {
-    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    if pragma("application_id").map_err(failed)? != APPLICATION {
-        let message = "the database is not one of timers";
-        return Err(StoreError::new(StoreErrorKind::Corrupt, message));
-    }
-    pragma("user_version").map_err(failed)
-}
-
-/// Takes the steps up to this version.
-fn migrate(connection: &Connection) -> Result<(), StoreError> {
-    let version = layout_of(connection)?;
-    if version < FIRST {
-        return Ok(());
-    }
-    for (step, next) in STEPS.iter().zip(FIRST + 1..).filter(|(_, next)| *next > version) {
-        let all = format!("BEGIN EXCLUSIVE; {step} PRAGMA user_version = {next}; COMMIT");
-        connection.execute_batch(&all).map_err(|error| {
-            // Nothing of the step is left.
-            let _ = connection.execute_batch("ROLLBACK");
-            failed(error)
-        })?;
-    }
-    Ok(())
-}
-
-/// Takes the lock of those who write.
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    // A copy that SQLite has made need not have a log, without which readers keep commits waiting.
-    let mode = |row: &Row<'_>| row.get::<_, String>(0);
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", mode)?;
-    connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
-    connection.execute_batch(BEGIN)
-}
-
-const BEGIN: &str = "BEGIN IMMEDIATE";
-
-/// Another number if others have written since the last transaction.
-fn version_of(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
-}
-
-/// Reads all of the file. See [`SqliteOptions::check`].
-fn check_all(connection: &Connection) -> Result<(), StoreError> {
-    let corrupt = |message: String| StoreError::new(StoreErrorKind::Corrupt, message);
-    let integrity = "PRAGMA integrity_check(1)";
-    let says: String = connection.query_row(integrity, [], |row| row.get(0)).map_err(failed)?;
-    if says != "ok" {
-        return Err(corrupt(format!("the file is damaged: {says}")));
-    }
-    let mut digest = 0_u64;
-    for (salt, table) in [(TIMER, "timers"), (LETTER, "dead_letters")] {
-        let mut read = || {
-            let rows = format!("SELECT due, number, checksum FROM {table}");
-            let mut rows = connection.prepare(&rows)?;
-            let hashes = rows.query_map([], |row| hash_of(row, salt))?;
-            for hash in hashes {
-                digest = digest.wrapping_add(hash?);
-            }
-            Ok(())
-        };
-        read().map_err(failed)?;
-    }
-    if digest != digest_of(connection).map_err(failed)? {
-        return Err(corrupt("timers are missing, or are as they were before".to_owned()));
-    }
-    Ok(())
-}
-
-fn digest_of(connection: &Connection) -> rusqlite::Result<u64> {
-    let digest = connection.query_row("SELECT digest FROM meta", [], |row| row.get::<_, i64>(0));
-    digest.map(i64::cast_unsigned)
-}
-
-/// What tells timers from dead letters in the digest.
-const TIMER: u64 = 1;
-const LETTER: u64 = 2;
-
-/// Of a row's first three columns: its place and its checksum.
-fn hash_of(row: &Row<'_>, salt: u64) -> rusqlite::Result<u64> {
-    Ok(hash(row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, salt))
-}
-
-/// The finish of SplitMix64 after each part, so that sums of hashes say something.
-fn hash(due: i64, number: i64, checksum: i64, salt: u64) -> u64 {
-    [due, number, checksum].into_iter().fold(salt, |hash, part| {
-        let mut mixed = (hash ^ part.cast_unsigned()).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    })
-}
-
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
         self.begin_at_least(1)
@@ -495,18 +313,6 @@ impl Store for SqliteStore {
     }
 }
 
-/// What a row has, whether its checksum says so, and where it is.
-type Found<T> = (bool, Position, T);
-
-const COLUMNS: &str =
-    "due, number, first_due, attempt, crashes, tried, key, payload, checksum, errors";
-
-fn found_of(row: &Row<'_>) -> rusqlite::Result<Found<Record>> {
-    let record = record_of(row)?;
-    let is_intact = row.get::<_, i64>(8)? == i64::from(record.checksum());
-    Ok((is_intact, record.position, record))
-}
-
 impl SqliteStore {
     /// Makes changes in the transaction that is open, commits it, and begins the next one.
     fn write<T>(
@@ -600,168 +406,3 @@ impl SqliteStore {
         read().map_err(failed)
     }
 }
-
-/// Changes within a transaction.
-struct Changes<'c> {
-    connection: &'c Connection,
-    digest: u64,
-}
-
-impl Changes<'_> {
-    fn add(&mut self, position: Position, checksum: u32, salt: u64) {
-        let hash = hash(signed(position.due_ms), signed(position.number), checksum.into(), salt);
-        self.digest = self.digest.wrapping_add(hash);
-    }
-
-    /// Deletes one row at most, and returns where it was.
-    fn delete(
-        &mut self,
-        delete: &str,
-        params: &[&dyn ToSql],
-        salt: u64,
-    ) -> rusqlite::Result<Option<Position>> {
-        let delete = format!("{delete} RETURNING due, number, checksum");
-        let mut delete = self.connection.prepare_cached(&delete)?;
-        let row = |row: &Row<'_>| Ok((position_of(row)?, hash_of(row, salt)?));
-        let deleted = delete.query_row(params, row).optional()?;
-        let (position, hash) = deleted.unzip();
-        self.digest = self.digest.wrapping_sub(hash.unwrap_or(0));
-        Ok(position)
-    }
-}
-
-impl List for Changes<'_> {
-    type Error = rusqlite::Error;
-
-    fn put(&mut self, record: &Arc<Record>) -> rusqlite::Result<()> {
-        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-        self.connection.prepare_cached(put)?.execute(params![
-            signed(record.position.due_ms),
-            signed(record.position.number),
-            signed(record.first_due_ms),
-            record.attempt,
-            record.crashes,
-            record.tried,
-            record.key.as_deref(),
-            &*record.payload,
-            record.checksum(),
-            &*record.errors,
-        ])?;
-        self.add(record.position, record.checksum(), TIMER);
-        Ok(())
-    }
-
-    fn bury(&mut self, letter: &Arc<DeadLetter>) -> rusqlite::Result<()> {
-        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-        self.connection.prepare_cached(bury)?.execute(params![
-            signed(letter.record.position.due_ms),
-            signed(letter.record.position.number),
-            signed(letter.record.first_due_ms),
-            letter.record.attempt,
-            letter.record.crashes,
-            letter.record.tried,
-            letter.record.key.as_deref(),
-            &*letter.record.payload,
-            letter.checksum(),
-            letter.error,
-            &*letter.record.errors,
-        ])?;
-        self.add(letter.record.position, letter.checksum(), LETTER);
-        Ok(())
-    }
-
-    fn take(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
-        let take = "DELETE FROM timers WHERE due = ?1 AND number = ?2";
-        self.delete(take, params![signed(position.due_ms), signed(position.number)], TIMER)
-    }
-
-    fn take_id(&mut self, id: TimerId) -> rusqlite::Result<Option<Position>> {
-        let first = id.first_position();
-        if let Some(position) = self.take(first)? {
-            return Ok(Some(position));
-        }
-        let take = "DELETE FROM timers WHERE number = ?1 AND first_due = ?2 AND due <> first_due";
-        self.delete(take, params![signed(first.number), signed(first.due_ms)], TIMER)
-    }
-
-    fn find_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
-        let find = "SELECT due, number FROM timers WHERE key = ?1";
-        self.connection.prepare_cached(find)?.query_row([&**key], position_of).optional()
-    }
-
-    fn take_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
-        self.delete("DELETE FROM timers WHERE key = ?1", params![&**key], TIMER)
-    }
-
-    fn forget(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
-        let forget = "DELETE FROM dead_letters WHERE due = ?1 AND number = ?2";
-        self.delete(forget, params![signed(position.due_ms), signed(position.number)], LETTER)
-    }
-}
-
-// === values ===
-
-/// What is stored is less than 2^63. A position to read on from may not be, and comes after all.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn position_of(row: &Row<'_>) -> rusqlite::Result<Position> {
-    Ok(Position { due_ms: unsigned(row, 0)?, number: unsigned(row, 1)? })
-}
-
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    let number = row.get::<_, i64>(column)?;
-    u64::try_from(number).map_err(|error| misfit(column, error))
-}
-
-fn misfit(column: usize, error: TryFromIntError) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, Box::new(error))
-}
-
-fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
-    let count = |column| {
-        let count = row.get::<_, i64>(column)?;
-        u32::try_from(count).map_err(|error| misfit(column, error))
-    };
-    Ok(Record {
-        position: position_of(row)?,
-        first_due_ms: unsigned(row, 2)?,
-        attempt: count(3)?,
-        crashes: count(4)?,
-        tried: row.get::<_, bool>(5)?,
-        key: row.get::<_, Option<Vec<u8>>>(6)?.map(Key::from),
-        payload: row.get::<_, Vec<u8>>(7)?.into(),
-        errors: row.get::<_, String>(9)?.into(),
-    })
-}
-
-/// SQLite has no checksums of its own.
-fn intact<T>((is_intact, position, found): Found<T>) -> Result<T, StoreError> {
-    let message = || format!("the checksum of the row at {position:?} does not match");
-    is_intact.then_some(found).ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, message()))
-}
-
-fn failed(error: rusqlite::Error) -> StoreError {
-    let code = error.sqlite_error_code();
-    let kind = match code {
-        // "Unknown" is a statement that does not fit the file: its format is another, or its
-        // tables.
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
-            StoreErrorKind::Corrupt
-        }
-        Some(ErrorCode::DiskFull) => StoreErrorKind::Full,
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-            StoreErrorKind::Denied
-        }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::InUse,
-        Some(ErrorCode::TooBig) => StoreErrorKind::TooLarge,
-        Some(_) => StoreErrorKind::Io,
-        // A value or a table that is not as it was made.
-        None => StoreErrorKind::Corrupt,
-    };
-    StoreError::caused(kind, "the timers cannot be used", error)
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests;

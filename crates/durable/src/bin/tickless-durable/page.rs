@@ -1,0 +1,281 @@
+//! A page about durable timers, for browsers and programs of this machine: pending, late, dead and
+//! paused ones, and who holds the shards. With `--allow-changes`, dead letters are revived and
+//! thrown away there, and timers paused.
+//!
+//! Every user of the machine can reach its port, so all but the empty page wants the token that was
+//! printed, which no other site and no other user knows.
+//!
+//! *Owner*: the server's thread has the place. A file is closed after each request, so that
+//! services come and go beside the page.
+//!
+//! *Tested by*: `tests/durable/page.rs`, and in a browser by `ci/browser.sh`.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use tickless_durable::{Position, StoreError};
+use tickless_inspect::site::{self, Page, Reply, Request, Site};
+
+use super::place::{Answer, At, Place, Row, Which, rfc3339, shown_up_to};
+
+/// How many rows a reply has, if nothing is said, and at most.
+const ROWS: usize = 25;
+const MOST_ROWS: usize = 500;
+
+/// How many timers are read to count their kinds, of how many bytes, and how many kinds are told.
+const COUNTED: usize = 20_000;
+const COUNTED_BYTES: usize = 32 << 20;
+const MOST_KINDS: usize = 100;
+
+/// How many bytes of a payload a list shows, and how many of one timer's.
+const PAYLOAD_IN_LIST: usize = 200;
+const PAYLOAD: usize = 64 << 10;
+
+/// How many bytes of a kind are told.
+const KIND: usize = 100;
+
+/// How a place is opened, again if it was lost.
+pub(crate) type Opener = Box<dyn Fn() -> Answer<Box<dyn Place>> + Send>;
+
+pub(crate) struct Timers {
+    open: Opener,
+    place: Option<Box<dyn Place>>,
+    name: String,
+    may_change: bool,
+    token: String,
+    page: Page,
+}
+
+/// The timers whose keys begin alike.
+struct Kind {
+    timers: u64,
+    late: u64,
+    first_due: SystemTime,
+}
+
+/// Serves the page until the program is ended. `told` is passed its address, and the token.
+pub(crate) fn serve(
+    (place, open): (Box<dyn Place>, Opener),
+    name: String,
+    listen: SocketAddr,
+    may_change: bool,
+    told: impl FnOnce(&str, &str) -> Answer<()>,
+) -> Answer<bool> {
+    let token = site::secret();
+    let page = Page::new(include_str!("page.html"), &[]);
+    let mut timers =
+        Timers { open, place: Some(place), name, may_change, token: token.clone(), page };
+    timers.leave(false);
+    let served = site::serve(timers, listen).map_err(|error| format!("{listen}: {error}"))?;
+    told(&served.to_string(), &token)?;
+    loop {
+        thread::park();
+    }
+}
+
+// === impl Timers ===
+
+impl Timers {
+    /// Lets others have a file. What is asked for next opens it again, to change it or not.
+    fn leave(&mut self, to_write: bool) {
+        if let Some(place) = &mut self.place {
+            place.reopen(to_write);
+        }
+    }
+
+    fn place(&mut self) -> Answer<&mut dyn Place> {
+        if self.place.is_none() {
+            self.place = Some((self.open)()?);
+        }
+        Ok(&mut **self.place.as_mut().expect("it was opened above"))
+    }
+
+    /// Asks the place, which is opened again later if that fails.
+    fn ask(&mut self, to_write: bool, request: &Request<'_>) -> Reply {
+        self.leave(to_write);
+        let asked = if to_write { self.change(request) } else { self.look(request) };
+        self.leave(false);
+        match asked {
+            Ok(Some(found)) => Reply::json(&found),
+            Ok(None) => Reply::text("404 Not Found", "there is no such thing"),
+            Err(error) => {
+                let is_store = error.is::<StoreError>();
+                if is_store {
+                    self.place = None;
+                }
+                let status = if is_store { "503 Service Unavailable" } else { "400 Bad Request" };
+                Reply::text(status, &with_causes(&*error))
+            }
+        }
+    }
+
+    fn look(&mut self, request: &Request<'_>) -> Answer<Option<Value>> {
+        let (name, may_change) = (self.name.clone(), self.may_change);
+        let place = self.place()?;
+        Ok(match request.path {
+            "/counts.json" => {
+                let shards: Vec<Value> = place.count()?.iter().map(|count| count.json()).collect();
+                let paused: Vec<String> =
+                    place.pauses()?.iter().map(|prefix| shown_up_to(prefix, usize::MAX)).collect();
+                Some(json!({
+                    "place": name, "may_change": may_change, "now": rfc3339(SystemTime::now()),
+                    "shards": shards, "paused": paused,
+                }))
+            }
+            "/kinds.json" => Some(kinds(place)?),
+            "/timers.json" => Some(rows(request, |after, limit| place.timers_after(after, limit))?),
+            "/dead.json" => Some(rows(request, |after, limit| place.letters_after(after, limit))?),
+            "/timer.json" => {
+                let id = request.argument("id").ok_or("which one? say ?id=")?;
+                place.find(&id)?.map(|row| shown(&row, PAYLOAD))
+            }
+            _ => None,
+        })
+    }
+
+    fn change(&mut self, request: &Request<'_>) -> Answer<Option<Value>> {
+        let (id, all) = (request.argument("id"), request.argument("all"));
+        let prefix = request.argument("prefix");
+        let which = match (&id, all.as_deref()) {
+            (Some(id), None) => Some(Which::Id(id)),
+            (None, Some("true")) => Some(Which::All),
+            _ => None,
+        };
+        let wants_one = "which one? say ?id= or ?all=true";
+        let place = self.place()?;
+        let done = match request.path {
+            "/revive" => place.revive(&which.ok_or(wants_one)?, SystemTime::now())?,
+            "/forget" => place.forget(&which.ok_or(wants_one)?)?,
+            "/pause" | "/resume" => {
+                let prefix = prefix.ok_or("which keys? say ?prefix=, which may be empty: all")?;
+                let is_new = place.set_pause(&prefix, request.path == "/pause")?;
+                vec![(prefix, is_new)]
+            }
+            _ => return Ok(None),
+        };
+        let count = done.iter().filter(|(_, was_there)| *was_there).count();
+        Ok(Some(json!({ "done": count, "gone": done.len() - count })))
+    }
+
+    /// Whether a request knows the token. That takes as long for each that does not.
+    fn is_known(&self, request: &Request<'_>) -> bool {
+        let differs = |token: &str| {
+            let pairs = token.bytes().zip(self.token.bytes());
+            pairs.fold(token.len() ^ self.token.len(), |all, (one, other)| {
+                all | usize::from(one ^ other)
+            })
+        };
+        request.token.is_some_and(|token| differs(token) == 0)
+    }
+}
+
+impl Site for Timers {
+    fn reply(&mut self, request: &Request<'_>) -> Reply {
+        let is_change = ["/revive", "/forget", "/pause", "/resume"].contains(&request.path);
+        let allowed = if is_change { "POST" } else { "GET" };
+        if request.method != allowed {
+            return Reply::wrong_method(allowed);
+        }
+        if request.path == "/" {
+            return Reply::page(&self.page);
+        }
+        if !self.is_known(request) {
+            let text = "the token is missing or another one: open the address that was printed";
+            return Reply::text("401 Unauthorized", text);
+        }
+        if is_change && !self.may_change {
+            return Reply::text("403 Forbidden", "the page was started without --allow-changes");
+        }
+        self.ask(is_change, request)
+    }
+}
+
+/// What went wrong, in a line.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text += &format!(", because: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn shown(row: &Row, payload: usize) -> Value {
+    let mut shown = row.json_up_to(payload);
+    shown["payload_bytes"] = row.record.payload.len().into();
+    shown["payload_shown"] = row.record.payload.len().min(payload).into();
+    shown
+}
+
+/// A page of timers or dead letters, and where the next one begins.
+fn rows(
+    request: &Request<'_>,
+    read: impl FnOnce(Option<At>, usize) -> Answer<Vec<Row>>,
+) -> Answer<Value> {
+    let limit = match request.argument("limit") {
+        None => ROWS,
+        Some(limit) => match limit.parse() {
+            Ok(limit @ 1..=MOST_ROWS) => limit,
+            _ => return Err(format!("limit is a number from 1 to {MOST_ROWS}").into()),
+        },
+    };
+    let after = request.argument("after").filter(|after| !after.is_empty());
+    let mut found = read(after.map(|after| after.parse()).transpose()?, limit + 1)?;
+    let is_last = found.len() <= limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| !is_last).map(|row| row.at().to_string());
+    let rows: Vec<Value> = found.iter().map(|row| shown(row, PAYLOAD_IN_LIST)).collect();
+    Ok(json!({ "rows": rows, "next": next }))
+}
+
+/// How many timers of each kind there are: of those whose keys begin alike, up to the first slash.
+fn kinds(place: &mut dyn Place) -> Answer<Value> {
+    let now = SystemTime::now();
+    let mut kinds: BTreeMap<Option<String>, Kind> = BTreeMap::new();
+    let (mut counted, mut is_all) = (0, true);
+    let shards: Vec<u32> = place.count()?.iter().map(|count| count.shard()).collect();
+    let (most, most_bytes) = (COUNTED / shards.len().max(1), COUNTED_BYTES / shards.len().max(1));
+    for shard in shards {
+        let (mut here, mut bytes, mut after) = (0, 0, At { shard, position: Position::FIRST });
+        loop {
+            let mut page = place.timers_after(Some(after), 256)?;
+            page.retain(|row| row.shard == shard);
+            let Some(last) = page.last() else { break };
+            if here >= most || bytes >= most_bytes {
+                is_all = false;
+                break;
+            }
+            after = last.at();
+            here += page.len();
+            bytes += page.iter().map(|row| row.record.payload.len()).sum::<usize>();
+            for row in &page {
+                let due = row.record.due();
+                let kind =
+                    kinds.entry(kind(row)).or_insert(Kind { timers: 0, late: 0, first_due: due });
+                kind.timers += 1;
+                kind.late += u64::from(due < now);
+                kind.first_due = kind.first_due.min(due);
+            }
+        }
+        counted += here;
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, kind)| u64::MAX - kind.timers);
+    let is_all = is_all && kinds.len() <= MOST_KINDS;
+    let told = kinds.iter().take(MOST_KINDS).map(|(name, kind)| {
+        let Kind { timers, late, first_due } = kind;
+        json!({ "kind": name, "timers": timers, "late": late, "first_due": rfc3339(*first_due) })
+    });
+    Ok(json!({ "of": counted, "is_all": is_all, "kinds": told.collect::<Vec<_>>() }))
+}
+
+/// The beginning of a key; nothing if it has no slash.
+fn kind(row: &Row) -> Option<String> {
+    let key = row.record.key.as_deref()?;
+    let end = key.iter().position(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    Some(shown_up_to(&key[..end], KIND))
+}
