@@ -78,7 +78,8 @@ impl<T> Lists<T> {
         let blocks = self.blocks_needed();
         self.blocks.make_room(blocks);
         let cells = blocks.saturating_mul(Self::BLOCK as usize);
-        self.cells.reserve(cells.saturating_sub(self.cells.len()));
+        // Exactly: the number of timers grows in steps that double.
+        self.cells.reserve_exact(cells.saturating_sub(self.cells.len()));
     }
 
     /// How many blocks there may be: each list may have one that is not full.
