@@ -51,11 +51,11 @@
  * forks has the mask of the engine's maker. posix_spawn, vfork, system and popen pass on that of the
  * engine's thread: set POSIX_SPAWN_SETSIGMASK.
  *
- * MEMORY. Calls that make, start or move something return TICKLESS_E_NOMEM when there is none. What is
- * under way, what ends something, and the engine's threads then have a megabyte that was put aside; when
- * that is used up, the process aborts. (So does glibc in a thread's first call.) A timer that can be waited
- * for, repeats or is in a scope is an allocation; else, timers that start or end need a page now and then.
- * dlclose unloads nothing.
+ * MEMORY. Calls that make, start or move something return TICKLESS_E_NOMEM when there is none. What ends
+ * something, and the engine's threads, then have a megabyte that was put aside; when that is used up, the
+ * process aborts. A stop needs up to 100 bytes for each pending timer. (glibc aborts in a thread's first
+ * call.) A timer that can be waited for, repeats or is in a scope is an allocation; else, timers that start
+ * or end need a page now and then. dlclose unloads nothing.
  */
 
 #ifndef TICKLESS_H

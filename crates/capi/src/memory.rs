@@ -4,7 +4,8 @@
 //! *reserve*: pages that nobody uses. When the system refuses memory, they go back to it, and it is
 //! asked again. From then on, calls that begin something fail ([`check`]), until the reserve can be
 //! put aside again. What is under way, what ends something, and the engine's threads have the
-//! reserve meanwhile. If that is not enough, the process ends.
+//! reserve meanwhile. If that is not enough, the process ends: so it may in a stop of many timers,
+//! which are collected in one piece of memory.
 //!
 //! *Owner*: any thread.
 //!

@@ -42,8 +42,8 @@ impl Blocks {
 
     /// Makes room for `count` in all.
     pub(super) fn make_room(&mut self, count: usize) {
-        self.blocks.reserve(count.saturating_sub(self.blocks.len()));
-        self.spare.reserve(self.blocks.capacity() - self.spare.len());
+        self.blocks.reserve_exact(count.saturating_sub(self.blocks.len()));
+        self.spare.reserve_exact(self.blocks.capacity() - self.spare.len());
     }
 
     /// Makes another one, which is in no list and not spare either.

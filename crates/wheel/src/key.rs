@@ -144,11 +144,6 @@ impl Keys {
         self.homes.capacity()
     }
 
-    /// Keys that were made: so many timers there can be.
-    pub(super) fn made(&self) -> usize {
-        self.homes.len()
-    }
-
     /// Keys that are given out.
     #[inline]
     pub(super) const fn len(&self) -> usize {
@@ -181,7 +176,12 @@ impl Keys {
     #[inline(never)]
     pub(super) fn make_room(&mut self) {
         let first = self.homes.len() as u32;
-        let count = (u32::MAX - first).min(first.clamp(FIRST_BATCH, BATCH));
+        // No more than there is room for, if there is any: room grows by doubling.
+        let room = match self.homes.capacity() - self.homes.len() {
+            0 => u32::MAX,
+            room => u32::try_from(room).unwrap_or(u32::MAX),
+        };
+        let count = (u32::MAX - first).min(first.clamp(FIRST_BATCH, BATCH)).min(room);
         assert!(count > 0, "2^32 - 1 timers are the limit");
         self.homes.reserve(count as usize);
         self.reserve_free();

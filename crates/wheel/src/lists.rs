@@ -75,11 +75,16 @@ impl<T> Lists<T> {
     /// list need no memory then.
     pub(super) fn make_room(&mut self, timers: usize) {
         self.room = timers;
-        // Each list may have a block that is not full.
-        let blocks = (timers >> Self::BLOCK_SHIFT).saturating_add(self.count().min(timers));
+        let blocks = self.blocks_needed();
         self.blocks.make_room(blocks);
         let cells = blocks.saturating_mul(Self::BLOCK as usize);
-        self.cells.reserve(cells.saturating_sub(self.cells.len()));
+        // Exactly: the number of timers grows in steps that double.
+        self.cells.reserve_exact(cells.saturating_sub(self.cells.len()));
+    }
+
+    /// How many blocks there may be: each list may have one that is not full.
+    fn blocks_needed(&self) -> usize {
+        (self.room >> Self::BLOCK_SHIFT).saturating_add(self.count().min(self.room))
     }
 
     /// How many lists there are.
@@ -287,6 +292,8 @@ impl<T> Lists<T> {
             }
         }
         self.blocks.check(used.into_iter());
+        let room = self.cells.capacity() >> Self::BLOCK_SHIFT;
+        assert!(room >= self.blocks_needed(), "timers may come down to any list");
         for (cell, (entry, occupied)) in self.cells.iter().zip(occupied).enumerate() {
             assert_eq!(entry.is_some(), occupied, "cell {cell}");
         }

@@ -61,7 +61,7 @@ impl<T> Rings<T> {
 
     /// In the long run, the buckets of two levels have a block that is not full.
     fn partial(&self) -> usize {
-        2 * self.geometry().slots() as usize
+        self.filing.first(3) as usize
     }
 
     /// Files `entry`, seen from `now`, and says at which cell. Gives it back if that takes

@@ -188,7 +188,7 @@ impl<T> Wheel<T> {
     /// allocates nothing.
     fn make_key(&mut self) -> Key {
         let key = self.keys.next_or_make();
-        self.rings.lists.make_room(self.keys.made());
+        self.rings.lists.make_room(self.keys.capacity());
         key
     }
 

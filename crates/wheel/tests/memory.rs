@@ -179,3 +179,18 @@ fn an_advance_asks_the_allocator_for_nothing() {
         assert_eq!((fired as u64, made_here() - made), (count, 0), "{count} timers");
     }
 }
+
+#[test]
+fn a_wheel_that_has_room_for_so_many_timers_takes_hardly_more_for_them() {
+    let count = scaled(100_000);
+    let before = bytes_here();
+    let mut wheel = Wheel::with_capacity(Wheel::<u64>::default().geometry(), count as usize);
+    let reserved = bytes_here() - before;
+    for at in deadlines(count, 1 << 24) {
+        wheel.insert(at, at.get());
+    }
+    let taken = bytes_here() - before;
+    // Buckets of a third level, each with a block that is not full, and the tables.
+    let of_level = (256 * BLOCK * 24) as i64;
+    assert!(taken < reserved + of_level + reserved / 8, "{taken} bytes, {reserved} at first");
+}
