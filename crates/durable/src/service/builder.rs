@@ -176,8 +176,9 @@ impl Builder {
     /// so for ever. A timer that becomes due while the service runs is not written to the store
     /// before its handler runs, so the first time is not counted. What was due before the service
     /// was opened is written. A few of such timers share a write. Those that were cut off once run
-    /// beside at most seven like them, and those that were cut off twice beside none like them, so
-    /// that one timer that ends the process makes no dead letter of another.
+    /// beside at most seven like them, and those that were cut off twice beside none like them, in
+    /// all shards of an instance, so that one timer that ends the process makes no dead letter of
+    /// another. Several do: for n of them, choose at least 3 n + 2.
     ///
     /// Any end counts, as nobody can tell which handler has caused it: a kill, a power failure, and
     /// also the end of a process in which other timers' handlers were running. A stop does not

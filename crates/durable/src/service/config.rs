@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::record::{Key, Record};
 
 use super::retry::Limits;
+use super::suspects::Alone;
 
 /// What becomes of timers that were due while no service ran.
 ///
@@ -98,6 +99,8 @@ pub(super) struct Config {
     pub(super) thread_name: String,
     pub(super) on_failure: Option<OnFailure>,
     pub(super) share: Option<Arc<dyn Share>>,
+    /// The same for all shards of an instance.
+    pub(super) alone: Alone,
     /// What is paused when the service is opened. `None`: the store knows.
     pub(super) pauses: Option<Vec<Key>>,
 }
@@ -127,6 +130,7 @@ impl Default for Config {
             thread_name: "durable".to_owned(),
             on_failure: None,
             share: None,
+            alone: Alone::default(),
             pauses: None,
         }
     }

@@ -36,6 +36,7 @@ use super::numbers::Numbers;
 use super::pauses::is_paused;
 use super::pending::{Pending, Then};
 use super::stats::Stats;
+use super::suspects::Alone;
 use super::unseen::Unseen;
 use super::window::Window;
 
@@ -136,7 +137,12 @@ impl Core {
             state: Mutex::new(State {
                 numbers,
                 pending: Pending::default(),
-                window: Window::new(config.window, config.tasks.unwrap_or(config.workers)),
+                window: Window::new(
+                    config.window,
+                    config.tasks.unwrap_or(config.workers),
+                    // Services of a builder's copies do not tell each other when to look again.
+                    config.share.as_ref().map_or_else(Alone::default, |_| config.alone.clone()),
+                ),
                 alarm: None,
                 offset: Offset::default(),
                 failure: None,

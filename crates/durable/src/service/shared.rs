@@ -51,9 +51,11 @@ impl<P> Durable<P> {
 
 #[cfg(any(feature = "postgres", feature = "nats"))]
 impl<P> Durable<P> {
-    /// The clock that the instances share was read: it may have been set.
+    /// The clock that the instances share was read: it may have been set. A suspect that waits for
+    /// one of another shard may not have to any more.
     pub(crate) fn clock_was_read(&self) {
         self.core.ring();
+        self.core.worker_bell.notify_all();
     }
 
     #[cfg(feature = "metrics")]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use crate::position::{Position, TimerId};
 use crate::record::{Key, Record};
 
-use super::suspects::Suspects;
+use super::suspects::{Alone, Suspects};
 use super::unseen::{Told, Unseen};
 
 /// `T` is the timer of the engine, which is cancelled when it is dropped.
@@ -95,12 +95,12 @@ pub(super) enum Next {
 // === impl Window ===
 
 impl<T> Window<T> {
-    pub(super) fn new(max: usize, workers: usize) -> Window<T> {
+    pub(super) fn new(max: usize, workers: usize, alone: Alone) -> Window<T> {
         Window {
             waiting: BTreeMap::new(),
             busy: HashMap::new(),
             ready: VecDeque::new(),
-            suspects: Suspects::new(workers),
+            suspects: Suspects::new(workers, alone),
             keys: HashMap::new(),
             moved: HashMap::new(),
             max,
@@ -339,8 +339,11 @@ impl<T> Window<T> {
         match self.busy.get_mut(&position) {
             Some(busy) if !busy.is_void => {
                 busy.stage = Stage::Leaving;
-                // The note of the next one is written together with the end of this one.
-                self.suspects.leave(busy.level.take());
+                // The note of the next one is written together with the end of this one. If that
+                // one is another shard's, as after one that runs alone, it could be written before.
+                if !Suspects::is_alone(busy.level) {
+                    self.suspects.leave(busy.level.take());
+                }
                 true
             }
             _ => {
@@ -450,6 +453,7 @@ impl<T> Window<T> {
 
     /// Forgets everything: the store has failed.
     pub(super) fn clear(&mut self) {
-        *self = Window { frontier: Position::LAST, ..Window::new(self.max, 1) };
+        let alone = self.suspects.alone().clone();
+        *self = Window { frontier: Position::LAST, ..Window::new(self.max, 1, alone) };
     }
 }

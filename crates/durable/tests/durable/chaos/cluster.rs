@@ -1,11 +1,13 @@
 //! Instances that share servers: they are killed and held up, the network of each fails in each
 //! way, and so do the servers.
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use super::Run;
-use super::worker::{Job, Worker};
+use super::worker::{Job, OTHER, Worker};
 use crate::common::proxy::Mode;
 
 /// How many instances there are at a time.
@@ -42,6 +44,12 @@ pub(crate) trait Servers {
 
     /// They fail, and work again.
     fn fail(&mut self, way: usize, run: &mut Run);
+
+    /// How a process of an instance is started.
+    fn dress(&self, _command: &mut Command) {}
+
+    /// No fault comes any more.
+    fn end(&mut self) {}
 }
 
 struct Cluster<'a, S> {
@@ -72,6 +80,7 @@ pub(crate) fn run<S: Servers>(run: &mut Run, servers: &mut S, faults: &[Fault]) 
         cluster.instances[number] = cluster.start(number, false);
     }
     cluster.instances.clear();
+    cluster.servers.end();
     let last = [cluster.start(0, true), cluster.start(1, true)];
     last.iter().for_each(|worker| assert_eq!(worker.hear(), "works"));
     assert_eq!(last[0].hear(), "drained 0", "{} has dead letters", cluster.run.name);
@@ -82,7 +91,10 @@ impl<S: Servers> Cluster<'_, S> {
         self.started += 1;
         let (store, place) = (self.run.name.to_owned(), self.servers.place(number));
         let job = Job { store, place, number: self.started, drains };
-        Worker::start(&job, &self.run.ledger(), |_| ())
+        let other = std::env::var_os(OTHER).filter(|_| !drains && self.started.is_multiple_of(2));
+        let program = other.map_or_else(|| std::env::current_exe().unwrap(), PathBuf::from);
+        let program = (&*program, "chaos::child");
+        Worker::start_as(program, &job, &self.run.ledger(), |command| self.servers.dress(command))
     }
 
     fn some(&mut self) -> usize {

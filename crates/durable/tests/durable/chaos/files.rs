@@ -1,8 +1,9 @@
-//! A store in a file: processes that are killed, a disk that fails, copies that are damaged or take
-//! the file's place.
+//! A store in a file: processes that are killed, a disk that fails or is full, a clock that is set
+//! between two processes, copies that are damaged or take the file's place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use tickless_durable::{Record, StoreError, StoreErrorKind};
 use super::Run;
 use super::ledger::Pen;
 use super::worker::{Job, Worker};
-use crate::common::Open;
+use crate::common::disk::Disk;
 use crate::common::random::Random;
+use crate::common::{Open, faketime};
 
 /// What is done in a round; at its end, the process is killed.
 #[derive(Clone, Copy, Debug)]
@@ -21,14 +23,28 @@ enum Fault {
     Kill,
     /// One call of the disk fails, or all from there on: a later call at each time.
     Eio,
+    /// The disk has some room, or none.
+    Full,
+    /// The clock of the process is an hour ahead, or an hour behind.
+    Clock,
     /// The file is copied, and the copies are damaged, each in one place.
     Damage,
     /// The file is copied, or a copy takes its place.
     Restore,
 }
 
-const FAULTS: [Fault; 6] =
-    [Fault::Kill, Fault::Eio, Fault::Eio, Fault::Kill, Fault::Damage, Fault::Restore];
+const FAULTS: [Fault; 8] = [
+    Fault::Kill,
+    Fault::Eio,
+    Fault::Eio,
+    Fault::Kill,
+    Fault::Full,
+    Fault::Clock,
+    Fault::Damage,
+    Fault::Restore,
+];
+
+const HOUR: i64 = 3600;
 
 /// How often a file is damaged in each way.
 const EACH: u64 = 4;
@@ -43,11 +59,32 @@ struct Files {
     /// The file as it was when copies were damaged last.
     earlier: Vec<u8>,
     is_behind: bool,
+    /// Where the file is, if that can be a disk of its own.
+    disk: Option<Disk>,
+    faketime: Option<PathBuf>,
 }
 
 pub(crate) fn run(run: Run, open: Open) -> String {
-    let mut files =
-        Files { run, open, started: 0, failed: 0, earlier: Vec::new(), is_behind: false };
+    let place = run.directory.join("disk");
+    let disk = Disk::mount(&place);
+    if disk.is_none() {
+        println!("left out: a full disk under {}, since nothing can be mounted here", run.name);
+    }
+    fs::create_dir_all(place).unwrap();
+    let faketime = faketime::library();
+    if faketime.is_none() {
+        println!("left out: a clock that is set, since there is no library for it (libfaketime)");
+    }
+    let mut files = Files {
+        run,
+        open,
+        started: 0,
+        failed: 0,
+        earlier: Vec::new(),
+        is_behind: false,
+        disk,
+        faketime,
+    };
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     crate::common::eio::library(&files.run.directory);
     let mut faults = Vec::new();
@@ -58,6 +95,8 @@ pub(crate) fn run(run: Run, open: Open) -> String {
         match faults.pop().expect("there are some") {
             Fault::Kill => files.kill(),
             Fault::Eio => files.fail(),
+            Fault::Full => files.fill(),
+            Fault::Clock => files.set_clock(),
             Fault::Damage => {
                 files.kill();
                 files.damage();
@@ -69,7 +108,9 @@ pub(crate) fn run(run: Run, open: Open) -> String {
         }
     }
     files.drain();
-    files.run.check()
+    let Files { run, disk, .. } = files;
+    drop(disk);
+    run.check()
 }
 
 // === impl Files ===
@@ -77,7 +118,11 @@ pub(crate) fn run(run: Run, open: Open) -> String {
 impl Files {
     /// What the disk that fails goes by.
     fn path(&self) -> PathBuf {
-        self.run.directory.join("eio.store")
+        self.place().join("eio.store")
+    }
+
+    fn place(&self) -> PathBuf {
+        self.run.directory.join("disk")
     }
 
     fn job(&mut self, drains: bool) -> Job {
@@ -91,8 +136,12 @@ impl Files {
     }
 
     fn kill(&mut self) {
+        self.kill_as(|_| ());
+    }
+
+    fn kill_as(&mut self, set: impl FnOnce(&mut Command)) {
         let job = self.job(false);
-        let mut worker = Worker::start(&job, &self.run.ledger(), |_| ());
+        let mut worker = Worker::start(&job, &self.run.ledger(), set);
         assert_eq!(worker.hear(), "works");
         thread::sleep(self.some_time());
         assert!(!worker.has_ended(), "{}: a process has ended by itself", self.run.name);
@@ -127,9 +176,31 @@ impl Files {
         }
     }
 
+    /// A process may not even open its file.
+    fn fill(&mut self) {
+        let Some(disk) = &self.disk else { return self.kill() };
+        disk.fill_but(self.run.random.below(17) * 4096);
+        let job = self.job(false);
+        let mut worker = Worker::start(&job, &self.run.ledger(), |_| ());
+        if worker.hear() == "works" && worker.hear_within(Duration::from_secs(2)).is_none() {
+            self.run.count("full disks with room enough");
+        }
+        worker.kill();
+        self.disk.iter().for_each(Disk::empty);
+        self.run.count("kills");
+        self.run.count("full disks");
+    }
+
+    fn set_clock(&mut self) {
+        let Some(library) = self.faketime.clone() else { return self.kill() };
+        let seconds = if self.run.random.below(2) == 0 { HOUR } else { -HOUR };
+        self.kill_as(|command| faketime::set(command, &library, seconds));
+        self.run.count("clocks set away and back");
+    }
+
     /// The file, and what a store has beside it.
     fn parts(&self) -> Vec<PathBuf> {
-        let all = fs::read_dir(&self.run.directory).unwrap().map(|entry| entry.unwrap().path());
+        let all = fs::read_dir(self.place()).unwrap().map(|entry| entry.unwrap().path());
         let is_part =
             |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("eio.store");
         all.filter(is_part).collect()
@@ -147,7 +218,8 @@ impl Files {
         } else {
             self.parts().iter().for_each(|part| fs::remove_file(part).unwrap());
             for copy in fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().path()) {
-                fs::rename(&copy, self.run.directory.join(copy.file_name().unwrap())).unwrap();
+                fs::copy(&copy, self.place().join(copy.file_name().unwrap())).unwrap();
+                fs::remove_file(copy).unwrap();
             }
             pen.add("replaced\n");
             self.run.count("restores");
@@ -205,7 +277,11 @@ impl Files {
             self.copy();
         }
         let job = self.job(true);
-        let worker = Worker::start(&job, &self.run.ledger(), |_| ());
+        let library = self.faketime.clone();
+        // What was scheduled by a clock that was ahead is due in an hour.
+        let worker = Worker::start(&job, &self.run.ledger(), |command| {
+            library.iter().for_each(|library| faketime::set(command, library, HOUR + 60));
+        });
         assert_eq!(worker.hear(), "works");
         assert_eq!(worker.hear(), "drained 0", "{} has dead letters", self.run.name);
     }

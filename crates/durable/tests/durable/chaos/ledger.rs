@@ -8,12 +8,18 @@
 //! | `asked N DUE` | who schedules timer `N` | before |
 //! | `acked N ID` | the same | when its ticket is ready |
 //! | `cancelling N` | the same | before it cancels it |
-//! | `cancelled N NOW` | the same | when the reply says that it was cancelled |
-//! | `began N ATTEMPT FLAG NOW SHARD FENCE` | the handler | first of all |
+//! | `cancelled N NOW AT` | the same | when the reply says that it was cancelled |
+//! | `began N ATTEMPT FLAG NOW SHARD FENCE AT` | the handler | first of all |
+//! | `failed KIND TEXT` | who uses the store | it is told so, and was not just before |
+//! | `poisoned N` | who schedules it | before: no handler can succeed with it |
+//! | `dead N` | who finds that nothing is pending any more | it is a dead letter |
 //! | `behind` | the test | a copy of the store is made, which takes its place later |
 //! | `replaced` | the test | it has, before anybody opens it |
+//! | `back AT UNTIL` | the test | the clock was set back, as all know at the latest then |
 //!
-//! Times are in microseconds, by this machine's clock. `FLAG` is `may_be_repeat()`.
+//! Times are in microseconds: `AT` and `UNTIL` since this machine was started, `DUE` and `NOW` by
+//! the clock that timers go by, which may be set. `FLAG` is `may_be_repeat()`. Where programs of
+//! two versions run, which need not know of `AT`, they leave it out.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -31,6 +37,14 @@ pub(crate) fn micros(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
 }
 
+/// The microseconds since this machine was started, which all processes count alike.
+pub(crate) fn since_start_us() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a value of that type, which the call writes.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) }, 0);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+}
+
 /// Where lines are added.
 pub(crate) struct Pen(File);
 
@@ -40,6 +54,9 @@ struct Begin {
     line: usize,
     attempt: u32,
     may_be_repeat: bool,
+    /// By the clock that timers go by.
+    now_us: u64,
+    /// Since this machine was started.
     at_us: u64,
     shard: u32,
     fence: u64,
@@ -54,6 +71,8 @@ struct Known {
     cancelling: Option<usize>,
     cancelled: Option<(usize, u64)>,
     begun: Vec<Begin>,
+    is_poisoned: bool,
+    is_dead: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -63,7 +82,11 @@ pub(crate) struct Ledger {
     ids: BTreeMap<String, Vec<u64>>,
     /// From which line to which what was durable could be undone.
     gaps: Vec<(usize, usize)>,
+    /// From when to when timers could go by a clock that was set back meanwhile.
+    backs: Vec<(u64, u64)>,
     strangers: Vec<u64>,
+    /// How often which kind of failure was told.
+    pub(crate) failed: BTreeMap<String, u64>,
 }
 
 /// What a ledger comes to.
@@ -77,6 +100,7 @@ pub(crate) struct Sums {
     pub(crate) repeated: usize,
     /// Timers that a copy of an earlier time did not have.
     pub(crate) undone: usize,
+    pub(crate) dead: usize,
 }
 
 // === impl Pen ===
@@ -109,6 +133,8 @@ impl Ledger {
         match words[0] {
             "behind" => return self.gaps.push((line, usize::MAX)),
             "replaced" => return self.gaps.last_mut().expect("it was behind").1 = line,
+            "back" => return self.backs.push((number(1), number(2))),
+            "failed" => return *self.failed.entry(words[1].to_owned()).or_default() += 1,
             "asked" => {
                 let known = Known { asked: line, due_us: number(2), ..Known::default() };
                 return drop(self.timers.insert(number(1), known));
@@ -124,12 +150,15 @@ impl Ledger {
                 self.ids.entry(words[2].to_owned()).or_default().push(number(1));
             }
             "cancelling" => known.cancelling = Some(line),
-            "cancelled" => known.cancelled = Some((line, number(2))),
+            "cancelled" => known.cancelled = Some((line, number(words.len() - 1))),
+            "poisoned" => known.is_poisoned = true,
+            "dead" => known.is_dead = true,
             "began" => known.begun.push(Begin {
                 line,
                 attempt: number(2) as u32,
                 may_be_repeat: words[3] == "true",
-                at_us: number(4),
+                now_us: number(4),
+                at_us: number(if words.len() > 7 { 7 } else { 4 }),
                 shard: number(5) as u32,
                 fence: number(6),
             }),
@@ -150,8 +179,11 @@ impl Ledger {
             if self.is_missing(*number, known) && !self.is_undone(known) {
                 complain("was lost");
             }
-            if known.begun.iter().any(|begin| begin.at_us < known.due_us) {
+            if known.begun.iter().any(|begin| self.is_early(known, begin)) {
                 complain("was early");
+            }
+            if known.is_dead != (known.is_poisoned && known.acked.is_some()) {
+                complain(if known.is_dead { "is a dead letter" } else { "is no dead letter" });
             }
             if known.begun.iter().any(|begin| !begin.may_be_repeat && is_repeat(known, begin)) {
                 complain("was repeated without a word");
@@ -169,7 +201,13 @@ impl Ledger {
 
     /// Its handler has not succeeded, and has to.
     fn is_missing(&self, number: u64, known: &Known) -> bool {
-        known.acked.is_some() && known.cancelling.is_none() && !has_succeeded(number, known)
+        let has_to = known.acked.is_some() && known.cancelling.is_none() && !known.is_poisoned;
+        has_to && !has_succeeded(number, known)
+    }
+
+    fn is_early(&self, known: &Known, begin: &Begin) -> bool {
+        let by_another = |(from, to): &(u64, u64)| (*from..*to).contains(&begin.at_us);
+        begin.now_us < known.due_us && !self.backs.iter().any(by_another)
     }
 
     fn is_undone(&self, known: &Known) -> bool {
@@ -214,6 +252,7 @@ impl Ledger {
             attempts.dedup();
             sums.repeated += usize::from(attempts.len() < all);
             sums.undone += usize::from(self.is_missing(*number, known));
+            sums.dead += usize::from(known.is_dead);
         }
         sums
     }
@@ -246,8 +285,18 @@ fn assert_finds(from: &str, to: &str, complaint: &str) {
 fn a_sound_ledger_is_found_so() {
     let ledger = Ledger::read(SOUND);
     assert_eq!(ledger.complaints(), Vec::<String>::new());
-    let Sums { acked, cancelled, fired, repeated, undone } = ledger.sums();
-    assert_eq!((acked, cancelled, fired, repeated, undone), (3, 1, 2, 1, 0));
+    let Sums { acked, cancelled, fired, repeated, undone, dead } = ledger.sums();
+    assert_eq!((acked, cancelled, fired, repeated, undone, dead), (3, 1, 2, 1, 0, 0));
+    // By a clock that is set back by 50 in the middle.
+    let set =
+        SOUND.replacen("began 1 1 false 101 1 3\n", "back 5 9\nbegan 1 1 false 51 1 3 7\n", 1);
+    let set = set.replacen("began 7 1 false 102 1 3\n", "began 7 1 false 102 1 3 10\n", 1);
+    assert_eq!(Ledger::read(&set).complaints(), Vec::<String>::new());
+    // One that no handler can handle.
+    let poisoned = SOUND.to_owned() + "asked 8 100\npoisoned 8\nacked 8 d\ndead 8\nfailed Io\n";
+    let ledger = Ledger::read(&poisoned);
+    assert_eq!((ledger.complaints(), ledger.sums().dead), (Vec::<String>::new(), 1));
+    assert_eq!(ledger.failed["Io"], 1);
     // What a copy of an earlier time does not have.
     let text = SOUND.replacen("acked 1 a\n", "behind\nacked 1 a\n", 1);
     let text = text.replacen("began 1 1 false 101 1 3\n", "replaced\n", 1);
@@ -267,6 +316,13 @@ fn what_is_wrong_with_a_ledger_is_found() {
     assert_finds("acked 2 b", "acked 2 a", "have the number a");
     assert_finds("began 7 2 true 104 1 4\n", "began 8 1 false 104 1 4\n", "nobody asked for 8");
     assert_finds("began 7 2 true 103 1 3", "began 7 2 true 103 1 2", "under an old fence");
+    assert_finds("asked 7 100\n", "asked 7 100\ndead 7\n", "7 is a dead letter");
+    assert_finds("asked 1 100\n", "asked 1 100\npoisoned 1\n", "1 is no dead letter");
+    assert_finds(
+        "began 1 1 false 101 1 3\n",
+        "back 5 9\nbegan 1 1 false 51 1 3 9\n",
+        "1 was early",
+    );
     // Before the copy was made, or after it took the store's place.
     let behind = "acked 1 a\nbehind\nreplaced\n";
     let text =

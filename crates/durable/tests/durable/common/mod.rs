@@ -1,7 +1,11 @@
 //! What several files of tests use.
 
+#[cfg(unix)]
+pub(crate) mod disk;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) mod eio;
+#[cfg(unix)]
+pub(crate) mod faketime;
 pub(crate) mod fixture;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) mod history;
@@ -44,7 +48,12 @@ pub(crate) fn store(name: &str) -> Open {
 /// This program again, to run one of its tests as another process. That test does nothing unless
 /// it finds the variable `DURABLE_CHILD`.
 pub(crate) fn child(test: &str, role: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    child_of(&std::env::current_exe().expect("this program has a path"), test, role)
+}
+
+/// The same with a program that may be one of another version.
+pub(crate) fn child_of(program: &Path, test: &str, role: &str) -> Command {
+    let mut command = Command::new(program);
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env("DURABLE_CHILD", role);
     command
 }

@@ -5,8 +5,9 @@ mod suite;
 
 use tickless_durable::cluster::Faults;
 
-use super::instance::{Instance, Settings, faketime, wait_for_holders};
+use super::instance::{Instance, Settings, wait_for_holders};
 use super::server::Place;
+use crate::common::faketime;
 use suite::{assert_found, scene};
 
 fn place() -> Option<Place> {
@@ -55,7 +56,7 @@ fn an_instance_that_was_held_up_while_it_wrote_does_not_keep_its_shard() {
 #[test]
 fn an_instance_that_goes_by_its_own_clock_is_found() {
     let Some((mut scene, settings)) = scene(2) else { return };
-    let Some(library) = faketime() else {
+    let Some(library) = faketime::library() else {
         println!("SKIPPED: no process can be shown another time (Debian: libfaketime)");
         return;
     };

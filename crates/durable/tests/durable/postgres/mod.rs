@@ -7,6 +7,7 @@ mod figures;
 mod history;
 #[path = "../shared/instance.rs"]
 mod instance;
+mod large;
 mod letters;
 #[cfg(feature = "tls")]
 mod login;

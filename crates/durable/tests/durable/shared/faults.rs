@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tickless_durable::cluster::Faults;
 
-use super::super::instance::{Instance, Settings, faketime, now_us, wait_for_holders};
+use super::super::instance::{Instance, Settings, now_us, wait_for_holders};
 use super::super::scene::Scene;
 use super::place;
+use crate::common::faketime;
 use crate::common::history::History;
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -144,7 +145,7 @@ fn an_instance_that_was_held_up_comes_back_with_an_old_fence_and_does_no_harm() 
 #[test]
 fn clocks_that_differ_make_nothing_early() {
     let Some((mut scene, settings)) = scene(4) else { return };
-    let Some(library) = faketime() else {
+    let Some(library) = faketime::library() else {
         println!("SKIPPED: no process can be shown another time (Debian: libfaketime)");
         return;
     };

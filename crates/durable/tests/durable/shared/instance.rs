@@ -14,12 +14,13 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{env, fs, io, thread};
+use std::{env, io, thread};
 
 use tickless_durable::cluster::{Faults, Firing};
 use tickless_durable::{Backoff, Builder, Cluster, cluster};
 
 use super::scene::{Scene, does, start};
+use crate::common::faketime;
 use crate::common::history::{Change, Start};
 use crate::common::limit::LIMIT;
 use crate::common::until::wait_until;
@@ -57,13 +58,6 @@ pub(crate) struct Settings {
 /// The time by this machine's clock, which is that of the servers.
 pub(crate) fn now_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64
-}
-
-/// The library that shows a process another time.
-pub(crate) fn faketime() -> Option<PathBuf> {
-    let libraries = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    let mut found = libraries.map(|entry| entry.path().join("faketime/libfaketime.so.1"));
-    found.find(|library| library.exists())
 }
 
 // === impl Starts ===
@@ -142,11 +136,7 @@ impl Instance {
             command.env("INSTANCE_CRASHES", crashes.to_string());
         }
         if let Some((seconds, library)) = &settings.skew {
-            command
-                .env("LD_PRELOAD", library)
-                .env("FAKETIME", format!("{seconds:+}"))
-                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-                .env("DONT_FAKE_MONOTONIC", "1");
+            faketime::set(&mut command, library, *seconds);
         }
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take().unwrap();
