@@ -187,6 +187,16 @@ pub(super) trait Clerking: Send {
     /// that it can be tried again.
     fn write(&mut self, lists: &[(u32, Vec<Op>)]) -> Vec<Outcomes>;
 
+    /// How many lists are written together, all or none, by [`write_all`](Clerking::write_all).
+    fn most_together(&self) -> usize {
+        1
+    }
+
+    /// As [`write`](Clerking::write), all or none.
+    fn write_all(&mut self, lists: &[(u32, Vec<Op>)]) -> Result<Written, StoreError> {
+        self.write(lists).into_iter().collect()
+    }
+
     /// Reads the dead letters of all shards after that one, in the order of shards and positions,
     /// at most `limit`.
     ///
@@ -221,6 +231,9 @@ pub(super) trait Clerking: Send {
     /// What is in all shards.
     fn contents(&mut self) -> Result<Vec<Shard>, StoreError>;
 }
+
+/// What the changes of several shards took out.
+pub(super) type Written = Vec<Vec<Option<Position>>>;
 
 /// What the changes of a shard took out.
 pub(super) type Outcomes = Result<Vec<Option<Position>>, StoreError>;

@@ -143,10 +143,12 @@ impl Observer {
         self.change(letter.shard, Op::Forget(letter.letter.record.position))
     }
 
-    /// As [`revive`](Observer::revive), of many: those of a shard are made timers together.
+    /// As [`revive`](Observer::revive), of many: all or none, in one transaction, during which no
+    /// batch of their shards is written. On NATS, those of a shard are made timers together.
     ///
     /// # Errors
-    /// As [`cancel`](Observer::cancel), for those of a shard; those of shards before it are timers.
+    /// As [`cancel`](Observer::cancel). On NATS, for those of a shard; those of shards before it
+    /// are timers.
     pub fn revive_all(
         &mut self,
         letters: &[DeadLetter],
@@ -197,27 +199,26 @@ impl Observer {
         letters: &[DeadLetter],
         op: impl Fn(&DeadLetter) -> Op,
     ) -> Result<Vec<bool>, StoreError> {
-        let mut found = Vec::new();
-        for letters in letters.chunk_by(|one, next| one.shard == next.shard) {
-            found.extend(self.change_all(letters[0].shard, letters.iter().map(&op).collect())?);
-        }
-        Ok(found)
+        let of_shards = letters.chunk_by(|one, next| one.shard == next.shard);
+        let list = |letters: &[DeadLetter]| (letters[0].shard, letters.iter().map(&op).collect());
+        self.change_all(&of_shards.map(list).collect::<Vec<_>>())
     }
 
     fn change(&mut self, shard: u32, op: Op) -> Result<bool, StoreError> {
-        Ok(self.change_all(shard, vec![op])? == [true])
+        // An id may have the number of a shard that there is not.
+        Ok(shard < self.shards && self.change_all(&[(shard, vec![op])])? == [true])
     }
 
-    fn change_all(&mut self, shard: u32, ops: Vec<Op>) -> Result<Vec<bool>, StoreError> {
-        if shard >= self.shards {
-            return Ok(vec![false; ops.len()]);
+    fn change_all(&mut self, lists: &[(u32, Vec<Op>)]) -> Result<Vec<bool>, StoreError> {
+        let mut found = Vec::new();
+        for lists in lists.chunks(self.clerking.most_together()) {
+            let outcomes = self.ask(|clerking| {
+                lists.iter().flat_map(|(_, ops)| ops).try_for_each(|op| clerking.fits(op))?;
+                clerking.write_all(lists)
+            })?;
+            found.extend(outcomes.iter().flatten().map(Option::is_some));
         }
-        let list = [(shard, ops)];
-        let outcomes = self.ask(|clerking| {
-            list[0].1.iter().try_for_each(|op| clerking.fits(op))?;
-            clerking.write(&list).remove(0)
-        })?;
-        Ok(outcomes.iter().map(Option::is_some).collect())
+        Ok(found)
     }
 
     /// Asks again while a shard has no holder that could be asked: that lasts for some leases.

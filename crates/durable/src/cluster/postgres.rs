@@ -24,7 +24,7 @@ use crate::store::{Op, Store};
 use super::clock::since_start;
 use super::hub::{
     Clerking, First, Hub, Keeping, Outcomes, Reading, Renewal, Shard, ShardOf, Taken, Taking, Tell,
-    is_named_well, messages,
+    Written, is_named_well, messages,
 };
 use super::message::Message;
 
@@ -307,6 +307,14 @@ impl Clerking for Telling {
         }
     }
 
+    fn most_together(&self) -> usize {
+        usize::MAX
+    }
+
+    fn write_all(&mut self, lists: &[(u32, Vec<Op>)]) -> Result<Written, StoreError> {
+        self.write_together(lists).0
+    }
+
     fn letters(
         &mut self,
         after: Option<(u32, Position)>,
@@ -377,12 +385,9 @@ fn all_contents(session: &mut Session) -> Result<Vec<Shard>, StoreError> {
     Ok(rows.iter().map(shard).collect())
 }
 
-/// What the changes of several shards took out.
-type Written = Result<Vec<Vec<Option<Position>>>, StoreError>;
-
 impl Telling {
     /// The second value: if it has failed, nothing was changed.
-    fn write_together(&mut self, lists: &[(u32, Vec<Op>)]) -> (Written, bool) {
+    fn write_together(&mut self, lists: &[(u32, Vec<Op>)]) -> (Result<Written, StoreError>, bool) {
         let (channel, shards, mut is_undone) = (&self.channel, self.shards, true);
         let written = self.session.transaction(|session| {
             let mut write = || {

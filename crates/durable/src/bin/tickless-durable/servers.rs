@@ -27,7 +27,7 @@ impl Servers {
         read_pages(limit, |last, limit| Ok(self.0.dead_letters(last, limit)?))
     }
 
-    /// Makes a change of each letter that is chosen, as many together as are read together.
+    /// Makes a change of each letter that is chosen.
     fn change_letters(
         &mut self,
         which: &Which<'_>,
@@ -36,12 +36,8 @@ impl Servers {
         let id: Option<TimerId> = which.id()?;
         let mut letters = self.letters(usize::MAX)?;
         letters.retain(|letter| which.has(&letter.letter().record, || Some(letter.id()) == id));
-        let mut told = Vec::new();
-        for page in letters.chunks(PAGE) {
-            let found = change(&mut self.0, page)?;
-            told.extend(page.iter().map(|letter| letter.id().to_string()).zip(found));
-        }
-        Ok(told)
+        let found = change(&mut self.0, &letters)?;
+        Ok(letters.iter().map(|letter| letter.id().to_string()).zip(found).collect())
     }
 }
 

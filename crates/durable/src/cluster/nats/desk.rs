@@ -22,7 +22,7 @@ use crate::store::nats::request::{
 };
 
 use super::asked::{DONE, NOT_MINE};
-use super::seen::{Said, Seen, lock};
+use super::seen::{Seen, lock};
 
 /// How often a release is tried while the keeper renews the same lease.
 const RELEASES: usize = 10;
@@ -50,8 +50,9 @@ impl Clerking for Desk {
                 break;
             }
             // Nobody fires it from here on, so it can only get later.
-            let free = &Said { holder: 0, fence: 0, due_ms }.to_text();
-            let freed = self.names.swap(&self.nats, &name, known.revision, free).map_err(failed)?;
+            let free = "0 0";
+            let freed = self.names.swap_with(&self.nats, &name, known.revision, free, due_ms);
+            let freed = freed.map_err(failed)?;
             if let Some(revision) = freed {
                 lock(&self.seen).read(&name, revision, free.as_bytes());
                 break;

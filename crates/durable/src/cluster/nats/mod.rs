@@ -2,7 +2,7 @@
 //!
 //! | key of the bucket | value |
 //! |---|---|
-//! | `s.SHARD` | the holder and its fence, or `0 0`; when the first timer is due, if there is one |
+//! | `s.SHARD` | the holder and its fence; `0 0` if nobody has the shard |
 //! | `i.INSTANCE` | nothing: the instance is alive |
 //! | `sessions`, `meta` | how many sessions there were; the version and the number of shards |
 //!
@@ -18,6 +18,9 @@
 //!
 //! Others see a renewal as soon as the holder tells it. If they miss that, they see it in their
 //! next round, and the lease lasts a third longer for them at most.
+//!
+//! With it, a holder says when the first timer of the shard is due, in a header of its own. That
+//! stays there when the holder dies or lets go of the shard, so each instance knows how late it is.
 //!
 //! # The clock
 //!

@@ -42,30 +42,6 @@ pub(super) struct Key {
     due_at_us: i64,
 }
 
-/// What the key of a shard says. In text, the holder, its fence, and when the first timer is due,
-/// if there is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Said {
-    pub(super) holder: u64,
-    /// Zero: it is the revision, which a taking does not know yet.
-    pub(super) fence: u64,
-    pub(super) due_ms: Option<u64>,
-}
-
-impl Said {
-    pub(super) fn to_text(self) -> String {
-        let Said { holder, fence, due_ms } = self;
-        let due = due_ms.map(|due_ms| format!(" {due_ms}")).unwrap_or_default();
-        format!("{holder} {fence}{due}")
-    }
-
-    fn from_text(text: &str) -> Option<Said> {
-        let mut words = text.split(' ').map(|word| word.parse().ok());
-        let (holder, fence) = (words.next()??, words.next()??);
-        Some(Said { holder, fence, due_ms: words.next().flatten() })
-    }
-}
-
 pub(super) fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -101,8 +77,13 @@ impl Seen {
         self.read(name, revision, value);
         if let Some(key) = self.key(name).filter(|key| key.revision == revision) {
             key.written_us = Some(us);
-            let said = Said::from_text(&String::from_utf8_lossy(value));
-            (key.due_ms, key.due_at_us) = (said.and_then(|said| said.due_ms), us);
+        }
+    }
+
+    /// The same of when its first timer is due.
+    pub(super) fn read_due(&mut self, name: &str, revision: u64, due_ms: Option<u64>, us: i64) {
+        if let Some(key) = self.key(name).filter(|key| key.revision == revision) {
+            (key.due_ms, key.due_at_us) = (due_ms, us);
         }
     }
 
@@ -147,7 +128,10 @@ impl Seen {
         if key.revision < revision {
             (key.revision, key.since, key.written_us) = (revision, since_start(), None);
         }
-        if let Some(Said { holder, fence, .. }) = Said::from_text(&String::from_utf8_lossy(value)) {
+        let value = String::from_utf8_lossy(value);
+        let numbers = value.split_once(' ').map(|(holder, fence)| (holder.parse(), fence.parse()));
+        if let Some((Ok(holder), Ok(fence))) = numbers {
+            // A taking does not know its number yet.
             (key.holder, key.fence) = (holder, if fence == 0 { revision } else { fence });
         }
     }
@@ -202,12 +186,8 @@ mod tests {
     #[test]
     fn how_late_a_shard_was_is_as_of_what_its_holder_said_and_goes_on_if_there_is_none() {
         let (mut seen, lease) = (Seen::default(), Duration::from_secs(3600));
-        let said = Said { holder: 7, fence: 9, due_ms: Some(4000) };
-        assert_eq!(Said::from_text(&said.to_text()), Some(said));
-        let none = Said { due_ms: None, ..said };
-        assert_eq!((none.to_text(), Said::from_text("7 9")), ("7 9".to_owned(), Some(none)));
-        assert_eq!(Said::from_text("7"), None);
-        seen.read_written("s.0", 10, said.to_text().as_bytes(), 3_000_000);
+        seen.read("s.0", 10, b"7 9");
+        seen.read_due("s.0", 10, Some(4000), 3_000_000);
         let first = |seen: &Seen, lease| {
             let First { due_ms, at_ms, .. } = seen.firsts(1, 9000, lease)[0];
             (due_ms, at_ms)
@@ -216,9 +196,11 @@ mod tests {
         assert_eq!(first(&seen, Duration::ZERO), (Some(4000), 9000), "its lease is over");
         // Heard of, and written here: what was said stays.
         seen.hear("s.0 11");
-        seen.read("s.0", 12, b"0 0 4000");
+        seen.read("s.0", 12, b"0 0");
         assert_eq!(first(&seen, lease), (Some(4000), 9000), "nobody holds it");
-        seen.read_written("s.0", 13, b"8 0", 5_000_000);
+        seen.read("s.0", 13, b"8 0");
+        seen.read_due("s.0", 12, Some(1), 1);
+        seen.read_due("s.0", 13, None, 5_000_000);
         assert_eq!(first(&seen, lease), (None, 5000));
     }
 

@@ -18,10 +18,10 @@ use crate::cluster::hub::{First, Keeping, Reading, Renewal, Taken, Taking};
 use crate::cluster::message::Message;
 use crate::error::StoreError;
 use crate::store::nats::client::{Listening, Nats};
-use crate::store::nats::names::Names;
+use crate::store::nats::names::{Names, due_ms_of};
 use crate::store::nats::reply::{failed, time_us};
 
-use super::seen::{Key, Said, Seen, lock};
+use super::seen::{Key, Seen, lock};
 
 /// How often the clock is tried to be read by a new instance.
 const TRIES: u32 = 50;
@@ -55,14 +55,28 @@ impl Watch {
         for stored in &all {
             if let Some(key) = stored.subject.strip_prefix(&prefix) {
                 seen.read_written(key, stored.sequence, &stored.payload, time_us(stored));
+                seen.read_due(key, stored.sequence, due_ms_of(stored), time_us(stored));
             }
         }
         let own = all.iter().find(|stored| stored.sequence == revision);
         Ok(own.map(time_us))
     }
 
-    fn swap(&self, key: &str, revision: u64, value: &str) -> Result<Option<u64>, StoreError> {
-        self.names.swap(&self.nats, key, revision, value).map_err(failed)
+    /// Writes the key of a shard.
+    fn swap(
+        &self,
+        shard: u32,
+        revision: u64,
+        value: &str,
+        due_ms: Option<u64>,
+    ) -> Result<Option<u64>, StoreError> {
+        let key = format!("s.{shard}");
+        let swapped = self.names.swap_with(&self.nats, &key, revision, value, due_ms);
+        let swapped = swapped.map_err(failed)?;
+        if let Some(revision) = swapped {
+            lock(&self.seen).read(&key, revision, value.as_bytes());
+        }
+        Ok(swapped)
     }
 
     /// Says that the instance is alive, and reads the clock if it can.
@@ -70,7 +84,7 @@ impl Watch {
         let key = format!("i.{instance}");
         let sent = since_start();
         let revision =
-            self.asking().add(self.names.key(&key), None, b"0 0".to_vec()).map_err(failed)?;
+            self.asking().add(self.names.key(&key), &[], b"0 0".to_vec()).map_err(failed)?;
         let received = since_start();
         self.tell_renewed(&[(key, revision)]);
         let tries = if self.has_read_clock { 1 } else { TRIES };
@@ -96,14 +110,12 @@ impl Watch {
             if (known.holder, known.fence) != (instance, fence) {
                 continue;
             }
-            let value = Said { holder: instance, fence, due_ms }.to_text();
-            let key = format!("s.{}", taken.shard);
+            let value = format!("{instance} {fence}");
             // If its revision is another one, somebody has the shard. Or the reply to the last
             // renewal was lost, and the next round knows the revision.
-            if let Some(revision) = self.swap(&key, known.revision, &value)? {
-                lock(&self.seen).read(&key, revision, value.as_bytes());
+            if let Some(revision) = self.swap(taken.shard, known.revision, &value, due_ms)? {
                 renewed.push(taken);
-                told.push((key, revision));
+                told.push((format!("s.{}", taken.shard), revision));
             }
         }
         if !told.is_empty() {
@@ -190,11 +202,8 @@ impl Keeping for Watch {
                 break;
             }
             let (_, due_ms) = lock(&self.seen).known(shard);
-            let value = Said { holder: instance, fence: 0, due_ms }.to_text();
-            let key = format!("s.{shard}");
-            match self.swap(&key, before.revision, &value) {
+            match self.swap(shard, before.revision, &format!("{instance} 0"), due_ms) {
                 Ok(Some(revision)) => {
-                    lock(&self.seen).read(&key, revision, value.as_bytes());
                     let served_ms = before.served_ms(lease);
                     let fence = revision.cast_signed();
                     taken.push(Taking { taken: Taken { shard, fence }, served_ms });

@@ -169,17 +169,18 @@ impl Nats {
         }));
     }
 
-    /// Adds a message to a stream if `expected` holds, a header and the sequence number that it
-    /// asks for. Returns the message's own number when the stream's servers have it.
+    /// Adds a message to a stream with headers that are numbers. It is added if those of them hold
+    /// that ask for a sequence number. Returns the message's own number when the stream's servers
+    /// have it.
     pub(crate) fn add(
         &self,
         subject: String,
-        expected: Option<(HeaderName, u64)>,
+        numbers: &[(HeaderName, u64)],
         payload: Vec<u8>,
     ) -> Result<u64, Trouble> {
         let mut headers = HeaderMap::new();
-        if let Some((name, number)) = expected {
-            headers.insert(name, number.to_string().as_str());
+        for (name, number) in numbers {
+            headers.insert(name.clone(), number.to_string().as_str());
         }
         // Bytes that all requests share.
         let payload = payload.into();

@@ -345,10 +345,11 @@ impl Log {
     fn add(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let begun = Instant::now();
         let bytes = entry.encode();
-        let expected = (!self.ignores_fence).then_some((NATS_EXPECTED_LAST_SEQUENCE, self.last));
+        let expected = [(NATS_EXPECTED_LAST_SEQUENCE, self.last)];
+        let expected = if self.ignores_fence { &[][..] } else { &expected };
         loop {
             let subject = self.names.log_subject(self.shard);
-            let trouble = match self.nats.add(subject, expected.clone(), bytes.clone()) {
+            let trouble = match self.nats.add(subject, expected, bytes.clone()) {
                 Ok(_) if self.lost_replies > 0 => {
                     self.lost_replies -= 1;
                     Trouble::Unknown("a test has lost the reply".to_owned())

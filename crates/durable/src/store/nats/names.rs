@@ -2,7 +2,8 @@
 //!
 //! *Tested by*: `tests/durable/nats/`.
 
-use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::header::{HeaderName, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use serde_json::json;
 
@@ -26,6 +27,14 @@ const SHARDS: u32 = 8;
 
 /// How many there can be: a bucket is read by one request, of 1024 keys at most.
 const MAX_SHARDS: u32 = 500;
+
+/// The header with which a holder says when the first timer of its shard is due.
+const DUE: &str = "Tickless-Due";
+
+/// What a holder has said with that.
+pub(crate) fn due_ms_of(stored: &StreamMessage) -> Option<u64> {
+    stored.headers.get(DUE)?.as_str().parse().ok()
+}
 
 /// The names of a cluster: all begin in the same way.
 #[derive(Clone, Debug)]
@@ -78,8 +87,23 @@ impl Names {
         revision: u64,
         value: &str,
     ) -> Result<Option<u64>, Trouble> {
-        let expected = Some((NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, revision));
-        match nats.add(self.key(key), expected, value.as_bytes().to_vec()) {
+        self.swap_with(nats, key, revision, value, None)
+    }
+
+    /// The same of the key of a shard, whose first timer is due then: programs of before do not
+    /// read that.
+    pub(crate) fn swap_with(
+        &self,
+        nats: &Nats,
+        key: &str,
+        revision: u64,
+        value: &str,
+        due_ms: Option<u64>,
+    ) -> Result<Option<u64>, Trouble> {
+        let expected = (NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, revision);
+        let due = due_ms.map(|due_ms| (HeaderName::from_static(DUE), due_ms));
+        let numbers: Vec<(HeaderName, u64)> = [expected].into_iter().chain(due).collect();
+        match nats.add(self.key(key), &numbers, value.as_bytes().to_vec()) {
             Ok(revision) => Ok(Some(revision)),
             Err(Trouble::Refused { code, .. }) if WRONG_LAST.contains(&code) => Ok(None),
             Err(trouble) => Err(trouble),

@@ -22,7 +22,7 @@ impl NatsStore {
         let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
         let names = Names(name.to_owned());
         names::prepare(&nats, &names, Some(1), None, false)?;
-        let fence = nats.add(names.key("s.0"), None, b"0 0".to_vec()).map_err(failed)?;
+        let fence = nats.add(names.key("s.0"), &[], b"0 0".to_vec()).map_err(failed)?;
         NatsStore::open_one(&nats, &names, fence, floor)
     }
 
@@ -115,5 +115,5 @@ pub fn make_streams(servers: &str, name: &str) -> Result<(), StoreError> {
 /// Adds a message to a stream that is none of ours.
 pub fn publish(servers: &str, subject: &str, data: &[u8]) -> Result<u64, StoreError> {
     let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
-    nats.add(subject.to_owned(), None, data.to_vec()).map_err(failed)
+    nats.add(subject.to_owned(), &[], data.to_vec()).map_err(failed)
 }

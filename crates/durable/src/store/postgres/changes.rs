@@ -41,22 +41,15 @@ pub(crate) fn apply(
     let mut rest = batch;
     while !rest.is_empty() {
         let puts = run_of_puts(rest);
-        let removals = run_of_removals(rest);
-        let length = match (puts.len(), removals.len()) {
-            (0, 0) => {
-                outcomes.push(changes.one(&rest[0])?);
-                1
-            }
-            (0, length) => {
-                outcomes.extend(changes.take_all(&removals)?);
-                length
-            }
-            (length, _) => {
-                outcomes.extend(changes.put_all(&puts)?);
-                length
-            }
+        let (removals, letters) = (run_of_removals(rest), run_of_letters(rest));
+        let done = match (puts.len(), removals.len(), letters.len()) {
+            (0, 0, 0) => vec![changes.one(&rest[0])?],
+            (0, 0, _) => changes.take_letters(&letters)?,
+            (0, ..) => changes.take_all(TAKE_TIMERS, &removals)?,
+            _ => changes.put_all(&puts)?,
         };
-        rest = &rest[length..];
+        rest = &rest[done.len()..];
+        outcomes.extend(done);
     }
     Ok(outcomes)
 }
@@ -86,6 +79,33 @@ fn run_of_removals(batch: &[Op]) -> Vec<Position> {
     batch.iter().take(MOST).map_while(removed).collect()
 }
 
+/// Take out those at these places.
+const TAKE_TIMERS: &str =
+    "DELETE FROM records AS there USING unnest($2::bigint[], $3::bigint[]) AS gone (due, number)
+     WHERE shard = $1 AND there.due = gone.due AND there.number = gone.number
+     RETURNING there.due, there.number";
+const TAKE_LETTERS: &str = "DELETE FROM dead_letters AS there
+        USING unnest($2::bigint[], $3::bigint[]) AS gone (due, number)
+     WHERE shard = $1 AND there.due = gone.due AND there.number = gone.number
+     RETURNING there.due, there.number";
+
+/// A dead letter that is taken out, and the timer that it becomes, if it does.
+type Letter<'b> = (Position, Option<&'b Record>);
+
+fn run_of_letters(batch: &[Op]) -> Vec<Letter<'_>> {
+    let mut bytes = 0;
+    let mut letter = |op| match op {
+        &Op::Forget(position) => Some((position, None)),
+        Op::Revive { from, to } => {
+            let before = bytes;
+            bytes += to.payload.len();
+            (before < MOST_BYTES).then_some((*from, Some(&**to)))
+        }
+        _ => None,
+    };
+    batch.iter().take(MOST).map_while(&mut letter).collect()
+}
+
 // === impl Changes ===
 
 impl Changes<'_> {
@@ -110,13 +130,8 @@ impl Changes<'_> {
             Op::Cancel(id) => self.cancel(*id),
             Op::CancelKey(key) => Ok(self.take_keys(&[key])?.remove(key)),
             Op::PutNew(record) => self.put_new(record),
-            Op::Forget(position) => self.forget(*position),
-            Op::Revive { from, to } => {
-                let taken = self.forget(*from)?;
-                if taken.is_some() {
-                    self.insert(&[to])?;
-                }
-                Ok(taken)
+            Op::Forget(_) | Op::Revive { .. } => {
+                Ok(self.take_letters(&run_of_letters(std::slice::from_ref(op)))?[0])
             }
         }
     }
@@ -212,16 +227,17 @@ impl Changes<'_> {
         self.first(take, position)
     }
 
-    fn take_all(&mut self, positions: &[Position]) -> Result<Vec<Option<Position>>, StoreError> {
+    fn take_all(
+        &mut self,
+        delete: &'static str,
+        positions: &[Position],
+    ) -> Result<Vec<Option<Position>>, StoreError> {
         let numbers = |part: fn(&Position) -> u64| -> Vec<i64> {
             positions.iter().map(|position| signed(part(position))).collect()
         };
-        let rows = self.session.query(
-            "DELETE FROM records USING unnest($2::bigint[], $3::bigint[]) AS gone (due, number)
-             WHERE shard = $1 AND records.due = gone.due AND records.number = gone.number
-             RETURNING records.due, records.number",
-            &[&self.shard, &numbers(|at| at.due_ms), &numbers(|at| at.number)],
-        )?;
+        let rows = self
+            .session
+            .query(delete, &[&self.shard, &numbers(|at| at.due_ms), &numbers(|at| at.number)])?;
         let mut taken = rows.iter().map(position_of).collect::<Result<HashSet<_>, _>>()?;
         // Of two removals of the same timer, the first one takes it out.
         Ok(positions.iter().map(|position| taken.take(position)).collect())
@@ -252,10 +268,18 @@ impl Changes<'_> {
     }
 
     /// Takes a dead letter out.
-    fn forget(&mut self, position: Position) -> Result<Option<Position>, StoreError> {
-        let forget = "DELETE FROM dead_letters WHERE shard = $1 AND due = $2 AND number = $3
-                      RETURNING due, number";
-        self.first(forget, position)
+    fn take_letters(
+        &mut self,
+        letters: &[Letter<'_>],
+    ) -> Result<Vec<Option<Position>>, StoreError> {
+        let positions: Vec<Position> = letters.iter().map(|(position, _)| *position).collect();
+        let taken = self.take_all(TAKE_LETTERS, &positions)?;
+        let there = letters.iter().zip(&taken).filter(|(_, taken)| taken.is_some());
+        let revived: Vec<&Record> = there.filter_map(|((_, to), _)| *to).collect();
+        if !revived.is_empty() {
+            self.insert(&revived)?;
+        }
+        Ok(taken)
     }
 
     /// Takes the timer out where it was first, or else where it is tried again.

@@ -94,6 +94,13 @@ pub(crate) fn patiently<T, E: Failure>(attempt: impl Fn() -> Result<T, E>) -> Re
 impl Servers {
     /// Starts that many servers.
     pub(crate) fn start(count: usize) -> Option<Servers> {
+        let servers = Servers::start_with(count, "")?;
+        servers.wait();
+        Some(servers)
+    }
+
+    /// The same with more settings, and waits until each can be connected to.
+    pub(crate) fn start_with(count: usize, more: &str) -> Option<Servers> {
         let program = program()?;
         let directory = tempfile::tempdir().unwrap().keep();
         let routes: Vec<SocketAddr> = (0..count).map(|_| free_address()).collect();
@@ -107,7 +114,8 @@ impl Servers {
             );
             let settings = format!(
                 "server_name: {name}\nlisten: \"{client}\"\n\
-                 jetstream {{ store_dir: \"{}/{name}\", max_mem: 64M, max_file: 4G }}\n{}\n",
+                 jetstream {{ store_dir: \"{}/{name}\", max_mem: 64M, max_file: 4G }}\n\
+                 {}\n{more}\n",
                 directory.display(),
                 if count > 1 { &cluster } else { "" },
             );
@@ -119,7 +127,7 @@ impl Servers {
         for number in 0..count {
             servers.begin(&program, number);
         }
-        servers.wait();
+        servers.wait_for_ports();
         Some(servers)
     }
 
@@ -133,8 +141,7 @@ impl Servers {
         server.script = Some((script, id.trim().to_owned()));
     }
 
-    /// Waits until they reply, and have a leader that can make streams.
-    fn wait(&self) {
+    fn wait_for_ports(&self) {
         let begun = Instant::now();
         for server in &self.servers {
             while TcpStream::connect(server.client).is_err() {
@@ -142,6 +149,11 @@ impl Servers {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+    }
+
+    /// Waits until they reply, and have a leader that can make streams.
+    fn wait(&self) {
+        self.wait_for_ports();
         let url = self.url();
         if let Err(error) = patiently(|| history(&url, "none", 0)) {
             panic!("{error}: {}", self.log(&self.servers[0]));

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tickless_durable::Cluster;
+use tickless_durable::cluster::Firing;
 
 use super::server::on_one as place;
 use crate::common::limit::LIMIT;
@@ -104,11 +105,49 @@ fn the_command_line_works_on_a_cluster() {
     assert!(is_done && cancelled.contains("cancelled"), "{cancelled}{said}");
 }
 
+/// The server and the user are of the files beside the other fixtures, which are of tests alone.
+#[cfg(all(feature = "cli", feature = "tls"))]
+#[test]
+fn a_file_of_credentials_is_what_a_server_wants() {
+    use super::server::{Servers, patiently};
+    let operator = include_str!("../../fixtures/nats-operator.conf");
+    let Some(servers) = Servers::start_with(1, operator) else { return };
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let file = fixtures.join("nats-user.creds");
+    let run = |arguments: &[&str], named: Option<&std::path::Path>| {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
+        program.env_remove("NATS_CREDS").arg(servers.url()).args(arguments);
+        let output = program.envs(named.map(|file| ("NATS_CREDS", file))).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap(), said)
+    };
+    let (is_done, _, said) = run(&["count"], None);
+    assert!(!is_done && said.contains("authorization violation"), "{said}");
+    let options = || {
+        let text = std::fs::read_to_string(&file).unwrap();
+        async_nats::ConnectOptions::with_credentials(&text).unwrap()
+    };
+    let start = || {
+        let builder = Cluster::nats(&servers.url()).shards(2).connect_options(options());
+        builder.start(|_: &Firing<'_, String>| Ok::<(), String>(()))
+    };
+    let cluster: Cluster<String> = patiently(start).unwrap();
+    crate::common::until::wait_until("it has all shards", || cluster.shards().len() == 2);
+    let named = file.to_str().unwrap();
+    for (arguments, named) in
+        [(&["count", "--credentials", named][..], None), (&["count"], Some(&*file))]
+    {
+        let (is_done, counted, said) = run(arguments, named);
+        assert!(is_done && counted.lines().count() == 2, "{counted}{said}");
+    }
+    cluster.stop().unwrap();
+}
+
 #[cfg(feature = "sqlite")]
 #[test]
 fn a_page_shows_a_cluster_and_changes_it() {
     let Some(place) = place() else { return };
-    let handler = |_: &tickless_durable::cluster::Firing<'_, String>| Err::<(), _>("on purpose");
+    let handler = |_: &Firing<'_, String>| Err::<(), _>("on purpose");
     let once = |builder: tickless_durable::cluster::Builder| {
         builder.service(tickless_durable::Builder::new().attempts(1))
     };
@@ -129,9 +168,7 @@ fn a_page_shows_a_cluster_and_changes_it() {
 fn an_instance_obeys_a_pause_from_outside() {
     let Some(place) = place() else { return };
     let (sender, fired) = std::sync::mpsc::channel();
-    let handler = move |firing: &tickless_durable::cluster::Firing<'_, String>| {
-        sender.send(firing.payload().clone())
-    };
+    let handler = move |firing: &Firing<'_, String>| sender.send(firing.payload().clone());
     let cluster = super::scene::start(place.parts(), 2, |builder| builder, handler);
     crate::common::until::wait_until("it has all shards", || cluster.shards().len() == 2);
     let mut seen = Cluster::nats(&place.url).schema(&place.name).observe().unwrap();

@@ -328,3 +328,46 @@ fn all_instances_obey_a_pause_from_wherever_it_comes() {
         assert!(fired.recv_timeout(crate::common::limit::LIMIT).unwrap().starts_with("mail/"));
     }
 }
+
+/// All of them, or none if one cannot be: whatever shards they are of.
+#[cfg(feature = "cli")]
+#[test]
+fn what_is_done_with_all_dead_letters_is_one_transaction() {
+    let Some(place) = Place::new() else { return };
+    let handler = |_: &Firing<'_, String>| Err::<(), _>("on purpose");
+    let builder = Cluster::builder(&place.url).schema(&place.schema).shards(4);
+    let builder = builder.service(Builder::new().attempts(1));
+    let cluster: Cluster<String> = builder.start(handler).unwrap();
+    wait_until("it has all shards", || cluster.shards().len() == 4);
+    for n in 0..40 {
+        let ticket = cluster.schedule_keyed(n.to_string(), cluster.now(), n.to_string()).unwrap();
+        ticket.wait().unwrap();
+    }
+    let dead = || cluster.dead_letters(None, 99).wait().unwrap().len();
+    wait_until("all have died", || dead() == 40);
+    let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
+    let url = format!("postgres://tickless@{host}:{}/postgres", place.port);
+    let run = |arguments: &[&str]| {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
+        let program = program.args([&url, "--schema", &place.schema]).args(arguments);
+        let output = program.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), said)
+    };
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            RAISE 'shard 3 is refused';
+        END $$;
+        CREATE TRIGGER refusing BEFORE DELETE ON dead_letters FOR EACH ROW WHEN (OLD.shard = 3)
+            EXECUTE FUNCTION refuse()";
+    place.client().batch_execute(refuse).unwrap();
+    for arguments in [&["revive", "--all", "--in", "1h"][..], &["forget", "--all"]] {
+        let (code, out, said) = run(arguments);
+        assert_eq!((code, &*out, dead()), (Some(2), "", 40), "{arguments:?}: {said}");
+        assert!(said.contains("shard 3 is refused"), "{said}");
+    }
+    place.client().batch_execute("DROP TRIGGER refusing ON dead_letters").unwrap();
+    let (code, out, said) = run(&["revive", "--all", "--in", "1h"]);
+    assert_eq!((code, out.lines().count(), dead()), (Some(0), 40, 0), "{said}");
+    assert_eq!(cluster.list(None, 99).wait().unwrap().len(), 40);
+    cluster.stop().unwrap();
+}
