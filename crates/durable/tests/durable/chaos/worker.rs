@@ -97,7 +97,7 @@ impl Worker {
         self.told.recv_timeout(LIMIT).expect("the process hangs or has died")
     }
 
-    /// What it tells within that time.
+    /// What it tells within that time; `None` at once if it has ended.
     pub(crate) fn hear_within(&self, time: Duration) -> Option<String> {
         self.told.recv_timeout(time).ok()
     }
