@@ -42,4 +42,3 @@ lint "--cfg asan" --package tickless --package tickless-sync --package tickless-
 lint "--cfg tsan" --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
 lint "--cfg elsewhere" --package tickless --package tickless-core --package tickless-inspect
 lint "--cfg coherence" --package coherence --package coherence-machine
-lint "--cfg events" --package tickless-sync --package test-models --all-features

@@ -7,8 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_command c++ g++
 export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/target/fuzz ASAN_OPTIONS=detect_odr_violation=0
 # The switches of `cargo fuzz`, which works here, too: code reports its branches and comparisons to
-# libFuzzer. With `events`, the targets of the engine tell in the end which rare branches they reached.
-export RUSTFLAGS="--cfg fuzzing --cfg events -C debug-assertions"
+# libFuzzer.
+export RUSTFLAGS="--cfg fuzzing -C debug-assertions"
 RUSTFLAGS+=" -C passes=sancov-module"
 for option in sanitizer-coverage-level=4 sanitizer-coverage-inline-8bit-counters sanitizer-coverage-pc-table \
     sanitizer-coverage-trace-compares sanitizer-coverage-stack-depth simplifycfg-branch-fold-threshold=0; do

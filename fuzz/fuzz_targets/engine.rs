@@ -3,11 +3,10 @@
 
 #![no_main]
 
+use models::engine_model;
 use models::engine_model::case::{Case, Free};
-use models::{engine_model, events};
 
 libfuzzer_sys::fuzz_target!(|drawn: (Option<Free>, Case)| {
-    events::report_at_exit();
     let (free, mut case) = drawn;
     case.config.free = free;
     engine_model::run(&case);

@@ -2,10 +2,9 @@
 
 #![no_main]
 
-use models::{events, shard_model};
+use models::shard_model;
 
 libfuzzer_sys::fuzz_target!(|case: shard_model::Case| {
-    events::report_at_exit();
     shard_model::run(&case);
     shard_model::run_in_crowds(&case);
 });

@@ -42,7 +42,7 @@ use crate::doorbell::{Listening, Rings, Rung};
 use crate::error::BuildError;
 use crate::reaper::waits_by_sleep;
 use crate::sync::{Arc, OnceLock, Weak, thread};
-use crate::time::{Clock, Source};
+use crate::time::{Clock, RuntimeNow};
 
 use super::core::Core;
 use super::driving_task::{Sleeps, Wait, serve};
@@ -175,7 +175,7 @@ impl Builder {
         let is_moved = runtime_clock.as_ref().is_some_and(|clock| clock.look());
         let clock = self.clock.take().unwrap_or_else(|| match runtime_clock.clone() {
             Some(clock) => {
-                Clock::of_runtime(Source(Arc::new(move || clock.now())), !is_moved && !LOOKS)
+                Clock::of_runtime(RuntimeNow(Arc::new(move || clock.now())), !is_moved && !LOOKS)
             }
             None => Clock::system(),
         });

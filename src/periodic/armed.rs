@@ -2,8 +2,8 @@
 //! heartbeats.
 //!
 //! *Owner*: shared by reference count. While the thing waits for its timer, the engine holds one
-//! reference, inside the payload ([`Due`]). The thing knows its engine by number and does not keep
-//! it alive.
+//! reference, inside the payload ([`DueRun`]). The thing knows its engine by number and does not
+//! keep it alive.
 //!
 //! *Invariants*
 //! - Only the thread that holds or finishes the thing touches `kept`: see
@@ -39,7 +39,7 @@ pub(super) trait Body: Sized + Send + 'static {
     type Shared: Send + Sync + 'static;
 
     /// The payload of the engine that it is armed on.
-    type Payload: From<Due> + Send + 'static;
+    type Payload: From<DueRun> + Send + 'static;
 
     /// The awaited event has come: a timer, or an answer. Runs the closures of the user inside
     /// `panics`, and returns the next event to wait for.
@@ -47,7 +47,7 @@ pub(super) trait Body: Sized + Send + 'static {
 
     /// The payload of a timer whose coming is [looked into](Next::Later) first: no function of the
     /// user's is called, unless the engine's handler keeps no task.
-    fn look(due: Due) -> Self::Payload {
+    fn look(due: DueRun) -> Self::Payload {
         due.into()
     }
 
@@ -121,10 +121,10 @@ struct Gone<'a>(&'a Latch<Sleeper>);
 struct OverIfItPanics<'a, B: Body>(&'a Repeater<B>);
 
 /// The payload of the timer of a periodic, on an engine of payloads of the user's: see
-/// [`Schedule::start_with`](super::Schedule::start_with). The engine's handler [runs](Due::run) it.
-/// If it is dropped instead, the periodic ends, as one whose engine has stopped.
+/// [`Schedule::start_with`](super::Schedule::start_with). The engine's handler [runs](DueRun::run)
+/// it. If it is dropped instead, the periodic ends, as one whose engine has stopped.
 #[must_use = "what is dropped instead of run ends its periodic"]
-pub struct Due(ManuallyDrop<Arc<dyn Repeating>>);
+pub struct DueRun(ManuallyDrop<Arc<dyn Repeating>>);
 
 /// An armed thing with its body type erased.
 pub(super) trait Repeating: Send + Sync {
@@ -218,12 +218,12 @@ impl<B: Body> Repeater<B> {
         self: &Arc<Self>,
         at_ns: u64,
         mut arming: Arming,
-        payload: fn(Due) -> B::Payload,
+        payload: fn(DueRun) -> B::Payload,
     ) -> Released<End> {
         loop {
             // ORDER: Relaxed - for observation only; the holder is ordered by the word.
             self.core.due_ns.store(at_ns, Ordering::Relaxed);
-            let due = Due(ManuallyDrop::new(self.clone()));
+            let due = DueRun(ManuallyDrop::new(self.clone()));
             let due = self.over_if_it_panics(|| payload(due));
             match self.engine.schedule_at_ns(at_ns, due, arming == Arming::First) {
                 // SAFETY: this is the holder. The previous handle is of a timer that has fired.
@@ -340,7 +340,7 @@ impl<B: Body> Repeating for Repeater<B> {
             return self.come();
         }
         // If it is refused, the drop of the payload ends the thing.
-        if engine.schedule_at_once(Due(ManuallyDrop::new(self)).into()).is_ok() {
+        if engine.schedule_at_once(DueRun(ManuallyDrop::new(self)).into()).is_ok() {
             engine.count_rearmed();
         }
         true
@@ -395,7 +395,7 @@ impl RepeaterCore {
     }
 }
 
-// === impl Due, Gone, OverIfItPanics ===
+// === impl DueRun, Gone, OverIfItPanics ===
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
@@ -412,7 +412,7 @@ impl<B: Body> Drop for OverIfItPanics<'_, B> {
     }
 }
 
-impl Due {
+impl DueRun {
     /// The timer is due: runs the task of the periodic, and arms the next timer. A run that another
     /// thread is still in the middle of is followed by this one, on that thread.
     ///
@@ -425,29 +425,29 @@ impl Due {
     }
 }
 
-impl From<Due> for Task {
-    fn from(due: Due) -> Task {
+impl From<DueRun> for Task {
+    fn from(due: DueRun) -> Task {
         Task::of(due)
     }
 }
 
-impl Runs for Due {
+impl Runs for DueRun {
     const KIND: Kind = Kind::Repeats;
 
     fn run(self) {
-        Due::run(self);
+        DueRun::run(self);
     }
 }
 
-impl Drop for Due {
+impl Drop for DueRun {
     fn drop(&mut self) {
         // SAFETY: it is dropped once, and was not run.
         unsafe { ManuallyDrop::take(&mut self.0) }.decide(End::Stopped);
     }
 }
 
-impl fmt::Debug for Due {
+impl fmt::Debug for DueRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Due")
+        f.write_str("DueRun")
     }
 }

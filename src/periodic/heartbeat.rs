@@ -23,7 +23,7 @@ use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
-use super::armed::{Arms, Body, Due, Next, Repeater};
+use super::armed::{Arms, Body, DueRun, Next, Repeater};
 use super::{End, StartError, StartReason};
 
 /// A deadline that [`beat`](Heartbeat::beat) postpones. When no beat comes for the length of the
@@ -70,7 +70,7 @@ struct HeartbeatBody<F> {
 }
 
 /// A look for beats.
-struct BeatCheck(Due);
+struct BeatCheck(DueRun);
 
 // === impl Heartbeat ===
 
@@ -285,7 +285,7 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
         }
     }
 
-    fn look(due: Due) -> Task {
+    fn look(due: DueRun) -> Task {
         Task::of(BeatCheck(due))
     }
 

@@ -71,7 +71,7 @@ mod trying;
 
 use crate::error::Refused;
 pub use crate::protocol::End;
-pub use armed::Due;
+pub use armed::DueRun;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
 pub use handle::Repeated;

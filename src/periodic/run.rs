@@ -9,7 +9,7 @@ use crate::sync::Arc;
 use crate::time::{Clock, next_on_grid, saturating_ns};
 
 use super::End;
-use super::armed::{Body, Due, Next, Repeater, Repeating};
+use super::armed::{Body, DueRun, Next, Repeater, Repeating};
 
 /// One run of a periodic, as its task sees it.
 ///
@@ -133,7 +133,7 @@ debug! { impl[] Run[] { number = |this| this.number } }
 impl<F, T> Body for PeriodicBody<F, T>
 where
     F: FnMut(&Run) + Send + 'static,
-    T: From<Due> + Send + 'static,
+    T: From<DueRun> + Send + 'static,
 {
     type Shared = ();
     type Payload = T;

@@ -11,7 +11,7 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::time::saturating_ns;
 use crate::wait::{Ends, working_on};
 
-use super::armed::{Due, Repeater};
+use super::armed::{DueRun, Repeater};
 use super::run::{PeriodicBody, Plan, Skips};
 use super::{Repeated, Run, StartError, StartReason};
 
@@ -280,23 +280,23 @@ impl Schedule {
     }
 
     /// As [`start`](Schedule::start), on an engine of other payloads: one of them carries what is
-    /// [`Due`], and the engine's handler [runs](Due::run) it. `keep` gets the handle before the
-    /// first run can begin: for a task that finds its own handle. If this returns an error, that
-    /// handle is of a periodic that is over. If `keep` cancels it, this returns `Ok`, and nothing
-    /// runs.
+    /// [`DueRun`], and the engine's handler [runs](DueRun::run) it. `keep` gets the handle before
+    /// the first run can begin: for a task that finds its own handle. If this returns an error,
+    /// that handle is of a periodic that is over. If `keep` cancels it, this returns `Ok`, and
+    /// nothing runs.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::{Builder, ManualClock};
-    /// use tickless::periodic::{Due, Periodic, Schedule};
+    /// use tickless::periodic::{DueRun, Periodic, Schedule};
     ///
     /// enum Timeout {
     ///     Answer { request: u32 },
-    ///     Repeats(Due),
+    ///     Repeats(DueRun),
     /// }
     ///
-    /// impl From<Due> for Timeout {
-    ///     fn from(due: Due) -> Timeout {
+    /// impl From<DueRun> for Timeout {
+    ///     fn from(due: DueRun) -> Timeout {
     ///         Timeout::Repeats(due)
     ///     }
     /// }
@@ -329,7 +329,7 @@ impl Schedule {
         keep: impl FnOnce(Periodic),
     ) -> Result<(), StartError<F>>
     where
-        T: From<Due> + Send + 'static,
+        T: From<DueRun> + Send + 'static,
         F: FnMut(&Run) + Send + 'static,
     {
         let keep = |periodic: Periodic| {
@@ -347,7 +347,7 @@ impl Schedule {
         keep: impl FnOnce(Periodic),
     ) -> Result<Periodic, StartError<F>>
     where
-        T: From<Due> + Send + 'static,
+        T: From<DueRun> + Send + 'static,
         F: FnMut(&Run) + Send + 'static,
     {
         let Schedule { mut plan, first, is_spread } = self;

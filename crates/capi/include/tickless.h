@@ -53,8 +53,9 @@
  *
  * MEMORY. Calls that make, start or move something return TICKLESS_E_NOMEM when there is none. What is
  * under way, what ends something, and the engine's threads then have a megabyte that was put aside; when
- * that is used up, the process aborts. A timer that can be waited for, repeats or is in a scope is an
- * allocation; else, timers that start or end need a page now and then. dlclose unloads nothing.
+ * that is used up, the process aborts. (So does glibc in a thread's first call.) A timer that can be waited
+ * for, repeats or is in a scope is an allocation; else, timers that start or end need a page now and then.
+ * dlclose unloads nothing.
  */
 
 #ifndef TICKLESS_H

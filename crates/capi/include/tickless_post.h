@@ -17,9 +17,9 @@
  * a call holds up its own work only.
  *
  * RULES. Any thread sends, also in work that runs, and in signal handlers (errno stays as it is). One
- * thread runs. The memory
- * of work is its receiver's from the call that sends it on, and work that runs may free its memory, or
- * send it again. A post is neither moved nor freed before each call that sends has returned. */
+ * thread runs. The memory of work is its receiver's from the call that sends it on, and work that runs
+ * may free its memory, or send it again. A post is neither moved nor freed before each call that sends
+ * has returned. */
 #ifndef TICKLESS_POST_H
 #define TICKLESS_POST_H
 

@@ -79,9 +79,10 @@ extern "C" {
 /* A timer. All zero, it is not pending. The fields are the wheel's. */
 struct tickless_wheel_timer {
     struct tickless_wheel_timer *next;
-    /* The place that points to it: another timer's `next`, or its bucket. NULL: not pending. */
-    struct tickless_wheel_timer **place;
     uint64_t deadline;
+    /* The place that points to it: another timer's `next`, or its bucket. NULL: not pending. (Not beside
+     * `next`: two pointers side by side are packed into a vector, which takes longer than to store them.) */
+    struct tickless_wheel_timer **place;
 };
 
 /* A wheel. The fields are its own. */
@@ -108,7 +109,8 @@ struct tickless_wheel {
     struct tickless_wheel_timer *firing;
     /* For TICKLESS_WHEEL_NEVER. */
     struct tickless_wheel_timer *parked;
-    struct tickless_wheel_timer *buckets[TICKLESS_WHEEL_LEVELS_][TICKLESS_WHEEL_SLOTS_];
+    /* Level by level. */
+    struct tickless_wheel_timer *buckets[TICKLESS_WHEEL_LEVELS_ * TICKLESS_WHEEL_SLOTS_];
 };
 
 /* Is called with a timer that has fired, and with the context of the advance. */
@@ -214,7 +216,7 @@ static inline void tickless_wheel_file_(struct tickless_wheel *wheel,
         shift += TICKLESS_WHEEL_BITS_;
     }
     slot = (unsigned)(deadline >> shift) % TICKLESS_WHEEL_SLOTS_;
-    bucket = &wheel->buckets[shift / TICKLESS_WHEEL_BITS_][slot];
+    bucket = wheel->buckets + (size_t)shift * (TICKLESS_WHEEL_SLOTS_ / TICKLESS_WHEEL_BITS_) + slot;
     first = *bucket;
     timer->next = first;
     timer->place = bucket;
@@ -274,7 +276,7 @@ static inline unsigned tickless_wheel_search_(struct tickless_wheel *wheel, unsi
         }
         while (bits != 0) {
             const unsigned slot = word * 64 + (unsigned)__builtin_ctzll(bits);
-            if (wheel->buckets[level][slot] != NULL) {
+            if (wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot] != NULL) {
                 return (slot - from) % TICKLESS_WHEEL_SLOTS_;
             }
             words[word] &= ~(bits & -bits);
@@ -346,7 +348,7 @@ static inline uint64_t tickless_wheel_come_down_(struct tickless_wheel *wheel, u
     const unsigned level = (unsigned)__builtin_ctz(wheel->opened);
     const unsigned slot =
         (unsigned)(wheel->now >> (level * TICKLESS_WHEEL_BITS_)) % TICKLESS_WHEEL_SLOTS_;
-    struct tickless_wheel_timer **const bucket = &wheel->buckets[level][slot];
+    struct tickless_wheel_timer **const bucket = &wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot];
     struct tickless_wheel_timer *timer = *bucket;
     while (timer != NULL && limit > 0) {
         struct tickless_wheel_timer *next = timer->next;
@@ -388,9 +390,9 @@ static inline int tickless_wheel_open_(struct tickless_wheel *wheel, uint64_t no
         if (bucket << (level * TICKLESS_WHEEL_BITS_) != opens) {
             break;
         }
-        timer = wheel->buckets[level][slot];
+        timer = wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot];
         if (timer != NULL && level == 0) {
-            wheel->buckets[level][slot] = NULL;
+            wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot] = NULL;
             wheel->firing = timer;
             timer->place = &wheel->firing;
         } else if (timer != NULL) {
@@ -514,7 +516,7 @@ tickless_wheel_remove_any(struct tickless_wheel *wheel) {
         if (slot == TICKLESS_WHEEL_SLOTS_) {
             wheel->levels &= ~(1U << level);
         } else {
-            timer = wheel->buckets[level][slot];
+            timer = wheel->buckets[level * TICKLESS_WHEEL_SLOTS_ + slot];
         }
     }
     tickless_wheel_unlink_(wheel, timer);

@@ -8,7 +8,7 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
-use tickless::periodic::Due;
+use tickless::periodic::DueRun;
 use tickless::wait::Guarded;
 
 /// A callback, or a `drop_fn`.
@@ -51,7 +51,7 @@ pub(crate) enum Elsewhere {
     /// It lies beside the timer, where its waiter reaches it.
     Waitable(Guarded<Task>),
     /// It is that of a periodic.
-    Repeating(Due),
+    Repeating(DueRun),
 }
 
 const _: () = assert!(size_of::<Payload>() == size_of::<Task>(), "it lies in the entry");
@@ -153,8 +153,8 @@ impl From<Guarded<Task>> for Payload {
     }
 }
 
-impl From<Due> for Payload {
-    fn from(due: Due) -> Payload {
+impl From<DueRun> for Payload {
+    fn from(due: DueRun) -> Payload {
         Payload::Elsewhere(Elsewhere::Repeating(due))
     }
 }

@@ -58,9 +58,9 @@ fn each_function_is_described_and_what_they_share_is_said_once_at_the_top() {
             assert!(!comment.contains(shared), "{name} says {shared}, which the top says");
         }
     }
-    // uv.h has 6,280, for 300 functions.
+    // Half of the 7,455 that it had. (uv.h has 6,280, for 300 functions.)
     let words = header.split_whitespace().count();
-    assert!(words <= 3_750, "{words} words are too many to read");
+    assert!(words <= 3_727, "{words} words are too many to read");
 }
 
 #[test]

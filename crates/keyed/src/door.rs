@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use tickless::internal::protocol::gate::Armed;
 use tickless::internal::protocol::twin::Twin;
-use tickless::internal::sync::events::{Event, reached};
 use tickless::internal::sync::{Arc, CountShard, ShardedCount, spread};
 use tickless::internal::{Cancel, EngineRef, EngineTicks, Panics};
 use tickless::{Engine, Refused, When};
@@ -274,7 +273,6 @@ where
             // The new time is earlier, or the timer's bucket is due, or the engine has taken the
             // timer out and its task has not started. Schedule another timer, whose ticket then
             // counts instead.
-            reached(Event::KeyMoved);
             let ticket = Ticket::new(node.clone(), generation, self.count());
             let mut timer = match ticket.schedule(engine, when) {
                 Ok(timer) => timer.into_handle(),
@@ -285,9 +283,6 @@ where
             let armed = self.find_node(&node, rearm);
             // The timer that is not needed: the old one, or the new one.
             timer.cancel();
-            if armed == Some(Armed::Superseded) {
-                reached(Event::KeySuperseded);
-            }
             if matches!(armed, Some(Armed::Counts | Armed::Superseded)) {
                 return Ok(seen);
             }

@@ -10,7 +10,6 @@ pub mod protocol;
 pub mod queue;
 
 mod cache;
-pub mod events;
 mod global;
 mod growing_list;
 mod nesting;

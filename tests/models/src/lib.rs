@@ -9,8 +9,6 @@
 pub mod builder_model;
 #[cfg(feature = "engine")]
 pub mod engine_model;
-#[cfg(feature = "engine")]
-pub mod events;
 pub mod geometry_model;
 #[cfg(feature = "proptest")]
 pub mod histories;

@@ -15,7 +15,7 @@ use support::scaled;
 use support::until::wait_until;
 use tickless::dispatch::Handler;
 use tickless::future::Sleep;
-use tickless::periodic::{Due, End, Outcome, Retry, Run, Schedule};
+use tickless::periodic::{DueRun, End, Outcome, Retry, Run, Schedule};
 use tickless::wait::WaitError;
 use tickless::{Batch, Engine, ManualClock, ScheduleReason, StopError, Task};
 
@@ -364,8 +364,8 @@ fn a_stop_ends_a_circle_of_two_engines_without_takeovers() {
 /// after the running tasks.
 #[test]
 fn a_task_of_an_engine_of_other_payloads_does_not_wait_for_a_periodic_of_it() {
-    let each_runs = |batch: Batch<'_, Due>| batch.for_each(Due::run);
-    let engine: Engine<Due> = Engine::typed(each_runs).unwrap();
+    let each_runs = |batch: Batch<'_, DueRun>| batch.for_each(DueRun::run);
+    let engine: Engine<DueRun> = Engine::typed(each_runs).unwrap();
     let (keep, kept) = channel();
     let start = |schedule: Schedule, task: Box<dyn FnMut(&Run) + Send>| {
         let keep = keep.clone();

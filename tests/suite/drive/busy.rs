@@ -4,7 +4,7 @@
 //! Each test shows that by order: the busy thread goes on only when another task's sleep is over.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::mpsc::{Receiver, channel};
 use std::task::Poll;
 use std::thread;
@@ -51,18 +51,18 @@ impl Busy {
 }
 
 /// Lets a thread be busy, by `begin`, while a task sleeps.
-fn others_sleep_beside<F: Future<Output = ()>>(workers: usize, begin: impl Fn(Busy) -> F) {
+fn others_sleep_beside<'a, F: Future<Output = ()> + 'a>(workers: usize, begin: impl Fn(Busy) -> F) {
     for _ in 0..ROUNDS {
         let build = || Engine::builder().shards(1).build_on_tokio().unwrap();
-        others_sleep_on(runtime(workers), build, &begin);
+        others_sleep_on(runtime(workers), &build, &|busy| Box::pin(begin(busy)));
     }
 }
 
 /// The same on one runtime, with the engine that is built there.
-fn others_sleep_on<F: Future<Output = ()>>(
+fn others_sleep_on<'a>(
     runtime: Runtime,
-    build: impl Fn() -> Engine,
-    begin: &impl Fn(Busy) -> F,
+    build: &dyn Fn() -> Engine,
+    begin: &dyn Fn(Busy) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 ) {
     runtime.block_on(async {
         let engine = build();
@@ -104,8 +104,8 @@ fn a_busy_worker_keeps_no_other_sleep_waiting_where_there_is_no_reactor() {
                 engine
             }
         };
-        others_sleep_on(runtime, build, &|busy: Busy| async {
-            tokio::spawn(async move { busy.keep_busy() }).await.unwrap();
+        others_sleep_on(runtime, &build, &|busy: Busy| {
+            Box::pin(async { tokio::spawn(async move { busy.keep_busy() }).await.unwrap() })
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -21,12 +22,11 @@ fn engine(shards: usize) -> Engine {
     Engine::builder().driver(Driver::Caller).shards(shards).build().unwrap()
 }
 
+type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Runs `body` with an engine that tokio serves, on so many threads or on this one, until the
 /// engine has stopped.
-fn on_tokio<F>(threads: usize, engine: &Engine, body: F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
+fn on_tokio(threads: usize, engine: &Engine, body: Body) {
     use tokio::runtime::Builder;
     let runtime = match threads {
         0 => Builder::new_current_thread().enable_time().build(),
@@ -40,10 +40,7 @@ where
     });
 }
 
-fn on_smol<F>(engine: &Engine, body: F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
+fn on_smol(engine: &Engine, body: Body) {
     smol::block_on(async {
         let served = smol::spawn(engine.drive(smol::Timer::at));
         smol::spawn(body).await;
@@ -60,10 +57,10 @@ where
     for shards in [1, 3] {
         for threads in [0, 1, 3] {
             let engine = engine(shards);
-            on_tokio(threads, &engine, body(engine.clone()));
+            on_tokio(threads, &engine, Box::pin(body(engine.clone())));
         }
         let engine = engine(shards);
-        on_smol(&engine, body(engine.clone()));
+        on_smol(&engine, Box::pin(body(engine.clone())));
     }
 }
 
@@ -138,34 +135,34 @@ fn timeouts_and_intervals_work_as_elsewhere() {
 #[test]
 fn a_backlog_does_not_keep_other_tasks_from_running() {
     let engine = engine(1);
-    on_tokio(0, &engine, {
-        let engine = engine.clone();
-        async move {
-            let is_over = Arc::new(AtomicBool::new(false));
-            let (rounds, seen) = (Arc::new(AtomicU64::new(0)), is_over.clone());
-            let counted = rounds.clone();
-            let counter = tokio::spawn(async move {
-                while !seen.load(Ordering::SeqCst) {
-                    counted.fetch_add(1, Ordering::SeqCst);
-                    smol::future::yield_now().await;
-                }
-            });
-            // How far the other task had come when each was fired.
-            let met = Arc::new(Mutex::new(BTreeSet::new()));
-            let at = engine.now() + 5 * MS;
-            for _ in 0..10_000 {
-                let (met, rounds) = (met.clone(), rounds.clone());
-                let note = move || _ = met.lock().unwrap().insert(rounds.load(Ordering::SeqCst));
-                engine.schedule_detached(at, note).unwrap();
-            }
-            while engine.stats().fired < 10_000 {
+    let shared = engine.clone();
+    let body = async move {
+        let engine = shared;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (rounds, seen) = (Arc::new(AtomicU64::new(0)), is_over.clone());
+        let counted = rounds.clone();
+        let counter = tokio::spawn(async move {
+            while !seen.load(Ordering::SeqCst) {
+                counted.fetch_add(1, Ordering::SeqCst);
                 smol::future::yield_now().await;
             }
-            is_over.store(true, Ordering::SeqCst);
-            counter.await.unwrap();
-            assert!(met.lock().unwrap().len() >= 10_000 / 256);
+        });
+        // How far the other task had come when each was fired.
+        let met = Arc::new(Mutex::new(BTreeSet::new()));
+        let at = engine.now() + 5 * MS;
+        for _ in 0..10_000 {
+            let (met, rounds) = (met.clone(), rounds.clone());
+            let note = move || _ = met.lock().unwrap().insert(rounds.load(Ordering::SeqCst));
+            engine.schedule_detached(at, note).unwrap();
         }
-    });
+        while engine.stats().fired < 10_000 {
+            smol::future::yield_now().await;
+        }
+        is_over.store(true, Ordering::SeqCst);
+        counter.await.unwrap();
+        assert!(met.lock().unwrap().len() >= 10_000 / 256);
+    };
+    on_tokio(0, &engine, Box::pin(body));
 }
 
 /// Waits on a runtime that serves `engine` until so many of its timers have fired: one that was

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use support::planned::{Planned, panic_as_planned, quietly};
-use tickless::periodic::{Attempt, Backoff, Due, End, Periodic, Retry, Run, Schedule};
+use tickless::periodic::{Attempt, Backoff, DueRun, End, Periodic, Retry, Run, Schedule};
 use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -131,10 +131,10 @@ fn a_retry_that_ends_and_panics_while_a_thread_unwinds_swallows_its_panic() {
 }
 
 /// A payload of a periodic whose drop panics.
-struct Fatal(Option<Due>);
+struct Fatal(Option<DueRun>);
 
-impl From<Due> for Fatal {
-    fn from(due: Due) -> Fatal {
+impl From<DueRun> for Fatal {
+    fn from(due: DueRun) -> Fatal {
         Fatal(Some(due))
     }
 }
@@ -150,7 +150,7 @@ impl Drop for Fatal {
 fn fatal() -> Engine<Fatal> {
     quietly();
     let builder = Builder::new().shards(1).max_pending(1).manual_clock(&ManualClock::new());
-    let run = |mut fatal: Fatal| fatal.0.take().into_iter().for_each(Due::run);
+    let run = |mut fatal: Fatal| fatal.0.take().into_iter().for_each(DueRun::run);
     builder.build_each(run).unwrap()
 }
 
@@ -170,10 +170,10 @@ fn a_payload_whose_drop_panics_leaves_no_periodic_half_ended() {
 }
 
 /// A payload whose conversion panics from the second time on.
-struct Fragile(Due);
+struct Fragile(DueRun);
 
-impl From<Due> for Fragile {
-    fn from(due: Due) -> Fragile {
+impl From<DueRun> for Fragile {
+    fn from(due: DueRun) -> Fragile {
         if MADE.fetch_add(1, Ordering::SeqCst) > 0 {
             panic_as_planned();
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use support::scaled;
 use tickless::periodic::{
-    Attempt, Backoff, Due, End, Heartbeat, Periodic, Retry, Run, Schedule, StartReason,
+    Attempt, Backoff, DueRun, End, Heartbeat, Periodic, Retry, Run, Schedule, StartReason,
 };
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine, ManualClock};
@@ -315,11 +315,11 @@ fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
 /// A payload of a user's, beside what repeats.
 enum Payload {
     Once(&'static str),
-    Repeats(Due),
+    Repeats(DueRun),
 }
 
-impl From<Due> for Payload {
-    fn from(due: Due) -> Payload {
+impl From<DueRun> for Payload {
+    fn from(due: DueRun) -> Payload {
         Payload::Repeats(due)
     }
 }

@@ -47,7 +47,6 @@
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
 use crate::os::asymmetric;
-use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, fence};
 use crate::time::Tick;
 
@@ -297,7 +296,6 @@ impl<T> HandOver<T> {
     fn keeps(&self, at: u64, before: u64) -> bool {
         let keeps = self.taken_from().is_none_or(|from| at < from);
         if !keeps {
-            reached(Event::ClaimLost);
             // ORDER(TAKEOVER): Relaxed - nobody takes over twice.
             self.word.store(before, Ordering::Relaxed);
         }

@@ -25,7 +25,6 @@
 
 use std::cell::Cell;
 
-use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
 use crate::time::Tick;
 
@@ -120,11 +119,7 @@ impl Hook {
     /// Whether the calling thread takes the turns, and will ask for the next.
     fn is_by_who_asks(&self) -> bool {
         // ORDER(DOORBELL): Relaxed - ordered by the fences; see the header.
-        let is_so = self.asked_by.load(Ordering::Relaxed) == this_thread();
-        if is_so {
-            reached(Event::HookAsks);
-        }
-        is_so
+        self.asked_by.load(Ordering::Relaxed) == this_thread()
     }
 
     fn call_or(&self, due: Tick, later: Again) -> bool {
@@ -134,7 +129,6 @@ impl Hook {
             call.due.set(call.due.get().min(due));
         };
         if CALLS.with(|calls| calls.find(is_this, leave)).is_some() {
-            reached(Event::HookInside);
             return false;
         }
         assert_outside();
@@ -160,7 +154,6 @@ impl Hook {
                 return true;
             }
             due = earliest;
-            reached(Event::HookAgain);
         }
     }
 }

@@ -38,7 +38,6 @@ mod parker;
 
 use std::time::Duration;
 
-use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, CachePadded, Ordering, fence};
 use crate::time::Tick;
 
@@ -123,7 +122,6 @@ impl Doorbell {
         if due.get() >= self.wakes_at.load(Ordering::Relaxed) {
             return false;
         }
-        reached(Event::RangEarlier);
         self.ring_but_hooks()
     }
 

@@ -13,7 +13,6 @@
 
 use std::ptr::NonNull;
 
-use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Tick;
 
@@ -76,7 +75,6 @@ impl<T> Entry<T> {
             if self.cas(word, word.with_phase(Phase::Vacant)) {
                 return Some(opens);
             }
-            reached(Event::CancelLost);
         }
     }
 
@@ -111,7 +109,6 @@ impl<T> Entry<T> {
             if self.cas(word, word.with_deadline(deadline)) {
                 return Reset::Moved;
             }
-            reached(Event::ResetLost);
         }
     }
 
@@ -208,7 +205,6 @@ impl<T> Entry<T> {
             if unsafe { Entry::cas_last(this, word, word.unheld()) } {
                 return None;
             }
-            reached(Event::LetGoLost);
         }
     }
 

@@ -9,7 +9,6 @@
 use std::ptr::NonNull;
 
 use crate::sync::Ordering;
-use crate::sync::events::{Event, reached};
 use crate::time::Place;
 
 use super::{Entry, Phase, Word};
@@ -55,7 +54,6 @@ impl<T> Entry<T> {
         let before = Word(this.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));
         let mine = !before.is_held();
         if mine {
-            reached(Event::HandleGone);
             this.set_free();
         }
         Some(mine)

@@ -10,7 +10,6 @@ use std::mem;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::sync::events::{Event, reached};
 use crate::sync::{Ordering, fence, prefetch_to_write};
 
 use super::depot::Magazine;
@@ -93,12 +92,8 @@ impl<T> FreeList<T> {
     #[cold]
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
-        if self.open.is_empty() {
-            if shared.memory.fetch(self.home, &mut self.open) {
-                reached(Event::MemoryFetched);
-            } else {
-                shared.blocks.take_entries(&mut self.open);
-            }
+        if self.open.is_empty() && !shared.memory.fetch(self.home, &mut self.open) {
+            shared.blocks.take_entries(&mut self.open);
         }
         for Memory(soon) in self.open.iter().rev().take(AHEAD) {
             prefetch_to_write(soon.addr().get());
@@ -159,7 +154,6 @@ fn give_away<T>(shared: &Shared<T>, home: u32, magazine: &mut Magazine<Memory<T>
     // `Tray::take`, which those that the owner took out of buckets have had.
     fence(Ordering::SeqCst);
     if !shared.memory.leave(home, magazine) {
-        reached(Event::MemoryReleased);
         shared.release(magazine);
     }
 }

@@ -3,7 +3,6 @@
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
-use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, CachePadded, Counter, IS_CHECKED, Ordering};
 use crate::time::{Scale, Tick};
 
@@ -243,11 +242,7 @@ impl<T> Shared<T> {
     /// Makes room for a timer, if the limit allows. `EXEMPT`: the limit does not count it.
     #[inline]
     pub(crate) fn admit<const EXEMPT: bool>(&self) -> bool {
-        let is_admitted = EXEMPT || self.limit.as_ref().is_none_or(Limit::admit);
-        if !is_admitted {
-            reached(Event::LimitReached);
-        }
-        is_admitted
+        EXEMPT || self.limit.as_ref().is_none_or(Limit::admit)
     }
 
     /// Makes room for the next timer of something that was admitted before: whatever the limit is.

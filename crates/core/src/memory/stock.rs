@@ -20,7 +20,6 @@ use std::mem;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, prefetch_to_write};
 use crate::time::Tick;
 
@@ -117,7 +116,6 @@ impl<T> Stock<T> {
             return None;
         }
         self.is_used = true;
-        reached(Event::SeatSearched);
         let serves = |seat: &Seat<T>| seat.opens <= deadline;
         let mut at = self.kept.iter().rposition(serves)?;
         if self.kept[at].opens <= due {
@@ -134,7 +132,6 @@ impl<T> Stock<T> {
         let Stock { kept, free_list, counters, .. } = self;
         let in_due = iter::from_fn(|| {
             let at = kept.iter().rposition(|seat| seat.opens <= due)?;
-            reached(Event::SeatDue);
             Some(kept.swap_remove(at))
         });
         let _ = let_go(in_due, shared, free_list, counters);
@@ -155,7 +152,6 @@ impl<T> Stock<T> {
     pub(crate) fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> bool {
         // SAFETY: this thread is the vacancy's producer, so the entry is there.
         if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
-            reached(Event::SeatForeign);
             return self.pass_on(shared, seat);
         }
         let has_left_dead = self.kept.len() == SEATS && self.make_room(shared);
@@ -174,14 +170,12 @@ impl<T> Stock<T> {
 
     fn refill(&mut self, shared: &Shared<T>) -> bool {
         if !self.outgoing.is_empty() && self.bound_to.is_none() {
-            reached(Event::SeatsSwapped);
             mem::swap(&mut self.kept, &mut self.outgoing);
             return true;
         }
         // A bound thread needs its outgoing for what it fetches and cannot use.
         let has_room = leave(&mut self.outgoing, shared);
         if has_room && shared.seats.fetch(self.free_list.home(), &mut self.kept) {
-            reached(Event::SeatsFetched);
             // The timers that take these seats are published with the next magazine.
             shared.balance.publish_if_much(&self.counters, shared.all_counters.writers());
             // They come from another core: prefetch all at once, in steps of a constant length,
@@ -214,7 +208,6 @@ impl<T> Stock<T> {
 
     fn make_room(&mut self, shared: &Shared<T>) -> bool {
         if !mem::take(&mut self.is_used) {
-            reached(Event::SeatsAllLeft);
             // This thread cancels and does not schedule: others have more use for its seats.
             return give_away(&mut self.kept, shared, &mut self.free_list, &self.counters);
         }
@@ -262,12 +255,10 @@ fn give_away<T>(
     if shared.leave_seats(home, seats) {
         return false;
     }
-    reached(Event::SeatsLetGo);
     let has_left_dead = let_go(seats.drain(..), shared, free_list, counters);
     // The number of magazines that this thread let go of, more or less.
     let nth = counters.get(Count::Dead) / SEATS as u64;
     let Some(mut surplus) = shared.surplus_seats(home, nth) else { return has_left_dead };
-    reached(Event::SeatsSurplus);
     let has_left_more = let_go(surplus.drain(..), shared, free_list, counters);
     shared.seats.keep_empty(home, surplus);
     has_left_dead || has_left_more

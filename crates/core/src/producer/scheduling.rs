@@ -23,7 +23,6 @@ use crate::inbox::Closed;
 use crate::memory::{Count, Seat, Shared, Stock};
 use crate::shard::{Bucket, LOOK_OUT, Shard};
 use crate::sync::IS_CHECKED;
-use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::{Chores, Deferred};
@@ -120,9 +119,6 @@ impl<T> Producer<T> {
             self.stock.counters.add(Count::Seated, 1);
             return Ok((entry, Deferred::NOTHING));
         }
-        if is_seat {
-            reached(Event::SeatLost);
-        }
         // The reaper unlinked the seat before we could take it, or there was none.
         // SAFETY: the entry is plain memory of ours and the payload is put.
         unsafe { self.schedule_filed::<PINS>(shared, shard, deadline, now(), entry, held) }
@@ -196,7 +192,6 @@ impl<T> Producer<T> {
         deadline: Tick,
         now: Tick,
     ) -> Option<Deferred> {
-        reached(Event::ExchangeUnlinked);
         // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
         // SAFETY: it was unlinked, so this thread holds it alone, with a payload in it.
@@ -293,7 +288,6 @@ impl<T> Producer<T> {
                 Ok((entry, deferred))
             }
             Err(Closed) => {
-                reached(Event::PushRefused);
                 // SAFETY: it was refused, so it is still ours alone, and its payload with it.
                 let payload = unsafe { entry.as_ref().take_back() };
                 // SAFETY: it is still ours alone, and the payload is out.
@@ -392,7 +386,6 @@ impl<T> Producer<T> {
     ) -> Moved {
         // SAFETY: the caller has the handle.
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
-            reached(Event::RefiledLate);
             return Moved::Gone;
         };
         // This thread alone may keep the engine: see `shard/close.rs`.
@@ -414,7 +407,6 @@ impl<T> Producer<T> {
         let sweep = self.keep_with_care(shared, Seat { entry, opens });
         match filed {
             Ok(deferred) => {
-                reached(Event::Refiled);
                 self.stock.counters.add(Count::Reset, 1);
                 Moved::Elsewhere(deferred.or(sweep))
             }
@@ -437,7 +429,6 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         counts: bool,
     ) {
-        reached(Event::Stranded);
         // SAFETY: passed on to the caller.
         unsafe { entry.as_ref().strand() };
         self.stock.counters.add(Count::Returned, 1);

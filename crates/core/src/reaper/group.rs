@@ -27,7 +27,6 @@
 use std::ops::Range;
 
 use crate::doorbell::Doorbell;
-use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU64, Counter, Hint, Ordering};
 use crate::time::Tick;
 
@@ -103,11 +102,7 @@ impl Group {
     /// Takes the lead for thread `number` from the thread that serves shard `index`, if that one
     /// has lent it.
     pub fn take_lead_from(&self, index: usize, number: usize) -> bool {
-        let is_taken = self.lead.take_from(self.server(index), number);
-        if is_taken {
-            reached(Event::LeadTaken);
-        }
-        is_taken
+        self.lead.take_from(self.server(index), number)
     }
 
     /// Thread `number`, which holds the role of shard `index`, serves it from now on.

@@ -34,7 +34,6 @@
 use crate::dispatch::{InHand, Payloads, Progress};
 use crate::entry::{after_readers, read};
 use crate::os::Futex;
-use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, UnsafeCell};
 use crate::time::Clock;
 
@@ -98,7 +97,6 @@ impl<T> RoleWord<T> {
 
     #[cold]
     fn wait_and_take(&self) -> bool {
-        reached(Event::RoleAwaited);
         self.word.enter();
         // ORDER(STOP): Release - pairs with the Acquire of a CAS that finds that a thread waits:
         // whom `os/parking.rs` wakes is known.
@@ -145,11 +143,7 @@ impl<T> RoleWord<T> {
     /// hand.
     pub(super) fn take_over(&self, progress: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
         let lock = self.lock();
-        let Some(in_hand) = self.present(&lock).hand_over.take_over(progress, lost) else {
-            reached(Event::TakeOverLate);
-            return None;
-        };
-        reached(Event::TookOver);
+        let in_hand = self.present(&lock).hand_over.take_over(progress, lost)?;
         let look = Box::into_raw(Box::new(LastCheck::of(&in_hand)));
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `look`.
         let before = self.last_check.swap(look, Ordering::Release);
@@ -185,7 +179,6 @@ impl<T> RoleWord<T> {
         // SAFETY: the caller holds the role, and nobody takes it any more.
         let mut in_hand = unsafe { self.take_in_hand() };
         let before = self.change(ENDING, ENDED);
-        reached(Event::RoleEnded);
         debug_assert!(before.is_ok(), "a role that is taken ends but by its holder");
         in_hand.take_payloads()
     }
@@ -201,9 +194,7 @@ impl<T> RoleWord<T> {
             }
             match self.change(TAKEN, ENDING) {
                 Ok(before) => {
-                    if self.wake_waiters(before) {
-                        reached(Event::RoleAwaitedEnd);
-                    }
+                    self.wake_waiters(before);
                     return None;
                 }
                 // It was given back since the CAS above failed.
@@ -246,15 +237,12 @@ impl<T> RoleWord<T> {
         }
     }
 
-    /// Wakes those who waited when the word was `before` it was changed. Returns whether there were
-    /// any.
+    /// Wakes those who waited when the word was `before` it was changed.
     #[inline]
-    fn wake_waiters(&self, before: u32) -> bool {
-        let is_awaited = before >= WAITER;
-        if is_awaited {
+    fn wake_waiters(&self, before: u32) {
+        if before >= WAITER {
             self.word.wake();
         }
-        is_awaited
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

@@ -16,7 +16,6 @@ use std::time::Duration;
 use crate::dispatch::InHand;
 use crate::memory::{Count, SHARE};
 use crate::os;
-use crate::sync::events::{Event, reached};
 use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
 
@@ -153,7 +152,6 @@ impl<'a, E: Serve> Server<'a, E> {
                 self.pass_lead_on();
             }
             let Some(role) = engine.take_role(group.shard(index)) else {
-                reached(Event::RoleBusy);
                 continue;
             };
             self.turn(index, role, now_ns);
@@ -208,9 +206,6 @@ impl<'a, E: Serve> Server<'a, E> {
         }
         drop(role);
         self.leads = leads && group.lead.reclaim(self.number);
-        if leads && !self.leads {
-            reached(Event::LeadLost);
-        }
         if ended.is_some() && !self.leads {
             group.wake_leader(index);
         }
@@ -227,7 +222,6 @@ impl<'a, E: Serve> Server<'a, E> {
         let (lead, number) = (&self.group.lead, self.number);
         lead.give_up(number);
         self.leads = !self.engine.find_leader(self.group.number);
-        reached(if self.leads { Event::LeadKept } else { Event::LeadPassed });
         if self.leads {
             let is_back = lead.take(number);
             debug_assert!(is_back, "nobody else was to lead");
@@ -266,7 +260,6 @@ impl<'a, E: Serve> Server<'a, E> {
         self.watch.iter().for_each(|watch| watch.take_alarm_back(ends_ns.unwrap_or(NEVER_NS)));
         group.doorbell.publish(next);
         if group.earliest() < next || is_called() {
-            reached(Event::SleepCalledOff);
             group.doorbell.retract();
             spin_loop();
             return;

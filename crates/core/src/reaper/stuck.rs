@@ -21,7 +21,6 @@
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{HandOver, InHand, Progress};
-use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU64, Counter, Ordering};
 use crate::time::Clock;
 
@@ -143,7 +142,6 @@ impl<T> LastCheck<T> {
         if now_ns < due_ns {
             return Found::Busy(due_ns);
         }
-        reached(Event::Stuck);
         Found::Stuck(seen, since_ns)
     }
 

@@ -25,7 +25,6 @@ use crate::entry;
 use crate::memory::{Count, Counters};
 use crate::shard::{Owner, batch};
 use crate::sync::MutexGuard;
-use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
 use super::{TurnContext, handover};
@@ -76,7 +75,6 @@ impl<'a, T> TurnContext<'a, T> {
     ) -> Option<Report> {
         owner.set_budget(budget);
         if owner.is_closed() {
-            reached(Event::ClosedTurn);
             // A stop came between a takeover and this turn.
             owner.count(Count::Returned, in_hand.payloads().len() as u64);
             return None;
@@ -231,7 +229,6 @@ impl<'a, T> TurnContext<'a, T> {
         in_hand: &mut InHand<T>,
         max_fired: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), CutShort> {
-        reached(Event::RestHanded);
         let counters = self.counters(&owner);
         drop(owner);
         let fired = self.pass_on(in_hand, counters, max_fired, 0)?;
@@ -252,7 +249,6 @@ impl<'a, T> TurnContext<'a, T> {
     ) -> Result<usize, CutShort> {
         let fired = handover::hand_over(self, in_hand, counters, at_most);
         if in_hand.close().is_err() {
-            reached(Event::TakenOver);
             self.shared.end_counting(counters, self.shard.index());
             return Err(CutShort::ByTakeover(before + fired));
         }
@@ -272,7 +268,6 @@ impl<'a, T> TurnContext<'a, T> {
             owner.count(Count::Returned, left as u64);
         }
         if owner.is_closed() || self.is_stopping() && left > 0 {
-            reached(Event::StoppedInHand);
             return Err(CutShort::ByStop(fired));
         }
         Ok((owner, fired))

@@ -36,7 +36,6 @@
 use std::time::Duration;
 
 use crate::doorbell::{Alarm, Parker};
-use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::time::saturating_ns;
 
@@ -106,7 +105,6 @@ impl Watch {
         if looks_ns > latest_ns && !is_set {
             self.alarm_ns.store(latest_ns, Ordering::Relaxed);
             alarm.set(Some(latest_ns));
-            reached(Event::AlarmSet);
         }
     }
 
@@ -120,7 +118,6 @@ impl Watch {
         if alarm_ns != 0 && alarm_ns < wakes_ns {
             self.alarm_ns.store(0, Ordering::Relaxed);
             alarm.set(None);
-            reached(Event::AlarmTakenBack);
         }
     }
 
@@ -138,7 +135,6 @@ impl Watch {
         if self.at_ns.load(Ordering::Relaxed) > self.latest_ns(now_ns)
             && !(leads && self.alarm_ns.load(Ordering::Relaxed) != 0)
         {
-            reached(Event::WatcherCalled);
             self.call();
         }
     }

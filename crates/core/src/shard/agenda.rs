@@ -46,7 +46,6 @@ use std::mem;
 
 use crate::entry::{Entry, Filed};
 use crate::inbox::{At, Tray};
-use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, spread};
 use crate::time::{Place, Tick};
 
@@ -326,7 +325,6 @@ impl<T> Agenda<T> {
         };
         let is_awaited = |open: &mut Open<T>| open.place.expiration <= limit || is_same(open);
         let open = self.eager.take_if(is_awaited)?;
-        reached(if is_same(&open) { Event::CascadeOvertaken } else { Event::CascadeDue });
         Some(Open { fires_up_to: open.place.expiration.min(limit), ..open })
     }
 
@@ -362,7 +360,6 @@ impl<T> Agenda<T> {
             if self.parked.is_empty() {
                 self.others = self.share.max(1);
             }
-            reached(Event::Parked);
             self.parked.push_back(Open { was_parked: true, ..open });
         } else if let Some(open) = self.due.as_mut().filter(|open| open.was_parked) {
             open.fires_up_to = now;
@@ -378,7 +375,6 @@ impl<T> Agenda<T> {
     pub(super) fn go_on(&mut self, now: Tick) -> bool {
         let is_its_turn = self.is_turn_of_parked();
         let Some(open) = self.parked.pop_front() else { return false };
-        reached(if is_its_turn { Event::ParkedInTurn } else { Event::ParkedAlone });
         let visited = if is_its_turn { 0 } else { usize::MAX };
         self.others = if self.parked.is_empty() { usize::MAX } else { self.share.max(1) };
         self.due = Some(Open { visited, fires_up_to: now, ..open });
@@ -392,7 +388,6 @@ impl<T> Agenda<T> {
 
     /// The end: all that is in trays. Nothing is left to open.
     pub(super) fn clear(&mut self) -> Vec<Open<T>> {
-        self.count_what_is_open();
         let open = [self.due.take(), self.eager.take()].into_iter().flatten();
         let mut all: Vec<_> = open.chain(self.parked.drain(..)).collect();
         while let Some(place) = self.first {
@@ -401,16 +396,6 @@ impl<T> Agenda<T> {
         }
         *self = Agenda::new(self.share);
         all
-    }
-
-    fn count_what_is_open(&self) {
-        let open = [
-            (self.due.is_some(), Event::ClosedOpen),
-            (self.eager.is_some(), Event::ClosedCascade),
-            (!self.parked.is_empty(), Event::ClosedParked),
-            (self.all_aside().next().is_some(), Event::ClosedRound),
-        ];
-        open.into_iter().filter(|&(is, _)| is).for_each(|(_, event)| reached(event));
     }
 }
 

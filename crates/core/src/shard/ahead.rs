@@ -14,7 +14,6 @@
 //! through that tray first. So background work never makes a timer late.
 
 use crate::memory::Shared;
-use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::agenda::Open;
@@ -44,7 +43,6 @@ impl<T> Shard<T> {
         if open.at.is_done() {
             owner.put_away(open);
         } else {
-            reached(Event::CascadePaused);
             owner.agenda.eager = Some(open);
         }
         true
@@ -63,10 +61,7 @@ impl<T> Shard<T> {
             .map(|place| self.cascade_begins(place))
             .min()
             .filter(|&ahead| ahead < first);
-        ahead.map_or(first, |ahead| {
-            reached(Event::WokeAhead);
-            ahead
-        })
+        ahead.unwrap_or(first)
     }
 
     /// Wakes a reaper that went to sleep until a coarse bucket opens, because few timers were
@@ -78,7 +73,6 @@ impl<T> Shard<T> {
         if level < COARSE || shared.balance.living() < MANY {
             return false;
         }
-        reached(Event::ManySeen);
         self.doorbell.ask(self.group_index);
         self.doorbell.ring_before(expiration.saturating_sub(self.lead_time(level)))
     }

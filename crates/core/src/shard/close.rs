@@ -29,7 +29,6 @@ use std::ptr::NonNull;
 use crate::entry::Guard;
 use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
-use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::agenda::Open;
@@ -50,9 +49,6 @@ impl<T> Shard<T> {
         owner.count_held();
         self.wheel.close();
         self.close_notices(owner, shared);
-        if owner.sweep.is_under_way() {
-            reached(Event::ClosedSweep);
-        }
         owner.sweep = Sweep::none();
         for open in owner.agenda.clear() {
             self.stop_all(owner, shared, open);
@@ -85,7 +81,6 @@ impl<T> Shard<T> {
     fn close_notices(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
         let mut next = self.notices.close();
         while let Some(notice) = NonNull::new(next) {
-            reached(Event::ClosedNotice);
             // SAFETY: closing made the whole chain ours.
             next = next_of(unsafe { notice.as_ref() });
             // SAFETY: it was taken out of the list, and has no payload.

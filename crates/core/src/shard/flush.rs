@@ -23,7 +23,6 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, Filed, Phase, Word};
 use crate::inbox::{At, Tray};
 use crate::memory::{Count, Shared};
-use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::agenda::Open;
@@ -89,7 +88,6 @@ impl<T> Shard<T> {
         if is_done {
             owner.put_away(open);
         } else {
-            reached(Event::FlushPaused);
             owner.agenda.due = Some(open);
         }
         is_done
@@ -180,8 +178,8 @@ impl<T> Shard<T> {
                 match unsafe { Entry::unlink(entry, word) } {
                     // SAFETY: nobody kept it, so it is held here alone.
                     Some(true) => return unsafe { owner.bury(shared, entry) },
-                    Some(false) => return reached(Event::SeatUnlinked),
-                    None => reached(Event::UnlinkLost),
+                    Some(false) => return,
+                    None => {}
                 }
             } else if ends.has(deadline, from.expiration) {
                 let take = |payload| owner.batch.push((deadline, payload));
@@ -191,7 +189,6 @@ impl<T> Shard<T> {
                     // SAFETY: the list has let go of it, and its payload is out.
                     return unsafe { owner.has_ended(shared, entry, mine) };
                 }
-                reached(Event::EndLost);
             } else {
                 let next = self.place_from(shared, deadline, from.expiration, from.level);
                 // SAFETY: the owner holds it; `word` is pending.
@@ -201,7 +198,6 @@ impl<T> Shard<T> {
                     unsafe { self.push(owner, entry, next) };
                     return moved();
                 }
-                reached(Event::RefileLost);
             }
             word = this.word();
         }
@@ -221,7 +217,6 @@ impl<T> Shard<T> {
         entry: NonNull<Entry<T>>,
         filed: Filed,
     ) -> At {
-        reached(Event::PutAside);
         let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
         // SAFETY: the tray showed it.
         unsafe { tray.set_moving(entry) };

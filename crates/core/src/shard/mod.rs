@@ -43,7 +43,6 @@ use crate::doorbell::Doorbell;
 use crate::entry::{Entry, Guard, read};
 use crate::inbox::{Closed, Stack};
 use crate::memory::Shared;
-use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, Mutex, Ordering};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
@@ -184,9 +183,7 @@ impl<T> Shard<T> {
         let is_free = |bucket: &Bucket<T>| {
             bucket.is_armed_for(exact.expiration) || bucket.is_open_by(self.clock())
         };
-        let is_exact = self.wheel.bucket(exact).is_ok_and(is_free);
-        reached(if is_exact { Event::FiledExactly } else { Event::ExactTaken });
-        if is_exact { exact } else { place }
+        if self.wheel.bucket(exact).is_ok_and(is_free) { exact } else { place }
     }
 
     /// Files an entry that was made pending for `place`. Returns its bucket if the reaper is to be
@@ -205,10 +202,7 @@ impl<T> Shard<T> {
         place: Place,
         lane: usize,
     ) -> Result<Option<&Bucket<T>>, Closed> {
-        let bucket = self.wheel.bucket(place).map_err(|_| {
-            reached(Event::FiledAfterEnd);
-            Closed
-        })?;
+        let bucket = self.wheel.bucket(place).map_err(|_| Closed)?;
         // SAFETY: passed on to the caller.
         unsafe { bucket.lanes.push(entry, lane) }?;
         // Both are read after the push: see BUCKET-ARM in the header.
@@ -231,8 +225,6 @@ impl<T> Shard<T> {
         if !self.is_sweep_asked.swap(true, Ordering::Release) {
             self.doorbell.ask(self.group_index);
             self.doorbell.ring();
-        } else {
-            reached(Event::SweepAskedTwice);
         }
     }
 
@@ -285,7 +277,7 @@ impl<T> Shard<T> {
         // SAFETY: the caller alone holds it.
         unsafe { notice.as_ref().announce(place) };
         // SAFETY: the caller alone holds it; it stays allocated until the owner has read it.
-        unsafe { self.notices.push(notice) }.inspect_err(|_| reached(Event::NoticeRefused))?;
+        unsafe { self.notices.push(notice) }?;
         self.doorbell.ask(self.group_index);
         if self.doorbell.ring_before(place.expiration) {
             return Ok(true);

@@ -20,7 +20,6 @@ use crate::dispatch::Payloads;
 use crate::entry::{Entry, Filed};
 use crate::inbox::{At, Tray, next_of};
 use crate::memory::{Count, Counters, Outbox, Shared};
-use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Place, Tick};
 
@@ -202,9 +201,7 @@ impl<T> Shard<T> {
             next = next_of(this);
             // SAFETY: it was taken out of the list, and has no payload.
             unsafe { owner.outbox.put(shared, notice) };
-            if !owner.agenda.arm(place) {
-                reached(Event::NoticeForNothing);
-            }
+            owner.agenda.arm(place);
         }
         self.publish_first(owner.next_opening());
     }
@@ -268,7 +265,6 @@ impl<T> Shard<T> {
     #[inline]
     pub(super) fn open(&self, owner: &mut Owner<T>, place: Place, is_due: bool) -> Open<T> {
         if let Some(tray) = owner.agenda.begin_opening(place, is_due) {
-            reached(if is_due { Event::RoundOpened } else { Event::CascadeOfRound });
             owner.sweep.leave(Swept::Round(place));
             return Open::begin(place, tray.open(), tray);
         }
@@ -286,10 +282,7 @@ impl<T> Shard<T> {
         take: impl FnOnce(&Bucket<T>, &Tray<Entry<T>>) -> At,
     ) -> Open<T> {
         owner.sweep.leave(Swept::Bucket(place.level, place.slot));
-        let tray = owner.spare[1].pop().unwrap_or_else(|| {
-            reached(Event::TrayAdded);
-            self.trays.add_wide()
-        });
+        let tray = owner.spare[1].pop().unwrap_or_else(|| self.trays.add_wide());
         tray.begin(bucket_number(place.level, place.slot));
         let at = take(bucket, &tray);
         Open::begin(place, at, tray)

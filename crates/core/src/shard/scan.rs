@@ -40,7 +40,6 @@ use std::ptr;
 
 use crate::entry::{Entry, Guard, Phase, Reader, Word};
 use crate::inbox::behind;
-use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
 use super::{Bucket, Shard, bucket_number};
@@ -116,7 +115,6 @@ impl<T> Shard<T> {
             if before.is_some() && before == after {
                 break;
             }
-            reached(Event::ScanAgain);
             before = after;
             scan.pass += 1;
             scan.may_repeat = true;
@@ -254,7 +252,6 @@ impl<T> Shard<T> {
                 }
                 continue;
             }
-            reached(Event::ScanLedAway);
             *left -= u64::from(next.is_none());
             if is_elsewhere || !living.is_some_and(is_in_list) {
                 has_begun_again |= living.is_some();

@@ -25,7 +25,6 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, Linked, Phase};
 use crate::inbox::next_of;
 use crate::memory::Shared;
-use crate::sync::events::{Event, reached};
 use crate::sync::{IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
@@ -71,7 +70,6 @@ impl<T> Shard<T> {
             if !self.begin_sweep(shared) {
                 return false;
             }
-            reached(Event::SweepBegun);
             owner.sweep.at = Some(Swept::Bucket(1, 0));
             self.look_into(owner, 1, 0);
         }
@@ -87,13 +85,9 @@ impl<T> Shard<T> {
                 probes -= 1;
             } else {
                 owner.sweep.at = None;
-                if self.wants_sweep() {
-                    reached(Event::SweepAgain);
-                }
                 return true;
             }
         }
-        reached(Event::SweepPaused);
         true
     }
 
@@ -109,7 +103,6 @@ impl<T> Shard<T> {
         let Owner { sweep, agenda, .. } = owner;
         let Some(place) = sweep.rounds.pop() else { return false };
         let tray = agenda.aside(place);
-        reached(if tray.is_some() { Event::SweepRound } else { Event::SweepRoundGone });
         sweep.enter(Swept::Round(place), tray.into_iter().flat_map(|tray| tray.heads()));
         true
     }
@@ -170,7 +163,7 @@ impl<T> Shard<T> {
             }
             return true;
         }
-        let is_first = match owner.sweep.at.expect("a sweep is under way") {
+        match owner.sweep.at.expect("a sweep is under way") {
             Swept::Round(place) => owner
                 .agenda
                 .aside(place)
@@ -181,10 +174,6 @@ impl<T> Shard<T> {
                 // SAFETY: the entry is in there, and its link was just read.
                 bucket.is_some_and(|bucket| unsafe { bucket.drop_first(number, entry, next) })
             }
-        };
-        if !is_first {
-            reached(Event::SweepPassed);
         }
-        is_first
     }
 }

@@ -9,7 +9,6 @@ use std::ptr;
 
 use crate::entry::Entry;
 use crate::inbox::CHAINS;
-use crate::sync::events::{Event, reached};
 use crate::sync::prefetch;
 use crate::time::Place;
 
@@ -68,7 +67,6 @@ impl<T> Sweep<T> {
     #[inline]
     pub(super) fn leave(&mut self, opened: Swept) {
         if self.at == Some(opened) && self.live > 0 {
-            reached(Event::SweepLeft);
             self.live = 0;
         }
     }

@@ -41,13 +41,13 @@ pub struct Clock {
     /// The reading of `CLOCK_BOOTTIME` at the start, if this clock counts suspended time.
     boot_start: Option<Duration>,
     /// Where the present is read instead, if this is the clock of a runtime.
-    source: Option<Source>,
+    source: Option<RuntimeNow>,
 }
 
 /// A clock of a runtime: the system's, until the runtime's time is stopped or moved.
 #[doc(hidden)]
 #[derive(Clone)]
-pub struct Source(pub Arc<dyn Fn() -> Instant + Send + Sync>);
+pub struct RuntimeNow(pub Arc<dyn Fn() -> Instant + Send + Sync>);
 
 /// A clock that moves only when told to.
 ///
@@ -134,7 +134,7 @@ impl Clock {
     /// The clock of a runtime, which begins now. If it `is_systems`, threads may carry it on, as
     /// with [`Clock::system`]. If it is stopped later it goes slow, which they notice.
     #[doc(hidden)]
-    pub fn of_runtime(source: Source, is_systems: bool) -> Clock {
+    pub fn of_runtime(source: RuntimeNow, is_systems: bool) -> Clock {
         let like = if is_systems { Clock::system() } else { Clock::instant() };
         Clock { start: (source.0)(), source: Some(source), ..like }
     }
@@ -175,7 +175,7 @@ impl Clock {
             (Some(clock), _) => clock.elapsed_ns(),
             (None, None) => match &self.source {
                 None => saturating_ns(self.start.elapsed()),
-                Some(Source(now)) => saturating_ns(now().saturating_duration_since(self.start)),
+                Some(RuntimeNow(now)) => saturating_ns(now().saturating_duration_since(self.start)),
             },
             (None, Some(boot_start)) => boot_ns(boot_start),
         }
@@ -279,9 +279,9 @@ fn instant_at_boot(boot_start: Duration, ns: u64) -> Option<Instant> {
     if ns >= now_ns { now.checked_add(between) } else { now.checked_sub(between) }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for RuntimeNow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Source").field(&(self.0)()).finish()
+        f.debug_tuple("RuntimeNow").field(&(self.0)()).finish()
     }
 }
 

@@ -6,7 +6,7 @@ mod driven;
 mod scale;
 pub mod thread_clock;
 
-pub use clock::{Clock, ManualClock, Source};
+pub use clock::{Clock, ManualClock, RuntimeNow};
 pub use driven::{Drivable, Driven, advance_to};
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;

@@ -4,18 +4,19 @@
 //! their end, and what became of their timers is written. Then others can have it. A shard that is
 //! lost is closed at once: its handlers may still run when another instance has its timers fire.
 //!
-//! *Tested by*: `tests/durable/postgres/`.
+//! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/share.rs`.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{Error, OpenError, StoreErrorKind};
+use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
 use crate::events;
-use crate::promise::{Reply, promise_alone};
+use crate::position::Position;
+use crate::promise::promise_alone;
 use crate::record::Record;
 use crate::service::{Durable, Share};
-use crate::store::Op;
+use crate::store::{Op, Store};
 
 use super::clerk::Then;
 use super::inner::Inner;
@@ -45,7 +46,10 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
     let tell = Box::new(move |message: Message| {
         weak.upgrade().iter().for_each(|inner| inner.hear_of_shard(message.clone()));
     });
-    let store = inner.hub.open(lease.taken, tell);
+    let store = inner.hub.open(lease.taken, tell).and_then(|mut store| {
+        forget_notes(inner, lease.taken.shard, &mut *store)?;
+        Ok(store)
+    });
     let opened =
         store.map_err(OpenError::Store).and_then(|store| (inner.open)(inner, lease, store));
     match opened {
@@ -96,11 +100,15 @@ pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durab
 /// Has the store forget that handlers were about to run: this process has not ended. The shard
 /// stays with this instance until then, so that it does not open it again before. Another instance
 /// that has it by now may have read the notes, and adds to them.
+///
+/// What cannot be written from outside, as on NATS, is written when this instance opens the shard
+/// again.
 fn take_back_notes<P>(inner: &Inner<P>, shard: u32, notes: Vec<Record>) {
     let mut left: Vec<Arc<Record>> = notes.into_iter().map(Arc::new).collect();
+    let mut refused = Vec::new();
     for round in 0.. {
         if left.is_empty() {
-            return;
+            break;
         }
         let replies = left.into_iter().map(|record| {
             let (promise, reply) = promise_alone();
@@ -109,22 +117,47 @@ fn take_back_notes<P>(inner: &Inner<P>, shard: u32, notes: Vec<Record>) {
             (record, reply)
         });
         let replies: Vec<_> = replies.collect();
-        // What was told to fail, as on NATS, or has another reason, does so again.
-        let is_early = |error| match error {
+        let is_early = |error: &Error| match error {
             Error::Store(error) => error.kind() == StoreErrorKind::Io,
             _ => false,
         };
-        let again = |reply: &Reply<bool>| reply.wait().is_err_and(is_early);
-        left = replies.into_iter().filter(|(_, reply)| again(reply)).map(|(one, _)| one).collect();
+        left = Vec::new();
+        for (record, reply) in replies {
+            match reply.wait() {
+                Ok(_) => {}
+                Err(error) if is_early(&error) => left.push(record),
+                // It would be again.
+                Err(_) => refused.push(record),
+            }
+        }
         // A connection that is lost is noticed by who uses it, one after another.
         let is_hopeless = round >= TRIES && inner.state().troubles.is_connected();
         if is_hopeless || inner.is_stopping() {
-            return;
+            refused.append(&mut left);
         }
         if !left.is_empty() {
             thread::sleep(inner.lease / 20);
         }
     }
+    if !refused.is_empty() {
+        inner.state().notes.insert(shard, refused);
+    }
+}
+
+/// The same for a shard that was opened again, before anything is read for it. An attempt that has
+/// begun elsewhere since then has another number, or ends by itself.
+fn forget_notes<P>(inner: &Inner<P>, shard: u32, store: &mut dyn Store) -> Result<(), StoreError> {
+    let Some(notes) = inner.state().notes.remove(&shard) else { return Ok(()) };
+    let positions: Vec<Position> = notes.iter().map(|note| note.position).collect();
+    let there = store.at(&positions)?;
+    let is_noted = |note: &&Arc<Record>| {
+        let mut found = there.iter().filter(|found| found.position == note.position);
+        found.any(|found| found.attempt == note.attempt && found.crashes > note.crashes)
+    };
+    let noted = notes.iter().filter(is_noted);
+    let ops = noted.map(|note| Op::Move { from: note.position, to: note.clone() });
+    let ops: Vec<Op> = ops.collect();
+    if ops.is_empty() { Ok(()) } else { store.commit(&ops).map(drop) }
 }
 
 /// Lets others have the shard.

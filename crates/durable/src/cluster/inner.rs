@@ -2,6 +2,7 @@
 //!
 //! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,8 @@ pub(super) struct State {
     pub(super) overdue: Overdue,
     /// How keys begin whose timers do not fire, as the hub said in the last round.
     pub(super) pauses: Vec<Key>,
+    /// Of shards that were lost: what says that handlers were about to run, without that.
+    pub(super) notes: BTreeMap<u32, Vec<Arc<Record>>>,
 }
 
 /// What an instance does wrong, for tests which show that they would notice.

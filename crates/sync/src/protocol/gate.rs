@@ -39,7 +39,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/races/keyed/races.rs`.
 
-use crate::events::{Event, reached};
 use crate::{AtomicU32, Ordering};
 
 /// The timer is not yet under its key.
@@ -102,9 +101,6 @@ impl Gate {
         let was = self.word.load(Ordering::Relaxed);
         if was == MAKING {
             self.word.store(EARLY, Ordering::Relaxed);
-        }
-        if was == MAKING || was == EARLY {
-            reached(Event::GateEarly);
         }
         was == OPEN
     }

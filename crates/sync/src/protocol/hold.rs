@@ -55,7 +55,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::events::{Event, reached};
 use crate::{AtomicU64, Ordering};
 
 use super::ends::EndCode;
@@ -137,9 +136,6 @@ impl<E: EndCode> HoldWord<E> {
             false if is_own() => None,
             false => Some(word | AGAIN),
         });
-        if !is_over(before) && before & HELD != 0 {
-            reached(Event::HoldNoted);
-        }
         match before {
             word if is_over(word) => Came::Over,
             word if word & HELD != 0 => Came::Noted,
@@ -154,9 +150,6 @@ impl<E: EndCode> HoldWord<E> {
             false if word & AGAIN != 0 => Some(word & !AGAIN),
             false => Some(word & !HELD),
         });
-        if !is_over(before) && before & AGAIN != 0 {
-            reached(Event::HoldAgain);
-        }
         match end(before) {
             Some(how) => Released::Finish { how, by_holder: before & OWN != 0 },
             None if before & AGAIN != 0 => Released::Again,
@@ -185,9 +178,6 @@ impl<E: EndCode> HoldWord<E> {
             let own = if word & HELD != 0 && is_own() { OWN } else { 0 };
             decided(word, how, own)
         });
-        if !is_over(before) && before & HELD != 0 {
-            reached(Event::HoldEnded);
-        }
         match before {
             word if is_over(word) => Decided::Late,
             word if word & HELD != 0 => Decided::Noted,

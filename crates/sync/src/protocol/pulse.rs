@@ -20,7 +20,6 @@
 //! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`,
 //! `tests/races/periodic/heartbeat.rs`.
 
-use crate::events::{Event, reached};
 use crate::{AtomicU64, Ordering};
 
 /// The beats fell silent, and the timer noticed.
@@ -98,10 +97,7 @@ impl Pulse {
         match self.end(end, is_silent) {
             Ok(_) => Verdict::Silent,
             Err(last) if last >= STOPPED => Verdict::Over,
-            Err(last) => {
-                reached(Event::BeatInTime);
-                Verdict::Until(until(last))
-            }
+            Err(last) => Verdict::Until(until(last)),
         }
     }
 

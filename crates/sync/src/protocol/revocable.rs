@@ -33,7 +33,6 @@
 
 use std::mem::ManuallyDrop;
 
-use crate::events::{Event, reached};
 use crate::{AtomicU32, Ordering, UnsafeCell};
 
 use super::latch::Latch;
@@ -138,7 +137,6 @@ impl<V, W> Revocable<V, W> {
         let decided =
             self.phase.compare_exchange(WAITS, to as u32, Ordering::Relaxed, Ordering::Relaxed);
         if decided.is_err() {
-            reached(Event::TaskTaken);
             return None;
         }
         // SAFETY: this thread left `waits`, so it alone has the value.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tickless_durable::cluster::Firing;
 use tickless_durable::store::nats::probe;
-use tickless_durable::{Cancelled, Cluster, Error, StoreErrorKind};
+use tickless_durable::{Builder, Cancelled, Cluster, Error, StoreErrorKind};
 
 use super::server::{Place, on_one as place, on_three, patiently};
 use crate::common::limit::LIMIT;
@@ -179,4 +179,52 @@ fn how_late_each_shard_is_is_known_to_all_whether_one_has_it_or_none() {
     let none = [(0, Duration::ZERO), (1, Duration::ZERO)];
     wait_until("they have fired", || last.lags() == none);
     last.stop().unwrap();
+}
+
+/// The handler returns each time, in a process that lives: nothing of it is the end of a process.
+#[test]
+fn attempts_whose_lease_was_lost_do_not_count_as_ends_of_their_process() {
+    let Some(place) = place() else { return };
+    let (begin, begun) = std::sync::mpsc::channel();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
+    let start = || -> Cluster<String> {
+        let (begin, gate) = (begin.clone(), gate.clone());
+        let builder = Cluster::nats(&place.url).schema(&place.name).shards(1);
+        let builder = builder.lease(Duration::from_secs(2)).service(Builder::new().crashes(2));
+        let handler = move |firing: &Firing<'_, String>| {
+            begin.send((firing.fence(), firing.crashes())).unwrap();
+            let _ = gate.lock().unwrap().recv();
+            Ok::<(), String>(())
+        };
+        builder.start(handler).unwrap()
+    };
+    // It is due before the shard is opened, and so it is noted that it begins.
+    let first = start();
+    wait_until("it has the shard", || first.shards().len() == 1);
+    assert!(first.pause("").wait().unwrap());
+    wait_until("it is told", || first.stats().iter().all(|work| work.stats.pauses == 1));
+    first.schedule(first.now(), "a".to_owned()).unwrap().wait().unwrap();
+    first.stop().unwrap();
+    let cluster = start();
+    assert!(cluster.resume("").wait().unwrap());
+    // Dropped before the cluster, so that a test which fails does not wait for handlers.
+    let go = go;
+    let mut last = 0;
+    for _ in 0..4 {
+        let (fence, crashes) = begun.recv_timeout(LIMIT).expect("it is no dead letter");
+        assert!(fence > last);
+        assert_eq!(crashes, 0, "under the fence {fence}");
+        last = fence;
+        let lease = format!("$KV.tickless_{}.s.0", place.name);
+        patiently(|| probe::publish(&place.url, &lease, b"0 0")).unwrap();
+        wait_until("it is lost", || cluster.shards().iter().all(|(_, held)| *held != fence));
+        go.send(()).unwrap();
+    }
+    assert_eq!(begun.recv_timeout(LIMIT).expect("it is no dead letter").1, 0);
+    go.send(()).unwrap();
+    let left = || cluster.list(None, 9).wait().map_or(usize::MAX, |left| left.len());
+    wait_until("all are over", || left() == 0);
+    assert!(cluster.dead_letters(None, 9).wait().unwrap().is_empty());
+    cluster.stop().unwrap();
 }
