@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tickless_durable::{Op, Position, Record, Store};
 
@@ -32,9 +33,11 @@ fn run(run: &mut Run, place: &str, add_no_text: impl FnOnce(&Pen)) {
             command.env(CRASHES, CRASHES_MOST).env(POISONS, poisons.to_string());
         })
     };
-    // Until one of them ends it.
+    // Until one of them ends it, unless that one was refused.
     let first = start(&job(1, false), TIMERS);
-    while first.hear_of_its_end().is_some() {}
+    while first.hear_of_its_end().is_some_and(|told| told != "scheduled") {}
+    first.hear_within(Duration::from_secs(10));
+    drop(first);
     add_no_text(&Pen::new(&ledger));
     for number in 2.. {
         let next = start(&job(number, true), 0);

@@ -201,8 +201,8 @@ impl Pair {
 
     /// How to reach the one that serves, without a proxy.
     pub(super) fn url(&self) -> String {
-        let directory = self.servers[0].directory.display();
-        format!("host={directory} user=tickless dbname=postgres")
+        let host = self.servers[0].directory.display().to_string().replace('/', "%2F");
+        format!("postgres://tickless@{host}/postgres")
     }
 
     pub(super) fn client(&self) -> Client {

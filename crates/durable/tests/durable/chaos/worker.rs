@@ -97,7 +97,7 @@ impl Worker {
         self.told.recv_timeout(LIMIT).expect("the process hangs or has died")
     }
 
-    /// What it tells within that time.
+    /// What it tells within that time; `None` at once if it has ended.
     pub(crate) fn hear_within(&self, time: Duration) -> Option<String> {
         self.told.recv_timeout(time).ok()
     }
@@ -312,7 +312,9 @@ pub(crate) fn child(role: &str) {
     match &*job.store {
         #[cfg(feature = "postgres")]
         "postgres" => cluster(&job, service, &ledger, || {
-            tickless_durable::Cluster::builder(&job.place).schema("chaos").shards(4).lease(LEASE)
+            // The server has so long for a batch, which can be large then.
+            let lease = if setting(CRASHES, 0) > 0 { 4 * LEASE } else { LEASE };
+            tickless_durable::Cluster::builder(&job.place).schema("chaos").shards(4).lease(lease)
         }),
         #[cfg(feature = "nats")]
         "nats" => cluster(&job, service, &ledger, || {
