@@ -43,6 +43,7 @@ pub(crate) type Opener = Box<dyn Fn() -> Answer<Box<dyn Place>> + Send>;
 
 pub(crate) struct Timers {
     open: Opener,
+    /// `None` after it has failed.
     place: Option<Box<dyn Place>>,
     name: String,
     may_change: bool,
@@ -59,7 +60,7 @@ struct Kind {
 
 /// Serves the page until the program is ended. `told` is passed its address, and the token.
 pub(crate) fn serve(
-    (place, open): (Box<dyn Place>, Opener),
+    (mut place, open): (Box<dyn Place>, Opener),
     name: String,
     listen: SocketAddr,
     may_change: bool,
@@ -67,9 +68,8 @@ pub(crate) fn serve(
 ) -> Answer<bool> {
     let token = site::secret();
     let page = Page::new(include_str!("page.html"), &[]);
-    let mut timers =
-        Timers { open, place: Some(place), name, may_change, token: token.clone(), page };
-    timers.leave(false);
+    place.reopen(false);
+    let timers = Timers { open, place: Some(place), name, may_change, token: token.clone(), page };
     let served = site::serve(timers, listen).map_err(|error| format!("{listen}: {error}"))?;
     told(&served.to_string(), &token)?;
     loop {
@@ -80,50 +80,39 @@ pub(crate) fn serve(
 // === impl Timers ===
 
 impl Timers {
-    /// Lets others have a file. What is asked for next opens it again, to change it or not.
-    fn leave(&mut self, to_write: bool) {
-        if let Some(place) = &mut self.place {
-            place.reopen(to_write);
-        }
-    }
-
-    fn place(&mut self) -> Answer<&mut dyn Place> {
-        if self.place.is_none() {
-            self.place = Some((self.open)()?);
-        }
-        Ok(&mut **self.place.as_mut().expect("it was opened above"))
-    }
-
-    /// Asks the place, which is opened again later if that fails.
+    /// Asks the place, which is opened again later if that fails. Others have a file before and
+    /// after that.
     fn ask(&mut self, to_write: bool, request: &Request<'_>) -> Reply {
-        self.leave(to_write);
-        let asked = if to_write { self.change(request) } else { self.look(request) };
-        self.leave(false);
-        match asked {
+        let opened = self.place.take().map_or_else(|| (self.open)(), Ok);
+        let mut place = match opened {
+            Ok(place) => place,
+            Err(error) => return unavailable(&*error),
+        };
+        place.reopen(to_write);
+        let asked = match to_write {
+            true => change(&mut *place, request),
+            false => self.look(&mut *place, request),
+        };
+        place.reopen(false);
+        let reply = match asked {
             Ok(Some(found)) => Reply::json(&found),
             Ok(None) => Reply::text("404 Not Found", "there is no such thing"),
-            Err(error) => {
-                let is_store = error.is::<StoreError>();
-                if is_store {
-                    self.place = None;
-                }
-                let status = if is_store { "503 Service Unavailable" } else { "400 Bad Request" };
-                Reply::text(status, &with_causes(&*error))
-            }
-        }
+            Err(error) if error.is::<StoreError>() => return unavailable(&*error),
+            Err(error) => Reply::text("400 Bad Request", &with_causes(&*error)),
+        };
+        self.place = Some(place);
+        reply
     }
 
-    fn look(&mut self, request: &Request<'_>) -> Answer<Option<Value>> {
-        let (name, may_change) = (self.name.clone(), self.may_change);
-        let place = self.place()?;
+    fn look(&self, place: &mut dyn Place, request: &Request<'_>) -> Answer<Option<Value>> {
         Ok(match request.path {
             "/counts.json" => {
                 let shards: Vec<Value> = place.count()?.iter().map(|count| count.json()).collect();
                 let paused: Vec<String> =
                     place.pauses()?.iter().map(|prefix| shown_up_to(prefix, usize::MAX)).collect();
                 Some(json!({
-                    "place": name, "may_change": may_change, "now": rfc3339(SystemTime::now()),
-                    "shards": shards, "paused": paused,
+                    "place": self.name, "may_change": self.may_change,
+                    "now": rfc3339(SystemTime::now()), "shards": shards, "paused": paused,
                 }))
             }
             "/kinds.json" => Some(kinds(place)?),
@@ -135,30 +124,6 @@ impl Timers {
             }
             _ => None,
         })
-    }
-
-    fn change(&mut self, request: &Request<'_>) -> Answer<Option<Value>> {
-        let (id, all) = (request.argument("id"), request.argument("all"));
-        let prefix = request.argument("prefix");
-        let which = match (&id, all.as_deref()) {
-            (Some(id), None) => Some(Which::Id(id)),
-            (None, Some("true")) => Some(Which::All),
-            _ => None,
-        };
-        let wants_one = "which one? say ?id= or ?all=true";
-        let place = self.place()?;
-        let done = match request.path {
-            "/revive" => place.revive(&which.ok_or(wants_one)?, SystemTime::now())?,
-            "/forget" => place.forget(&which.ok_or(wants_one)?)?,
-            "/pause" | "/resume" => {
-                let prefix = prefix.ok_or("which keys? say ?prefix=, which may be empty: all")?;
-                let is_new = place.set_pause(&prefix, request.path == "/pause")?;
-                vec![(prefix, is_new)]
-            }
-            _ => return Ok(None),
-        };
-        let count = done.iter().filter(|(_, was_there)| *was_there).count();
-        Ok(Some(json!({ "done": count, "gone": done.len() - count })))
     }
 
     /// Whether a request knows the token. That takes as long for each that does not.
@@ -192,6 +157,34 @@ impl Site for Timers {
         }
         self.ask(is_change, request)
     }
+}
+
+fn change(place: &mut dyn Place, request: &Request<'_>) -> Answer<Option<Value>> {
+    let (id, all) = (request.argument("id"), request.argument("all"));
+    let prefix = request.argument("prefix");
+    let which = match (&id, all.as_deref()) {
+        (Some(id), None) => Some(Which::Id(id)),
+        (None, Some("true")) => Some(Which::All),
+        _ => None,
+    };
+    let wants_one = "which one? say ?id= or ?all=true";
+    let done = match request.path {
+        "/revive" => place.revive(&which.ok_or(wants_one)?, SystemTime::now())?,
+        "/forget" => place.forget(&which.ok_or(wants_one)?)?,
+        "/pause" | "/resume" => {
+            let prefix = prefix.ok_or("which keys? say ?prefix=, which may be empty: all")?;
+            let is_new = place.set_pause(&prefix, request.path == "/pause")?;
+            vec![(prefix, is_new)]
+        }
+        _ => return Ok(None),
+    };
+    let count = done.iter().filter(|(_, was_there)| *was_there).count();
+    Ok(Some(json!({ "done": count, "gone": done.len() - count })))
+}
+
+/// The place cannot be asked now.
+fn unavailable(error: &(dyn Error + 'static)) -> Reply {
+    Reply::text("503 Service Unavailable", &with_causes(error))
 }
 
 /// What went wrong, in a line.
