@@ -13,7 +13,6 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -72,9 +71,8 @@ pub(crate) fn serve(
     let timers = Timers { open, place: Some(place), name, may_change, token: token.clone(), page };
     let served = site::serve(timers, listen).map_err(|error| format!("{listen}: {error}"))?;
     told(&served.to_string(), &token)?;
-    loop {
-        thread::park();
-    }
+    served.wait()?;
+    Ok(true)
 }
 
 // === impl Timers ===
