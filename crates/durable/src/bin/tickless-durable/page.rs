@@ -25,10 +25,15 @@ use super::place::{Answer, At, Place, Row, Which, rfc3339, shown_up_to};
 const ROWS: usize = 25;
 const MOST_ROWS: usize = 500;
 
-/// How many timers are read to count their kinds, of how many bytes, and how many kinds are told.
+/// How many timers are read to count their kinds, of payloads of how many bytes, and how many kinds
+/// are told.
 const COUNTED: usize = 20_000;
 const COUNTED_BYTES: usize = 32 << 20;
 const MOST_KINDS: usize = 100;
+
+/// How many timers are read at a time, and at first, when nobody knows how long they are.
+const READ: usize = 256;
+const FIRST_READ: usize = 16;
 
 /// How many bytes of a payload a list shows, and how many of one timer's.
 const PAYLOAD_IN_LIST: usize = 200;
@@ -225,15 +230,33 @@ fn rows(
 
 /// How many timers of each kind there are: of those whose keys begin alike, up to the first slash.
 fn kinds(place: &mut dyn Place) -> Answer<Value> {
+    let shards = place.count()?.iter().map(|it| (it.contents.timers, it.shard())).collect();
+    kinds_of(shards, |after, limit| place.timers_after(Some(after), limit))
+}
+
+/// The same of shards with about so many timers each. `read` has the timers after a place, and how
+/// many are wanted at most.
+fn kinds_of(
+    mut shards: Vec<(u64, u32)>,
+    mut read: impl FnMut(At, usize) -> Answer<Vec<Row>>,
+) -> Answer<Value> {
     let now = SystemTime::now();
     let mut kinds: BTreeMap<Option<String>, Kind> = BTreeMap::new();
-    let (mut counted, mut is_all) = (0, true);
-    let shards: Vec<u32> = place.count()?.iter().map(|count| count.shard()).collect();
-    let (most, most_bytes) = (COUNTED / shards.len().max(1), COUNTED_BYTES / shards.len().max(1));
-    for shard in shards {
+    let (mut counted, mut counted_bytes, mut is_all) = (0, 0, true);
+    // The small ones first: what they leave is for the others.
+    shards.sort_unstable();
+    for (n, &(_, shard)) in shards.iter().enumerate() {
+        let part = |all: usize, used| all.saturating_sub(used) / (shards.len() - n);
+        let (most, most_bytes) = (part(COUNTED, counted), part(COUNTED_BYTES, counted_bytes));
         let (mut here, mut bytes, mut after) = (0, 0, At { shard, position: Position::FIRST });
         loop {
-            let mut page = place.timers_after(Some(after), 256)?;
+            // As many as there is room for if they are as long as those before.
+            let fit = match here {
+                0 => FIRST_READ,
+                _ => most_bytes.saturating_sub(bytes) / (bytes / here).max(1),
+            };
+            // At the end, one tells whether there are more.
+            let mut page = read(after, fit.min(READ).min(most - here).max(1))?;
             page.retain(|row| row.shard == shard);
             let Some(last) = page.last() else { break };
             if here >= most || bytes >= most_bytes {
@@ -252,7 +275,7 @@ fn kinds(place: &mut dyn Place) -> Answer<Value> {
                 kind.first_due = kind.first_due.min(due);
             }
         }
-        counted += here;
+        (counted, counted_bytes) = (counted + here, counted_bytes + bytes);
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, kind)| u64::MAX - kind.timers);
@@ -269,4 +292,53 @@ fn kind(row: &Row) -> Option<String> {
     let key = row.record.key.as_deref()?;
     let end = key.iter().position(|byte| *byte == b'/').map_or(0, |at| at + 1);
     Some(shown_up_to(&key[..end], KIND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickless_durable::Record;
+
+    /// The kinds of shards that have so many timers with payloads of so many bytes, and how many
+    /// bytes were read.
+    fn counted(timers: &[usize], length: usize) -> (Value, usize) {
+        let shards = timers.iter().zip(0..).map(|(count, shard)| (*count as u64, shard)).collect();
+        let mut read = 0;
+        let found = kinds_of(shards, |after, limit| {
+            let done = usize::try_from(after.position.number).unwrap();
+            let rows = (done..timers[after.shard as usize]).take(limit).map(|at| {
+                let position = Position { due_ms: 9, number: at as u64 + 1 };
+                let record = Record::new(position, None, vec![0; length].into());
+                Row { shard: after.shard, id: String::new(), record, error: None }
+            });
+            let rows: Vec<Row> = rows.collect();
+            read += rows.len() * length;
+            Ok(rows)
+        });
+        (found.unwrap(), read)
+    }
+
+    #[test]
+    fn a_full_shard_has_what_the_others_leave() {
+        let mut timers = [0; 16];
+        timers[3] = 1300;
+        let (found, _) = counted(&timers, 9);
+        assert_eq!((&found["of"], &found["is_all"]), (&1300.into(), &true.into()));
+        timers = [1000; 16];
+        timers[0] = COUNTED - 15_000;
+        let (found, _) = counted(&timers, 9);
+        assert_eq!((&found["of"], &found["is_all"]), (&COUNTED.into(), &true.into()));
+        timers[0] += 1;
+        let (found, _) = counted(&timers, 9);
+        assert_eq!((&found["of"], &found["is_all"]), (&COUNTED.into(), &false.into()));
+    }
+
+    #[test]
+    fn long_payloads_are_not_read_beyond_the_limit() {
+        const MIB: usize = 1 << 20;
+        let (found, read) = counted(&[1000], MIB);
+        assert_eq!((&found["of"], &found["is_all"]), (&32.into(), &false.into()));
+        // The last one is there, which is all that is known of it.
+        assert_eq!(read, COUNTED_BYTES + MIB);
+    }
 }
