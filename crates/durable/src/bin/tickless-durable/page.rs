@@ -70,7 +70,7 @@ pub(crate) fn serve(
     may_change: bool,
     told: impl FnOnce(&str, &str) -> Answer<()>,
 ) -> Answer<bool> {
-    let token = site::secret();
+    let token = secret()?;
     let page = Page::new(include_str!("page.html"), &[]);
     place.reopen(false);
     let timers = Timers { open, place: Some(place), name, may_change, token: token.clone(), page };
@@ -183,6 +183,14 @@ fn change(place: &mut dyn Place, request: &Request<'_>) -> Answer<Option<Value>>
     };
     let count = done.iter().filter(|(_, was_there)| *was_there).count();
     Ok(Some(json!({ "done": count, "gone": done.len() - count })))
+}
+
+/// 128 bits of the system's source of secrets.
+fn secret() -> Answer<String> {
+    let mut bytes = [0; 16];
+    let filled = getrandom::fill(&mut bytes);
+    filled.map_err(|error| format!("the system has no secret for the page: {error}"))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 /// The place cannot be asked now.
