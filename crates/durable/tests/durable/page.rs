@@ -101,6 +101,7 @@ fn a_page_shows_what_the_command_line_shows_and_changes_nothing() {
             (&false.into(), &Value::Array(vec![]))
         );
         assert_eq!(shown["place"], path.to_str().unwrap());
+        assert_eq!(shown["alone"], !has_readers(path));
         assert!(shown["shards"][0]["lag_s"].as_f64().unwrap() > 1e9);
         let first = page.get("/timers.json?limit=1");
         assert_eq!(first["rows"][0]["id"], late.to_string());

@@ -211,6 +211,10 @@ impl Place for File {
         self.writes = to_write;
     }
 
+    fn is_alone(&self) -> bool {
+        matches!(self.kind, Kind::Redb) || cfg!(not(target_os = "linux"))
+    }
+
     fn timers_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>> {
         let found = self.store()?.scan(after.map(|after| after.position), limit)?;
         Ok(found.into_iter().map(timer).collect())

@@ -6,7 +6,8 @@
 //! printed, which no other site and no other user knows.
 //!
 //! *Owner*: the server's thread has the place. A file is closed after each request, so that
-//! services come and go beside the page.
+//! services come and go beside the page. One of redb's is the page's alone during a request, so it
+//! is looked at less often: a service that starts just then is refused.
 //!
 //! *Tested by*: `tests/durable/page.rs`, and in a browser by `ci/browser.sh`.
 
@@ -114,7 +115,7 @@ impl Timers {
                 let paused: Vec<String> =
                     place.pauses()?.iter().map(|prefix| shown_up_to(prefix, usize::MAX)).collect();
                 Some(json!({
-                    "place": self.name, "may_change": self.may_change,
+                    "place": self.name, "alone": place.is_alone(), "may_change": self.may_change,
                     "now": rfc3339(SystemTime::now()), "shards": shards, "paused": paused,
                 }))
             }
