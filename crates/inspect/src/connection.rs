@@ -44,7 +44,8 @@ impl Connection {
         Connection { socket, step: Step::Read(Vec::new()), deadline: now + PATIENCE }
     }
 
-    /// Goes on as far as it can. Returns `false` if the connection is to be closed.
+    /// Goes on as far as it can. Returns `false` if the connection is to be closed: by `now`, it
+    /// has taken too long, for example.
     pub(crate) fn go_on(&mut self, now: Instant, site: &mut dyn Site) -> bool {
         loop {
             let next = match &mut self.step {
@@ -60,7 +61,8 @@ impl Connection {
                 Step::End(left) => Err(throw_away(&mut *self.socket, left)),
             };
             match next {
-                Ok(step) => (self.step, self.deadline) = (step, now + PATIENCE),
+                // The site may have taken long.
+                Ok(step) => (self.step, self.deadline) = (step, Instant::now() + PATIENCE),
                 Err(error) => return error.kind() == ErrorKind::WouldBlock && now < self.deadline,
             }
         }
@@ -127,5 +129,37 @@ fn throw_away(socket: &mut dyn Socket, left: &mut usize) -> io::Error {
             Ok(_) => return io::Error::from(ErrorKind::InvalidData),
             Err(error) => return error,
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::site::{Reply, Request};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    /// Takes longer than the clock needs to go on. With when it has replied.
+    struct Slow(Option<Instant>);
+
+    impl Site for Slow {
+        fn reply(&mut self, _: &Request<'_>) -> Reply {
+            let asked = Instant::now();
+            while self.0.is_none_or(|replied| replied == asked) {
+                self.0 = Some(Instant::now());
+            }
+            Reply::text("200 OK", "tea")
+        }
+    }
+
+    #[test]
+    fn the_time_that_a_site_takes_is_not_the_clients() {
+        let (mut client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let now = Instant::now();
+        let (mut connection, mut site) = (Connection::new(Box::new(socket), now), Slow(None));
+        assert!(connection.go_on(now, &mut site));
+        assert!(connection.deadline >= site.0.unwrap() + PATIENCE);
     }
 }

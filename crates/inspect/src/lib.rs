@@ -108,6 +108,23 @@ impl Inspector {
         Ok(Inspector { address, local_addr, running: Some((bell, thread)), process: process::id() })
     }
 
+    /// Waits until it serves no more: the engine is gone and a request was told so, or the site is
+    /// [over](Site::is_over). Until then, it serves.
+    ///
+    /// # Errors
+    /// The thread has panicked, or it is this one, or the parent process has it.
+    pub fn wait(mut self) -> io::Result<()> {
+        let Some((bell, thread)) = self.running.take() else { return Ok(()) };
+        let is_own = thread.thread().id() == thread::current().id();
+        if is_own || self.process != process::id() {
+            self.running = Some((bell, thread));
+            return Err(io::Error::other("that thread cannot be waited for here"));
+        }
+        let ended = thread.join();
+        drop(bell);
+        ended.map_err(|_| io::Error::other("the thread that serves has panicked"))
+    }
+
     /// Returns the address that it serves at. `None`: a Unix socket.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr

@@ -59,7 +59,7 @@ impl Reply {
     /// A page that no other site can have in a frame, that loads nothing, and that asks this server
     /// alone.
     pub fn page(page: &Page) -> Reply {
-        let nonce = secret();
+        let nonce = nonce();
         let also = format!(
             "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; \
              style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; base-uri 'none'; \
@@ -95,8 +95,9 @@ impl Reply {
     }
 }
 
-/// A word that nobody can guess: each hasher has keys of its own.
-pub fn secret() -> String {
+/// A word that differs for each reply, and is no secret. Each hasher has keys of its own; a text
+/// that a page shows would have to know them before it is served.
+fn nonce() -> String {
     [0, 1].map(|n| format!("{:016x}", RandomState::new().hash_one(n))).concat()
 }
 

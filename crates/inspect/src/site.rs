@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 
 use crate::Inspector;
 use crate::listener::Listener;
-pub use crate::reply::{Page, Reply, secret};
+pub use crate::reply::{Page, Reply};
 pub use crate::request::Request;
 use crate::request::parse;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use support::patience::PATIENCE;
 use tickless::{Engine, ManualClock};
-use tickless_inspect::{Inspector, serve};
+use tickless_inspect::{Inspector, serve, site};
 use tickless_sync::Mutex;
 
 use crate::replies::{Site, ask};
@@ -88,6 +88,35 @@ fn a_stopped_engine_is_still_seen_and_one_that_is_gone_is_not() {
     // That was the last.
     wait_until(|| status(site, "/stats.json").is_none());
     drop(inspector);
+}
+
+/// Panics where it is asked to, and is over where it is asked to be.
+struct Frail(bool);
+
+impl site::Site for Frail {
+    fn reply(&mut self, request: &site::Request<'_>) -> site::Reply {
+        assert_ne!(request.path, "/panic", "as it was asked to");
+        self.0 = request.path == "/end";
+        site::Reply::text("200 OK", "tea")
+    }
+
+    fn is_over(&self) -> bool {
+        self.0
+    }
+}
+
+#[test]
+fn a_wait_ends_with_the_site_and_tells_of_its_panic() {
+    for (path, is_well) in [("/end", true), ("/panic", false)] {
+        let since = Instant::now();
+        let inspector = site::serve(Frail(false), ([127, 0, 0, 1], 0).into()).unwrap();
+        let site = Site::at(inspector.local_addr().unwrap(), since);
+        let waiter = thread::spawn(move || inspector.wait());
+        assert_eq!(status(site, "/"), ok());
+        assert_eq!(status(site, path), ok().filter(|_| is_well));
+        assert_eq!(waiter.join().unwrap().is_ok(), is_well);
+        assert_eq!(status(site, "/"), None);
+    }
 }
 
 #[test]

@@ -37,6 +37,11 @@ impl Site {
         (inspector, Site { address, since })
     }
 
+    /// Where another one serves that was made after `since`.
+    pub(crate) fn at(address: SocketAddr, since: Instant) -> Site {
+        Site { address, since }
+    }
+
     /// As the function of this name.
     pub(crate) fn may_cut_off(&self) -> bool {
         may_cut_off(self.since)

@@ -83,6 +83,7 @@ pub struct RedbStore {
 pub struct RedbOptions {
     cache_bytes: usize,
     check: bool,
+    create: bool,
     migrate: bool,
 }
 
@@ -91,7 +92,7 @@ pub struct RedbOptions {
 impl RedbOptions {
     /// The default options.
     pub fn new() -> RedbOptions {
-        RedbOptions { cache_bytes: CACHE, check: true, migrate: false }
+        RedbOptions { cache_bytes: CACHE, check: true, create: true, migrate: false }
     }
 
     /// How much of the file is kept in memory. Default: 64 MiB.
@@ -111,6 +112,12 @@ impl RedbOptions {
         self
     }
 
+    /// Whether a file that does not exist is made. Default: it is. Otherwise, opening one fails.
+    pub fn create(mut self, create: bool) -> RedbOptions {
+        self.create = create;
+        self
+    }
+
     /// Whether a file that an earlier version of this crate has written becomes one of this
     /// version, which the earlier one may not read any more. Default: it is refused. Each step is
     /// one transaction.
@@ -119,7 +126,8 @@ impl RedbOptions {
         self
     }
 
-    /// Opens the file, which is made if it does not exist. Its directory has to exist.
+    /// Opens the file, which is made if it does not exist, but for [`create`](Self::create). Its
+    /// directory has to exist.
     ///
     /// # Errors
     /// The file cannot be used; it is then as it was.
@@ -132,7 +140,7 @@ impl RedbOptions {
                 return Err(StoreError::new(StoreErrorKind::Corrupt, message));
             }
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if self.create && error.kind() == io::ErrorKind::NotFound => {
                 make_whole(path, create)?;
             }
             Err(error) => return Err(io(error)),

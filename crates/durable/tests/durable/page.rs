@@ -1,6 +1,7 @@
 //! The page of the command line, as a client of HTTP sees it: what it shows and changes, and who
 //! gets nothing.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -100,6 +101,7 @@ fn a_page_shows_what_the_command_line_shows_and_changes_nothing() {
             (&false.into(), &Value::Array(vec![]))
         );
         assert_eq!(shown["place"], path.to_str().unwrap());
+        assert_eq!(shown["alone"], !has_readers(path));
         assert!(shown["shards"][0]["lag_s"].as_f64().unwrap() > 1e9);
         let first = page.get("/timers.json?limit=1");
         assert_eq!(first["rows"][0]["id"], late.to_string());
@@ -174,6 +176,28 @@ fn beside_a_service_a_page_shows_what_can_be_read_or_says_who_has_it() {
         drop(timers);
         assert_eq!(counts(&page), (2, 1));
         assert_eq!(page.post(&format!("/revive?id={dead}"))["done"], 1);
+    });
+}
+
+#[test]
+fn where_no_file_is_none_is_made_and_the_page_goes_on_when_it_is_back() {
+    on_each(|path, _, _| {
+        let page = Page::at(path, &["--allow-changes"]);
+        let away = path.with_extension("away");
+        for line in ["GET /counts.json", "POST /pause?prefix=tea"] {
+            fs::rename(path, &away).unwrap();
+            // The second time, the page has noticed.
+            for _ in 0..2 {
+                let (status, said) = page.ask(line);
+                assert!(status == 503 && said.as_str().unwrap().contains("timers"), "{said}");
+                assert!(!path.exists(), "{line}");
+            }
+            fs::rename(&away, path).unwrap();
+            // Also without a GET before it.
+            assert_eq!(page.post("/pause?prefix=mail")["done"], 1, "{line}");
+            assert_eq!(page.post("/resume?prefix=mail")["done"], 1);
+        }
+        assert_eq!(counts(&page), (2, 1));
     });
 }
 

@@ -40,7 +40,7 @@ impl File {
 
     fn open_store(&self, check: bool) -> Opened {
         let opened = match self.writes {
-            true => self.kind.open_with(&self.path, check, self.migrate),
+            true => self.kind.open_with(&self.path, check, self.migrate, false),
             false => self.kind.open_to_read(&self.path, check),
         };
         opened.map_err(|error| match error.kind() {
@@ -114,8 +114,9 @@ impl Kind {
         return Err("this program was built without the feature sqlite".into());
     }
 
+    /// Opens a file, which is made if it does not exist.
     pub(crate) fn open(&self, path: &Path) -> Opened {
-        self.open_with(path, true, false)
+        self.open_with(path, true, false, true)
     }
 
     /// Opens a file that is damaged, as far as that is possible, and may change it.
@@ -124,13 +125,13 @@ impl Kind {
         if matches!(self, Kind::Sqlite) {
             lengthen(path).map_err(|error| StoreError::io("the copy cannot be used", error))?;
         }
-        self.open_with(path, false, true)
+        self.open_with(path, false, true, false)
     }
 
     /// Only SQLite's can be read while others have them open.
     fn open_to_read(&self, path: &Path, check: bool) -> Opened {
         match self {
-            Kind::Redb => self.open_with(path, check, false),
+            Kind::Redb => self.open_with(path, check, false, false),
             #[cfg(feature = "sqlite")]
             Kind::Sqlite => {
                 let options = tickless_durable::SqliteOptions::new().check(check).read_only(true);
@@ -139,12 +140,15 @@ impl Kind {
         }
     }
 
-    fn open_with(&self, path: &Path, check: bool, migrate: bool) -> Opened {
+    fn open_with(&self, path: &Path, check: bool, migrate: bool, create: bool) -> Opened {
         Ok(match self {
-            Kind::Redb => Box::new(RedbOptions::new().check(check).migrate(migrate).open(path)?),
+            Kind::Redb => {
+                let options = RedbOptions::new().check(check).create(create);
+                Box::new(options.migrate(migrate).open(path)?)
+            }
             #[cfg(feature = "sqlite")]
             Kind::Sqlite => {
-                let options = tickless_durable::SqliteOptions::new().check(check);
+                let options = tickless_durable::SqliteOptions::new().check(check).create(create);
                 Box::new(options.migrate(migrate).open(path)?)
             }
         })
@@ -205,6 +209,10 @@ impl Place for File {
     fn reopen(&mut self, to_write: bool) {
         self.store = None;
         self.writes = to_write;
+    }
+
+    fn is_alone(&self) -> bool {
+        matches!(self.kind, Kind::Redb) || cfg!(not(target_os = "linux"))
     }
 
     fn timers_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>> {

@@ -6,14 +6,14 @@
 //! printed, which no other site and no other user knows.
 //!
 //! *Owner*: the server's thread has the place. A file is closed after each request, so that
-//! services come and go beside the page.
+//! services come and go beside the page. One of redb's is the page's alone during a request, so it
+//! is looked at less often: a service that starts just then is refused.
 //!
 //! *Tested by*: `tests/durable/page.rs`, and in a browser by `ci/browser.sh`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -26,10 +26,15 @@ use super::place::{Answer, At, Place, Row, Which, rfc3339, shown_up_to};
 const ROWS: usize = 25;
 const MOST_ROWS: usize = 500;
 
-/// How many timers are read to count their kinds, of how many bytes, and how many kinds are told.
+/// How many timers are read to count their kinds, of payloads of how many bytes, and how many kinds
+/// are told.
 const COUNTED: usize = 20_000;
 const COUNTED_BYTES: usize = 32 << 20;
 const MOST_KINDS: usize = 100;
+
+/// How many timers are read at a time, and at first, when nobody knows how long they are.
+const READ: usize = 256;
+const FIRST_READ: usize = 16;
 
 /// How many bytes of a payload a list shows, and how many of one timer's.
 const PAYLOAD_IN_LIST: usize = 200;
@@ -43,6 +48,7 @@ pub(crate) type Opener = Box<dyn Fn() -> Answer<Box<dyn Place>> + Send>;
 
 pub(crate) struct Timers {
     open: Opener,
+    /// `None` after it has failed.
     place: Option<Box<dyn Place>>,
     name: String,
     may_change: bool,
@@ -59,71 +65,58 @@ struct Kind {
 
 /// Serves the page until the program is ended. `told` is passed its address, and the token.
 pub(crate) fn serve(
-    (place, open): (Box<dyn Place>, Opener),
+    (mut place, open): (Box<dyn Place>, Opener),
     name: String,
     listen: SocketAddr,
     may_change: bool,
     told: impl FnOnce(&str, &str) -> Answer<()>,
 ) -> Answer<bool> {
-    let token = site::secret();
+    let token = secret()?;
     let page = Page::new(include_str!("page.html"), &[]);
-    let mut timers =
-        Timers { open, place: Some(place), name, may_change, token: token.clone(), page };
-    timers.leave(false);
+    place.reopen(false);
+    let timers = Timers { open, place: Some(place), name, may_change, token: token.clone(), page };
     let served = site::serve(timers, listen).map_err(|error| format!("{listen}: {error}"))?;
     told(&served.to_string(), &token)?;
-    loop {
-        thread::park();
-    }
+    served.wait()?;
+    Ok(true)
 }
 
 // === impl Timers ===
 
 impl Timers {
-    /// Lets others have a file. What is asked for next opens it again, to change it or not.
-    fn leave(&mut self, to_write: bool) {
-        if let Some(place) = &mut self.place {
-            place.reopen(to_write);
-        }
-    }
-
-    fn place(&mut self) -> Answer<&mut dyn Place> {
-        if self.place.is_none() {
-            self.place = Some((self.open)()?);
-        }
-        Ok(&mut **self.place.as_mut().expect("it was opened above"))
-    }
-
-    /// Asks the place, which is opened again later if that fails.
+    /// Asks the place, which is opened again later if that fails. Others have a file before and
+    /// after that.
     fn ask(&mut self, to_write: bool, request: &Request<'_>) -> Reply {
-        self.leave(to_write);
-        let asked = if to_write { self.change(request) } else { self.look(request) };
-        self.leave(false);
-        match asked {
+        let opened = self.place.take().map_or_else(|| (self.open)(), Ok);
+        let mut place = match opened {
+            Ok(place) => place,
+            Err(error) => return unavailable(&*error),
+        };
+        place.reopen(to_write);
+        let asked = match to_write {
+            true => change(&mut *place, request),
+            false => self.look(&mut *place, request),
+        };
+        place.reopen(false);
+        let reply = match asked {
             Ok(Some(found)) => Reply::json(&found),
             Ok(None) => Reply::text("404 Not Found", "there is no such thing"),
-            Err(error) => {
-                let is_store = error.is::<StoreError>();
-                if is_store {
-                    self.place = None;
-                }
-                let status = if is_store { "503 Service Unavailable" } else { "400 Bad Request" };
-                Reply::text(status, &with_causes(&*error))
-            }
-        }
+            Err(error) if error.is::<StoreError>() => return unavailable(&*error),
+            Err(error) => Reply::text("400 Bad Request", &with_causes(&*error)),
+        };
+        self.place = Some(place);
+        reply
     }
 
-    fn look(&mut self, request: &Request<'_>) -> Answer<Option<Value>> {
-        let (name, may_change) = (self.name.clone(), self.may_change);
-        let place = self.place()?;
+    fn look(&self, place: &mut dyn Place, request: &Request<'_>) -> Answer<Option<Value>> {
         Ok(match request.path {
             "/counts.json" => {
                 let shards: Vec<Value> = place.count()?.iter().map(|count| count.json()).collect();
                 let paused: Vec<String> =
                     place.pauses()?.iter().map(|prefix| shown_up_to(prefix, usize::MAX)).collect();
                 Some(json!({
-                    "place": name, "may_change": may_change, "now": rfc3339(SystemTime::now()),
-                    "shards": shards, "paused": paused,
+                    "place": self.name, "alone": place.is_alone(), "may_change": self.may_change,
+                    "now": rfc3339(SystemTime::now()), "shards": shards, "paused": paused,
                 }))
             }
             "/kinds.json" => Some(kinds(place)?),
@@ -135,30 +128,6 @@ impl Timers {
             }
             _ => None,
         })
-    }
-
-    fn change(&mut self, request: &Request<'_>) -> Answer<Option<Value>> {
-        let (id, all) = (request.argument("id"), request.argument("all"));
-        let prefix = request.argument("prefix");
-        let which = match (&id, all.as_deref()) {
-            (Some(id), None) => Some(Which::Id(id)),
-            (None, Some("true")) => Some(Which::All),
-            _ => None,
-        };
-        let wants_one = "which one? say ?id= or ?all=true";
-        let place = self.place()?;
-        let done = match request.path {
-            "/revive" => place.revive(&which.ok_or(wants_one)?, SystemTime::now())?,
-            "/forget" => place.forget(&which.ok_or(wants_one)?)?,
-            "/pause" | "/resume" => {
-                let prefix = prefix.ok_or("which keys? say ?prefix=, which may be empty: all")?;
-                let is_new = place.set_pause(&prefix, request.path == "/pause")?;
-                vec![(prefix, is_new)]
-            }
-            _ => return Ok(None),
-        };
-        let count = done.iter().filter(|(_, was_there)| *was_there).count();
-        Ok(Some(json!({ "done": count, "gone": done.len() - count })))
     }
 
     /// Whether a request knows the token. That takes as long for each that does not.
@@ -192,6 +161,42 @@ impl Site for Timers {
         }
         self.ask(is_change, request)
     }
+}
+
+fn change(place: &mut dyn Place, request: &Request<'_>) -> Answer<Option<Value>> {
+    let (id, all) = (request.argument("id"), request.argument("all"));
+    let prefix = request.argument("prefix");
+    let which = match (&id, all.as_deref()) {
+        (Some(id), None) => Some(Which::Id(id)),
+        (None, Some("true")) => Some(Which::All),
+        _ => None,
+    };
+    let wants_one = "which one? say ?id= or ?all=true";
+    let done = match request.path {
+        "/revive" => place.revive(&which.ok_or(wants_one)?, SystemTime::now())?,
+        "/forget" => place.forget(&which.ok_or(wants_one)?)?,
+        "/pause" | "/resume" => {
+            let prefix = prefix.ok_or("which keys? say ?prefix=, which may be empty: all")?;
+            let is_new = place.set_pause(&prefix, request.path == "/pause")?;
+            vec![(prefix, is_new)]
+        }
+        _ => return Ok(None),
+    };
+    let count = done.iter().filter(|(_, was_there)| *was_there).count();
+    Ok(Some(json!({ "done": count, "gone": done.len() - count })))
+}
+
+/// 128 bits of the system's source of secrets.
+fn secret() -> Answer<String> {
+    let mut bytes = [0; 16];
+    let filled = getrandom::fill(&mut bytes);
+    filled.map_err(|error| format!("the system has no secret for the page: {error}"))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+/// The place cannot be asked now.
+fn unavailable(error: &(dyn Error + 'static)) -> Reply {
+    Reply::text("503 Service Unavailable", &with_causes(error))
 }
 
 /// What went wrong, in a line.
@@ -234,15 +239,33 @@ fn rows(
 
 /// How many timers of each kind there are: of those whose keys begin alike, up to the first slash.
 fn kinds(place: &mut dyn Place) -> Answer<Value> {
+    let shards = place.count()?.iter().map(|it| (it.contents.timers, it.shard())).collect();
+    kinds_of(shards, |after, limit| place.timers_after(Some(after), limit))
+}
+
+/// The same of shards with about so many timers each. `read` has the timers after a place, and how
+/// many are wanted at most.
+fn kinds_of(
+    mut shards: Vec<(u64, u32)>,
+    mut read: impl FnMut(At, usize) -> Answer<Vec<Row>>,
+) -> Answer<Value> {
     let now = SystemTime::now();
     let mut kinds: BTreeMap<Option<String>, Kind> = BTreeMap::new();
-    let (mut counted, mut is_all) = (0, true);
-    let shards: Vec<u32> = place.count()?.iter().map(|count| count.shard()).collect();
-    let (most, most_bytes) = (COUNTED / shards.len().max(1), COUNTED_BYTES / shards.len().max(1));
-    for shard in shards {
+    let (mut counted, mut counted_bytes, mut is_all) = (0, 0, true);
+    // The small ones first: what they leave is for the others.
+    shards.sort_unstable();
+    for (n, &(_, shard)) in shards.iter().enumerate() {
+        let part = |all: usize, used| all.saturating_sub(used) / (shards.len() - n);
+        let (most, most_bytes) = (part(COUNTED, counted), part(COUNTED_BYTES, counted_bytes));
         let (mut here, mut bytes, mut after) = (0, 0, At { shard, position: Position::FIRST });
         loop {
-            let mut page = place.timers_after(Some(after), 256)?;
+            // As many as there is room for if they are as long as those before.
+            let fit = match here {
+                0 => FIRST_READ,
+                _ => most_bytes.saturating_sub(bytes) / (bytes / here).max(1),
+            };
+            // At the end, one tells whether there are more.
+            let mut page = read(after, fit.min(READ).min(most - here).max(1))?;
             page.retain(|row| row.shard == shard);
             let Some(last) = page.last() else { break };
             if here >= most || bytes >= most_bytes {
@@ -261,7 +284,7 @@ fn kinds(place: &mut dyn Place) -> Answer<Value> {
                 kind.first_due = kind.first_due.min(due);
             }
         }
-        counted += here;
+        (counted, counted_bytes) = (counted + here, counted_bytes + bytes);
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, kind)| u64::MAX - kind.timers);
@@ -278,4 +301,53 @@ fn kind(row: &Row) -> Option<String> {
     let key = row.record.key.as_deref()?;
     let end = key.iter().position(|byte| *byte == b'/').map_or(0, |at| at + 1);
     Some(shown_up_to(&key[..end], KIND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickless_durable::Record;
+
+    /// The kinds of shards that have so many timers with payloads of so many bytes, and how many
+    /// bytes were read.
+    fn counted(timers: &[usize], length: usize) -> (Value, usize) {
+        let shards = timers.iter().zip(0..).map(|(count, shard)| (*count as u64, shard)).collect();
+        let mut read = 0;
+        let found = kinds_of(shards, |after, limit| {
+            let done = usize::try_from(after.position.number).unwrap();
+            let rows = (done..timers[after.shard as usize]).take(limit).map(|at| {
+                let position = Position { due_ms: 9, number: at as u64 + 1 };
+                let record = Record::new(position, None, vec![0; length].into());
+                Row { shard: after.shard, id: String::new(), record, error: None }
+            });
+            let rows: Vec<Row> = rows.collect();
+            read += rows.len() * length;
+            Ok(rows)
+        });
+        (found.unwrap(), read)
+    }
+
+    #[test]
+    fn a_full_shard_has_what_the_others_leave() {
+        let mut timers = [0; 16];
+        timers[3] = 1300;
+        let (found, _) = counted(&timers, 9);
+        assert_eq!((&found["of"], &found["is_all"]), (&1300.into(), &true.into()));
+        timers = [1000; 16];
+        timers[0] = COUNTED - 15_000;
+        let (found, _) = counted(&timers, 9);
+        assert_eq!((&found["of"], &found["is_all"]), (&COUNTED.into(), &true.into()));
+        timers[0] += 1;
+        let (found, _) = counted(&timers, 9);
+        assert_eq!((&found["of"], &found["is_all"]), (&COUNTED.into(), &false.into()));
+    }
+
+    #[test]
+    fn long_payloads_are_not_read_beyond_the_limit() {
+        const MIB: usize = 1 << 20;
+        let (found, read) = counted(&[1000], MIB);
+        assert_eq!((&found["of"], &found["is_all"]), (&32.into(), &false.into()));
+        // The last one is there, which is all that is known of it.
+        assert_eq!(read, COUNTED_BYTES + MIB);
+    }
 }

@@ -29,6 +29,10 @@ pub(crate) trait Place: Send {
     /// Lets others have a file until something is asked for: then it is opened again, without all
     /// checks, to change it or to show it alone.
     fn reopen(&mut self, _to_write: bool) {}
+    /// Whether nobody else can open it while something is asked for.
+    fn is_alone(&self) -> bool {
+        false
+    }
     /// The timers after that one, in the order of their shards and times.
     fn timers_after(&mut self, after: Option<At>, limit: usize) -> Answer<Vec<Row>>;
     /// The same for dead letters.

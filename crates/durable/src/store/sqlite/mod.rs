@@ -88,6 +88,7 @@ pub struct SqliteStore {
 #[must_use = "options do nothing by themselves"]
 pub struct SqliteOptions {
     check: bool,
+    create: bool,
     read_only: bool,
     migrate: bool,
 }
@@ -97,7 +98,7 @@ pub struct SqliteOptions {
 impl SqliteOptions {
     /// The default options.
     pub fn new() -> SqliteOptions {
-        SqliteOptions { check: true, read_only: false, migrate: false }
+        SqliteOptions { check: true, create: true, read_only: false, migrate: false }
     }
 
     /// Whether the whole file is checked when it is opened: by SQLite (`PRAGMA integrity_check`),
@@ -136,6 +137,12 @@ impl SqliteOptions {
         self
     }
 
+    /// Whether a file that does not exist is made. Default: it is. Otherwise, opening one fails.
+    pub fn create(mut self, create: bool) -> SqliteOptions {
+        self.create = create;
+        self
+    }
+
     /// Whether a file that an earlier version of this crate has written becomes one of this
     /// version, which the earlier one does not open any more. Default: it is refused. Each step is
     /// one transaction.
@@ -144,15 +151,15 @@ impl SqliteOptions {
         self
     }
 
-    /// Opens the database at `path`. It is made if it does not exist, unless it is only to be read;
-    /// its directory has to exist.
+    /// Opens the database at `path`. It is made if it does not exist, unless it is only to be read
+    /// or [`create`](Self::create) says otherwise; its directory has to exist.
     ///
     /// # Errors
     /// The file cannot be used. Its timers are then as they were; a file without a log may have got
     /// one (`PRAGMA journal_mode`).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
-        if !self.read_only && is_missing(path)? {
+        if self.create && !self.read_only && is_missing(path)? {
             make_whole(path, |path| {
                 let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
                 make_tables(&connection)?;
