@@ -67,13 +67,14 @@ built() {
         sed -n "s/.*\"name\":\"$2\".*\"executable\":\"\([^\"]*\)\".*/\1/p" | tail -n 1
 }
 # Two versions side by side: the first one with these tests in one program, whose tables are today's,
-# and the last one with other tables.
+# and the last one with other tables. Without history, there is none.
 added() {
-    git log --format=%H "$@" 2>/dev/null | tail -n 1
+    { git log --format=%H "$@" 2>/dev/null || true; } | tail -n 1
 }
 same=$(added --diff-filter=A -- crates/durable/tests/durable/chaos/worker.rs)
 version=$(sed -n 's/^const VERSION: i32 = /&/p' crates/durable/src/store/postgres/tables.rs)
-changed=$(added -S"$version" -- crates/durable)
+[ -n "$version" ] || failed+=("the search for the version of the tables")
+changed=${version:+$(added -S"$version" -- crates/durable)}
 export DURABLE_OLDER=
 if [ -n "$changed" ] && git rev-parse --quiet --verify "$changed^" >/dev/null; then
     older=$(git rev-parse "$changed^")

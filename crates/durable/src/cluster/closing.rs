@@ -6,7 +6,7 @@
 //!
 //! *Tested by*: `tests/durable/postgres/`, `tests/durable/nats/share.rs`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::service::{Durable, Share};
 use crate::store::{Op, Store};
 
 use super::clerk::Then;
-use super::inner::Inner;
+use super::inner::{Inner, State};
 use super::lease::Lease;
 use super::message::Message;
 
@@ -28,14 +28,14 @@ const TRIES: u32 = 20;
 
 /// Runs it in a thread, or right here if there cannot be one.
 pub(super) fn apart(what: &str, work: impl FnOnce() + Send + 'static) {
-    let shared = Arc::new(std::sync::Mutex::new(Some(work)));
+    let shared = Arc::new(Mutex::new(Some(work)));
     let theirs = shared.clone();
     let run = move || {
-        let work = theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let work = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
         work.into_iter().for_each(|work| work());
     };
     if thread::Builder::new().name(format!("durable-{what}")).spawn(run).is_err() {
-        let work = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let work = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
         work.into_iter().for_each(|work| work());
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>)
         weak.upgrade().iter().for_each(|inner| inner.hear_of_shard(message.clone()));
     });
     let store = inner.hub.open(lease.taken, tell).and_then(|mut store| {
-        forget_notes(inner, lease.taken.shard, &mut *store)?;
+        forget_notes(&inner.state, lease.taken.shard, &mut *store)?;
         Ok(store)
     });
     let opened =
@@ -140,19 +140,34 @@ fn take_back_notes<P>(inner: &Inner<P>, shard: u32, notes: Vec<Record>) {
     }
 }
 
-/// The same for a shard that was opened again, before anything is read for it. An attempt that has
-/// begun elsewhere since then has another number, or ends by itself.
-fn forget_notes<P>(inner: &Inner<P>, shard: u32, store: &mut dyn Store) -> Result<(), StoreError> {
-    let Some(notes) = inner.state().notes.remove(&shard) else { return Ok(()) };
+/// The same for a shard that was opened again, before anything is read for it. What could not be
+/// done is to be done the next time.
+fn forget_notes(state: &Mutex<State>, shard: u32, store: &mut dyn Store) -> Result<(), StoreError> {
+    // Whoever opens the shard has it alone.
+    let state = || state.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(notes) = state().notes.remove(&shard) else { return Ok(()) };
+    let forgotten = take_back_one_each(&notes, store);
+    if forgotten.is_err() {
+        state().notes.insert(shard, notes);
+    }
+    forgotten
+}
+
+/// An attempt that has begun elsewhere since then has another number, or ends by itself. If it was
+/// cut off, that counts: a note of this process is one of those that are found.
+fn take_back_one_each(notes: &[Arc<Record>], store: &mut dyn Store) -> Result<(), StoreError> {
     let positions: Vec<Position> = notes.iter().map(|note| note.position).collect();
     let there = store.at(&positions)?;
-    let is_noted = |note: &&Arc<Record>| {
-        let mut found = there.iter().filter(|found| found.position == note.position);
-        found.any(|found| found.attempt == note.attempt && found.crashes > note.crashes)
+    let is_noted = |found: &&Record| {
+        let mut notes = notes.iter().filter(|note| note.position == found.position);
+        notes.any(|note| found.attempt == note.attempt && found.crashes > note.crashes)
     };
-    let noted = notes.iter().filter(is_noted);
-    let ops = noted.map(|note| Op::Move { from: note.position, to: note.clone() });
-    let ops: Vec<Op> = ops.collect();
+    let without = |found: &Record| {
+        let crashes = found.crashes.saturating_sub(1);
+        let to = Arc::new(Record { crashes, tried: true, ..found.clone() });
+        Op::Move { from: found.position, to }
+    };
+    let ops: Vec<Op> = there.iter().filter(is_noted).map(without).collect();
     if ops.is_empty() { Ok(()) } else { store.commit(&ops).map(drop) }
 }
 
@@ -164,4 +179,52 @@ pub(super) fn leave<P>(inner: &Inner<P>, lease: &Lease) {
     inner.held().remove(lease);
     inner.clerk.tell(Message::Wake(inner.instance));
     inner.wake();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Disk, Fault};
+
+    fn record(number: u64, attempt: u32, crashes: u32) -> Record {
+        let position = Position { due_ms: 1, number };
+        Record { attempt, crashes, ..Record::new(position, None, [7].into()) }
+    }
+
+    fn state(notes: impl IntoIterator<Item = Record>) -> Mutex<State> {
+        let notes = notes.into_iter().map(Arc::new).collect();
+        Mutex::new(State { notes: [(3, notes)].into(), ..State::default() })
+    }
+
+    #[test]
+    fn a_process_takes_back_its_own_notes_and_no_crashes_of_others() {
+        let disk = Disk::default();
+        // One has its own note; one another's as well, who has ended; one was tried elsewhere; of
+        // one, somebody else has taken the note back.
+        for (number, attempt, crashes) in [(1, 1, 1), (2, 1, 2), (3, 2, 1), (4, 1, 0)] {
+            disk.add(record(number, attempt, crashes));
+        }
+        let state = state((1..=5).map(|number| record(number, 1, 0)));
+        forget_notes(&state, 3, &mut disk.open()).unwrap();
+        let is =
+            |number, attempt, crashes, tried| Record { tried, ..record(number, attempt, crashes) };
+        let left = [is(1, 1, 0, true), is(2, 1, 1, true), is(3, 2, 1, false), is(4, 1, 0, false)];
+        assert_eq!(disk.timers(), left);
+        assert!(state.lock().unwrap().notes.is_empty());
+    }
+
+    #[test]
+    fn notes_that_could_not_be_taken_back_are_the_next_time() {
+        let disk = Disk::default();
+        disk.add(record(1, 1, 1));
+        let state = state([record(1, 1, 0)]);
+        let mut store = disk.open();
+        disk.fail_next(Fault::Lost);
+        forget_notes(&state, 3, &mut store).unwrap_err();
+        // It is over, and cannot be read either.
+        disk.open();
+        forget_notes(&state, 3, &mut store).unwrap_err();
+        forget_notes(&state, 3, &mut disk.open()).unwrap();
+        assert_eq!(disk.timers()[0].crashes, 0);
+    }
 }

@@ -20,6 +20,11 @@ use super::id::TimerId;
 use super::letters::DeadLetter;
 use super::looking::Timer;
 
+/// How many letters are changed together at most, and how large their payloads are together, but
+/// for a single one: the holders of their shards wait meanwhile, and for a part of a lease at most.
+const MOST: usize = 10_000;
+const MOST_BYTES: usize = 32 << 20;
+
 /// The timers of a cluster, seen and changed from outside: see
 /// [`Builder::observe`](super::Builder::observe).
 ///
@@ -143,12 +148,15 @@ impl Observer {
         self.change(letter.shard, Op::Forget(letter.letter.record.position))
     }
 
-    /// As [`revive`](Observer::revive), of many: all or none, in one transaction, during which no
-    /// batch of their shards is written. On NATS, those of a shard are made timers together.
+    /// As [`revive`](Observer::revive), of many, in any order: all of them or none, up to 10,000
+    /// letters (or 32 MiB of payloads) at a time, in one transaction, during which no batch of
+    /// their shards is written. More are several such transactions, one after another. On NATS,
+    /// those of a shard that go into one message are made timers together.
     ///
     /// # Errors
-    /// As [`cancel`](Observer::cancel). On NATS, for those of a shard; those of shards before it
-    /// are timers.
+    /// As [`cancel`](Observer::cancel). If there were several transactions, the message says how
+    /// many letters those before have changed: the first ones of `letters`. On NATS, those of
+    /// messages before are timers as well.
     pub fn revive_all(
         &mut self,
         letters: &[DeadLetter],
@@ -194,14 +202,39 @@ impl Observer {
         self.ask(|clerking| clerking.pauses())
     }
 
+    /// As many at a time as make a transaction that nobody waits for very long.
     fn change_letters(
         &mut self,
         letters: &[DeadLetter],
         op: impl Fn(&DeadLetter) -> Op,
     ) -> Result<Vec<bool>, StoreError> {
-        let of_shards = letters.chunk_by(|one, next| one.shard == next.shard);
-        let list = |letters: &[DeadLetter]| (letters[0].shard, letters.iter().map(&op).collect());
-        self.change_all(&of_shards.map(list).collect::<Vec<_>>())
+        let (mut found, mut rest) = (Vec::with_capacity(letters.len()), letters);
+        while !rest.is_empty() {
+            let (letters, later) = rest.split_at(count_together(rest));
+            found.extend(self.change_some(letters, &op).map_err(|error| match found.len() {
+                0 => error,
+                done => after(done, error),
+            })?);
+            rest = later;
+        }
+        Ok(found)
+    }
+
+    /// In order of their shards, so that each has one list.
+    fn change_some(
+        &mut self,
+        letters: &[DeadLetter],
+        op: impl Fn(&DeadLetter) -> Op,
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut order: Vec<usize> = (0..letters.len()).collect();
+        order.sort_by_key(|at| letters[*at].shard);
+        let of_shards = order.chunk_by(|one, next| letters[*one].shard == letters[*next].shard);
+        let list =
+            |of: &[usize]| (letters[of[0]].shard, of.iter().map(|at| op(&letters[*at])).collect());
+        let lists: Vec<(u32, Vec<Op>)> = of_shards.map(list).collect();
+        let mut found = vec![false; letters.len()];
+        order.iter().zip(self.change_all(&lists)?).for_each(|(at, is_found)| found[*at] = is_found);
+        Ok(found)
     }
 
     fn change(&mut self, shard: u32, op: Op) -> Result<bool, StoreError> {
@@ -239,8 +272,148 @@ impl Observer {
     }
 }
 
+/// How many of the first letters are changed together.
+fn count_together(letters: &[DeadLetter]) -> usize {
+    let mut bytes = 0;
+    let fits = |letter: &&DeadLetter| {
+        bytes += letter.letter.record.payload.len();
+        bytes <= MOST_BYTES
+    };
+    letters.iter().take(MOST).take_while(fits).count().max(1)
+}
+
+/// An error after the changes of so many letters were made.
+fn after(done: usize, error: StoreError) -> StoreError {
+    let message = format!("{error} (after {done} were changed)");
+    StoreError::caused(error.kind(), message, error)
+}
+
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observer").field("shards", &self.shards).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::hub::{Outcomes, Taken};
+    use crate::cluster::message::Message;
+    use crate::record;
+
+    /// What was asked of it: for each transaction, the shards and how many changes they have.
+    #[derive(Default)]
+    struct Desk {
+        written: Arc<std::sync::Mutex<Vec<Vec<(u32, usize)>>>>,
+        /// How many transactions work.
+        works: usize,
+    }
+
+    impl Clerking for Desk {
+        fn most_together(&self) -> usize {
+            usize::MAX
+        }
+
+        /// The letters with odd numbers are there.
+        fn write(&mut self, lists: &[(u32, Vec<Op>)]) -> Vec<Outcomes> {
+            let mut written = self.written.lock().unwrap();
+            if written.len() == self.works {
+                return vec![Err(StoreError::new(StoreErrorKind::Denied, "no more"))];
+            }
+            written.push(lists.iter().map(|(shard, ops)| (*shard, ops.len())).collect());
+            let outcome = |op: &Op| match op {
+                Op::Forget(position) => Some(*position).filter(|at| at.number % 2 == 1),
+                other => panic!("{other:?}"),
+            };
+            lists.iter().map(|(_, ops)| Ok(ops.iter().map(outcome).collect())).collect()
+        }
+
+        fn is_open(&self) -> bool {
+            true
+        }
+
+        fn release(&mut self, _: Taken) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn tell(&mut self, _: &Message) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn letters(
+            &mut self,
+            _: Option<(u32, Position)>,
+            _: usize,
+        ) -> Result<Vec<(u32, record::DeadLetter)>, StoreError> {
+            unreachable!()
+        }
+
+        fn timers(
+            &mut self,
+            _: Option<(u32, Position)>,
+            _: usize,
+        ) -> Result<Vec<(u32, Record)>, StoreError> {
+            unreachable!()
+        }
+
+        fn get(
+            &mut self,
+            _: u32,
+            _: crate::position::TimerId,
+        ) -> Result<Option<Record>, StoreError> {
+            unreachable!()
+        }
+
+        fn pauses(&mut self) -> Result<Vec<Key>, StoreError> {
+            unreachable!()
+        }
+
+        fn set_pause(&mut self, _: &Key, _: bool) -> Result<bool, StoreError> {
+            unreachable!()
+        }
+
+        fn contents(&mut self) -> Result<Vec<Shard>, StoreError> {
+            unreachable!()
+        }
+    }
+
+    fn letter(shard: u32, number: u64, bytes: usize) -> DeadLetter {
+        let position = Position { due_ms: 1, number };
+        let record = Record::new(position, None, vec![0; bytes].into());
+        DeadLetter { shard, letter: record::DeadLetter { record, error: String::new() } }
+    }
+
+    fn observer(desk: Desk) -> Observer {
+        let shard_of = |_: &Key, _| unreachable!();
+        Observer { clerking: Box::new(desk), shards: 4, shard_of, lease: Duration::ZERO }
+    }
+
+    #[test]
+    fn letters_are_changed_in_order_of_shards_and_ten_thousand_at_a_time() {
+        let desk = Desk { works: 2, ..Desk::default() };
+        let (written, mut observer) = (desk.written.clone(), observer(desk));
+        let mut letters: Vec<DeadLetter> =
+            (0..12_000).map(|n| letter(2 - (n % 3) as u32, n, 1)).collect();
+        let found = observer.forget_all(&letters).unwrap();
+        assert!(found.iter().enumerate().all(|(at, is_found)| *is_found == (at % 2 == 1)));
+        assert_eq!(found.len(), 12_000);
+        let all = [[(0, 3333), (1, 3333), (2, 3334)], [(0, 667), (1, 667), (2, 666)]];
+        assert_eq!(*written.lock().unwrap(), all);
+
+        written.lock().unwrap().remove(0);
+        letters.truncate(10_001);
+        let error = observer.forget_all(&letters).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Denied);
+        assert!(error.to_string().contains("after 10000 "), "{error}");
+        let error = observer.forget_all(&letters).unwrap_err();
+        assert_eq!(error.to_string(), "no more");
+    }
+
+    #[test]
+    fn large_letters_are_fewer_at_a_time() {
+        let large = MOST_BYTES / 2;
+        let letters = [0, large, large, 1, MOST_BYTES + 1, 1].map(|bytes| letter(0, 0, bytes));
+        let counts = [0, 3, 4, 5].map(|from| count_together(&letters[from..]));
+        assert_eq!(counts, [3, 1, 1, 1]);
     }
 }

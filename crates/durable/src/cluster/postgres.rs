@@ -17,7 +17,7 @@ use crate::record::{DeadLetter, Key, Record};
 use crate::service::fits;
 use crate::store::postgres::{
     Database, Params, PostgresStore, Session, Together, all_letters, all_timers, apply, channel,
-    contents_of, ddl as tables, get, keep_shards, lock_list, next_session, resharded, shard_of,
+    contents_of, ddl as tables, get, keep_shards, lock_lists, next_session, resharded, shard_of,
 };
 use crate::store::{Op, Store};
 
@@ -392,10 +392,10 @@ impl Telling {
         let written = self.session.transaction(|session| {
             let mut write = || {
                 keep_shards(session, shards)?;
+                let locked: Vec<i32> = lists.iter().map(|(shard, _)| shard.cast_signed()).collect();
+                lock_lists(session, &locked, "")?;
                 let (mut all, mut told) = (Vec::new(), Vec::new());
                 for (shard, ops) in lists {
-                    // In order of their shards, so that no two wait for each other.
-                    lock_list(session, shard.cast_signed())?;
                     let outcomes = apply(session, shard.cast_signed(), ops)?;
                     told.extend(messages(*shard, ops, &outcomes));
                     all.push(outcomes);

@@ -179,6 +179,8 @@ impl Builder {
     /// beside at most seven like them, and those that were cut off twice beside none like them, in
     /// all shards of an instance, so that one timer that ends the process makes no dead letter of
     /// another. Several do: for n of them, choose at least 3 n + 2.
+    /// While the handler of one that was cut off twice hangs, no other that was cut off twice
+    /// fires, in all shards of the instance; all other timers do.
     ///
     /// Any end counts, as nobody can tell which handler has caused it: a kill, a power failure, and
     /// also the end of a process in which other timers' handlers were running. A stop does not

@@ -57,8 +57,8 @@ pub(crate) use row::{contents_of, shard_of};
 use session::is_out_of_time;
 pub(crate) use session::{Database, Params, Session, failed};
 pub(crate) use tables::{channel, ddl, prepare};
-pub(crate) use together::Together;
 use together::fenced;
+pub(crate) use together::{Together, lock_lists};
 
 /// How long the server lets the transactions of tests wait for them.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -156,15 +156,6 @@ pub(crate) fn keep_shards(session: &mut Session, shards: u32) -> Result<(), Stor
 pub(crate) fn resharded(found: i64, shards: u32) -> StoreError {
     let message = format!("there are {found} shards now, not {shards}: start the instance anew");
     StoreError::new(StoreErrorKind::Denied, message)
-}
-
-/// Has the shard's list to itself until the end of the transaction. From then on, nothing waits for
-/// long: people's transactions lock timers for as long as they like, and the whole list would wait
-/// for one that is left open. What is locked is [in use](StoreErrorKind::InUse).
-pub(crate) fn lock_list(session: &mut Session, shard: i32) -> Result<(), StoreError> {
-    let lock = "WITH locked AS MATERIALIZED (SELECT FROM writers WHERE shard = $1 FOR UPDATE)
-                SELECT set_config('lock_timeout', '50ms', true) FROM locked";
-    session.query(lock, &[&shard]).map(drop)
 }
 
 /// The number of a new session, or of a new instance.

@@ -206,7 +206,10 @@ impl Together {
         let written = session.transaction(|session| {
             let mut write = || {
                 let held = self.held(session, &shards)?;
-                lock_lists(session, &held)?;
+                let shards: Vec<i32> = held.iter().map(|(shard, _)| *shard).collect();
+                let told = |(shard, fence): &(i32, i64)| format!("{shard}={fence}");
+                let told: Vec<String> = held.iter().map(told).collect();
+                lock_lists(session, &shards, &told.join(","))?;
                 let held: HashSet<(i32, i64)> = held.into_iter().collect();
                 let mut outcomes = Vec::with_capacity(jobs.len());
                 for job in jobs {
@@ -272,17 +275,22 @@ impl State {
     }
 }
 
-/// Has these shards' lists to itself, under these fences, as `lock_list` does. The setting is for
-/// triggers that want to know who writes.
-fn lock_lists(session: &mut Session, held: &[(i32, i64)]) -> Result<(), StoreError> {
-    let shards: Vec<i32> = held.iter().map(|(shard, _)| *shard).collect();
-    let told = |(shard, fence): &(i32, i64)| format!("{shard}={fence}");
-    let told: Vec<String> = held.iter().map(told).collect();
+/// Has the lists of these shards to itself until the end of the transaction. All of them are waited
+/// for, in order of the shards, so that no two writers wait for each other. From then on, nothing
+/// waits for long: people's transactions lock timers for as long as they like, and the whole list
+/// would wait for one that is left open. What is locked is [in use](StoreErrorKind::InUse).
+///
+/// `fences` is for triggers that want to know who writes: `shard=fence`, of those who have one.
+pub(crate) fn lock_lists(
+    session: &mut Session,
+    shards: &[i32],
+    fences: &str,
+) -> Result<(), StoreError> {
     let lock = "WITH locked AS MATERIALIZED
             (SELECT FROM writers WHERE shard = ANY ($1) ORDER BY shard FOR UPDATE)
         SELECT set_config('lock_timeout', '50ms', true),
             set_config('tickless.fences', $2, true) FROM (SELECT count(*) FROM locked) AS all_of";
-    session.query(lock, &[&shards, &told.join(",")]).map(drop)
+    session.query(lock, &[&shards, &fences]).map(drop)
 }
 
 /// What is told to who has held a shard.

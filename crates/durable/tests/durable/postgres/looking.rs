@@ -371,3 +371,39 @@ fn what_is_done_with_all_dead_letters_is_one_transaction() {
     assert_eq!(cluster.list(None, 99).wait().unwrap().len(), 40);
     cluster.stop().unwrap();
 }
+
+/// The list of a later shard is waited for as the first one is, while its holder writes.
+#[test]
+fn all_lists_of_one_change_of_letters_are_waited_for() {
+    let Some(place) = Place::new() else { return };
+    let builder = || Cluster::builder(&place.url).schema(&place.schema);
+    let handler = |_: &Firing<'_, String>| Err::<(), _>("on purpose");
+    let service = Builder::new().attempts(1);
+    let cluster: Cluster<String> = builder().shards(2).service(service).start(handler).unwrap();
+    wait_until("it has all shards", || cluster.shards().len() == 2);
+    for n in 0..20 {
+        let ticket = cluster.schedule_keyed(n.to_string(), cluster.now(), n.to_string()).unwrap();
+        ticket.wait().unwrap();
+    }
+    let dead = || cluster.dead_letters(None, 99).wait().unwrap();
+    wait_until("all have died", || dead().len() == 20);
+    let letters = dead();
+    cluster.stop().unwrap();
+    let mut observer = builder().observe().unwrap();
+    let (mut holder, mut client) = (place.client(), place.client());
+    let mut locked = holder.transaction().unwrap();
+    locked.query("SELECT FROM writers WHERE shard = 1 FOR UPDATE", &[]).unwrap();
+    let mut is_waiting = || {
+        let waits = "SELECT FROM pg_stat_activity
+                     WHERE application_name = 'tickless clerk in ' || $1
+                        AND wait_event_type = 'Lock' AND now() - query_start > interval '300 ms'";
+        !client.query(waits, &[&place.schema]).unwrap().is_empty()
+    };
+    let changed = std::thread::scope(|scope| {
+        let forgotten = scope.spawn(|| observer.forget_all(&letters));
+        wait_until("it waits, or has failed", || is_waiting() || forgotten.is_finished());
+        drop(locked);
+        forgotten.join().unwrap()
+    });
+    assert_eq!(changed.unwrap(), [true; 20]);
+}

@@ -277,9 +277,13 @@ fn a_server_that_ends_idle_sessions_does_not_end_those_of_a_shard() {
     cluster.schedule(cluster.now(), "a".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired().1, "a");
     // Idle for longer than that.
-    let idle = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'tickless shard%'
-                AND state = 'idle' AND now() - state_change > interval '3 seconds'";
-    recorder.wait_for(idle, 1);
+    let schema = &scene.place.schema;
+    let idle = format!(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE application_name LIKE 'tickless shard % in {schema}'
+            AND state = 'idle' AND now() - state_change > interval '3 seconds'"
+    );
+    recorder.wait_for(&idle, 1);
     cluster.schedule(cluster.now(), "b".into()).unwrap().wait().unwrap();
     assert_eq!(scene.fired().1, "b");
     assert!(cluster.failure().is_none(), "{:?}", cluster.failure());
