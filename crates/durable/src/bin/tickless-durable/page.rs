@@ -9,7 +9,7 @@
 //! services come and go beside the page. One of redb's is the page's alone during a request, so it
 //! is looked at less often: a service that starts just then is refused.
 //!
-//! *Tested by*: `tests/durable/page.rs`, and in a browser by `ci/browser.sh`.
+//! *Tested by*: `tests/durable/page.rs`, below, and in a browser by `ci/browser.sh`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
