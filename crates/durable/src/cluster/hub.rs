@@ -192,7 +192,7 @@ pub(super) trait Clerking: Send {
         1
     }
 
-    /// As [`write`](Clerking::write), all or none.
+    /// As [`write`](Clerking::write), all or none; on NATS, of those that go into one message.
     fn write_all(&mut self, lists: &[(u32, Vec<Op>)]) -> Result<Written, StoreError> {
         self.write(lists).into_iter().collect()
     }

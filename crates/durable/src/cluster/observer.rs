@@ -296,15 +296,19 @@ impl fmt::Debug for Observer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use crate::cluster::hub::{Outcomes, Taken};
     use crate::cluster::message::Message;
     use crate::record;
 
-    /// What was asked of it: for each transaction, the shards and how many changes they have.
+    /// For each transaction, its shards and how many changes they have.
+    type Transactions = Vec<Vec<(u32, usize)>>;
+
     #[derive(Default)]
     struct Desk {
-        written: Arc<std::sync::Mutex<Vec<Vec<(u32, usize)>>>>,
+        written: Arc<Mutex<Transactions>>,
         /// How many transactions work.
         works: usize,
     }
