@@ -14,8 +14,8 @@ esac
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 sanitize 0.2
-# Its own accesses to memory, and what it compiles of others' generics, are all that it can get wrong: what else
-# it needs is there from the other tests, without the sanitizer.
+# The workspace's accesses to memory are what is tested, and what it compiles of others' generics. Its dependencies
+# are there from the other tests, without the sanitizer.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/ci/asan.sh
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 

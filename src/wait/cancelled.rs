@@ -17,7 +17,7 @@ use super::{Ends, Sleeper, WaitError};
 pub enum Ended {
     /// It never ran, and never will. What it captured is dropped.
     Cancelled,
-    /// It has run, and has returned or panicked. What it captured is dropped, but for [a value that
+    /// It has run, and has returned or panicked. What it captured is dropped, except [a value that
     /// it panicked with](super#panics).
     Finished,
 }

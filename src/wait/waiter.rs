@@ -50,7 +50,7 @@ pub enum Stage {
     Due,
     /// It is running, or is being dropped.
     Running,
-    /// It has run, and has returned or panicked. What it captured is dropped, but for [a value that
+    /// It has run, and has returned or panicked. What it captured is dropped, except [a value that
     /// it panicked with](super#panics).
     Finished,
     /// It was cancelled, or dropped before it ran. What it captured is dropped.

@@ -48,7 +48,8 @@ pub(crate) fn keep() -> Result<(), Failure> {
 /// There is none, and there was none lately.
 #[inline]
 pub(crate) fn check() -> Result<(), Failure> {
-    // ORDER: Relaxed - a hint: whoever finds no memory has used the reserve, or ends the process.
+    // ORDER: Relaxed - a hint: a thread that finds no memory has used the reserve, or ends the
+    // process.
     if IS_SHORT.load(Ordering::Relaxed) { put_aside() } else { Ok(()) }
 }
 

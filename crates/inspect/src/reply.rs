@@ -22,7 +22,7 @@ const NONCE: &str = "{{nonce}}";
 const COMMON: [(&str, &str); 2] =
     [("{{style}}", include_str!("base.css")), ("{{script}}", include_str!("base.js"))];
 
-/// A page, complete but for what changes each time.
+/// A page in which everything is filled in except what changes each time.
 ///
 /// Its HTML has `<style nonce="{{nonce}}">` and `<script nonce="{{nonce}}">`; nothing else runs in
 /// a browser. `{{style}}` and `{{script}}` in them stand for what all pages have in common.

@@ -126,8 +126,8 @@ impl RedbOptions {
         self
     }
 
-    /// Opens the file, which is made if it does not exist, but for [`create`](Self::create). Its
-    /// directory has to exist.
+    /// Opens the file. It is made if it does not exist, unless [`create`](Self::create) says
+    /// otherwise; its directory has to exist.
     ///
     /// # Errors
     /// The file cannot be used; it is then as it was.

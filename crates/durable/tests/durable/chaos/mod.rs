@@ -140,20 +140,26 @@ fn child() {
     }
 }
 
+/// Runs `in_file` on each embedded store, and the others on the servers that this build has.
+fn on_all(what: &str, in_file: fn(Run, common::Open) -> String, on_servers: Vec<OnStore>) {
+    let files = common::stores()
+        .into_iter()
+        .map(|(name, open)| -> OnStore { (name, Box::new(move |run| Some(in_file(run, open)))) });
+    on_each(what, files.chain(on_servers).collect());
+}
+
 #[test]
 fn nothing_that_was_acknowledged_is_lost_early_or_repeated_without_a_word() {
     if common::role().is_some() {
         return;
     }
-    let mut runs: Vec<OnStore> = Vec::new();
-    for (name, open) in common::stores() {
-        runs.push((name, Box::new(move |run| Some(files::run(run, open)))));
-    }
-    #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
-    runs.push(("postgres", Box::new(postgres::run)));
-    #[cfg(feature = "nats")]
-    runs.push(("nats", Box::new(nats::run)));
-    on_each("chaos", runs);
+    let servers: Vec<OnStore> = vec![
+        #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
+        ("postgres", Box::new(postgres::run)),
+        #[cfg(feature = "nats")]
+        ("nats", Box::new(nats::run)),
+    ];
+    on_all("chaos", files::run, servers);
 }
 
 /// Payloads that end the process, that are no text, and that are large.
@@ -162,13 +168,11 @@ fn poisoned_timers_are_dead_letters_and_harm_no_other() {
     if common::role().is_some() {
         return;
     }
-    let mut runs: Vec<OnStore> = Vec::new();
-    for (name, open) in common::stores() {
-        runs.push((name, Box::new(move |run| Some(poison::in_file(run, open)))));
-    }
-    #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
-    runs.push(("postgres", Box::new(poison::on_postgres)));
-    #[cfg(feature = "nats")]
-    runs.push(("nats", Box::new(poison::on_nats)));
-    on_each("poison", runs);
+    let servers: Vec<OnStore> = vec![
+        #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
+        ("postgres", Box::new(poison::on_postgres)),
+        #[cfg(feature = "nats")]
+        ("nats", Box::new(poison::on_nats)),
+    ];
+    on_all("poison", poison::in_file, servers);
 }

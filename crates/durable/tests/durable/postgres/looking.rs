@@ -214,6 +214,23 @@ fn an_observer_sees_and_changes_timers_and_takes_no_shard() {
     cluster.stop().unwrap();
 }
 
+/// The URL of a database on the server of `place`.
+#[cfg(any(feature = "cli", feature = "sqlite"))]
+fn url(place: &Place, database: &str) -> String {
+    let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
+    format!("postgres://tickless@{host}:{}/{database}", place.port)
+}
+
+/// What becomes of a command: its status, what it prints, and what it says of errors.
+#[cfg(feature = "cli")]
+fn command_line(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
+    let program = program.args([&url(place, "postgres"), "--schema", &place.schema]);
+    let output = program.args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), said)
+}
+
 /// The command line shows the same, and does the same.
 #[cfg(feature = "cli")]
 #[test]
@@ -227,15 +244,10 @@ fn the_command_line_works_on_a_cluster() {
     }
     let far = cluster.now() + Duration::from_secs(3600);
     let id = cluster.schedule_keyed("k", far, "tea".to_owned()).unwrap().wait().unwrap();
-    let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
-    let url = format!("postgres://tickless@{host}:{}/postgres", place.port);
     let run = |arguments: &[&str]| {
-        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
-        let program = program.args([&url, "--schema", &place.schema]).args(arguments);
-        let output = program.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
+        let (code, out, said) = command_line(&place, arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+        out
     };
     let listed = run(&["ls"]);
     assert!(listed.starts_with(&id.to_string()) && listed.contains("\"tea\""), "{listed}");
@@ -268,8 +280,7 @@ fn a_page_shows_a_cluster_and_changes_it() {
     let dead = cluster.schedule(cluster.now(), "dies".to_owned()).unwrap().wait().unwrap();
     let letters = || cluster.dead_letters(None, 9).wait().unwrap().len();
     wait_until("it has died", || letters() == 1);
-    let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
-    let url = format!("postgres://tickless@{host}:{}/{}", place.port, place.schema);
+    let url = url(&place, &place.schema);
     let (id, dead) = (id.to_string(), dead.to_string());
     let parts = [&*url, "--schema", &place.schema];
     let page = crate::page::works_on_a_cluster(&parts, cluster.instance(), &id, &dead);
@@ -345,15 +356,7 @@ fn what_is_done_with_all_dead_letters_is_one_transaction() {
     }
     let dead = || cluster.dead_letters(None, 99).wait().unwrap().len();
     wait_until("all have died", || dead() == 40);
-    let host = place.socket().parent().unwrap().display().to_string().replace('/', "%2F");
-    let url = format!("postgres://tickless@{host}:{}/postgres", place.port);
-    let run = |arguments: &[&str]| {
-        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tickless-durable"));
-        let program = program.args([&url, "--schema", &place.schema]).args(arguments);
-        let output = program.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap(), said)
-    };
+    let run = |arguments: &[&str]| command_line(&place, arguments);
     let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             RAISE 'shard 3 is refused';
         END $$;
