@@ -128,7 +128,7 @@ fn push_and_take(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {
         // SAFETY: the nodes outlive the threads.
         let guard = unsafe { Guard::assume() };
         while left > 0 {
-            if (0..LANES).all(|lane| inbox.first(lane, guard).is_none()) {
+            if (0..LANES).all(|lane| inbox.lane(lane).first(guard).is_none()) {
                 thread::yield_now();
             } else {
                 left -= take_all(inbox);
