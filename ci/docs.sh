@@ -1,24 +1,42 @@
 #!/usr/bin/env bash
-# The documentation of the engine, its core and the crates beside it, but for durable timers, builds as
-# docs.rs builds it, its links lead somewhere, its pages say nothing about the models, and nothing lacks a description.
+# The documentation of the published crates, with what docs.rs says of features: its links lead somewhere, its pages
+# say nothing about the models, and nothing lacks a description.
+
+# As cargo's rustdoc: documents the crate whose doctests cargo would run, since all that it needs is built by then.
+if [ $# -gt 0 ]; then
+    crate=$(sed 's/.* --crate-name \([a-z_]*\) .*/\1/' <<<"$*")
+    [[ " $OURS " == *" $crate "* ]] || exit 0
+    options=(-D warnings --cfg docsrs -Z unstable-options -o "$DOCS")
+    # What doctests alone depend on is left out, and links to our other crates lead into the same folder.
+    needs=" $(cargo tree --locked --all-features --package "${crate//_/-}" --depth 1 --edges normal --prefix none --format '{lib}' | tail -n +2 | xargs) "
+    for need in $needs; do
+        [[ " $OURS " == *" $need "* ]] && page=/ || page=https://docs.rs/$need/latest/
+        options+=("--extern-html-root-url=$need=$page")
+    done
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --test) ;;
+            --extern) shift && [[ $needs != *" ${1%%=*} "* ]] || options+=(--extern "$1") ;;
+            *) options+=("$1") ;;
+        esac
+        shift
+    done
+    # docs.rs has an unstable compiler, and the stable one does the same if it is told to.
+    RUSTC_BOOTSTRAP=1 exec rustdoc "${options[@]}"
+fi
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# docs.rs has an unstable compiler, and the stable one does the same if it is told to.
-export RUSTC_BOOTSTRAP=1
-export CARGO_TARGET_DIR=target/docsrs
-PAGES=$CARGO_TARGET_DIR/doc/tickless
-WHEEL_PAGES=$CARGO_TARGET_DIR/doc/tickless_wheel
+with_lints
+export DOCS=$PWD/target/docs
+export OURS="tickless tickless_core tickless_wheel tickless_netty tickless_inspect tickless_keyed tickless_purgatory tickless_sync"
+PAGES=$DOCS/tickless
+WHEEL_PAGES=$DOCS/tickless_wheel
 
-rm -rf "$CARGO_TARGET_DIR/doc"
-# With links to other crates' pages, as docs.rs has them.
-RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --locked --no-deps --all-features \
-    -p tickless -p tickless-core -p tickless-wheel -p tickless-netty -p tickless-inspect \
-    -p tickless-keyed -p tickless-purgatory -p tickless-sync -Z rustdoc-map \
-    --config 'doc.extern-map.registries.crates-io="https://docs.rs/"'
+rm -rf "$DOCS"
+RUSTDOC=$PWD/ci/docs.sh cargo test --locked "${TOGETHER[@]}" --doc
 need_command python3 python3
-python3 ci/links.py "$CARGO_TARGET_DIR/doc" tickless tickless_core tickless_wheel tickless_netty tickless_inspect \
-    tickless_keyed tickless_purgatory tickless_sync ||
-    fail "links lead nowhere"
+# shellcheck disable=SC2086
+python3 ci/links.py "$DOCS" $OURS || fail "links lead nowhere"
 # For the models, parts of the crate are left out, which users would read as a restriction.
 ! grep -rlE --include='*.html' 'Available on [^.]*(neither|loom|shuttle|tsan)' "$PAGES" "$WHEEL_PAGES" ||
     fail "these pages speak of the models"

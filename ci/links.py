@@ -7,9 +7,9 @@ import re
 import sys
 import urllib.parse
 
-# From traits that show on each page of a type, of `tracing` and (by a private module) of the core; and from
+# From traits that show on pages of types, of `rand`, `tracing` and (by a private module) of the core; and from
 # a script of rustdoc's.
-FOREIGN = ("dispatcher#setting-the-default-subscriber", "handler/trait.IntoPayload.html#tymethod.into_payload", "static.files/${f}")
+FOREIGN = ("Self::random", "dispatcher#setting-the-default-subscriber", "handler/trait.IntoPayload.html#tymethod.into_payload", "static.files/${f}")
 
 root = pathlib.Path(sys.argv[1]).resolve()
 crates = sys.argv[2:]
