@@ -9,11 +9,13 @@
 use std::collections::BTreeSet;
 use std::mem::{self, ManuallyDrop};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 use std::{fs, future, ptr, thread};
 
-use futures_util::FutureExt;
+use support::polling::poll;
 use support::scaled;
 use tickless::wait::Guarded;
 use tickless::{Batch, Builder, Engine, Handle, Inline, ManualClock, Snapshot, Waitable, When};
@@ -27,6 +29,10 @@ const STORMS: usize = 2;
 const MANY: usize = 3_000;
 
 type Call = fn(&Engine);
+
+fn poll_once(future: impl Future) {
+    _ = poll(&mut pin!(future), Waker::noop());
+}
 
 /// All methods but those that end the engine.
 const METHODS: &[(&str, Call)] = &[
@@ -75,7 +81,7 @@ const METHODS: &[(&str, Call)] = &[
     ("Engine::turn_at_most", |engine| _ = engine.turn_at_most(1, 3)),
     ("Engine::look_ahead", |engine| _ = engine.look_ahead(0)),
     ("Engine::take_over", |engine| _ = engine.take_over(0)),
-    ("Engine::drive", |engine| _ = engine.drive(|_| future::pending::<()>()).now_or_never()),
+    ("Engine::drive", |engine| poll_once(engine.drive(|_| future::pending::<()>()))),
     ("Engine::is_stopped", |engine| _ = engine.is_stopped()),
     ("Engine::len", |engine| _ = engine.len()),
     ("Engine::is_empty", |engine| _ = engine.is_empty()),
@@ -131,7 +137,7 @@ const METHODS: &[(&str, Call)] = &[
         _ = waitable(engine).map(|mut it| it.cancel_wait_within(MS));
     }),
     ("Waitable::cancelled", |engine| {
-        _ = waitable(engine).map(|mut it| it.cancelled().now_or_never());
+        _ = waitable(engine).map(|mut it| poll_once(it.cancelled()));
     }),
     ("Waitable::reset", |engine| _ = waitable(engine).map(|mut it| it.reset(2 * MS))),
     ("Waitable::stage", |engine| _ = waitable(engine).map(|it| it.stage())),

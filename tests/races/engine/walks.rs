@@ -4,16 +4,12 @@
 //! With AddressSanitizer each entry is a block of its own (`ci/asan.sh`), so a walk that comes
 //! across one that was freed is reported. `TICKLESS_TEST_SCALE` multiplies how much is cancelled.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use futures_util::task::AtomicWaker;
 use support::scaled;
-use tickless::test::Paused;
 use tickless::{Engine, Handle, ManualClock};
 
 /// Threads that cancel.
@@ -79,8 +75,17 @@ fn an_engine_is_checked_beside_threads_that_cancel() {
     walk_beside_storms(&engine, || (), |_| _ = engine.check());
 }
 
+/// (ThreadSanitizer sees this walk in the first test: a paused engine comes with a runtime, which
+/// would be built for this alone.)
+#[cfg(not(tsan))]
 #[test]
 fn a_paused_engine_looks_for_the_next_timer_beside_threads_that_cancel() {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use futures_util::task::AtomicWaker;
+    use tickless::test::Paused;
+
     let (paused, waker) = (Paused::new(), AtomicWaker::new());
     // It looks before it waits to be woken.
     let wait = |left: &AtomicUsize| {
