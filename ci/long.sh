@@ -13,7 +13,7 @@
 #   PART                  of how many parts of the mutants one is tried, by chance
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-STAGES=(clippy_all oldest no_std demo clients peers servers capi packages browser bench rivals optimized release hostile asan tsan loom)
+STAGES=(clippy_all oldest no_std demo clients peers servers capi packages browser bench instructions rivals optimized release hostile asan tsan loom)
 STAGES+=(shuttle fuzz specs arithmetic histories coherence targets miri mutants)
 
 export LONG=1

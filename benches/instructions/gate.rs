@@ -7,10 +7,12 @@
 //! atomic exchanges, which the other benches are for.
 //!
 //! `ci/instructions.sh` runs the gate, which prints the counts per operation. Arguments choose
-//! benches whose names contain one of them.
+//! benches whose names contain one of them. The feature `every` has more of them, each of which
+//! takes as long to build as it takes to run: an engine of numbers, and Netty's timer.
 
 mod blocks;
 mod doors;
+#[cfg(feature = "every")]
 mod netty;
 mod sparse;
 mod stage;
@@ -20,10 +22,13 @@ mod valgrind;
 use std::process::ExitCode;
 
 use doors::{Keyed, Sleeps};
+#[cfg(feature = "every")]
 use netty::Hashed;
 use sparse::Sparse;
 use stage::Stage;
-use timers::{Closures, Numbers};
+use timers::Closures;
+#[cfg(feature = "every")]
+use timers::Numbers;
 
 /// One operation, repeated if it is short, and what it may cost.
 struct Bench {
@@ -68,6 +73,7 @@ macro_rules! operations {
                 Stage::<Closures>::$operation,
                 Stage::<Closures>::$after,
             ),
+            #[cfg(feature = "every")]
             Bench::new(
                 concat!(stringify!($name), " numbers"),
                 Limits { instructions: $numbers, blocks: $blocks },
@@ -120,6 +126,7 @@ fn benches() -> Vec<Bench> {
 fn doors() -> Vec<Bench> {
     vec![
         // The oldest of a thousand timeouts makes way for a new one.
+        #[cfg(feature = "every")]
         Bench::new(
             "netty_pair",
             Limits { instructions: 472, blocks: 1_000 },
@@ -128,6 +135,7 @@ fn doors() -> Vec<Bench> {
             Hashed::all_replaced,
         ),
         // Turns expire all.
+        #[cfg(feature = "every")]
         Bench::new(
             "netty_expire",
             Limits { instructions: 400, blocks: 0 },

@@ -3,7 +3,9 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tickless::{Batch, Builder, Engine, Handle, Task};
+#[cfg(feature = "every")]
+use tickless::Batch;
+use tickless::{Builder, Engine, Handle, Task};
 
 /// An engine with payloads of either kind.
 pub(crate) trait Timers: Sync {
@@ -19,6 +21,7 @@ pub(crate) trait Timers: Sync {
 pub(crate) type Closures = Engine;
 
 /// The engine for payloads of one type.
+#[cfg(feature = "every")]
 pub(crate) type Numbers = Engine<u32>;
 
 impl Timers for Closures {
@@ -45,6 +48,7 @@ impl Timers for Closures {
     }
 }
 
+#[cfg(feature = "every")]
 impl Timers for Numbers {
     type Payload = u32;
 
