@@ -6,9 +6,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::boxed::Boxed;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
-use tickless::periodic::{DueRun, End, Run, Schedule, StartReason};
+use tickless::periodic::{End, Run, Schedule, StartReason};
 use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -86,7 +87,7 @@ fn an_engine_that_stops_ends_it_and_drops_its_task() {
 fn a_payload_that_stop_returned_may_be_cancelled_and_may_be_run_once_more() {
     for is_run in [true, false] {
         let builder = Builder::new().manual_clock(&ManualClock::new());
-        let engine: Engine<DueRun> = builder.build_each(DueRun::run).unwrap();
+        let engine = builder.build_each(Boxed::run).unwrap();
         let (token, is_gone) = token();
         let (task, mut kept) = (move |_: &Run| drop(token.clone()), None);
         let keep = |periodic| kept = Some(periodic);

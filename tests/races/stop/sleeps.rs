@@ -8,6 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use support::boxed::Boxed;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
@@ -15,7 +16,7 @@ use support::scaled;
 use support::until::wait_until;
 use tickless::dispatch::Handler;
 use tickless::future::Sleep;
-use tickless::periodic::{DueRun, End, Outcome, Retry, Run, Schedule};
+use tickless::periodic::{End, Outcome, Retry, Run, Schedule};
 use tickless::wait::WaitError;
 use tickless::{Batch, Engine, ManualClock, ScheduleReason, StopError, Task};
 
@@ -364,8 +365,8 @@ fn a_stop_ends_a_circle_of_two_engines_without_takeovers() {
 /// after the running tasks.
 #[test]
 fn a_task_of_an_engine_of_other_payloads_does_not_wait_for_a_periodic_of_it() {
-    let each_runs = |batch: Batch<'_, DueRun>| batch.for_each(DueRun::run);
-    let engine: Engine<DueRun> = Engine::typed(each_runs).unwrap();
+    let each_runs = |batch: Batch<'_, Boxed>| batch.for_each(Boxed::run);
+    let engine: Engine<Boxed> = Engine::typed(each_runs).unwrap();
     let (keep, kept) = channel();
     let start = |schedule: Schedule, task: Box<dyn FnMut(&Run) + Send>| {
         let keep = keep.clone();

@@ -18,6 +18,8 @@ use tickless::periodic::{Heartbeat, Outcome, Retry};
 use tickless::{Batch, Builder, Engine, Handler, ManualClock, Task};
 use tickless_sync::Mutex;
 
+use crate::on_runtime::Runs;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Calls `check` with an engine by hand for each way in which a handler keeps its tasks.
@@ -62,7 +64,7 @@ fn each(check: impl Fn(&str, &Engine)) {
     slow.has_begun();
     with("blocking threads", build(OnTokio::spawn_blocking(runtime.handle().clone())));
     slow.release();
-    runtime.block_on(busy).unwrap();
+    runtime.run(busy).unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::boxed::Boxed;
 use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::periodic::{Attempt, Backoff, DueRun, End, Periodic, Retry, Run, Schedule};
 use tickless::{Builder, Engine, ManualClock};
@@ -130,14 +131,8 @@ fn a_retry_that_ends_and_panics_while_a_thread_unwinds_swallows_its_panic() {
     assert_eq!(retrying.end(), Some(End::Finished));
 }
 
-/// A payload of a periodic whose drop panics.
+/// In a payload of a periodic: its drop panics.
 struct Fatal(Option<DueRun>);
-
-impl From<DueRun> for Fatal {
-    fn from(due: DueRun) -> Fatal {
-        Fatal(Some(due))
-    }
-}
 
 impl Drop for Fatal {
     fn drop(&mut self) {
@@ -147,10 +142,12 @@ impl Drop for Fatal {
     }
 }
 
-fn fatal() -> Engine<Fatal> {
+fn fatal() -> Engine<Boxed> {
     quietly();
     let builder = Builder::new().shards(1).max_pending(1).manual_clock(&ManualClock::new());
-    let run = |mut fatal: Fatal| fatal.0.take().into_iter().for_each(DueRun::run);
+    let run = |mut fatal: Boxed| {
+        fatal.get_mut::<Fatal>().0.take().into_iter().for_each(DueRun::run);
+    };
     builder.build_each(run).unwrap()
 }
 
@@ -162,23 +159,20 @@ fn a_payload_whose_drop_panics_leaves_no_periodic_half_ended() {
     let (engine, bomb) = (fatal(), Bomb(dropped.clone()));
     let schedule = Schedule::fixed_rate(MS);
     let task = move |_: &Run| _ = &bomb;
-    schedule.start_with(&engine, task, |periodic| keep(&mut kept, periodic)).unwrap();
+    let start = || schedule.start_with(&engine, task, |periodic| keep(&mut kept, periodic));
+    Boxed::with_conversion(|due| Boxed::new(Fatal(Some(due))), start).unwrap();
     let periodic = kept.take().unwrap();
     panics(|| periodic.cancel());
     assert_eq!(periodic.cancel_wait_within(Duration::ZERO), Ok(End::Cancelled));
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
-/// A payload whose conversion panics from the second time on.
-struct Fragile(DueRun);
-
-impl From<DueRun> for Fragile {
-    fn from(due: DueRun) -> Fragile {
-        if MADE.fetch_add(1, Ordering::SeqCst) > 0 {
-            panic_as_planned();
-        }
-        Fragile(due)
+/// Converts it into a payload, and panics from the second time on.
+fn fragile(due: DueRun) -> Boxed {
+    if MADE.fetch_add(1, Ordering::SeqCst) > 0 {
+        panic_as_planned();
     }
+    Boxed::new(due)
 }
 
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -187,7 +181,7 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 fn what_cannot_be_started_since_the_code_around_it_panics_is_over() {
     quietly();
     let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_each(|Fragile(due)| due.run()).unwrap();
+    let engine = builder.build_each(Boxed::run).unwrap();
     let (dropped, mut kept) = (Arc::new(AtomicU32::new(0)), None);
     let (bomb, schedule) = (Bomb(dropped.clone()), || Schedule::fixed_rate(MS));
     let keep = |periodic: Periodic| {
@@ -199,8 +193,10 @@ fn what_cannot_be_started_since_the_code_around_it_panics_is_over() {
     assert_eq!((over, dropped.load(Ordering::SeqCst)), (Ok(End::Panicked), 1));
     // And one that cannot go on, since the payload for its next run is dropped.
     let (bomb, keep) = (Bomb(dropped.clone()), |periodic| kept = Some(periodic));
-    schedule().start_with(&engine, move |_| _ = &bomb, keep).unwrap();
-    engine.advance(MS).unwrap();
+    Boxed::with_conversion(fragile, || {
+        schedule().start_with(&engine, move |_| _ = &bomb, keep).unwrap();
+        engine.advance(MS).unwrap();
+    });
     let over = kept.unwrap().cancel_wait_within(Duration::ZERO);
     assert_eq!((over, dropped.load(Ordering::SeqCst)), (Ok(End::Stopped), 2));
     assert_eq!((engine.len(), engine.stats().panicked), (0, 1));

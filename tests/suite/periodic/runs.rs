@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use support::boxed::Boxed;
 use support::scaled;
 use tickless::periodic::{
-    Attempt, Backoff, DueRun, End, Heartbeat, Periodic, Retry, Run, Schedule, StartReason,
+    Attempt, Backoff, End, Heartbeat, Periodic, Retry, Run, Schedule, StartReason,
 };
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine, ManualClock};
@@ -312,27 +313,15 @@ fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
     drop(error.into_payload());
 }
 
-/// A payload of a user's, beside what repeats.
-enum Payload {
-    Once(&'static str),
-    Repeats(DueRun),
-}
-
-impl From<DueRun> for Payload {
-    fn from(due: DueRun) -> Payload {
-        Payload::Repeats(due)
-    }
-}
-
-/// An engine of such payloads, which drops what repeats if `drops` says so.
-fn typed(drops: bool) -> (Engine<Payload>, Arc<Mutex<Vec<&'static str>>>) {
+/// An engine of payloads of a user's, beside what repeats, which drops that if `drops` says so.
+fn typed(drops: bool) -> (Engine<Boxed>, Arc<Mutex<Vec<&'static str>>>) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let told = log.clone();
     let builder = Builder::new().shards(1).max_pending(2).manual_clock(&ManualClock::new());
-    let engine = builder.build_each(move |payload| match payload {
-        Payload::Once(what) => told.lock().unwrap().push(what),
-        Payload::Repeats(due) if drops => drop(due),
-        Payload::Repeats(due) => due.run(),
+    let engine = builder.build_each(move |payload: Boxed| match payload.open() {
+        Ok(what) => told.lock().unwrap().push(what),
+        Err(due) if drops => drop(due),
+        Err(due) => Boxed::run(due),
     });
     (engine.unwrap(), log)
 }
@@ -350,7 +339,7 @@ fn a_periodic_runs_on_an_engine_of_other_payloads_and_finds_its_own_handle() {
     };
     let schedule = Schedule::fixed_rate(MS).starting(Duration::ZERO);
     schedule.start_with(&engine, task, |periodic| *kept.lock().unwrap() = Some(periodic)).unwrap();
-    engine.schedule_detached(MS * 2, Payload::Once("once")).unwrap();
+    engine.schedule_detached(MS * 2, Boxed::new("once")).unwrap();
     assert_eq!(engine.advance(MS * 10).unwrap(), 4);
     let mut log = log.lock().unwrap().clone();
     assert_eq!(log.len(), 4);
@@ -415,7 +404,7 @@ fn the_handle_of_a_periodic_that_was_refused_is_of_one_that_is_over() {
     {
         let (engine, _log) = typed(false);
         for _ in 0..2 {
-            engine.schedule_detached(MS, Payload::Once("full")).unwrap();
+            engine.schedule_detached(MS, Boxed::new("full")).unwrap();
         }
         if is_stopped {
             engine.stop().unwrap();

@@ -4,16 +4,18 @@
 
 use std::time::Duration;
 
+use tickless::wait::Guarded;
 use tickless::{Builder, Driver, Engine, Handle, ManualClock};
 
-use crate::on_drop::OnDrop;
+use crate::boxed::Boxed;
 use crate::token::Token;
 
 /// Nobody calls it.
 pub fn engines() {
+    engine_of::<Boxed>(Vec::new());
+    engine_of::<Guarded<u32>>(Vec::new());
     engine_of::<u32>(Vec::new());
     engine_of::<u64>(Vec::new());
-    engine_of::<OnDrop>(Vec::new());
     engine_of::<Token>(Vec::new());
 }
 
