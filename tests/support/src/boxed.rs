@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::cell::Cell;
 
-use tickless::periodic::DueRun;
+use tickless::periodic::{DueRun, Run};
 
 pub struct Boxed(Box<dyn Any + Send>);
 
@@ -14,6 +14,16 @@ struct OnDrop(Option<Box<dyn FnOnce() + Send>>);
 thread_local! {
     /// How a payload is made of what repeats.
     static CONVERSION: Cell<fn(DueRun) -> Boxed> = const { Cell::new(Boxed::new) };
+}
+
+/// A task that repeats, in a box: what is compiled for each type of task, is compiled once then.
+pub fn task(task: impl FnMut(&Run) + Send + 'static) -> Box<dyn FnMut(&Run) + Send> {
+    Box::new(task)
+}
+
+/// The same for the end of a heartbeat.
+pub fn silent(end: impl FnOnce() + Send + 'static) -> Box<dyn FnOnce() + Send> {
+    Box::new(end)
 }
 
 impl Boxed {
