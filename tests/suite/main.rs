@@ -80,6 +80,7 @@ mod observe {
     mod stats;
     mod view;
 }
+mod on_runtime;
 mod panicky;
 mod periodic {
     mod panics;

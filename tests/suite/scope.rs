@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::boxed::Boxed;
 use support::hands::engine_by_hand;
-use support::on_drop::OnDrop;
 use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::scope::Scope;
@@ -15,9 +15,9 @@ use tickless::{Batch, Builder, Engine, ManualClock, ResetError, State};
 const MS: Duration = Duration::from_millis(1);
 
 /// Panics when it is dropped, and counts that.
-fn bomb(drops: &Arc<Mutex<u32>>) -> OnDrop {
+fn bomb(drops: &Arc<Mutex<u32>>) -> Boxed {
     let drops = drops.clone();
-    OnDrop::new(move || {
+    Boxed::on_drop(move || {
         *drops.lock().unwrap() += 1;
         resume_unwind(Box::new("a payload that does not go quietly"));
     })
@@ -28,8 +28,8 @@ fn tokens() -> Engine<Token> {
     Builder::new().shards(2).manual_clock(&ManualClock::new()).build_with_handler(run_all).unwrap()
 }
 
-fn bombs() -> Engine<OnDrop> {
-    let drop_all = |batch: Batch<'_, OnDrop>| batch.for_each(drop);
+fn bombs() -> Engine<Boxed> {
+    let drop_all = |batch: Batch<'_, Boxed>| batch.for_each(drop);
     Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(drop_all).unwrap()
 }
 
@@ -171,7 +171,7 @@ fn a_full_engine_returns_the_payload_and_the_scope_is_as_before() {
 fn a_panic_of_a_payload_spares_no_other() {
     let engine = bombs();
     let drops = Arc::new(Mutex::new(0));
-    let fill = |scope: &mut Scope<OnDrop>| {
+    let fill = |scope: &mut Scope<Boxed>| {
         (0..100).for_each(|n| drop(scope.schedule(MS * (1 + n), bomb(&drops))));
     };
     let mut scope = engine.scope();

@@ -261,8 +261,8 @@ fn a_task_in_a_channel_is_cancelled_there() {
 fn values_of_ones_own_are_used_once_or_taken_back() {
     let (sender, used) = mpsc::channel();
     let builder = Builder::new().manual_clock(&ManualClock::new());
-    let engine: Engine<Guarded<u64>> = builder
-        .build_typed(move |batch: Batch<'_, Guarded<u64>>| {
+    let engine: Engine<Guarded<u32>> = builder
+        .build_typed(move |batch: Batch<'_, Guarded<u32>>| {
             for value in batch {
                 value.run(|number| sender.send(number).unwrap());
             }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use support::on_drop::OnDrop;
+use support::boxed::Boxed;
 use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
@@ -136,7 +136,7 @@ fn a_reaper_that_waits_gets_on_when_the_receivers_go() {
 /// It runs the user's code and waits for no room.
 #[test]
 fn a_payload_whose_drop_hangs_is_taken_over() {
-    type Make = fn(Sender<OnDrop>) -> Channel<OnDrop>;
+    type Make = fn(Sender<Boxed>) -> Channel<Boxed>;
     let makes: [(bool, Make); 2] = [(false, Channel::dropping), (true, Channel::blocking)];
     for (is_gone, make) in makes {
         // Nobody receives at the moment, or ever.
@@ -144,9 +144,9 @@ fn a_payload_whose_drop_hangs_is_taken_over() {
         let kept = (!is_gone).then_some(receiver);
         let engine = Builder::new().shards(1).build_with_handler(make(sender)).unwrap();
         let ((release, released), (tell, told)) = (mpsc::channel::<()>(), mpsc::channel());
-        let hangs = OnDrop::new(move || _ = released.recv());
+        let hangs = Boxed::on_drop(move || _ = released.recv());
         engine.schedule_detached(Duration::ZERO, hangs).unwrap();
-        let next = OnDrop::new(move || tell.send(()).unwrap());
+        let next = Boxed::on_drop(move || tell.send(()).unwrap());
         engine.schedule_detached(MS, next).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE), Ok(()), "is gone: {is_gone}");
         drop((release, kept));

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 use support::account::{Book, Fate, Item};
+use support::boxed::Boxed;
 use support::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
 use support::account;
@@ -17,7 +18,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A payload whose drop always panics, after it counted itself.
+/// In a payload: its drop always panics, after it counted itself.
 struct Bomb {
     item: Item,
     /// Closes its channel when all bombs are gone.
@@ -31,24 +32,24 @@ impl Drop for Bomb {
     }
 }
 
-fn bomb(book: &Book, delay: Duration) -> Bomb {
-    Bomb { item: book.item(delay), _alive: None }
+fn bomb(book: &Book, delay: Duration) -> Boxed {
+    Boxed::new(Bomb { item: book.item(delay), _alive: None })
 }
 
-fn run_all(batch: Batch<'_, Bomb>) {
-    batch.for_each(|bomb| bomb.item.run());
+fn run_all(batch: Batch<'_, Boxed>) {
+    batch.for_each(|bomb| bomb.get::<Bomb>().item.run());
 }
 
-fn threaded() -> Engine<Bomb> {
+fn threaded() -> Engine<Boxed> {
     quietly();
     Builder::new().shards(2).build_with_handler(run_all).unwrap()
 }
 
-fn by_hand() -> Engine<Bomb> {
+fn by_hand() -> Engine<Boxed> {
     on(&ManualClock::new())
 }
 
-fn on(clock: &ManualClock) -> Engine<Bomb> {
+fn on(clock: &ManualClock) -> Engine<Boxed> {
     quietly();
     Builder::new().shards(2).manual_clock(clock).build_with_handler(run_all).unwrap()
 }
@@ -122,7 +123,7 @@ fn what_stop_returned_panics_where_it_is_dropped_and_the_engine_stays_stopped() 
     for engine in [threaded(), by_hand()] {
         let book = Book::new(11);
         let schedule = |_| engine.schedule(HOUR, bomb(&book, HOUR)).unwrap();
-        let handles: Vec<Handle<Bomb>> = (0..10).map(schedule).collect();
+        let handles: Vec<Handle<Boxed>> = (0..10).map(schedule).collect();
         for bomb in engine.stop().unwrap() {
             panics(|| drop(bomb));
         }
@@ -158,7 +159,7 @@ fn resets_sweeps_and_cascades_drop_no_payload() {
     let clock = ManualClock::new();
     let (engine, book) = (on(&clock), Book::by_hand(&clock, 10_000));
     let schedule = |_| engine.schedule(HOUR * 64, bomb(&book, HOUR * 64)).unwrap();
-    let mut handles: Vec<Handle<Bomb>> = (0..10_000).map(schedule).collect();
+    let mut handles: Vec<Handle<Boxed>> = (0..10_000).map(schedule).collect();
     for hours in [32, 16, 96] {
         assert!(handles.iter_mut().all(|handle| handle.reset(HOUR * hours).is_ok()));
     }
@@ -183,7 +184,7 @@ fn payloads_that_panic_where_they_run_kill_no_reaper_and_hide_no_other() {
         let delay = Duration::from_micros(n * 10);
         engine.schedule(delay, bomb(&book, delay)).unwrap()
     };
-    let handles: Vec<Handle<Bomb>> = (0..2000).map(schedule).collect();
+    let handles: Vec<Handle<Boxed>> = (0..2000).map(schedule).collect();
     let mut cancelled = 0;
     for (n, handle) in handles.into_iter().enumerate() {
         if n % 2 == 0 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use support::on_drop::OnDrop;
+use support::boxed::Boxed;
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
@@ -133,9 +133,9 @@ fn a_handler_that_takes_nothing_and_panics_makes_progress_and_loses_one_payload_
 }
 
 /// A payload whose drop is counted, and panics if its number is even.
-fn bomb(number: u32, dropped: &Arc<AtomicU32>) -> OnDrop {
+fn bomb(number: u32, dropped: &Arc<AtomicU32>) -> Boxed {
     let dropped = dropped.clone();
-    OnDrop::new(move || {
+    Boxed::on_drop(move || {
         dropped.fetch_add(1, Ordering::SeqCst);
         if number % 2 == 0 {
             panic_as_planned();
@@ -146,7 +146,7 @@ fn bomb(number: u32, dropped: &Arc<AtomicU32>) -> OnDrop {
 #[test]
 fn what_a_handler_leaves_is_dropped_and_a_panic_at_that_is_counted() {
     let dropped = Arc::new(AtomicU32::new(0));
-    let engine = typed(|_leaves_all: Batch<'_, OnDrop>| ());
+    let engine = typed(|_leaves_all: Batch<'_, Boxed>| ());
     for number in 1..=7 {
         engine.schedule_detached(SOON, bomb(number, &dropped)).unwrap();
     }
@@ -162,7 +162,7 @@ fn what_a_handler_leaves_is_dropped_and_a_panic_at_that_is_counted() {
 #[test]
 fn what_is_dropped_for_a_handler_that_takes_nothing_is_counted_if_it_panics_at_that() {
     let dropped = Arc::new(AtomicU32::new(0));
-    let engine = typed(|_takes_none: Batch<'_, OnDrop>| panic_as_planned());
+    let engine = typed(|_takes_none: Batch<'_, Boxed>| panic_as_planned());
     for number in 1..=4 {
         engine.schedule_detached(SOON, bomb(number, &dropped)).unwrap();
     }
@@ -196,7 +196,7 @@ fn a_panic_whose_payload_panics_when_dropped_ends_there() {
 #[test]
 fn a_panic_in_a_cancelled_payloads_drop_reaches_the_canceller_and_the_engine_goes_on() {
     let dropped = Arc::new(AtomicU32::new(0));
-    let engine = typed(|batch: Batch<'_, OnDrop>| batch.for_each(drop));
+    let engine = typed(|batch: Batch<'_, Boxed>| batch.for_each(drop));
     let handle = engine.schedule(SOON, bomb(0, &dropped)).unwrap();
     let outcome = panic::catch_unwind(panic::AssertUnwindSafe(|| handle.cancel()));
     assert!(outcome.unwrap_err().is::<Planned>());

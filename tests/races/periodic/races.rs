@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::thread;
 use std::time::Duration;
 
+use support::boxed;
 use support::random::Random;
 use support::scaled;
 use support::threads::on_threads;
@@ -84,12 +85,12 @@ impl Seen {
 fn start(engine: &Engine, schedule: Schedule, cancels_in: u64) -> (Arc<Seen>, Periodic) {
     let seen = Arc::new(Seen::default());
     let probe = Probe(seen.clone());
-    let task = move |run: &Run| {
+    let task = boxed::task(move |run: &Run| {
         probe.run();
         if run.number() == cancels_in {
             probe.0.cancelled.fetch_add(u32::from(run.cancel()), Ordering::SeqCst);
         }
-    };
+    });
     let periodic = schedule.start(engine, task).expect("the engine runs and has room");
     (seen, periodic)
 }
@@ -157,7 +158,7 @@ fn a_stop_that_races_with_starts_runs_and_cancels_ends_each_once() {
             for _ in 0..150 {
                 let seen = Arc::new(Seen::default());
                 let probe = Probe(seen.clone());
-                match any_schedule(random).start(&engine, move |_| probe.run()) {
+                match any_schedule(random).start(&engine, boxed::task(move |_| probe.run())) {
                     Ok(periodic) => {
                         if random.below(4) == 0 {
                             seen.cancel(&periodic);
@@ -187,10 +188,10 @@ fn a_task_that_is_due_at_once_never_runs_inside_its_start() {
         starters.lock().unwrap().insert(thread::current().id());
         for _ in 0..scaled(1000) {
             let runners = runners.clone();
-            let task = move |run: &Run| {
+            let task = boxed::task(move |run: &Run| {
                 runners.lock().unwrap().insert(thread::current().id());
                 run.cancel();
-            };
+            });
             let schedule = Schedule::fixed_rate(US).starting(Duration::ZERO);
             let periodic = schedule.start(&engine, task).unwrap();
             all.lock().unwrap().push(periodic);
@@ -256,10 +257,13 @@ fn many_that_are_dropped_with_their_engine_leave_nothing() {
         let all: Vec<_> = (0..200).map(|_| start(&engine, any_schedule(random), 0)).collect();
         let own: Arc<Mutex<Option<Engine>>> = Arc::new(Mutex::new(Some(engine)));
         let canceller = own.clone();
-        let ends = own.lock().unwrap().as_ref().unwrap().every(US * 300, move |_| {
-            // The last, or one of the last, goes inside a task.
-            drop(canceller.lock().unwrap().take());
-        });
+        let ends = own.lock().unwrap().as_ref().unwrap().every(
+            US * 300,
+            boxed::task(move |_| {
+                // The last, or one of the last, goes inside a task.
+                drop(canceller.lock().unwrap().take());
+            }),
+        );
         drop(ends);
         for (_, periodic) in &all {
             while periodic.is_running() {

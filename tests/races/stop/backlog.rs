@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::row::{Control, Job, Row};
+use support::boxed::Boxed;
 use support::planned::quietly;
 use support::scaled;
 use tickless::dispatch::{Full, Pool};
@@ -31,11 +32,11 @@ const MS: Duration = Duration::from_millis(1);
 const DUE: usize = 200;
 
 /// Runs each job where the reaper hands it over.
-fn run_all(batch: Batch<'_, Job>) {
+fn run_all(batch: Batch<'_, Boxed>) {
     batch.for_each(Job::run);
 }
 
-fn threaded(shards: usize, handler: impl Handler<Job> + 'static) -> Engine<Job> {
+fn threaded(shards: usize, handler: impl Handler<Boxed> + 'static) -> Engine<Boxed> {
     Builder::new()
         .tick(Duration::from_micros(10))
         .shards(shards)
@@ -45,7 +46,7 @@ fn threaded(shards: usize, handler: impl Handler<Job> + 'static) -> Engine<Job> 
 }
 
 /// An engine of one shard, whose caller moves the clock.
-fn by_hand() -> (Engine<Job>, ManualClock) {
+fn by_hand() -> (Engine<Boxed>, ManualClock) {
     let clock = ManualClock::new();
     (Builder::new().shards(1).manual_clock(&clock).build_with_handler(run_all).unwrap(), clock)
 }
@@ -53,7 +54,7 @@ fn by_hand() -> (Engine<Job>, ManualClock) {
 /// Blocks the reaper of `shard` in a job of another row, lets it have `numbers` to do next, and
 /// lets it go on until the third of them blocks.
 fn backlog(
-    engine: &Engine<Job>,
+    engine: &Engine<Boxed>,
     shard: usize,
     fates: &Fates,
     numbers: std::ops::Range<usize>,
@@ -90,23 +91,22 @@ fn until_refused<T>(schedule: impl Fn() -> Result<(), T>) -> usize {
 
 /// Stops `engine` on another thread, lets `rows` go on as soon as schedules are refused, and
 /// answers what came back.
-fn stop_while_blocked(engine: &Engine<Job>, rows: &[Control]) -> Vec<Token> {
+fn stop_while_blocked(engine: &Engine<Boxed>, rows: &[Control]) -> Vec<Token> {
     let of_stopper = engine.clone();
     let stopper = thread::spawn(move || of_stopper.stop().unwrap());
-    let row = &rows[0].row;
-    let accepted = until_refused(|| {
-        engine.schedule_detached(HOUR, Job { row: row.clone(), token: None }).map_err(drop)
-    });
+    let accepted =
+        until_refused(|| engine.schedule_detached(HOUR, Job::asks(&rows[0].row)).map_err(drop));
     rows.iter().for_each(Control::open);
     let mut returned = stopper.join().unwrap();
-    let tokens: Vec<Token> = returned.iter_mut().filter_map(|job| job.token.take()).collect();
+    let tokens: Vec<Token> =
+        returned.iter_mut().filter_map(|job| job.get_mut::<Job>().token.take()).collect();
     assert_eq!(returned.len() - tokens.len(), accepted, "what was accepted comes back");
     tokens
 }
 
 /// Asserts that three of each `row` began and that the rest came back, each of them once.
 fn assert_three_of_each(
-    engine: &Engine<Job>,
+    engine: &Engine<Boxed>,
     rows: &[Control],
     returned: Vec<Token>,
     fates: &Fates,
@@ -128,7 +128,7 @@ fn assert_three_of_each(
 // === one shard ===
 
 /// Stops an engine of one shard in the third of so many that are due.
-fn stop_in_the_third_of(due: usize, handler: impl Handler<Job> + 'static) {
+fn stop_in_the_third_of(due: usize, handler: impl Handler<Boxed> + 'static) {
     let (engine, fates) = (threaded(1, handler), Fates::new(due));
     let rows = [backlog(&engine, 0, &fates, 0..due)];
     let returned = stop_while_blocked(&engine, &rows);
@@ -142,12 +142,12 @@ fn of_a_batch_whose_third_task_runs_when_stop_is_called_no_fourth_begins() {
 
 #[test]
 fn a_handler_that_asks_for_one_payload_after_the_other_gets_no_more_than_run_all_does() {
-    stop_in_the_third_of(DUE, |mut batch: Batch<'_, Job>| {
+    stop_in_the_third_of(DUE, |mut batch: Batch<'_, Boxed>| {
         while let Some(due) = batch.next_due() {
-            due.payload.run();
+            Job::run(due.payload);
         }
     });
-    stop_in_the_third_of(DUE, |mut batch: Batch<'_, Job>| {
+    stop_in_the_third_of(DUE, |mut batch: Batch<'_, Boxed>| {
         while !batch.is_empty() {
             batch.by_ref().take(2).for_each(Job::run);
         }
@@ -163,7 +163,7 @@ fn a_backlog_of_many_batches_comes_back_as_well() {
 fn a_batch_that_the_stop_has_ended_is_empty_in_every_respect() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
-    stop_in_the_third_of(DUE, move |mut batch: Batch<'_, Job>| {
+    stop_in_the_third_of(DUE, move |mut batch: Batch<'_, Boxed>| {
         let most = batch.len();
         let ran = batch.by_ref().map(Job::run).count();
         let is_over = batch.next().is_none() && batch.next_due().is_none();
@@ -175,8 +175,8 @@ fn a_batch_that_the_stop_has_ended_is_empty_in_every_respect() {
 
 #[test]
 fn what_a_handler_has_taken_out_of_its_batch_counts_as_handed_over() {
-    let engine = threaded(1, |batch: Batch<'_, Job>| {
-        batch.collect::<Vec<Job>>().into_iter().for_each(Job::run);
+    let engine = threaded(1, |batch: Batch<'_, Boxed>| {
+        batch.collect::<Vec<Boxed>>().into_iter().for_each(Job::run);
     });
     let fates = Fates::new(DUE);
     let rows = [backlog(&engine, 0, &fates, 0..DUE)];
@@ -258,7 +258,7 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
     let of_stopper = engine.clone();
     let stopper = thread::spawn(move || of_stopper.stop().unwrap());
     let (of_asker, row) = (engine.clone(), third.row.clone());
-    let ask = move || Job { row: row.clone(), token: None };
+    let ask = move || Job::asks(&row);
     let asker = thread::spawn(move || {
         // One that never used the engine before; and on each shard.
         let both = [0, 1].map(|shard| {
@@ -296,9 +296,9 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
 
 /// Runs `turns` on a thread, and stops `engine` in the third of the jobs that are due in them.
 fn stop_in_turns<R: Send + 'static>(
-    engine: &Engine<Job>,
+    engine: &Engine<Boxed>,
     jobs: &[Duration],
-    turns: impl FnOnce(&Engine<Job>) -> R + Send + 'static,
+    turns: impl FnOnce(&Engine<Boxed>) -> R + Send + 'static,
 ) {
     let (third, fates) = (Row::that_blocks_at(3), Fates::new(jobs.len()));
     engine.bind_thread(0).unwrap();

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use support::boxed::Boxed;
 use support::patience::PATIENCE;
 use support::planned::panic_as_planned;
 use support::token::Token;
@@ -24,9 +25,9 @@ pub(crate) struct Control {
     gate: mpsc::Sender<()>,
 }
 
-/// A payload. One without a token asks whether the engine still takes any.
+/// In a payload. One without a token asks whether the engine still takes any.
 pub(crate) struct Job {
-    pub(crate) row: Arc<Row>,
+    row: Arc<Row>,
     pub(crate) token: Option<Token>,
 }
 
@@ -70,15 +71,20 @@ impl Control {
         self.row.begun.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn job(&self, token: Token) -> Job {
-        Job { row: self.row.clone(), token: Some(token) }
+    pub(crate) fn job(&self, token: Token) -> Boxed {
+        Boxed::new(Job { row: self.row.clone(), token: Some(token) })
     }
 }
 
 // === impl Job ===
 
 impl Job {
-    pub(crate) fn run(self) {
-        self.row.begin(self.token.as_ref().expect("nobody runs what asks in an hour"));
+    pub(crate) fn asks(row: &Arc<Row>) -> Boxed {
+        Boxed::new(Job { row: row.clone(), token: None })
+    }
+
+    pub(crate) fn run(payload: Boxed) {
+        let job = payload.get::<Job>();
+        job.row.begin(job.token.as_ref().expect("nobody runs what asks in an hour"));
     }
 }

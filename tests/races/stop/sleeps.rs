@@ -8,6 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use support::boxed::{self, Boxed};
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
@@ -15,7 +16,7 @@ use support::scaled;
 use support::until::wait_until;
 use tickless::dispatch::Handler;
 use tickless::future::Sleep;
-use tickless::periodic::{DueRun, End, Outcome, Retry, Run, Schedule};
+use tickless::periodic::{End, Outcome, Retry, Run, Schedule};
 use tickless::wait::WaitError;
 use tickless::{Batch, Engine, ManualClock, ScheduleReason, StopError, Task};
 
@@ -54,7 +55,7 @@ fn futures(engine: &Engine) -> [(&'static str, Wait); 4] {
 }
 
 fn repeating(engine: &Engine) -> [(&'static str, Wait); 4] {
-    let periodic = engine.every(HOUR, |_| ()).unwrap();
+    let periodic = engine.every(HOUR, boxed::task(|_| ())).unwrap();
     let retry = || Retry::new([HOUR; 2]);
     let paused = retry().run(engine, |_| Err::<(), _>(()), drop).unwrap();
     let (attempts, _kept) = channel();
@@ -119,7 +120,7 @@ fn a_stop_ends_what_is_in_hand_behind_the_task_that_awaits_it() {
         let (hold, held) = channel::<()>();
         engine.schedule_detached(Duration::ZERO, move || _ = held.recv()).unwrap();
         let later = Schedule::fixed_rate(HOUR).starting(MS * 5);
-        let awaited = later.start(&engine, |_| ()).unwrap();
+        let awaited = later.start(&engine, boxed::task(|_| ())).unwrap();
         let ((begin, begun), (tell, told)) = (channel(), channel());
         let task = move || {
             begin.send(()).unwrap();
@@ -309,7 +310,7 @@ fn what_a_stop_drops_cannot_stop_the_engine() {
     let engine = Engine::builder().shards(1).build().unwrap();
     let (tell, told) = channel();
     let captured = Stops(engine.clone(), tell);
-    let _periodic = engine.every(HOUR, move |_| _ = &captured).unwrap();
+    let _periodic = engine.every(HOUR, boxed::task(move |_| _ = &captured)).unwrap();
     let stopper = thread::spawn(move || engine.stop().unwrap().len());
     assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(StopError::InsideTask)));
     assert_eq!(stopper.join().unwrap(), 0);
@@ -364,8 +365,8 @@ fn a_stop_ends_a_circle_of_two_engines_without_takeovers() {
 /// after the running tasks.
 #[test]
 fn a_task_of_an_engine_of_other_payloads_does_not_wait_for_a_periodic_of_it() {
-    let each_runs = |batch: Batch<'_, DueRun>| batch.for_each(DueRun::run);
-    let engine: Engine<DueRun> = Engine::typed(each_runs).unwrap();
+    let each_runs = |batch: Batch<'_, Boxed>| batch.for_each(Boxed::run);
+    let engine: Engine<Boxed> = Engine::typed(each_runs).unwrap();
     let (keep, kept) = channel();
     let start = |schedule: Schedule, task: Box<dyn FnMut(&Run) + Send>| {
         let keep = keep.clone();

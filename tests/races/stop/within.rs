@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use support::on_drop::OnDrop;
+use support::boxed::Boxed;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::{Batch, Builder, Driver, Engine, Handler, Task};
@@ -132,7 +132,7 @@ fn an_engine_that_somebody_gave_up_waiting_for_is_dropped_without_waiting() {
     let (end, ends) = channel::<()>();
     let (ends, gone) = (Mutex::new(ends), Arc::new(()));
     let held = gone.clone();
-    let handler = move |batch: Batch<'_, OnDrop>| {
+    let handler = move |batch: Batch<'_, Boxed>| {
         let _held = &held;
         for payload in batch {
             begin.send(()).unwrap();
@@ -144,7 +144,7 @@ fn an_engine_that_somebody_gave_up_waiting_for_is_dropped_without_waiting() {
     let (told, drops): (Sender<()>, Receiver<()>) = channel();
     for _ in 0..3 {
         let told = told.clone();
-        let payload = OnDrop::new(move || _ = told.send(()));
+        let payload = Boxed::on_drop(move || _ = told.send(()));
         engine.schedule_detached(Duration::from_millis(20), payload).unwrap();
     }
     begun.recv_timeout(PATIENCE).unwrap();

@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::boxed;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
@@ -54,7 +55,7 @@ fn a_periodic_without_a_run_under_way_is_over_at_once() {
     let (engine, fates) = (threaded(), Fates::new(3));
     let [one, two, three] = [0, 1, 2].map(|number| {
         let token = fates.token(number);
-        engine.every(HOUR, move |_| token.run()).unwrap()
+        engine.every(HOUR, boxed::task(move |_| token.run())).unwrap()
     });
     assert_eq!(one.cancel_wait(), Ok(End::Cancelled));
     assert_eq!(two.cancel_wait_within(Duration::ZERO), Ok(End::Cancelled));
@@ -71,10 +72,13 @@ fn the_run_that_is_under_way_is_waited_for_by_all_who_do() {
             let (mut task, token) = (Some(task), fates.token(0));
             let periodic = Schedule::fixed_delay(20 * US)
                 .starting(Duration::ZERO)
-                .start(&engine, move |_| {
-                    token.run();
-                    task.take().into_iter().for_each(|task| task());
-                })
+                .start(
+                    &engine,
+                    boxed::task(move |_| {
+                        token.run();
+                        task.take().into_iter().for_each(|task| task());
+                    }),
+                )
                 .unwrap();
             slow.has_begun();
             assert_eq!(periodic.cancel_wait_within(50 * US), Err(WaitError::TimedOut));
@@ -120,19 +124,19 @@ fn a_periodic_that_ends_otherwise_is_waited_for_as_well() {
     let (engine, fates) = (threaded(), Fates::new(2));
     let (token, (slow, task)) = (fates.token(0), Slow::task());
     let mut task = Some(task);
-    let last = move |run: &tickless::periodic::Run| {
+    let last = boxed::task(move |run: &tickless::periodic::Run| {
         token.run();
         run.cancel();
         task.take().into_iter().for_each(|task| task());
         panic_as_planned()
-    };
+    });
     let periodic = engine.every(50 * US, last).unwrap();
     slow.has_begun();
     let told = waits_for(slow, move || (periodic.cancel_wait(), fates.of(0)));
     assert_eq!(told, (Ok(End::Cancelled), (1, 1)));
     let fates = Fates::new(1);
     let token = fates.token(0);
-    let periodic = engine.every(HOUR, move |_| token.run()).unwrap();
+    let periodic = engine.every(HOUR, boxed::task(move |_| token.run())).unwrap();
     drop(engine);
     assert_eq!((periodic.cancel_wait(), fates.of(0)), (Ok(End::Stopped), (0, 1)));
 }
@@ -143,15 +147,16 @@ fn the_closure_of_a_heartbeat_is_waited_for() {
         for _ in 0..scaled(30) {
             let ((slow, task), fates) = (Slow::task(), Fates::new(2));
             let token = fates.token(0);
-            let silent = move || {
+            let silent = boxed::silent(move || {
                 task();
                 token.run();
-            };
+            });
             let silent = Heartbeat::new(&engine, 20 * US, silent).unwrap();
             slow.has_begun();
             assert_eq!(silent.stop_wait_within(50 * US), Err(WaitError::TimedOut));
             let token = fates.token(1);
-            let beating = Heartbeat::new(&engine, HOUR, move || token.run()).unwrap();
+            let beating =
+                Heartbeat::new(&engine, HOUR, boxed::silent(move || token.run())).unwrap();
             let of_waiter = fates.clone();
             let wait = move || (silent.stop_wait(), block_on(silent.stopped()), of_waiter.of(0));
             let told = waits_for(slow, wait);
@@ -202,13 +207,13 @@ fn memory_that_is_freed_after_the_wait_is_touched_by_no_run() {
             };
             let is_periodic = random.below(2) == 0;
             let runs = if is_periodic {
-                let periodic = engine.every(20 * US, move |_| work()).unwrap();
+                let periodic = engine.every(20 * US, boxed::task(move |_| work())).unwrap();
                 dawdle(random);
                 dawdle(random);
                 periodic.cancel_wait().unwrap();
                 periodic.runs()
             } else {
-                let heartbeat = Heartbeat::new(&engine, 20 * US, work).unwrap();
+                let heartbeat = Heartbeat::new(&engine, 20 * US, boxed::silent(work)).unwrap();
                 dawdle(random);
                 u64::from(heartbeat.stop_wait().unwrap() == End::Finished)
             };

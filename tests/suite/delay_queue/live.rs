@@ -8,6 +8,8 @@ use support::random::Random;
 use support::scaled;
 use tickless::{Clock, Engine};
 
+use crate::on_runtime::{Runs, spawn};
+
 const US: Duration = Duration::from_micros(1);
 
 /// Items with random delays, some of them moved, come out in order and not early.
@@ -91,8 +93,8 @@ fn a_task_that_serves_requests_and_timeouts_gets_both() {
             }
         }
     };
-    let (expired, answered) = runtime.block_on(async {
-        let serving = tokio::spawn(serve);
+    let (expired, answered) = runtime.run(async {
+        let serving = spawn(serve);
         ask.await;
         serving.await.unwrap()
     });

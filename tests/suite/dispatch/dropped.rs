@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use support::boxed;
 use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;
@@ -147,14 +148,16 @@ fn what_repeats_is_over_where_its_task_is_dropped() {
     Rig::each(|rig| {
         let captured = Arc::new(());
         let held = captured.clone();
-        let periodic = Schedule::fixed_rate(SECOND).start(&rig.engine, move |_| _ = &held).unwrap();
+        let periodic = Schedule::fixed_rate(SECOND)
+            .start(&rig.engine, boxed::task(move |_| _ = &held))
+            .unwrap();
         let (tell, told) = mpsc::channel();
         let attempt = |_| Err::<(), ()>(());
         let retry = Retry::new(Backoff::new(SECOND));
         let done = move |outcome| tell.send(outcome).unwrap();
         let retrying = retry.run(&rig.engine, attempt, done).unwrap();
         let held = captured.clone();
-        let silence = move || drop(held);
+        let silence = boxed::silent(move || drop(held));
         let heartbeat = Heartbeat::new(&rig.engine, SECOND, silence).unwrap();
         rig.advance(SECOND);
         let ends = (periodic.end(), retrying.end(), heartbeat.end());

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use support::boxed;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
 use support::slow::Slow;
@@ -17,6 +18,8 @@ use tickless::future::SleepError;
 use tickless::periodic::{Heartbeat, Outcome, Retry};
 use tickless::{Batch, Builder, Engine, Handler, ManualClock, Task};
 use tickless_sync::Mutex;
+
+use crate::on_runtime::Runs;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -62,7 +65,7 @@ fn each(check: impl Fn(&str, &Engine)) {
     slow.has_begun();
     with("blocking threads", build(OnTokio::spawn_blocking(runtime.handle().clone())));
     slow.release();
-    runtime.block_on(busy).unwrap();
+    runtime.run(busy).unwrap();
 }
 
 #[test]
@@ -91,7 +94,8 @@ fn whatever_a_handler_does_with_its_tasks_the_futures_that_are_due_are_woken() {
 #[test]
 fn whatever_a_handler_does_with_its_tasks_heartbeats_look_for_beats() {
     each(|name, engine| {
-        let [alive, silent] = [(); 2].map(|()| Heartbeat::new(engine, SECOND, || ()).unwrap());
+        let [alive, silent] =
+            [(); 2].map(|()| Heartbeat::new(engine, SECOND, boxed::silent(|| ())).unwrap());
         for _ in 0..5 {
             engine.advance(SECOND * 2 / 3).unwrap();
             assert!(alive.beat(), "{name}");

@@ -9,6 +9,8 @@ use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelSender, ChannelStats, Monitor};
 use tickless::{Builder, Due, Engine, Handler, ManualClock};
 
+use crate::on_runtime::Runs;
+
 const MS: Duration = Duration::from_millis(1);
 
 /// Waits for a payload; `None`: none will come.
@@ -168,15 +170,15 @@ mod on_tokio {
 
     #[test]
     fn the_engines_own_threads_wait_for_a_task_that_receives() {
-        const MANY: usize = 200;
+        const MANY: u32 = 200;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
         let channel = Channel::blocking(sender);
         let monitor = channel.monitor();
         let engine = Builder::new().shards(1).build_with_handler(channel).unwrap();
-        runtime.block_on(async {
+        runtime.run(async {
             for number in 0..MANY {
-                engine.schedule_detached(MS * (number as u32 % 5), number).unwrap();
+                engine.schedule_detached(MS * (number % 5), number).unwrap();
             }
             let mut all = Vec::new();
             for _ in 0..MANY {
@@ -188,7 +190,7 @@ mod on_tokio {
             engine.stop().unwrap();
             assert_eq!(receiver.recv().await, None);
         });
-        assert_eq!((counts(&monitor), engine.stats().panicked), ((MANY as u64, 0, 0), 0));
+        assert_eq!((counts(&monitor), engine.stats().panicked), ((u64::from(MANY), 0, 0), 0));
     }
 
     #[test]
@@ -196,7 +198,7 @@ mod on_tokio {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (sender, mut receiver) = tokio::sync::mpsc::channel(3);
         let (engine, fates, monitor) = with_ten_tokens(Channel::blocking(sender));
-        runtime.block_on(async {
+        runtime.run(async {
             assert_eq!(engine.advance(MS * 5), Ok(5));
             assert_eq!((counts(&monitor), engine.stats().panicked), ((3, 2, 0), 2));
             assert!([3, 4].into_iter().all(|number| fates.of(number) == (0, 1)));
@@ -209,7 +211,7 @@ mod on_tokio {
         let rest: Vec<_> = std::iter::from_fn(|| receiver.blocking_recv()).collect();
         let numbers: Vec<_> = rest.iter().map(|token| token.number).collect();
         assert_eq!(numbers, [1, 2, 5, 6, 7, 8, 9]);
-        assert_eq!(runtime.block_on(reaper).unwrap(), Ok(4));
+        assert_eq!(runtime.run(reaper).unwrap(), Ok(4));
         assert_eq!(counts(&monitor), (8, 2, 0));
     }
 }

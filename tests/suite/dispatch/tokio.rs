@@ -11,6 +11,7 @@ use tickless::{Builder, Engine};
 use tokio::runtime::{self, Handle, Runtime};
 
 use super::runtimes::{MS, assert_a_task_may_stop, assert_waits_for_no_task, by_hand};
+use crate::on_runtime::Runs;
 
 fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap()
@@ -82,14 +83,14 @@ fn payloads_become_futures_that_may_wait_for_each_other() {
     assert_eq!(engine.advance(MS), Ok(30));
     let mut all = Vec::new();
     while all.len() < 30 {
-        all.push(runtime.block_on(receiver.recv()).unwrap());
+        all.push(runtime.run(receiver.recv()).unwrap());
     }
     all.sort_unstable();
     assert_eq!(all, (0..30).collect::<Vec<_>>());
     assert_eq!(settle(&monitor), (30, 0, 0));
     // The last sender is the handler's: it goes when the engine has stopped.
     engine.stop().unwrap();
-    assert_eq!(runtime.block_on(receiver.recv()), None);
+    assert_eq!(runtime.run(receiver.recv()), None);
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn what_a_runtime_drops_is_no_panic_of_it_though_a_panic_has_ended_the_runtime()
         engine.schedule_detached(MS, n).unwrap();
         engine.advance(MS).unwrap();
         if n == 0 {
-            runtime.block_on(tokio::task::yield_now());
+            runtime.run(tokio::task::yield_now());
         }
     }
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {

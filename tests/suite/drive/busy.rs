@@ -15,6 +15,8 @@ use support::polling::bell;
 use tickless::{Driver, Engine};
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::on_runtime::{Runs, spawn};
+
 const MS: Duration = Duration::from_millis(1);
 
 /// A busy thread may or may not have the luck to be passed over.
@@ -68,11 +70,11 @@ fn others_sleep_on<'a>(
     build: &dyn Fn() -> Engine,
     begin: &dyn Fn(Busy) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 ) {
-    runtime.block_on(async {
+    runtime.run(async {
         let engine = build();
         let (over, others) = channel();
         let sleep = engine.sleep(20 * MS);
-        let sleeper = tokio::spawn(async move {
+        let sleeper = spawn(async move {
             sleep.await;
             over.send(()).unwrap();
         });
@@ -90,7 +92,7 @@ fn others_sleep_on<'a>(
 fn a_busy_worker_keeps_no_other_sleep_waiting() {
     for workers in [2, 4] {
         others_sleep_beside(workers, |busy| async {
-            tokio::spawn(async move { busy.keep_busy() }).await.unwrap();
+            spawn(async move { busy.keep_busy() }).await.unwrap();
         });
     }
 }
@@ -104,12 +106,12 @@ fn a_busy_worker_keeps_no_other_sleep_waiting_where_there_is_no_reactor() {
             0 => Engine::builder().shards(1).build_on_tokio().unwrap(),
             _ => {
                 let engine = Engine::builder().driver(Driver::Caller).shards(1).build().unwrap();
-                tokio::spawn(engine.drive(|at| tokio::time::sleep_until(at.into())));
+                spawn(engine.drive(|at| tokio::time::sleep_until(at.into())));
                 engine
             }
         };
         others_sleep_on(runtime, &build, &|busy: Busy| {
-            Box::pin(async { tokio::spawn(async move { busy.keep_busy() }).await.unwrap() })
+            Box::pin(async { spawn(async move { busy.keep_busy() }).await.unwrap() })
         });
     }
 }
@@ -119,7 +121,7 @@ fn a_worker_that_blocks_in_place_keeps_no_other_sleep_waiting() {
     for workers in [1, 2] {
         others_sleep_beside(workers, |busy| async {
             let blocks = async move { tokio::task::block_in_place(|| busy.keep_busy()) };
-            tokio::spawn(blocks).await.unwrap();
+            spawn(blocks).await.unwrap();
         });
     }
 }

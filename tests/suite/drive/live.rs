@@ -14,6 +14,8 @@ use support::scaled;
 use tickless::future::FutureExt as _;
 use tickless::{Driver, Engine, TurnError};
 
+use crate::on_runtime::{Runs, spawn};
+
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -32,9 +34,9 @@ fn on_tokio(threads: usize, engine: &Engine, body: Body) {
         0 => Builder::new_current_thread().enable_time().build(),
         _ => Builder::new_multi_thread().worker_threads(threads).enable_time().build(),
     };
-    runtime.unwrap().block_on(async {
-        let served = tokio::spawn(engine.drive(|at| tokio::time::sleep_until(at.into())));
-        tokio::spawn(body).await.unwrap();
+    runtime.unwrap().run(async {
+        let served = spawn(engine.drive(|at| tokio::time::sleep_until(at.into())));
+        spawn(body).await.unwrap();
         engine.stop().unwrap();
         assert_eq!(served.await.unwrap(), Ok(()));
     });
@@ -141,7 +143,7 @@ fn a_backlog_does_not_keep_other_tasks_from_running() {
         let is_over = Arc::new(AtomicBool::new(false));
         let (rounds, seen) = (Arc::new(AtomicU64::new(0)), is_over.clone());
         let counted = rounds.clone();
-        let counter = tokio::spawn(async move {
+        let counter = spawn(async move {
             while !seen.load(Ordering::SeqCst) {
                 counted.fetch_add(1, Ordering::SeqCst);
                 smol::future::yield_now().await;
@@ -171,7 +173,7 @@ fn wait_for(runtime: &tokio::runtime::Runtime, engine: &Engine, fired: &AtomicU6
     let begun = Instant::now();
     while fired.load(Ordering::SeqCst) < fires {
         assert!(begun.elapsed() < support::patience::PATIENCE, "what was left does not fire");
-        runtime.block_on(engine.sleep(MS));
+        runtime.run(engine.sleep(MS));
     }
 }
 
@@ -181,10 +183,10 @@ fn an_engine_built_on_tokio_needs_no_other_word() {
     use tokio::runtime::Builder;
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
         let runtime = builder.enable_all().build().unwrap();
-        let engine = runtime.block_on(async {
+        let engine = runtime.run(async {
             let engine = Engine::builder().shards(2).build_on_tokio().unwrap();
             let begin = Instant::now();
-            tokio::spawn(engine.sleep(3 * MS)).await.unwrap();
+            spawn(engine.sleep(3 * MS)).await.unwrap();
             assert!(begin.elapsed() >= 3 * MS);
             assert_eq!(engine.drive(smol::Timer::at).await, Err(TurnError::Driven), "it is served");
             engine
@@ -197,10 +199,10 @@ fn an_engine_built_on_tokio_needs_no_other_word() {
                 tokio::task::yield_now().await;
             }
         };
-        runtime.block_on(few(1));
+        runtime.run(few(1));
         assert_eq!(tasks(), 1, "the one that serves the engine");
         drop(engine);
-        runtime.block_on(few(0));
+        runtime.run(few(0));
     }
 }
 
@@ -248,7 +250,7 @@ fn an_engine_may_end_while_it_is_served() {
         }
         drop(engine);
         other.join().unwrap();
-        assert_eq!(runtime.block_on(served).unwrap(), Ok(()));
+        assert_eq!(runtime.run(served).unwrap(), Ok(()));
         assert_eq!(Arc::strong_count(&dropped), 1, "nothing is left");
     }
 }

@@ -15,6 +15,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::Instant as TokioInstant;
 
+use crate::on_runtime::{Runs, spawn};
+
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -25,7 +27,7 @@ fn runtime() -> Runtime {
 
 /// As in `#[tokio::test(start_paused = true)]`.
 fn paused<F: Future>(body: F) -> F::Output {
-    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(body)
+    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().run(body)
 }
 
 /// As in the tests of a program: each has a runtime of its own.
@@ -60,7 +62,7 @@ fn a_runtime_has_one_engine_whichever_thread_is_the_first_and_another_has_anothe
                 })
             })
             .collect();
-        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+        tasks.into_iter().for_each(|task| runtime.run(task).unwrap());
         let engine = engines.lock().unwrap().pop().unwrap();
         assert_eq!(engine.stats().scheduled, 200, "all sleeps were its own");
         engine
@@ -73,13 +75,13 @@ fn a_runtime_has_one_engine_whichever_thread_is_the_first_and_another_has_anothe
 }
 
 fn of_sleep(runtime: &Runtime) -> Result<(), SleepError> {
-    runtime.block_on(async { tickless::sleep(MS).wait().await })
+    runtime.run(async { tickless::sleep(MS).wait().await })
 }
 
 #[test]
 fn an_engine_of_other_settings_takes_its_place_before_the_first_use() {
     let runtime = runtime();
-    runtime.block_on(async {
+    runtime.run(async {
         let build = || Engine::builder().shards(3).build_on_tokio().unwrap();
         build().enter_runtime().unwrap();
         assert_eq!(Engine::of_runtime().unwrap().shards(), 3);
@@ -92,9 +94,9 @@ fn an_engine_of_other_settings_takes_its_place_before_the_first_use() {
     let engine = Engine::builder().manual_clock(&clock).shards(1).build().unwrap();
     assert_eq!(engine.enter_runtime(), Err(GlobalReason::NoRuntime));
     let another = Builder::new_multi_thread().enable_all().build().unwrap();
-    another.block_on(async {
+    another.run(async {
         engine.enter_runtime().unwrap();
-        let sleep = tokio::spawn(tickless::sleep(HOUR));
+        let sleep = spawn(tickless::sleep(HOUR));
         wait_until("it waits there", || engine.len() == 1);
         engine.advance(HOUR).unwrap();
         sleep.await.unwrap();
@@ -106,7 +108,7 @@ fn an_engine_of_other_settings_takes_its_place_before_the_first_use() {
 #[test]
 fn what_is_entered_goes_before_the_runtimes_own() {
     let engine = Engine::builder().manual_clock(&ManualClock::new()).shards(1).build().unwrap();
-    runtime().block_on(async {
+    runtime().run(async {
         let _entered = engine.enter();
         assert_eq!(tickless::now(), engine.now());
     });
@@ -116,7 +118,7 @@ fn what_is_entered_goes_before_the_runtimes_own() {
 #[test]
 fn where_none_can_be_built_code_that_names_no_engine_goes_on() {
     let bare = Builder::new_current_thread().build().unwrap();
-    bare.block_on(async {
+    bare.run(async {
         for _ in 0..2 {
             let begin = Instant::now();
             tickless::sleep(MS).await;
@@ -152,7 +154,7 @@ fn a_task_may_enter_another_runtime() {
     at_half.recv().unwrap();
     drop(another);
     goes_on.send(()).unwrap();
-    runtime.block_on(task).unwrap();
+    runtime.run(task).unwrap();
 }
 
 /// It may be found while it ends, and after that.
@@ -160,7 +162,7 @@ fn a_task_may_enter_another_runtime() {
 fn in_a_runtime_that_has_shut_down_each_sleep_is_an_error() {
     let runtime = runtime();
     let handle = runtime.handle().clone();
-    runtime.block_on(async { tickless::sleep(MS).await });
+    runtime.run(async { tickless::sleep(MS).await });
     drop(runtime);
     let _entered = handle.enter();
     for _ in 0..2 {
@@ -175,7 +177,7 @@ fn in_a_runtime_that_has_shut_down_each_sleep_is_an_error() {
 fn its_own_task_may_end_the_runtime() {
     for _ in 0..20 {
         let runtime = runtime();
-        let engine = runtime.block_on(async { Engine::of_runtime().unwrap() });
+        let engine = runtime.run(async { Engine::of_runtime().unwrap() });
         let (ends, ended) = channel();
         let owned = Mutex::new(Some(runtime));
         let end = move || {
@@ -194,7 +196,7 @@ fn its_own_task_may_end_the_runtime() {
 fn a_task_that_its_runtime_is_about_to_drop_hears_of_no_end() {
     for _ in 0..scaled(300) {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-        runtime.block_on(tickless::sleep(Duration::from_micros(1)));
+        runtime.run(tickless::sleep(Duration::from_micros(1)));
         let tasks: Vec<_> = (0..8)
             .map(|_| {
                 runtime.spawn(async {
@@ -223,7 +225,7 @@ fn a_task_that_its_runtime_is_about_to_drop_hears_of_no_end() {
 fn a_thread_that_blocks_on_a_sleep_hears_of_the_end_of_its_runtime() {
     for (in_place, by_tokio) in [(false, false), (false, true), (true, false), (true, true)] {
         let runtime = runtime();
-        let engine = runtime.block_on(async { Engine::of_runtime().unwrap() });
+        let engine = runtime.run(async { Engine::of_runtime().unwrap() });
         let (tell, told) = channel();
         let wait = move || {
             let wait = async { tickless::sleep(HOUR).wait().await };
@@ -252,14 +254,14 @@ fn a_runtime_in_a_blocked_task_of_another_has_its_own_engine() {
         // It would take an hour by the clock of the outer runtime.
         tokio::task::block_in_place(|| paused(async { tickless::sleep(HOUR).await }));
     });
-    runtime.block_on(task).unwrap();
+    runtime.run(task).unwrap();
 }
 
 #[test]
 fn a_runtime_is_not_entered_by_the_engine_of_another() {
     let [one, other] =
         [(); 2].map(|()| Builder::new_current_thread().enable_all().build().unwrap());
-    let engine = one.block_on(async { Engine::of_runtime().unwrap() });
-    let entered = other.block_on(async { engine.enter_runtime() });
+    let engine = one.run(async { Engine::of_runtime().unwrap() });
+    let entered = other.run(async { engine.enter_runtime() });
     assert_eq!(entered, Err(GlobalReason::OfRuntime));
 }

@@ -20,6 +20,8 @@ use tickless::{BuildError, Clock, Engine, ManualClock, ScheduleReason};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant as TokioInstant;
 
+use crate::on_runtime::{Runs, spawn};
+
 const MS: Duration = Duration::from_millis(1);
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,16 +38,16 @@ fn runtime() -> Runtime {
 
 /// As in `#[tokio::test(start_paused = true)]`.
 fn paused<F: Future>(body: F) -> F::Output {
-    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(body)
+    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().run(body)
 }
 
 #[test]
 fn it_is_built_only_where_it_can_be_served() {
     assert!(matches!(build(), Err(BuildError::NoRuntime)));
     let bare = Builder::new_current_thread().build().unwrap();
-    bare.block_on(async { assert!(matches!(build(), Err(BuildError::RuntimeWithoutTimers))) });
+    bare.run(async { assert!(matches!(build(), Err(BuildError::RuntimeWithoutTimers))) });
     let by_hand = Engine::builder().manual_clock(&ManualClock::new());
-    let refused = runtime().block_on(async { by_hand.build_on_tokio() });
+    let refused = runtime().run(async { by_hand.build_on_tokio() });
     assert!(matches!(refused, Err(BuildError::ManualClockWithThreads)));
 }
 
@@ -60,12 +62,12 @@ fn it_waits_by_the_reactor_or_by_the_timers_of_the_runtime_whichever_there_is() 
         some.push(Builder::new_multi_thread().enable_io().build());
     }
     for runtime in some {
-        runtime.unwrap().block_on(async {
+        runtime.unwrap().run(async {
             let engine = build().unwrap();
             let far = engine.schedule(HOUR, || ()).unwrap();
             for ms in [5, 1, 3] {
                 let begin = Instant::now();
-                tokio::spawn(engine.sleep(ms * MS)).await.unwrap();
+                spawn(engine.sleep(ms * MS)).await.unwrap();
                 assert!(begin.elapsed() >= ms * MS);
             }
             assert!(far.cancel());
@@ -78,7 +80,7 @@ fn it_waits_by_the_reactor_or_by_the_timers_of_the_runtime_whichever_there_is() 
 fn it_waits_by_the_clock_that_it_is_given() {
     let clocks = [Some(Clock::system()), Some(Clock::instant()), Clock::boottime().ok()];
     for clock in clocks.into_iter().flatten() {
-        runtime().block_on(async {
+        runtime().run(async {
             let engine = Engine::builder().clock(clock).build_on_tokio().unwrap();
             let begin = Instant::now();
             engine.sleep(3 * MS).await;
@@ -91,7 +93,7 @@ fn it_waits_by_the_clock_that_it_is_given() {
 /// what is due earlier.
 #[test]
 fn a_hook_may_schedule_what_is_due_earlier() {
-    runtime().block_on(async {
+    runtime().run(async {
         let (fires, fired) = channel();
         let place = Arc::new(OnceLock::<Engine>::new());
         let (ours, is_first) = (place.clone(), AtomicBool::new(true));
@@ -120,10 +122,10 @@ fn a_hook_may_schedule_what_is_due_earlier() {
 #[test]
 fn executors_of_others_may_await_its_timers() {
     let runtime = runtime();
-    let engine = runtime.block_on(async { build().unwrap() });
+    let engine = runtime.run(async { build().unwrap() });
     pollster::block_on(engine.sleep(MS));
     smol::block_on(engine.sleep(MS));
-    Builder::new_current_thread().build().unwrap().block_on(engine.sleep(MS));
+    Builder::new_current_thread().build().unwrap().run(engine.sleep(MS));
     let late = pollster::block_on(engine.timeout(MS, std::future::pending::<()>()));
     assert_eq!(late.unwrap_err().cause(), None);
 }
@@ -158,7 +160,7 @@ fn in_paused_time_code_that_names_no_engine_follows_it_too() {
         let engine = build().unwrap();
         engine.enter_thread();
         let begin = TokioInstant::now();
-        tokio::spawn(tickless::sleep(HOUR)).await.unwrap();
+        spawn(tickless::sleep(HOUR)).await.unwrap();
         assert_eq!(begin.elapsed(), HOUR);
         assert!(tickless::timeout(HOUR, tokio::time::sleep(2 * HOUR)).await.is_err());
         assert_eq!((begin.elapsed(), engine.stats().fired), (2 * HOUR, 2));
@@ -195,7 +197,7 @@ fn it_follows_time_that_is_moved_by_hand() {
         let before = engine.now();
         tokio::time::advance(HOUR).await;
         assert_eq!(engine.now() - before, HOUR);
-        let sleep = tokio::spawn(engine.sleep(HOUR));
+        let sleep = spawn(engine.sleep(HOUR));
         tokio::task::yield_now().await;
         tokio::time::advance(HOUR - MS).await;
         assert!(!sleep.is_finished());
@@ -218,7 +220,7 @@ fn it_follows_time_that_is_moved_by_hand() {
 #[test]
 fn time_may_be_paused_later() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    runtime.run(async {
         let engine = build().unwrap();
         let far = engine.schedule(10 * HOUR, || ()).unwrap();
         engine.sleep(MS).await;
@@ -236,7 +238,7 @@ fn time_may_be_paused_later() {
 fn the_first_sleep_after_time_is_paused_is_not_early() {
     for by_hand in [false, true] {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        runtime.run(async {
             tickless::sleep(MS).await;
             tokio::time::pause();
             thread::sleep(3 * MS);
@@ -260,9 +262,9 @@ fn the_first_sleep_after_time_is_paused_is_not_early() {
 fn time_may_be_paused_while_a_sleep_waits_and_nothing_else_is_scheduled() {
     for by_hand in [false, true] {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let far = tokio::spawn(tickless::sleep(20 * HOUR));
-            let sleep = tokio::spawn(tickless::sleep(HOUR));
+        runtime.run(async {
+            let far = spawn(tickless::sleep(20 * HOUR));
+            let sleep = spawn(tickless::sleep(HOUR));
             tickless::sleep(MS).await;
             tokio::time::pause();
             let begin = TokioInstant::now();
@@ -291,7 +293,7 @@ fn where_time_is_paused_an_engine_that_does_not_follow_it_is_an_error() {
         threads.schedule(MS, || ()).unwrap().cancel();
     });
     pollster::block_on(threads.sleep(MS));
-    runtime().block_on(threads.sleep(MS));
+    runtime().run(threads.sleep(MS));
 }
 
 #[cfg(debug_assertions)]
@@ -300,12 +302,12 @@ fn where_time_is_paused_an_engine_of_another_runtime_is_an_error_too() {
     let threads = runtime();
     let single = Builder::new_current_thread().enable_all().build().unwrap();
     for other in [threads, single] {
-        let engine = other.block_on(async { build().unwrap() });
+        let engine = other.run(async { build().unwrap() });
         paused(async {
             assert_eq!(engine.sleep(MS).wait().await, Err(SleepError::RuntimePaused));
             tickless::sleep(MS).await;
         });
-        other.block_on(engine.sleep(MS));
+        other.run(engine.sleep(MS));
     }
 }
 
@@ -313,7 +315,7 @@ fn where_time_is_paused_an_engine_of_another_runtime_is_an_error_too() {
 #[test]
 fn it_ends_with_its_runtime_and_says_so() {
     let first = runtime();
-    let engine = first.block_on(async { build().unwrap() });
+    let engine = first.run(async { build().unwrap() });
     let second = runtime();
     let (begins, begun) = channel();
     let mut sleep = engine.sleep(HOUR);
@@ -326,8 +328,8 @@ fn it_ends_with_its_runtime_and_says_so() {
     engine.schedule_detached(HOUR, move || _ = fires.send(())).unwrap();
     wait_until("the sleep is pending", || engine.len() == 2);
     drop(first);
-    assert_eq!(second.block_on(waits).unwrap(), Err(SleepError::RuntimeEnded));
-    second.block_on(async {
+    assert_eq!(second.run(waits).unwrap(), Err(SleepError::RuntimeEnded));
+    second.run(async {
         assert_eq!(engine.sleep(MS).wait().await, Err(SleepError::RuntimeEnded));
         let refused = engine.timeout(MS, std::future::pending::<()>()).await.unwrap_err();
         assert_eq!(refused.cause(), Some(ScheduleReason::RuntimeEnded));
@@ -335,15 +337,15 @@ fn it_ends_with_its_runtime_and_says_so() {
     assert!(SleepError::RuntimeEnded.to_string().contains("build one on each runtime"));
     assert!(engine.is_stopped() && engine.schedule(MS, || ()).is_err());
     assert_eq!(engine.stop().unwrap().len(), 1, "nothing is lost");
-    let another = second.block_on(async { build().unwrap() });
-    second.block_on(another.sleep(MS));
+    let another = second.run(async { build().unwrap() });
+    second.run(another.sleep(MS));
 }
 
 /// Of one that was polled, and of one that was not.
 #[test]
 fn a_sleep_that_outlives_its_engine_hears_of_the_runtime() {
     let runtime = runtime();
-    let engine = runtime.block_on(async { build().unwrap() });
+    let engine = runtime.run(async { build().unwrap() });
     let [mut polled, mut fresh] = [engine.sleep(HOUR), engine.sleep(HOUR)];
     assert!(futures_util::FutureExt::now_or_never(polled.wait()).is_none());
     drop(runtime);
@@ -357,7 +359,7 @@ fn a_sleep_that_outlives_its_engine_hears_of_the_runtime() {
 #[test]
 fn an_engine_that_is_stopped_before_its_runtime_says_that_it_has_stopped() {
     let runtime = runtime();
-    let engine = runtime.block_on(async { build().unwrap() });
+    let engine = runtime.run(async { build().unwrap() });
     engine.stop().unwrap();
     drop(runtime);
     assert_eq!(pollster::block_on(engine.sleep(HOUR).wait()), Err(SleepError::Stopped));
@@ -378,7 +380,7 @@ impl Drop for AtTheEnd {
 fn a_thread_that_ends_uses_engines_of_runtimes_whose_time_is_paused() {
     thread_local!(static DEED: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) });
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let engine = runtime.block_on(async { build().unwrap() });
+    let engine = runtime.run(async { build().unwrap() });
     let threads = Engine::builder().shards(1).build().unwrap();
     let (handle, (tell, told)) = (runtime.handle().clone(), channel());
     let same = engine.clone();
@@ -397,7 +399,7 @@ fn a_thread_that_ends_uses_engines_of_runtimes_whose_time_is_paused() {
     };
     thread::spawn(user).join().unwrap();
     assert_eq!(told.recv(), Ok(engine.now()));
-    runtime.block_on(engine.sleep(HOUR));
+    runtime.run(engine.sleep(HOUR));
     assert_eq!(engine.stats().fired, 2);
 }
 
@@ -406,7 +408,7 @@ fn a_thread_that_ends_uses_engines_of_runtimes_whose_time_is_paused() {
 fn its_runtime_may_end_at_any_time() {
     for round in 0..20 {
         let runtime = runtime();
-        let engine = runtime.block_on(async { build().unwrap() });
+        let engine = runtime.run(async { build().unwrap() });
         for n in 0..50 {
             engine.schedule_detached(n * MS / 10, || ()).unwrap();
         }
@@ -436,7 +438,7 @@ fn the_runtimes_own_threads_fire_its_timers() {
     let threads = threads.worker_threads(2).thread_name("ours").enable_all().build();
     let runtimes = [threads, Builder::new_current_thread().enable_all().build()];
     for (runtime, name) in runtimes.into_iter().zip([Some("ours"), thread::current().name()]) {
-        runtime.unwrap().block_on(async {
+        runtime.unwrap().run(async {
             let engine = Engine::of_runtime().unwrap();
             let (fires, fired) = tokio::sync::oneshot::channel();
             let fire = move || fires.send(thread::current().name().map(str::to_owned));
@@ -450,7 +452,7 @@ fn the_runtimes_own_threads_fire_its_timers() {
 #[test]
 fn a_slow_closure_delays_all_timers() {
     let runtime = runtime();
-    let engine = runtime.block_on(async { build().unwrap() });
+    let engine = runtime.run(async { build().unwrap() });
     let (tells, told) = channel();
     let (same, fired) = (engine.clone(), Arc::new(AtomicBool::new(false)));
     let slow = move || {
@@ -472,7 +474,7 @@ fn a_slow_closure_delays_all_timers() {
 #[test]
 fn a_closure_does_not_wait_for_a_timer_of_the_engine_that_runs_it() {
     let runtime = runtime();
-    let engine = runtime.block_on(async { build().unwrap() });
+    let engine = runtime.run(async { build().unwrap() });
     for shard in [0, 1] {
         let (mut sleep, (tells, told)) = (engine.sleep(HOUR), channel());
         engine.bind_thread(shard).unwrap();
@@ -481,5 +483,5 @@ fn a_closure_does_not_wait_for_a_timer_of_the_engine_that_runs_it() {
         let refused = told.recv_timeout(PATIENCE);
         assert_eq!(refused, Ok(Err(SleepError::Circular)), "on shard {shard}");
     }
-    runtime.block_on(engine.sleep(MS));
+    runtime.run(engine.sleep(MS));
 }

@@ -17,6 +17,8 @@ use tokio::sync::oneshot;
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::Instant;
 
+use crate::on_runtime::{Runs, spawn};
+
 const MS: Duration = Duration::from_millis(1);
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,7 +29,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn paused<F: Future>(body: impl FnOnce(Engine) -> F) -> F::Output {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    runtime.run(async {
         let engine = Engine::builder().shards(2).build_on_tokio().unwrap();
         body(engine).await
     })
@@ -38,7 +40,7 @@ fn a_limit_waits_for_a_task_that_has_something_to_do() {
     paused(async |engine| {
         let begin = Instant::now();
         for yields in [0, 1, 100] {
-            let work = tokio::spawn(async move {
+            let work = spawn(async move {
                 for _ in 0..yields {
                     yield_now().await;
                 }
@@ -48,7 +50,7 @@ fn a_limit_waits_for_a_task_that_has_something_to_do() {
         }
         assert_eq!(begin.elapsed(), Duration::ZERO);
         // What it says is not all that it does.
-        let work = tokio::spawn(engine.sleep(HOUR));
+        let work = spawn(engine.sleep(HOUR));
         assert!(engine.timeout(HOUR / 2, work).await.is_err());
         assert_eq!(begin.elapsed(), HOUR / 2);
     });
@@ -61,7 +63,7 @@ fn data_on_its_way_comes_before_any_limit() {
         let begin = Instant::now();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let echo = tokio::spawn(async move {
+        let echo = spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut byte = [0];
             while stream.read_exact(&mut byte).await.is_ok() {
@@ -153,7 +155,7 @@ fn what_an_advance_makes_due_has_fired_however_much_that_is() {
 /// The runtime's clock moves by whole milliseconds, from where it was stopped.
 #[test]
 fn a_sleep_takes_no_longer_than_one_of_the_runtime_wherever_time_was_stopped() {
-    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    Builder::new_current_thread().enable_all().build().unwrap().run(async {
         tokio::time::pause();
         for n in 1..200 {
             let delay = n * Duration::from_micros(77);

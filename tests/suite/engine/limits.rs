@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use support::on_drop::OnDrop;
+use support::boxed::Boxed;
 use support::scaled;
 use support::threads::on_threads;
 use tickless::{
@@ -251,9 +251,9 @@ fn turns_are_refused_with_the_reason() {
 
 #[test]
 fn errors_are_errors_and_need_no_payload_that_can_be_printed() {
-    let opaque = || OnDrop::new(|| ());
+    let opaque = || Boxed::on_drop(|| ());
     let text = |error: &dyn Error| error.to_string();
-    let handler = |batch: Batch<'_, OnDrop>| batch.for_each(drop);
+    let handler = |batch: Batch<'_, Boxed>| batch.for_each(drop);
     let engine = Builder::new().max_pending(1).build_with_handler(handler).unwrap();
     let _pending = engine.schedule(Duration::from_secs(3600), opaque()).unwrap();
     let full = engine.schedule(SOON, opaque()).unwrap_err();

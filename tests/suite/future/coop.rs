@@ -16,10 +16,12 @@ use tickless::Engine;
 use tickless::future::FutureExt as _;
 use tokio::task::coop::has_budget_remaining;
 
+use crate::on_runtime::Runs;
+
 const MS: Duration = Duration::from_millis(1);
 
 fn on_tokio<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().build().unwrap().run(future)
 }
 
 /// Runs `future` and, on the same thread, a task that counts how often it has had its turn.

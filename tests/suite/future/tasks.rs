@@ -8,6 +8,8 @@ use support::scaled;
 use tickless::Engine;
 use tickless::future::{Elapsed, FutureExt};
 
+use crate::on_runtime::{Runs, spawn};
+
 const US: Duration = Duration::from_micros(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -34,7 +36,7 @@ fn each_of_many_timeouts_is_in_time_or_elapsed_and_none_is_both() {
                 silent.take().into_iter().for_each(|sender| sender.send(()).unwrap());
             } else if way > 1 {
                 let (reply, sender) = (engine.sleep(US * random.below(1500) as u32), silent.take());
-                tokio::spawn(async move {
+                spawn(async move {
                     reply.await;
                     sender.map(|sender| sender.send(()))
                 });
@@ -52,8 +54,8 @@ fn each_of_many_timeouts_is_in_time_or_elapsed_and_none_is_both() {
         }
         (in_time, late)
     };
-    let (in_time, late) = runtime.block_on(async {
-        let tasks: Vec<_> = (0..TASKS).map(|n| tokio::spawn(one(n, engine.clone()))).collect();
+    let (in_time, late) = runtime.run(async {
+        let tasks: Vec<_> = (0..TASKS).map(|n| spawn(one(n, engine.clone()))).collect();
         let mut sum = (0, 0);
         for task in tasks {
             let (in_time, late) = task.await.unwrap();
@@ -72,13 +74,13 @@ fn each_of_many_timeouts_is_in_time_or_elapsed_and_none_is_both() {
 fn tasks_that_are_aborted_while_they_wait_leave_no_timer() {
     let engine = engine();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let aborted = runtime.block_on(async {
+    let aborted = runtime.run(async {
         let mut aborted = 0;
         for round in 0..scaled(2000) {
             let engine = engine.clone();
             // Some last until they are aborted, however late that is.
             let nap = if round % 16 == 0 { HOUR } else { US * (round % 150) as u32 };
-            let task = tokio::spawn(async move {
+            let task = spawn(async move {
                 let sleep = engine.sleep(nap);
                 let answer: Result<(), Elapsed> = sleep.timeout_on(&engine, 2 * HOUR).await;
                 answer

@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::boxed::{self, Boxed};
 use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::periodic::{Attempt, Backoff, DueRun, End, Periodic, Retry, Run, Schedule};
 use tickless::{Builder, Engine, ManualClock};
@@ -44,10 +45,10 @@ fn a_task_and_its_schedule_that_both_panic_when_they_go_are_one_panic() {
             let _captured = &one;
             Some(last + MS)
         };
-        let task = move |run: &Run| {
+        let task = boxed::task(move |run: &Run| {
             let _captured = &other;
             assert!(!inside || run.cancel());
-        };
+        });
         let periodic = Schedule::from_fn(plan).start(&engine, task).unwrap();
         if !inside {
             panics(|| periodic.cancel());
@@ -63,11 +64,11 @@ fn a_task_and_its_schedule_that_both_panic_when_they_go_are_one_panic() {
 fn a_run_that_panics_with_a_bomb_and_an_end_that_panics_are_one_panic() {
     let (engine, dropped) = by_hand();
     let (thrown, captured) = (dropped.clone(), Bomb(dropped.clone()));
-    let task = move |run: &Run| {
+    let task = boxed::task(move |run: &Run| {
         let _captured = &captured;
         run.cancel();
         resume_unwind(Box::new(Bomb(thrown.clone())));
-    };
+    });
     let periodic = Schedule::fixed_rate(MS).start(&engine, task).unwrap();
     engine.advance(MS).unwrap();
     assert_eq!((periodic.end(), engine.stats().panicked), (Some(End::Cancelled), 1));
@@ -85,7 +86,7 @@ fn a_run_and_a_schedule_that_panic_with_bombs_are_one_panic_and_the_end() {
         }
         Some(last + MS)
     };
-    let task = move |_: &Run| resume_unwind(Box::new(Bomb(by_run.clone())));
+    let task = boxed::task(move |_: &Run| resume_unwind(Box::new(Bomb(by_run.clone()))));
     let periodic = Schedule::from_fn(plan).start(&engine, task).unwrap();
     engine.advance(MS).unwrap();
     assert_eq!((periodic.end(), engine.stats().panicked), (Some(End::Panicked), 1));
@@ -130,14 +131,8 @@ fn a_retry_that_ends_and_panics_while_a_thread_unwinds_swallows_its_panic() {
     assert_eq!(retrying.end(), Some(End::Finished));
 }
 
-/// A payload of a periodic whose drop panics.
+/// In a payload of a periodic: its drop panics.
 struct Fatal(Option<DueRun>);
-
-impl From<DueRun> for Fatal {
-    fn from(due: DueRun) -> Fatal {
-        Fatal(Some(due))
-    }
-}
 
 impl Drop for Fatal {
     fn drop(&mut self) {
@@ -147,10 +142,12 @@ impl Drop for Fatal {
     }
 }
 
-fn fatal() -> Engine<Fatal> {
+fn fatal() -> Engine<Boxed> {
     quietly();
     let builder = Builder::new().shards(1).max_pending(1).manual_clock(&ManualClock::new());
-    let run = |mut fatal: Fatal| fatal.0.take().into_iter().for_each(DueRun::run);
+    let run = |mut fatal: Boxed| {
+        fatal.get_mut::<Fatal>().0.take().into_iter().for_each(DueRun::run);
+    };
     builder.build_each(run).unwrap()
 }
 
@@ -161,24 +158,21 @@ fn a_payload_whose_drop_panics_leaves_no_periodic_half_ended() {
     // It is cancelled.
     let (engine, bomb) = (fatal(), Bomb(dropped.clone()));
     let schedule = Schedule::fixed_rate(MS);
-    let task = move |_: &Run| _ = &bomb;
-    schedule.start_with(&engine, task, |periodic| keep(&mut kept, periodic)).unwrap();
+    let task = boxed::task(move |_: &Run| _ = &bomb);
+    let start = || schedule.start_with(&engine, task, |periodic| keep(&mut kept, periodic));
+    Boxed::with_conversion(|due| Boxed::new(Fatal(Some(due))), start).unwrap();
     let periodic = kept.take().unwrap();
     panics(|| periodic.cancel());
     assert_eq!(periodic.cancel_wait_within(Duration::ZERO), Ok(End::Cancelled));
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
-/// A payload whose conversion panics from the second time on.
-struct Fragile(DueRun);
-
-impl From<DueRun> for Fragile {
-    fn from(due: DueRun) -> Fragile {
-        if MADE.fetch_add(1, Ordering::SeqCst) > 0 {
-            panic_as_planned();
-        }
-        Fragile(due)
+/// Converts it into a payload, and panics from the second time on.
+fn fragile(due: DueRun) -> Boxed {
+    if MADE.fetch_add(1, Ordering::SeqCst) > 0 {
+        panic_as_planned();
     }
+    Boxed::new(due)
 }
 
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -187,20 +181,22 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 fn what_cannot_be_started_since_the_code_around_it_panics_is_over() {
     quietly();
     let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_each(|Fragile(due)| due.run()).unwrap();
+    let engine = builder.build_each(Boxed::run).unwrap();
     let (dropped, mut kept) = (Arc::new(AtomicU32::new(0)), None);
     let (bomb, schedule) = (Bomb(dropped.clone()), || Schedule::fixed_rate(MS));
     let keep = |periodic: Periodic| {
         kept = Some(periodic);
         panic_as_planned();
     };
-    panics(|| schedule().start_with(&engine, move |_| _ = &bomb, keep));
+    panics(|| schedule().start_with(&engine, boxed::task(move |_| _ = &bomb), keep));
     let over = kept.take().unwrap().cancel_wait_within(Duration::ZERO);
     assert_eq!((over, dropped.load(Ordering::SeqCst)), (Ok(End::Panicked), 1));
     // And one that cannot go on, since the payload for its next run is dropped.
     let (bomb, keep) = (Bomb(dropped.clone()), |periodic| kept = Some(periodic));
-    schedule().start_with(&engine, move |_| _ = &bomb, keep).unwrap();
-    engine.advance(MS).unwrap();
+    Boxed::with_conversion(fragile, || {
+        schedule().start_with(&engine, boxed::task(move |_| _ = &bomb), keep).unwrap();
+        engine.advance(MS).unwrap();
+    });
     let over = kept.unwrap().cancel_wait_within(Duration::ZERO);
     assert_eq!((over, dropped.load(Ordering::SeqCst)), (Ok(End::Stopped), 2));
     assert_eq!((engine.len(), engine.stats().panicked), (0, 1));

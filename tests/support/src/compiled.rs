@@ -4,17 +4,26 @@
 
 use std::time::Duration;
 
+use tickless::periodic::Heartbeat;
+use tickless::wait::Guarded;
 use tickless::{Builder, Driver, Engine, Handle, ManualClock};
 
-use crate::on_drop::OnDrop;
+use crate::boxed::{self, Boxed};
 use crate::token::Token;
 
 /// Nobody calls it.
 pub fn engines() {
+    engine_of::<Boxed>(Vec::new());
+    engine_of::<Guarded<u32>>(Vec::new());
     engine_of::<u32>(Vec::new());
     engine_of::<u64>(Vec::new());
-    engine_of::<OnDrop>(Vec::new());
     engine_of::<Token>(Vec::new());
+}
+
+/// Nobody calls it.
+pub fn repeats(engine: &Engine) {
+    let _ = engine.every(Duration::ZERO, boxed::task(|_| ()));
+    let _ = Heartbeat::new(engine, Duration::ZERO, boxed::silent(|| ()));
 }
 
 /// Calls what tests call of an engine.

@@ -14,6 +14,8 @@ pub mod alone;
 #[cfg(feature = "engine")]
 pub mod awaited;
 #[cfg(feature = "engine")]
+pub mod boxed;
+#[cfg(feature = "engine")]
 pub mod by_hand;
 #[cfg(all(unix, feature = "engine"))]
 pub mod child;
@@ -34,7 +36,6 @@ pub mod leaks;
 pub mod ledger;
 #[cfg(feature = "engine")]
 pub mod looked_at;
-pub mod on_drop;
 #[cfg(feature = "engine")]
 pub mod on_shard;
 #[cfg(feature = "engine")]
