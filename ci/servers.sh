@@ -6,6 +6,7 @@
 # DURABLE_KILLS: how often the tests kill a process. DURABLE_SEED: which faults come when.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.15}"
 need_command cc gcc
 need_command python3 python3
 # For the certificate of the server that is reached by TLS.

@@ -1,4 +1,4 @@
-//! A disk that fails: each call in turn (one in three, if the tests are small) that reads or writes
+//! A disk that fails: each call in turn (one in five, if the tests are small) that reads or writes
 //! the file of a store ends with `EIO`, that call alone or all from there on. What was acknowledged
 //! is there afterwards, a batch is there as a whole or not at all, and no session's number is given
 //! twice.
@@ -16,7 +16,7 @@ use tickless_durable::{Op, Position, Record, Store};
 use crate::common::{self, Open, scale::cases};
 
 /// How many batches are written.
-const BATCHES: u64 = 6;
+const BATCHES: u64 = 4;
 
 fn record(number: u64) -> Record {
     let position = Position { due_ms: number * 7919 % 1000, number };
@@ -98,7 +98,7 @@ fn a_disk_that_fails_at_any_call_takes_nothing_that_was_durable() {
     let library = common::eio::library(directory.path());
     for (name, open) in common::stores() {
         for stays in [false, true] {
-            let step = if cases(1.0) == 0 { 3 } else { 1 };
+            let step = if cases(1.0) == 0 { 5 } else { 1 };
             let mut call = u64::from(stays) % step;
             while fails_at(call, stays, name, open, &library) {
                 call += step;

@@ -42,17 +42,19 @@ fn a_timer_can_be_cancelled_and_replaced_after_a_restart() {
 fn overdue(count: u32) -> Disk {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, Builder::new().span(Duration::ZERO));
-    // Due in the past, but beyond the span: so they do not fire here.
+    timers.schedule(now() + HOUR, String::new()).unwrap().wait().unwrap();
+    timers.stop().unwrap();
+    let first = disk.timers().remove(0);
+    disk.remove(first.position);
     for index in 0..count {
-        let id = timers.schedule(now() + HOUR, index.to_string()).unwrap().wait().unwrap();
-        let mut record =
-            disk.timers().into_iter().find(|record| record.id() == id).expect("it is durable");
-        timers.cancel(id).wait().unwrap();
-        record.position.due_ms -= 7_200_000;
+        let mut record = first.clone();
+        record.position.number += u64::from(index) << 20;
+        // An hour ago, some of them in the same millisecond.
+        record.position.due_ms -= 7_200_000 - u64::from(index / 4);
         record.first_due_ms = record.position.due_ms;
+        record.payload = index.to_string().into_bytes().into();
         disk.add(record);
     }
-    timers.stop().unwrap();
     disk
 }
 
@@ -167,15 +169,7 @@ fn a_backlog_fires_or_goes_as_the_policy_says_and_only_a_window_of_it_is_in_memo
     let spread = Misfire::Spread(Duration::from_secs(1));
     for (policy, fires) in [(Misfire::FireAll, count), (Misfire::Skip, 0), (spread, count)] {
         let builder = builder().misfire(policy).window(WINDOW).workers(1);
-        let disk = overdue(1);
-        let first = disk.timers().remove(0);
-        for index in 1..count {
-            let mut record = first.clone();
-            record.position.number += u64::from(index) << 20;
-            record.payload = index.to_string().into_bytes().into();
-            disk.add(record);
-        }
-        let (timers, fired) = sending(&disk, builder);
+        let (disk, timers, fired) = missed(count, builder);
         let mut names = BTreeSet::new();
         for _ in 0..fires {
             assert!(names.insert(fired.recv().unwrap().0), "one comes twice");
@@ -471,7 +465,7 @@ fn a_timer_that_is_due_after_its_process_has_ended_is_no_repeat() {
     let mut service = builder().open_by_hand(disk.open(), begin, handler).unwrap();
     let timers = service.timers();
     let due = timers.schedule(begin + Duration::from_secs(1), text("due")).unwrap();
-    let later = timers.schedule(begin + HOUR, text("later")).unwrap();
+    let later = timers.schedule(begin + Duration::from_secs(70), text("later")).unwrap();
     service.step().unwrap();
     service.advance(Duration::from_millis(20));
     service.step().unwrap();
@@ -488,7 +482,7 @@ fn a_timer_that_is_due_after_its_process_has_ended_is_no_repeat() {
         while service.worker()() {}
     }
     assert_eq!(fired.try_recv(), Ok((text("due"), true)));
-    service.advance(HOUR);
+    service.advance(Duration::from_secs(20));
     service.step().unwrap();
     while service.worker()() {}
     assert_eq!(fired.try_recv(), Ok((text("later"), false)));

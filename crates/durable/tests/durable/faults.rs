@@ -24,9 +24,12 @@ fn put_all(store: &mut impl Store, records: &[Record]) {
     store.commit(&batch).unwrap();
 }
 
+/// So many that a file has pages of each kind.
+const TIMERS: u64 = 600;
+
 /// A file with timers, closed in good order, and the timers.
 fn filled(open: Open, path: &Path) -> Vec<Record> {
-    let records: Vec<Record> = (1..=2000).map(record).collect();
+    let records: Vec<Record> = (1..=TIMERS).map(record).collect();
     let mut store = open(path).unwrap();
     store.begin().unwrap();
     put_all(&mut store, &records);
@@ -95,7 +98,7 @@ fn a_file_that_was_cut_off_is_refused_and_left_alone() {
 
 /// How often a file is damaged.
 fn rounds() -> usize {
-    cases(800.0).max(100) as usize
+    cases(800.0).max(48) as usize
 }
 
 /// What a damaged file comes to: all timers, each of which is found by its key, or an error.
@@ -399,7 +402,7 @@ fn fill_the_disk(name: &str, path: &Path) {
     // Otherwise the system ends a process that goes beyond the limit.
     // SAFETY: this sets the disposition of a signal to "ignore", which runs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    let limit = fs::metadata(path).unwrap().len() + (16 << 20);
+    let limit = fs::metadata(path).unwrap().len() + (8 << 20);
     rlimit::Resource::FSIZE.set(limit, limit).unwrap();
     let (failures, failed) = std::sync::mpsc::channel();
     let timers = Durable::builder()
@@ -493,7 +496,7 @@ fn a_second_opening_that_is_refused_does_not_let_another_process_in() {
 #[test]
 fn when_several_make_a_store_at_the_same_time_one_has_it_and_the_others_are_told() {
     on_each(|name, open, path| {
-        for round in 0..20 {
+        for round in 0..8 {
             let path = &path.with_file_name(format!("timers-{round}"));
             let begin = &std::sync::Barrier::new(4);
             let opened: Vec<_> = std::thread::scope(|scope| {

@@ -268,7 +268,7 @@ impl Parent {
 }
 
 fn kills() -> u64 {
-    std::env::var("DURABLE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
+    std::env::var("DURABLE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(8)
 }
 
 #[test]

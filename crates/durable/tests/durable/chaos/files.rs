@@ -14,6 +14,7 @@ use super::ledger::Pen;
 use super::worker::{Job, Worker};
 use crate::common::disk::Disk;
 use crate::common::random::Random;
+use crate::common::scale::cases;
 use crate::common::{Open, faketime};
 
 /// What is done in a round; at its end, the process is killed.
@@ -46,8 +47,13 @@ const FAULTS: [Fault; 8] = [
 
 const HOUR: i64 = 3600;
 
+/// Within this time a disk is full whose room is not enough.
+const SOON: Duration = Duration::from_millis(300);
+
 /// How often a file is damaged in each way.
-const EACH: u64 = 4;
+fn each() -> u32 {
+    cases(30.0).clamp(1, 4)
+}
 
 struct Files {
     run: Run,
@@ -182,7 +188,7 @@ impl Files {
         disk.fill_but(self.run.random.below(17) * 4096);
         let job = self.job(false);
         let mut worker = Worker::start(&job, &self.run.ledger(), |_| ());
-        if worker.hear() == "works" && worker.hear_within(Duration::from_secs(2)).is_none() {
+        if worker.hear() == "works" && worker.hear_within(SOON).is_none() {
             self.run.count("full disks with room enough");
         }
         worker.kill();
@@ -238,7 +244,7 @@ impl Files {
         let all = read(self.open, &path).unwrap_or_else(|error| panic!("{error:?}"));
         let whole = fs::read(&path).unwrap();
         for way in 0..WAYS {
-            for _ in 0..EACH {
+            for _ in 0..each() {
                 let bytes = damaged(way, &whole, &self.earlier, &mut self.run.random);
                 if bytes == whole {
                     continue;

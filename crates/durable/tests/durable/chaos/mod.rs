@@ -61,7 +61,7 @@ fn setting(name: &str, usual: u64) -> u64 {
 impl Run {
     fn new(name: &'static str) -> Run {
         let random = Random(setting("DURABLE_SEED", 1));
-        let kills = setting("DURABLE_KILLS", 12);
+        let kills = setting("DURABLE_KILLS", 8);
         let directory = tempfile::tempdir().unwrap().keep();
         Run { name, random, kills, directory, faults: BTreeMap::new() }
     }

@@ -141,11 +141,12 @@ fn key_of(number: u64) -> Option<String> {
     number.is_multiple_of(3).then(|| format!("key {number}"))
 }
 
-/// What a timer brings to its handler: its number, with words in front or room behind.
-fn payload_of(number: u64) -> String {
+/// What a timer brings to its handler: its number, with words or room in front; `huge` bytes of room
+/// if it is huge.
+fn payload_of(number: u64, huge: usize) -> String {
     match poison_of(number) {
         Some(Poison::Aborts) => format!("aborts {number}"),
-        Some(Poison::IsHuge) => format!("{number}{}", " ".repeat(HUGE)),
+        Some(Poison::IsHuge) => format!("{}{number}", " ".repeat(huge)),
         None => number.to_string(),
     }
 }
@@ -163,7 +164,11 @@ enum Poison {
     IsHuge,
 }
 
+#[cfg(any(feature = "postgres", feature = "nats"))]
 const HUGE: usize = 2 << 20;
+
+/// The same for a file, in which it takes many pages.
+const HUGE_IN_FILE: usize = 100_000;
 
 /// Numbers from here on are those of a process that schedules poisoned timers.
 const POISONED: u64 = 1_000_000 * RANGE;
@@ -215,8 +220,8 @@ impl Timers for Durable<String> {
 
     fn schedule(&self, due: SystemTime, number: u64) -> Option<Self::Ticket> {
         match key_of(number) {
-            Some(key) => self.schedule_keyed(key, due, payload_of(number)).ok(),
-            None => self.schedule(due, payload_of(number)).ok(),
+            Some(key) => self.schedule_keyed(key, due, payload_of(number, HUGE_IN_FILE)).ok(),
+            None => self.schedule(due, payload_of(number, HUGE_IN_FILE)).ok(),
         }
     }
 
@@ -253,8 +258,8 @@ impl Timers for tickless_durable::Cluster<String> {
 
     fn schedule(&self, due: SystemTime, number: u64) -> Option<Self::Ticket> {
         match key_of(number) {
-            Some(key) => self.schedule_keyed(key, due, payload_of(number)).ok(),
-            None => self.schedule(due, payload_of(number)).ok(),
+            Some(key) => self.schedule_keyed(key, due, payload_of(number, HUGE)).ok(),
+            None => self.schedule(due, payload_of(number, HUGE)).ok(),
         }
     }
 
