@@ -40,6 +40,17 @@ readme() {
     sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" crates/capi/README.md
 }
 
+# without_rust: `bare` and a script run it with what was installed to `out`/prefix, a few commands, and no Rust.
+without_rust() {
+    local command
+    mkdir "$out/bin"
+    for command in sh cc c++ ar as ld pkg-config cmake make meson ninja python3; do
+        ln -s "$(command -v "$command" || echo /nowhere)" "$out/bin/$command"
+    done
+    bare=(env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig" "LD_LIBRARY_PATH=$out/prefix/lib"
+        LC_ALL=C.UTF-8 sh -euc 'if command -v cargo || command -v rustc; then exit 1; fi; eval "$0"')
+}
+
 # refused WORDS COMMAND..: it fails, and says this. All that it says is in `said`.
 refused() {
     ! said=$("${@:2}" 2>&1) || fail "this passes: ${*:2}"
