@@ -11,14 +11,10 @@ WHEEL_PAGES=$CARGO_TARGET_DIR/doc/tickless_wheel
 
 rm -rf "$CARGO_TARGET_DIR/doc"
 # With links to other crates' pages, as docs.rs has them.
-RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --locked --no-deps --all-features \
-    -p tickless -p tickless-core -p tickless-wheel -p tickless-netty -p tickless-inspect \
-    -p tickless-keyed -p tickless-purgatory -p tickless-sync -Z rustdoc-map \
+RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --locked --no-deps --all-features "${ENGINE[@]}" -Z rustdoc-map \
     --config 'doc.extern-map.registries.crates-io="https://docs.rs/"'
 need_command python3 python3
-python3 ci/links.py "$CARGO_TARGET_DIR/doc" tickless tickless_core tickless_wheel tickless_netty tickless_inspect \
-    tickless_keyed tickless_purgatory tickless_sync ||
-    fail "links lead nowhere"
+python3 ci/links.py "$CARGO_TARGET_DIR/doc" "${CRATES[@]//-/_}" || fail "links lead nowhere"
 # For the models, parts of the crate are left out, which users would read as a restriction.
 ! grep -rlE --include='*.html' 'Available on [^.]*(neither|loom|shuttle|tsan)' "$PAGES" "$WHEEL_PAGES" ||
     fail "these pages speak of the models"

@@ -12,11 +12,12 @@ export CARGO_PROFILE_DEV_DEBUG=false CARGO_PROFILE_RELEASE_DEBUG=false
 # Flags of the caller would make one build out of another.
 unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORKSPACE_WRAPPER
 
-# What the gate builds together: which features a dependency gets depends on all packages that a command
-# names, so commands that name the same ones share what was built. (`cargo test` has the first twelve.)
-TOGETHER=(tickless tickless-sync tickless-core tickless-wheel tickless-inspect tickless-keyed tickless-netty tickless-purgatory benches tickless-demo race-tests
-    test-support tickless-durable tickless-c)
-TOGETHER=("${TOGETHER[@]/#/--package=}")
+# The engine and the crates beside it; and what the gate builds together: which features a dependency gets depends on
+# all packages that a command names, so commands that name the same ones share what was built. (`cargo test` has all
+# but the last two.)
+CRATES=(tickless{,-sync,-core,-wheel,-inspect,-keyed,-netty,-purgatory})
+ENGINE=("${CRATES[@]/#/--package=}")
+TOGETHER=("${ENGINE[@]}" --package={benches,tickless-demo,race-tests,test-support,tickless-durable,tickless-c})
 
 fail() {
     echo "$(basename "$0"): $*" >&2
