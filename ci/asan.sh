@@ -21,9 +21,7 @@ export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
 built=target/debug
 tests=(--locked "${TOGETHER[@]}" --package canary --test races)
-[ -z "${LONG:-}" ] || tests=(--locked --package canary --package race-tests --package tickless --package tickless-sync --package tickless-core
-    --package tickless-wheel --package tickless-keyed --package tickless-purgatory --package tickless-netty
-    --package tickless-inspect --package tickless-demo --tests --test races)
+[ -z "${LONG:-}" ] || tests=(--locked "${ENGINE[@]}" --package={canary,race-tests,tickless-demo} --tests --test races)
 finds "ERROR: AddressSanitizer: heap-use-after-free" use-after-free
 finds "ERROR: AddressSanitizer: heap-buffer-overflow" out-of-bounds
 finds "ERROR: AddressSanitizer: attempting double-free" double-free

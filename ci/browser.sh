@@ -11,40 +11,14 @@ need_command chromium-headless-shell chromium-headless-shell
 need_command python3 python3
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-# browse ADDRESS [OPTION..]
-browse() {
-    timeout "$LIMIT" chromium-headless-shell --no-sandbox --disable-gpu --dump-dom \
-        --user-data-dir="$results/browser" "${@:2}" "$1" || fail "the browser ended with $?"
-}
-
+# What drives the browser, and what reads pages as people do who see less.
+python3 -m venv target/browser
+target/browser/bin/pip install --quiet playwright==1.65.2 axe-playwright-python==0.1.8 ||
+    cannot "playwright could not be installed"
 cargo build --locked -p tickless-inspect --example watching
 timeout "$LIMIT" cargo run -p tickless-demo -- --seconds 3 --timers 100000 --compare --report "$results/page.html"
-# A script at its end looks for faults and writes them into the title.
 cat crates/demo/tests/browser.html >>"$results/page.html"
-title=$(browse "file://$results/page.html" 2>/dev/null | grep -o '<title>.*</title>' || true)
-echo "== the demo's page: $title"
-[ "$title" = "<title>no faults</title>" ] || fail "the page has faults"
-
-# While its engine is busy: the example serves the page until its input ends.
-mkfifo "$results/input"
-target/debug/examples/watching <"$results/input" >"$results/watching" &
-served=$!
-exec 3>"$results/input"
-for _ in $(seq 600); do
-    address=$(grep -o 'http://[^ ,]*' "$results/watching" | head -1 || true)
-    [ -z "$address" ] || break
-    sleep 0.1
-done
-[ -n "$address" ] || fail "the example has no page"
-browse "$address" --enable-logging=stderr --virtual-time-budget=5000 >"$results/shown" 2>"$results/log"
-exec 3>&-
-wait "$served" || fail "watching ended with $?"
-echo "== the inspector's page"
-python3 ci/inspector.py "$results/shown" "$results/log" || fail "the page has faults"
-
 # The test writes the store, and cargo builds the command line for it.
 TICKLESS_PAGE_STORE=$results/timers some_tests timeout "$LIMIT" \
     cargo test --locked -p tickless-durable --test durable page::the_errors_of_each_attempt
-echo "== the page of durable timers"
-timeout "$LIMIT" python3 ci/durable_page.py target/debug/tickless-durable "$results/timers" ${PICTURES:+"$PICTURES/durable"} ||
-    fail "the page has faults"
+timeout "$LIMIT" target/browser/bin/python ci/browser.py "$results/page.html" "$results/timers" || fail "a page has faults"

@@ -27,8 +27,7 @@ lint_alone tickless-durable crates/durable 'postgres|nats'
 # So that pairs of features have nothing to show.
 ! grep -rnE 'cfg.*all\(.*feature *=.*feature *=' src crates/core/src || fail "code that depends on two features at once"
 # Each crate by itself, with what it asks for and nothing that another one does.
-for crate in tickless tickless-sync tickless-core tickless-wheel tickless-keyed tickless-purgatory tickless-netty \
-    tickless-inspect tickless-durable tickless-c tickless-demo race-tests test-support loom-tests; do
+for crate in "${CRATES[@]}" tickless-{durable,c,demo} race-tests test-support loom-tests; do
     lint "" --package "$crate"
 done
 # Nothing is linked here, so libFuzzer need not be built, which comes as C++.
@@ -38,7 +37,7 @@ lint "" --manifest-path crates/durable/bench/Cargo.toml
 lint "" --manifest-path ci/peers/Cargo.toml
 lint "--cfg loom --cfg crossbeam_loom" --package loom-tests
 lint "--cfg shuttle" --package loom-tests
-lint "--cfg asan" --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
-lint "--cfg tsan" --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
+lint "--cfg asan" "${ENGINE[@]}"
+lint "--cfg tsan" "${ENGINE[@]}"
 lint "--cfg elsewhere" --package tickless --package tickless-core --package tickless-inspect
 lint "--cfg coherence" --package coherence --package coherence-machine

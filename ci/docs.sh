@@ -28,7 +28,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 with_lints
 export DOCS=$PWD/target/docs
-export OURS="tickless tickless_core tickless_wheel tickless_netty tickless_inspect tickless_keyed tickless_purgatory tickless_sync"
+export OURS="${CRATES[*]//-/_}"
 PAGES=$DOCS/tickless
 WHEEL_PAGES=$DOCS/tickless_wheel
 

@@ -16,9 +16,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.1}"
 tests=("$@")
-[ $# -gt 0 ] || tests=(--package tickless --package tickless-sync --package tickless-core --package tickless-wheel --package tickless-demo
-    --package tickless-c --package tickless-keyed --package tickless-purgatory --package tickless-netty
-    --package tickless-inspect --package tickless-durable --package race-tests --package loom-tests --package histories --tests --test races)
+[ $# -gt 0 ] || tests=("${ENGINE[@]}" --package={tickless-demo,tickless-c,tickless-durable,race-tests,loom-tests,histories}
+    --tests --test races)
 cargo test --locked "${tests[@]}" --no-run
 for _ in 1 2 3 4; do
     taskset -c 0 sh -c 'while :; do :; done' &

@@ -12,13 +12,13 @@ export CARGO_PROFILE_DEV_DEBUG=false CARGO_PROFILE_RELEASE_DEBUG=false
 # Flags of the caller would make one build out of another.
 unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORKSPACE_WRAPPER
 
-# What the gate builds together: which features a dependency gets depends on all packages that a command
-# names, so commands that name the same ones share what was built. (`cargo test` has the first twelve, and not the
-# last features, which the documentation is made with.)
-TOGETHER=(tickless tickless-sync tickless-core tickless-wheel tickless-inspect tickless-keyed tickless-netty tickless-purgatory benches tickless-demo race-tests
-    test-support tickless-durable tickless-c)
-TOGETHER=("${TOGETHER[@]/#/--package=}")
-TOGETHER+=(--features tickless/http,tickless/hyper,tickless/quinn)
+# The engine and the crates beside it; and what the gate builds together: which features a dependency gets depends on
+# all packages that a command names, so commands that name the same ones share what was built. (`cargo test` has all
+# but the last two, and not the features, which the documentation is made with.)
+CRATES=(tickless{,-sync,-core,-wheel,-inspect,-keyed,-netty,-purgatory})
+ENGINE=("${CRATES[@]/#/--package=}")
+TOGETHER=("${ENGINE[@]}" --package={benches,tickless-demo,race-tests,test-support,tickless-durable,tickless-c}
+    --features tickless/http,tickless/hyper,tickless/quinn)
 
 fail() {
     echo "$(basename "$0"): $*" >&2
@@ -40,6 +40,17 @@ leave_out() {
 # readme LANGUAGE: the blocks of that language in the README of the C API.
 readme() {
     sed -n "/^ *\`\`\`$1\$/,/^ *\`\`\`\$/{/^ *\`\`\`/d;s/^  //;p}" crates/capi/README.md
+}
+
+# without_rust: `bare` and a script run it with what was installed to `out`/prefix, a few commands, and no Rust.
+without_rust() {
+    local command
+    mkdir "$out/bin"
+    for command in sh cc c++ ar as ld pkg-config cmake make meson ninja python3; do
+        ln -s "$(command -v "$command" || echo /nowhere)" "$out/bin/$command"
+    done
+    bare=(env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig" "LD_LIBRARY_PATH=$out/prefix/lib"
+        LC_ALL=C.UTF-8 sh -euc 'if command -v cargo || command -v rustc; then exit 1; fi; eval "$0"')
 }
 
 # refused WORDS COMMAND..: it fails, and says this. All that it says is in `said`.

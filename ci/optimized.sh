@@ -5,7 +5,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-20}"
 tests=("$@")
-[ $# -gt 0 ] || tests=(--package tickless --package tickless-sync --package tickless-core --package tickless-wheel
-    --package tickless-keyed --package tickless-purgatory --package tickless-netty --package tickless-inspect --package tickless-durable --package race-tests --tests --test races)
+[ $# -gt 0 ] || tests=("${ENGINE[@]}" --package={tickless-durable,race-tests} --tests --test races)
 some_tests cargo test --locked --release --config profile.release.package.tickless.codegen-units=16 \
     --config profile.release.package.tickless-core.codegen-units=16 "${tests[@]}"

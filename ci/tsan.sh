@@ -17,8 +17,8 @@ export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 options=(--locked --target "$(host)")
 tests=("${options[@]}" --package canary --package race-tests --test races)
 # (Programs alone: rustdoc knows nothing of the flags.)
-[ -z "${LONG:-}" ] || tests+=(--package loom-tests --test all --package tickless --package tickless-sync --package tickless-core --package tickless-keyed --package tickless-purgatory
-    --package tickless-netty --package tickless-inspect --lib --test storms --test at_random --test bounded --test apis --test netty --test inspect)
+[ -z "${LONG:-}" ] || tests+=("${ENGINE[@]}" --package loom-tests --lib
+    --test={all,storms,at_random,bounded,apis,netty,inspect})
 finds "WARNING: ThreadSanitizer: data race" plain-access relaxed-publication two-owners
 [ $# = 0 ] || tests=("${options[@]}" "$@")
 # One test at a time: what two use first together stands behind a standard lock, which is not seen through.

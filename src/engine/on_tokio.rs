@@ -25,7 +25,6 @@
 
 use std::future::Future;
 use std::io;
-use std::mem;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -447,7 +446,8 @@ impl Reactor {
 
     fn set(&mut self, until: Option<Instant>, clock: &Clock) {
         let at_ns = until.map_or(u64::MAX, |until| clock.ns_at(until));
-        self.timer.get_ref().wait(at_ns, mem::take(&mut self.has_come));
+        let has_come = std::mem::take(&mut self.has_come);
+        self.timer.get_ref().wait(at_ns, has_come);
     }
 }
 
