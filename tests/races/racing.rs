@@ -1,8 +1,9 @@
 //! Engines to race on: one whose reaper's thread is woken, and one that a test drives step by step.
 
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 

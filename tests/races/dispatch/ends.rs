@@ -1,9 +1,10 @@
 //! How dispatchers end: with their engine, before it and after it.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolStats};

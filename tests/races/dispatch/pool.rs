@@ -1,9 +1,10 @@
 //! The pool: what is due runs on its threads, and however slow it is, no timer waits for it.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::slow::Slow;

@@ -3,13 +3,14 @@
 //! Here a reaper has one sleep for all of a shard's buckets, which a thread that files may shorten.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use crate::racing::{assert_fires, driven, drop_all, schedule, threaded};
 use support::account::{Book, run_all};
 use support::emptied::assert_empties;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::{Random, dawdle};
 use support::scaled;

@@ -1,11 +1,12 @@
 //! Panics: a payload that panics is counted, takes nothing else down, and kills no reaper.
 
 use std::panic;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use support::boxed::Boxed;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use std::{iter, panic, thread};
 
+use support::mpsc;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{Planned, quietly};

@@ -1,8 +1,9 @@
 //! A pool of rayon's: what is due runs there, and its panics go no further.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::slow::Slow;

@@ -1,10 +1,10 @@
 //! Reapers that wait in user space: that nothing is early, and that whatever a waiting reaper has
 //! to find, it finds. And the preset for precise timers.
 
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc::{self, Receiver, Sender};
 use support::patience::PATIENCE;
 use support::random::Random;
 use support::scaled;
@@ -31,7 +31,7 @@ fn note<T: Send + 'static>(sender: &Sender<T>, what: T) -> impl FnOnce() + Send 
     move || _ = sender.send(what)
 }
 
-fn next<T>(receiver: &Receiver<T>) -> T {
+fn next<T: 'static>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(PATIENCE).expect("every timer fires")
 }
 

@@ -1,7 +1,9 @@
 //! A view shows what its engine does, as long as somebody has the engine, and keeps nothing alive.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
+
+use support::mpsc;
 
 use tickless::{Builder, Engine, ManualClock, View};
 use tickless_sync::Mutex;
