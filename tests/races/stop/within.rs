@@ -195,8 +195,8 @@ struct Leaving {
     released: Mutex<Receiver<()>>,
 }
 
-impl Handler<u32> for Leaving {
-    fn fire(&self, _: Batch<'_, u32>) {}
+impl Handler<u64> for Leaving {
+    fn fire(&self, _: Batch<'_, u64>) {}
 }
 
 impl Drop for Leaving {

@@ -64,7 +64,7 @@ fn a_slow_task_delays_no_timer_and_no_stop() {
 fn panics_are_counted_and_go_no_further() {
     quietly();
     // Without a panic handler, a panic that came to rayon would abort the process.
-    let handler = OnRayon::spawn_with(pool(), |n: u32| {
+    let handler = OnRayon::spawn_with(pool(), |n: u64| {
         if n % 4 == 0 {
             panic_as_planned();
         }

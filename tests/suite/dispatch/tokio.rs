@@ -69,7 +69,7 @@ fn a_slow_task_delays_no_timer_and_no_stop() {
 fn payloads_become_futures_that_may_wait_for_each_other() {
     let runtime = runtime();
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-    let work = move |n: u32| {
+    let work = move |n: u64| {
         let sender = sender.clone();
         // All but one wait for room here.
         async move { sender.send(n).await.unwrap() }.boxed()
@@ -98,7 +98,7 @@ fn panics_are_counted_and_go_no_further() {
     quietly();
     let runtime = runtime();
     let on = || runtime.handle().clone();
-    let work = |n: u32| {
+    let work = |n: u64| {
         if n % 4 == 0 {
             panic_as_planned();
         }
@@ -110,7 +110,7 @@ fn panics_are_counted_and_go_no_further() {
         .boxed()
     };
     let futures = OnTokio::spawn_with(on(), work);
-    let blocking = OnTokio::spawn_blocking_with(on(), |n: u32| {
+    let blocking = OnTokio::spawn_blocking_with(on(), |n: u64| {
         if n < 20 {
             panic_as_planned();
         }
@@ -154,7 +154,7 @@ fn what_a_runtime_drops_is_no_panic_of_it_though_a_panic_has_ended_the_runtime()
     quietly();
     let runtime = runtime::Builder::new_current_thread().build().unwrap();
     // The first one waits for ever, and the second does not begin.
-    let wait = |_: u32| std::future::pending().boxed();
+    let wait = |_: u64| std::future::pending().boxed();
     let dispatcher = OnTokio::spawn_with(runtime.handle().clone(), wait);
     let monitor = dispatcher.monitor();
     let engine = by_hand(dispatcher);

@@ -175,7 +175,7 @@ fn by_hand_a_precise_timer_fires_at_its_microsecond() {
     let (sender, fired) = mpsc::channel();
     let (at, sender) = (clock.clone(), std::sync::Mutex::new(sender));
     let each = move |payload| sender.lock().unwrap().send((payload, at.elapsed())).unwrap();
-    let engine: Engine<u32> = builder.build_each(each).unwrap();
+    let engine: Engine<u64> = builder.build_each(each).unwrap();
     let delays = [1234 * US, Duration::from_nanos(1_234_567), HOUR + 7 * US, Duration::ZERO];
     for (n, delay) in (0..).zip(delays) {
         engine.schedule_detached(delay, n).unwrap();
