@@ -29,7 +29,7 @@ use tickless::{Driver, Engine, ManualClock, Task};
 const MS: Duration = Duration::from_millis(1);
 
 /// A call that looks at an engine.
-type Look = fn(&Engine<u32>);
+type Look = fn(&Engine<u64>);
 
 /// The calls in which a thread stands still, and at how many points.
 const LOOKS: [(Look, u64); 2] = [
@@ -154,7 +154,7 @@ fn stand_still(stop_at: u64, look: impl Fn() + Send + 'static) -> thread::JoinHa
 fn look(look: Look, stop_at: u64) -> u64 {
     let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
     let released = Mutex::new(released);
-    let each = move |n: u32| {
+    let each = move |n: u64| {
         if n == 0 {
             begin.send(()).unwrap();
             let _ = released.lock().unwrap().recv();
@@ -165,7 +165,7 @@ fn look(look: Look, stop_at: u64) -> u64 {
     let engine = builder.build_each(each).unwrap();
     (0..2).for_each(|n| engine.schedule_detached(MS, n).unwrap());
     clock.advance(MS);
-    let on_thread = |f: Box<dyn FnOnce(Engine<u32>) + Send>| {
+    let on_thread = |f: Box<dyn FnOnce(Engine<u64>) + Send>| {
         let engine = engine.clone();
         thread::spawn(move || f(engine))
     };

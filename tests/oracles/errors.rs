@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use support::boxed::{self, Boxed};
 use tickless::dispatch::{
     Full, Pool, PoolBuilder, PoolError, ShutdownError, SubmitError, SubmitReason,
 };
 use tickless::future::{Elapsed, SleepError};
-use tickless::periodic::{Backoff, Heartbeat, Retry, Run, StartError, StartReason};
+use tickless::periodic::{Backoff, Heartbeat, Retry, StartError, StartReason};
 use tickless::{
     Batch, BuildError, Builder, Engine, GeometryError, Handle, ManualClock, ResetError,
     ScheduleError, ScheduleReason, StopError, Task, TurnError, Violation,
@@ -21,8 +22,13 @@ use tickless_purgatory::{Operation, Purgatory, WatchError, WatchReason};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A payload that may be sent and not shared, which is all that an engine asks for.
+/// A value that may be sent and not shared, which is all that an engine asks for.
 type Unshared = Cell<u8>;
+
+/// A payload that may not be shared either.
+fn unshared() -> Boxed {
+    Boxed::new(Unshared::new(7))
+}
 
 /// Calls `fails` in a function of each kind, and returns the errors that these functions passed on.
 fn through_each<T: Debug, E: Error + Send + Sync + 'static>(
@@ -115,10 +121,11 @@ fn a_task_that_was_refused_runs_at_the_other_end() {
 
 #[test]
 fn a_payload_that_was_refused_comes_back_at_the_other_end() {
-    let engine = Engine::typed(|batch: Batch<'_, Unshared>| batch.for_each(drop)).unwrap();
+    let engine = Engine::typed(|batch: Batch<'_, Boxed>| batch.for_each(drop)).unwrap();
     engine.stop().unwrap();
-    for error in through_each(|| engine.schedule(HOUR, Unshared::new(7))) {
-        assert_eq!((error.is_stopped(), error.into_payload().get()), (true, 7));
+    for error in through_each(|| engine.schedule(HOUR, unshared())) {
+        assert!(error.is_stopped());
+        assert_eq!(error.into_payload().get::<Unshared>().get(), 7);
     }
 }
 
@@ -129,8 +136,8 @@ fn a_reset_is_passed_on_with_the_same_sign() {
         handle.reset(std::time::Instant::now() + HOUR)?;
         Ok(())
     }
-    let engine = Engine::typed(|batch: Batch<'_, Unshared>| batch.for_each(drop)).unwrap();
-    let mut handle = engine.schedule(HOUR, Unshared::new(7)).unwrap();
+    let engine = Engine::typed(|batch: Batch<'_, Boxed>| batch.for_each(drop)).unwrap();
+    let mut handle = engine.schedule(HOUR, unshared()).unwrap();
     postpone(&mut handle).unwrap();
     engine.stop().unwrap();
     let error = postpone(&mut handle).unwrap_err();
@@ -157,7 +164,7 @@ fn what_repeats_and_was_not_started_comes_back_at_the_other_end() {
     let (engine, unshared) = (stopped(), || Unshared::new(3));
     let every = || {
         let unshared = unshared();
-        engine.every(HOUR, move |_: &Run| unshared.set(unshared.get() + 1))
+        engine.every(HOUR, boxed::task(move |_| unshared.set(unshared.get() + 1)))
     };
     for error in through_each(every) {
         assert_eq!(error.reason(), StartReason::Stopped);
@@ -165,7 +172,7 @@ fn what_repeats_and_was_not_started_comes_back_at_the_other_end() {
     }
     let heartbeat = || {
         let unshared = unshared();
-        Heartbeat::new(&by_hand(), Duration::ZERO, move || unshared.set(0))
+        Heartbeat::new(&by_hand(), Duration::ZERO, boxed::silent(move || unshared.set(0)))
     };
     for error in through_each(heartbeat) {
         assert_eq!(error.reason(), StartReason::ZeroPeriod);
@@ -242,7 +249,7 @@ fn one_function_passes_on_all_that_a_program_meets() {
         let engine = Builder::new().manual_clock(&clock).build()?;
         let mut handle = engine.schedule(HOUR, runs.closure())?;
         handle.reset(2 * HOUR)?;
-        let again = engine.every(HOUR, |_| ())?;
+        let again = engine.every(HOUR, boxed::task(|_| ()))?;
         engine.advance(2 * HOUR)?;
         engine.check()?;
         assert!(again.cancel());

@@ -1,8 +1,9 @@
 //! Engines to race on: one whose reaper's thread is woken, and one that a test drives step by step.
 
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
@@ -27,13 +28,13 @@ pub(crate) fn assert_fires(fired: &mpsc::Receiver<()>) {
 
 /// An engine of one shard with ticks of 1 ms, and what its hook was told. What its handler is given
 /// it passes to `on_fire`.
-pub(crate) type Driven = (Arc<OnceLock<Engine<u32>>>, ManualClock, mpsc::Receiver<usize>);
+pub(crate) type Driven = (Arc<OnceLock<Engine<u64>>>, ManualClock, mpsc::Receiver<usize>);
 
-pub(crate) fn driven(on_fire: impl Fn(&Engine<u32>, u32) + Send + Sync + 'static) -> Driven {
+pub(crate) fn driven(on_fire: impl Fn(&Engine<u64>, u64) + Send + Sync + 'static) -> Driven {
     let (clock, (sender, told)) = (ManualClock::new(), mpsc::channel());
-    let engine = Arc::new(OnceLock::<Engine<u32>>::new());
+    let engine = Arc::new(OnceLock::<Engine<u64>>::new());
     let of_handler = Arc::downgrade(&engine);
-    let handler = move |batch: Batch<'_, u32>| {
+    let handler = move |batch: Batch<'_, u64>| {
         let engine = of_handler.upgrade().expect("the test has it");
         batch.for_each(|payload| on_fire(engine.get().unwrap(), payload));
     };
@@ -44,6 +45,6 @@ pub(crate) fn driven(on_fire: impl Fn(&Engine<u32>, u32) + Send + Sync + 'static
 }
 
 /// A handler for payloads that only come and go.
-pub(crate) fn drop_all(batch: Batch<'_, u32>) {
+pub(crate) fn drop_all(batch: Batch<'_, u64>) {
     batch.for_each(drop);
 }

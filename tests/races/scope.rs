@@ -1,9 +1,9 @@
 //! Scopes that are cancelled, on any thread, while their timers fire: each payload meets one fate.
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::random::{Random, dawdle};
 use support::scaled;
 use support::token::{Fates, Token};

@@ -189,7 +189,7 @@ fn a_task_that_is_stuck_and_was_told_of_is_looked_at_once_per_limit() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_reaper_that_waits_for_room_is_looked_at_once_per_limit() {
-    let (sender, receiver) = crossbeam_channel::bounded::<u32>(1);
+    let (sender, receiver) = crossbeam_channel::bounded::<u64>(1);
     let builder = Engine::builder().shards(1).thread_name("rpr-full");
     let handler = tickless::dispatch::Channel::blocking(sender);
     let engine = builder.build_with_handler(handler).unwrap();

@@ -22,14 +22,16 @@ const LONG: Duration = Duration::from_millis(250);
 /// Lets a reaper hand a hundred payloads to what has room for one, and `take` them all after four
 /// times as long as a task may take. Returns whether they came in order and nothing was taken over.
 fn waits_for_room(
-    handler: impl tickless::Handler<u32> + 'static,
-    take: impl FnOnce() -> Vec<u32>,
+    handler: impl tickless::Handler<u64> + 'static,
+    take: impl FnOnce() -> Vec<u64>,
 ) -> bool {
     let builder = Engine::builder().shards(1).tick(MS / 20).takeover(LONG);
     let engine = builder.build_with_handler(handler).unwrap();
     // So late that all are scheduled by then.
     let at = engine.now() + MS * 200;
-    (0..100).for_each(|n| engine.schedule_detached(at + MS / 20 * n, n).unwrap());
+    for n in 0..100 {
+        engine.schedule_detached(at + MS / 20 * n, u64::from(n)).unwrap();
+    }
     thread::sleep(4 * LONG);
     let mut all = take();
     let is_in_order = all.is_sorted();
@@ -44,7 +46,7 @@ fn a_reaper_that_waits_for_room_is_not_taken_over() {
         let ((release, released), (sender, ran)) = (mpsc::channel::<()>(), mpsc::channel());
         let released = Mutex::new(released);
         // The first task is the one that is busy; then its end is closed.
-        let work = move |n: u32| {
+        let work = move |n: u64| {
             let _ = released.lock().unwrap().recv();
             sender.send(n).unwrap();
         };
@@ -55,7 +57,7 @@ fn a_reaper_that_waits_for_room_is_not_taken_over() {
         })
     });
     succeeds_at_last("a channel that is full", || {
-        let (sender, receiver) = crossbeam_channel::bounded::<u32>(1);
+        let (sender, receiver) = crossbeam_channel::bounded::<u64>(1);
         waits_for_room(Channel::blocking(sender), move || receiver.iter().take(100).collect())
     });
 }

@@ -9,6 +9,12 @@ use tokio::task::JoinHandle;
 pub(crate) trait Runs {
     /// As [`Runtime::block_on`].
     fn run<T>(&self, future: impl Future<Output = T>) -> T;
+
+    /// As [`Runtime::spawn`].
+    fn start<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T>;
 }
 
 impl Runs for Runtime {
@@ -18,6 +24,14 @@ impl Runs for Runtime {
             Box::pin(async { output = Some(future.await) });
         self.block_on(future);
         output.expect("it has ended")
+    }
+
+    fn start<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let _entered = self.enter();
+        spawn(future)
     }
 }
 

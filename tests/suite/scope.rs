@@ -1,12 +1,13 @@
 //! Scopes: what each method does, and how a scope and its engine end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use support::boxed::Boxed;
 use support::hands::engine_by_hand;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::token::{Fates, Token};
 use tickless::scope::Scope;

@@ -2,9 +2,10 @@
 //! task is left then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use support::mpsc;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::Fates;
 use tickless::dispatch::Channel;

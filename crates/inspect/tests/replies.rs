@@ -310,7 +310,7 @@ fn clients_that_read_late_get_their_reply_and_hold_nobody_up() {
 
 #[test]
 fn engines_of_any_kind_can_be_inspected() {
-    let typed = Builder::new().shards(2).build_each(|_: u32| ()).unwrap();
+    let typed = Builder::new().shards(2).build_each(|_: u64| ()).unwrap();
     let since = Instant::now();
     let inspector = serve(&typed, ("::1".parse::<std::net::Ipv6Addr>().unwrap(), 0));
     // Without IPv6, the system refuses the address.

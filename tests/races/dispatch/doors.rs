@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Waker;
 use std::time::Duration;
 
 use support::boxed;
+use support::mpsc::{Receiver, Sender, channel};
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::polling::poll;
@@ -45,7 +45,7 @@ impl Rig {
     }
 }
 
-fn wait<T>(receiver: &Receiver<T>) -> T {
+fn wait<T: 'static>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(PATIENCE).expect("it comes")
 }
 

@@ -1,9 +1,10 @@
 //! How dispatchers end: with their engine, before it and after it.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolStats};
@@ -88,7 +89,7 @@ fn a_pool_that_somebody_else_has_goes_on_when_an_engine_stops() {
 fn a_handler_goes_when_its_engine_has_stopped_even_if_the_engine_is_kept() {
     // A thread that has used an engine keeps a part of it, and there is a clone.
     let (sender, receiver) = mpsc::channel();
-    let engine = Engine::typed(move |batch: Batch<'_, u32>| {
+    let engine = Engine::typed(move |batch: Batch<'_, u64>| {
         batch.for_each(|payload| sender.send(payload).unwrap());
     });
     let engine = engine.unwrap();
@@ -102,9 +103,9 @@ fn a_handler_goes_when_its_engine_has_stopped_even_if_the_engine_is_kept() {
 
 #[test]
 fn a_handler_whose_drop_panics_or_uses_its_engine_harms_nobody() {
-    struct Fiend(Arc<std::sync::OnceLock<Engine<u32>>>);
-    impl tickless::Handler<u32> for Fiend {
-        fn fire(&self, batch: Batch<'_, u32>) {
+    struct Fiend(Arc<std::sync::OnceLock<Engine<u64>>>);
+    impl tickless::Handler<u64> for Fiend {
+        fn fire(&self, batch: Batch<'_, u64>) {
             batch.for_each(drop);
         }
     }

@@ -1,9 +1,10 @@
 //! What happens when a pool's queue is full: each of the ways, to the last payload.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};

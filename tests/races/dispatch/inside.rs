@@ -1,9 +1,10 @@
 //! Tasks of a pool that turn on what runs them: nobody waits for himself, and nothing is lost.
 
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::dispatch::{Full, Pool, ShutdownError};

@@ -1,9 +1,10 @@
 //! The pool: what is due runs on its threads, and however slow it is, no timer waits for it.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::slow::Slow;
@@ -144,17 +145,17 @@ fn a_task_that_panics_is_counted_and_its_thread_goes_on() {
 fn a_pool_for_payloads_with_deadlines_is_told_the_exact_ones() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let seen = log.clone();
-    let note = move |due: Due<u32>| seen.lock().unwrap().push((due.payload, due.deadline));
+    let note = move |due: Due<u64>| seen.lock().unwrap().push((due.payload, due.deadline));
     let pool = Pool::builder(Full::Block).threads(1).build_typed(note).unwrap();
     let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_with_handler::<u32, _>(pool.clone()).unwrap();
+    let engine = builder.build_with_handler::<u64, _>(pool.clone()).unwrap();
     let start = engine.now();
     for n in 1..=5 {
-        engine.schedule_detached(MS * n, n).unwrap();
+        engine.schedule_detached(MS * n, u64::from(n)).unwrap();
     }
     assert_eq!(engine.advance(MS * 5), Ok(5));
     pool.shutdown().unwrap();
-    let expected: Vec<_> = (1..=5).map(|n| (n, start + MS * n)).collect();
+    let expected: Vec<_> = (1..=5).map(|n| (u64::from(n), start + MS * n)).collect();
     assert_eq!(*log.lock().unwrap(), expected);
 }
 

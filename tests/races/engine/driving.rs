@@ -1,10 +1,11 @@
 //! Driving: engines without threads do what their caller says, when the caller says so.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::scaled;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};

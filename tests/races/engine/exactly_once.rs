@@ -1,9 +1,9 @@
 //! Exactly once: of cancel and fire one wins, and the payload is run, returned or dropped once.
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::random::Random;
 use support::scaled;
 use support::token::{Fates, Token};

@@ -2,11 +2,12 @@
 //! that do to their engine what nobody expects. Nothing is lost by it, and nothing aborts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 use support::account::{Book, Fate, Item};
 use support::boxed::Boxed;
+use support::mpsc;
 use support::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
 use support::account;

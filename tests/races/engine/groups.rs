@@ -2,11 +2,12 @@
 //! (How many wake-ups that takes, and what is done about slow turns, is in
 //! `tests/realtime/groups.rs`.)
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::on_shard::schedule_on;
 use support::patience::PATIENCE;
 use support::random::Random;

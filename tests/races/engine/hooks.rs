@@ -5,10 +5,11 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::scaled;

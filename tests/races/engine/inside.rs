@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::scaled;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};

@@ -3,13 +3,14 @@
 //! Here a reaper has one sleep for all of a shard's buckets, which a thread that files may shorten.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use crate::racing::{assert_fires, driven, drop_all, schedule, threaded};
 use support::account::{Book, run_all};
 use support::emptied::assert_empties;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::{Random, dawdle};
 use support::scaled;
@@ -30,9 +31,9 @@ const US: Duration = Duration::from_micros(1);
 #[test]
 fn a_timer_that_arrives_while_the_last_one_is_taken_out_is_not_stranded() {
     for (delay, cancels) in [0, 1, 5, 900].into_iter().flat_map(|ms| [(ms, false), (ms, true)]) {
-        let last = Arc::new(Mutex::new(None::<Handle<u32>>));
+        let last = Arc::new(Mutex::new(None::<Handle<u64>>));
         let of_task = last.clone();
-        let on_fire = move |engine: &Engine<u32>, payload| {
+        let on_fire = move |engine: &Engine<u64>, payload| {
             if payload != 0 {
                 return;
             }
@@ -266,7 +267,7 @@ fn a_late_notice_of_a_later_timer_hides_no_earlier_one() {
         }
     };
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock).on_earlier(hook);
-    let engine: Engine<u32> = builder.build_with_handler(drop_all).unwrap();
+    let engine: Engine<u64> = builder.build_with_handler(drop_all).unwrap();
     engine.schedule_detached(HOUR, 0).unwrap();
     engine.turn(0).unwrap();
     let of_later = engine.clone();
@@ -295,7 +296,7 @@ fn no_callback_runs_into_what_its_owner_destroys_after_the_stop() {
     for round in 0..scaled(100) {
         let owned = Arc::new(Owned::default());
         let of_handler = owned.clone();
-        let handler = move |batch: Batch<'_, u32>| {
+        let handler = move |batch: Batch<'_, u64>| {
             for _ in batch {
                 let is_gone = of_handler.is_gone.load(Ordering::SeqCst);
                 of_handler.ran_into_nothing.fetch_add(usize::from(is_gone), Ordering::SeqCst);
@@ -303,7 +304,7 @@ fn no_callback_runs_into_what_its_owner_destroys_after_the_stop() {
         };
         let engine = Builder::new().tick(20 * US).shards(2).build_with_handler(handler).unwrap();
         for n in 0..40 {
-            engine.schedule_detached(US * (n * 7), n).unwrap();
+            engine.schedule_detached(US * (n * 7), u64::from(n)).unwrap();
         }
         (0..random.below(8)).for_each(|_| dawdle(random));
         // On a loaded machine, no thread of the engine may have run in any of the rounds.
@@ -320,7 +321,7 @@ fn no_callback_runs_into_what_its_owner_destroys_after_the_stop() {
 /// There: what was submitted while the process went down met a queue that was released.
 #[test]
 fn what_is_scheduled_while_the_engine_goes_down_is_refused_or_comes_back() {
-    let engine = Arc::new(OnceLock::<Engine<u32>>::new());
+    let engine = Arc::new(OnceLock::<Engine<u64>>::new());
     let (of_hook, refused) = (Arc::downgrade(&engine), Arc::new(AtomicUsize::new(0)));
     let (count, calls) = (refused.clone(), AtomicUsize::new(0));
     let hook = move |_| {

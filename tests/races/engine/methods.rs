@@ -39,9 +39,9 @@ const METHODS: &[(&str, Call)] = &[
     ("Engine::new", |_| drop(Engine::new().unwrap())),
     ("Engine::builder", |_| drop(Engine::builder())),
     ("Engine::typed", |_| {
-        drop(Engine::typed(|batch: Batch<'_, u32>| batch.for_each(drop)).unwrap());
+        drop(Engine::typed(|batch: Batch<'_, u64>| batch.for_each(drop)).unwrap());
     }),
-    ("Engine::each", |_| drop(Engine::each(|_: u32| ()).unwrap())),
+    ("Engine::each", |_| drop(Engine::each(|_: u64| ()).unwrap())),
     ("Engine::with_handler", |_| drop(Engine::with_handler(Inline).unwrap())),
     ("Engine::global", |_| _ = Engine::global().len()),
     ("Engine::try_global", |_| _ = Engine::try_global().unwrap().len()),

@@ -1,10 +1,10 @@
 //! Never early, by the system's clock: a timer fires no earlier by the clock that its caller reads.
 //! (`tests/suite/engine/never_early.rs` has each level and tick, by a clock that is set by hand.)
 
-use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc::{self, Sender};
 use support::patience::PATIENCE;
 use support::random::Random;
 use support::scaled;

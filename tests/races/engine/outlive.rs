@@ -1,10 +1,11 @@
 //! Outliving: engines that are dropped with timers pending, and handles that outlive them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::scaled;
 use support::token::{Fates, Token};

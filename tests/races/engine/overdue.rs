@@ -2,10 +2,10 @@
 //! state that a turn leaves behind, `tests/oracles/engine.rs` compares what is overdue with
 //! the oracle.)
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use support::until::wait_until;

@@ -1,11 +1,12 @@
 //! Panics: a payload that panics is counted, takes nothing else down, and kills no reaper.
 
 use std::panic;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use support::boxed::Boxed;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
 use support::token::{Fates, Token};
@@ -82,7 +83,7 @@ fn what_a_panicking_task_captured_is_dropped_once() {
 fn a_handler_that_panics_in_the_middle_gets_what_it_had_not_taken() {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let log = calls.clone();
-    let engine = typed(move |batch: Batch<'_, u32>| {
+    let engine = typed(move |batch: Batch<'_, u64>| {
         log.lock().unwrap().push(Vec::new());
         for payload in batch {
             log.lock().unwrap().last_mut().unwrap().push(payload);
@@ -92,7 +93,7 @@ fn a_handler_that_panics_in_the_middle_gets_what_it_had_not_taken() {
         }
     });
     for payload in 0..10 {
-        engine.schedule_detached(SOON * (payload + 1), payload).unwrap();
+        engine.schedule_detached(SOON * (payload + 1), u64::from(payload)).unwrap();
     }
     assert_eq!(engine.turn(0).unwrap().fired, 0);
     for payload in 10..20 {
@@ -227,11 +228,11 @@ fn a_panic_inside_a_turn_leaves_the_engine_usable_by_its_caller() {
 #[test]
 fn a_handler_that_panics_when_dropped_goes_with_its_engine_and_disturbs_no_thread() {
     quietly();
-    let other = typed(|batch: Batch<'_, u32>| batch.for_each(drop));
+    let other = typed(|batch: Batch<'_, u64>| batch.for_each(drop));
     for goes_on in [false, true] {
         let dropped = Arc::new(AtomicU32::new(0));
         let bomb = Mutex::new(bomb(0, &dropped));
-        let handler = move |batch: Batch<'_, u32>| {
+        let handler = move |batch: Batch<'_, u64>| {
             let _captured = &bomb;
             batch.for_each(drop);
         };

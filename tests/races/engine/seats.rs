@@ -1,10 +1,10 @@
 //! Seats among threads: what a cancelled timer leaves serves another thread, and reapers sweep
 //! what serves nobody. (`tests/suite/engine/seats.rs` has what one thread does.)
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::threads::on_threads;
 use tickless::{Batch, Builder, Engine, Handle};

@@ -6,10 +6,11 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use support::account::{Book, Item, Sums, Timer, run_all};
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::Random;
 use support::scaled;

@@ -1,10 +1,10 @@
 //! Tasks that are stuck: somebody is told while they are, and how many there are can be read.
 
 use std::iter;
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use tickless::{Builder, Engine, StuckTask};
 use tickless_sync::Mutex;

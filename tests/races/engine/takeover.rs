@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use std::{iter, panic, thread};
 
+use support::mpsc;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{Planned, quietly};
@@ -66,7 +67,7 @@ fn the_rest_of_a_batch_goes_on_in_order() {
     let (sender, receiver) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
-    let each = move |n: u32| match n {
+    let each = move |n: u64| match n {
         0 => _ = released.lock().unwrap().recv(),
         _ => sender.send(n).unwrap(),
     };
@@ -75,7 +76,7 @@ fn the_rest_of_a_batch_goes_on_in_order() {
     for n in 0..600 {
         engine.schedule_detached(at, n).unwrap();
     }
-    let rest: BTreeSet<u32> = (1..600).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
+    let rest: BTreeSet<u64> = (1..600).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
     assert!(rest.into_iter().eq(1..600));
     drop(release);
     assert!(engine.stop().unwrap().is_empty());
@@ -135,9 +136,9 @@ fn tasks_may_wait_for_timers_of_their_own_shard() {
 
 #[test]
 fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
-    struct Handler(Arc<AtomicUsize>, Mutex<mpsc::Receiver<()>>, mpsc::Sender<u32>);
-    impl tickless::Handler<u32> for Handler {
-        fn fire(&self, batch: Batch<'_, u32>) {
+    struct Handler(Arc<AtomicUsize>, Mutex<mpsc::Receiver<()>>, mpsc::Sender<u64>);
+    impl tickless::Handler<u64> for Handler {
+        fn fire(&self, batch: Batch<'_, u64>) {
             for n in batch {
                 self.2.send(n).unwrap();
                 if n == 0 {

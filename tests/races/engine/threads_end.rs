@@ -1,10 +1,10 @@
 //! Threads that end: what their thread-locals may still do to an engine when they are dropped.
 
 use std::cell::RefCell;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use tickless::{BindError, Driver, Engine, Handle, ManualClock, StopError};
 

@@ -1,12 +1,13 @@
 //! How what repeats ends: with its engine, without room, in panics; and that nothing is left.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use support::boxed::{self, Boxed};
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use tickless::periodic::{End, Run, Schedule, StartReason};

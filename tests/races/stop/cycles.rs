@@ -1,9 +1,9 @@
 //! Tasks that wait for the end of what they run on.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use support::mpsc::channel;
 use support::patience::PATIENCE;
 use tickless::dispatch::{Full, Pool};
 use tickless::{Engine, StopError};

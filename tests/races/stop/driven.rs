@@ -1,9 +1,9 @@
 //! Stopping engines that their caller drives: a loop that sleeps until the time that its last turn
 //! gave, or until the hook wakes it, ends whenever the engine is stopped.
 
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use support::mpsc::{self, Receiver, Sender};
 use support::random::Random;
 use support::scaled;
 // One that ThreadSanitizer can follow.

@@ -1,9 +1,10 @@
 //! Stop: whatever races with it, each payload is run, returned, given back or cancelled, once.
 
-use std::sync::{Barrier, OnceLock, mpsc};
+use std::sync::{Barrier, OnceLock};
 use std::time::Duration;
 use std::{slice, thread};
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::Random;
 use support::scaled;

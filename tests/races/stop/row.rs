@@ -1,9 +1,10 @@
 //! Jobs of which one keeps the thread that runs it until the test lets go: events in place of time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 
 use support::boxed::Boxed;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::panic_as_planned;
 use support::token::Token;

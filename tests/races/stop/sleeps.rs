@@ -3,12 +3,12 @@
 //! no such wait begins.
 
 use std::future::{Future, pending};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
 use support::boxed::{self, Boxed};
+use support::mpsc::{Receiver, Sender, channel};
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use support::boxed::Boxed;
+use support::mpsc::{Receiver, Sender, channel};
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::{Batch, Builder, Driver, Engine, Handler, Task};
@@ -195,8 +195,8 @@ struct Leaving {
     released: Mutex<Receiver<()>>,
 }
 
-impl Handler<u32> for Leaving {
-    fn fire(&self, _: Batch<'_, u32>) {}
+impl Handler<u64> for Leaving {
+    fn fire(&self, _: Batch<'_, u64>) {}
 }
 
 impl Drop for Leaving {

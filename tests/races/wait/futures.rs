@@ -1,11 +1,11 @@
 //! Waiting for tasks in async code.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc::channel;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};

@@ -1,10 +1,10 @@
 //! Waiting for tasks by key: after the wait nothing of the key's tasks is left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc::channel;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::random::{Random, dawdle};

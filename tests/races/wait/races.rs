@@ -2,11 +2,11 @@
 //! engine stops. And what it is for: memory that is freed as soon as the wait is over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use support::awaited::wait_for_a_slow_task;
+use support::mpsc::channel;
 use support::patience::PATIENCE;
 use support::random::{Random, dawdle};
 use support::scaled;

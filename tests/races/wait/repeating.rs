@@ -1,12 +1,13 @@
 //! Waiting for the end of periodics, retries and heartbeats: no closure of theirs runs or is left
 //! when the wait is over.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use support::boxed;
+use support::mpsc;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};

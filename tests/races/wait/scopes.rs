@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, channel};
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc::{self, channel};
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};

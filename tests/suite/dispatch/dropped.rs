@@ -1,12 +1,13 @@
 //! Doors on an engine whose dispatcher drops what is due: a task that is dropped unrun ends what
 //! waits for it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use support::boxed;
+use support::mpsc;
 use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;

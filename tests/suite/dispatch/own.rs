@@ -2,14 +2,15 @@
 //! looks for beats and the limits of attempts run where they are due, whatever a handler does.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use support::boxed;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
 use support::slow::Slow;

@@ -1,8 +1,9 @@
 //! A pool of rayon's: what is due runs there, and its panics go no further.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::slow::Slow;
@@ -63,7 +64,7 @@ fn a_slow_task_delays_no_timer_and_no_stop() {
 fn panics_are_counted_and_go_no_further() {
     quietly();
     // Without a panic handler, a panic that came to rayon would abort the process.
-    let handler = OnRayon::spawn_with(pool(), |n: u32| {
+    let handler = OnRayon::spawn_with(pool(), |n: u64| {
         if n % 4 == 0 {
             panic_as_planned();
         }

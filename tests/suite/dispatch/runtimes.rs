@@ -1,9 +1,9 @@
 //! What holds wherever the tasks of an engine run that are not its own threads: a pool of rayon's,
 //! a runtime of tokio's. `rayon` and `tokio` have what is their own.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
 use tickless::{Builder, Engine, Handler, ManualClock, Task};

@@ -86,17 +86,17 @@ fn what_is_due_is_received_in_order_and_then_comes_the_end() {
 
 #[test]
 fn deadlines_are_sent_along() {
-    for (channel, mut receive) in channels::<Due<u32>>(When::Blocking, false) {
+    for (channel, mut receive) in channels::<Due<u64>>(When::Blocking, false) {
         let engine = by_hand(channel.with_deadlines());
         let start = engine.now();
         for n in 1..=3 {
-            engine.schedule_detached(MS * n, n).unwrap();
+            engine.schedule_detached(MS * n, u64::from(n)).unwrap();
         }
         assert_eq!(engine.advance(MS * 3), Ok(3));
         drop(engine);
         let all: Vec<_> =
             std::iter::from_fn(&mut receive).map(|due| (due.payload, due.deadline)).collect();
-        assert_eq!(all, [1, 2, 3].map(|n| (n, start + MS * n)));
+        assert_eq!(all, [1, 2, 3].map(|n| (u64::from(n), start + MS * n)));
     }
 }
 
@@ -170,7 +170,7 @@ mod on_tokio {
 
     #[test]
     fn the_engines_own_threads_wait_for_a_task_that_receives() {
-        const MANY: u32 = 200;
+        const MANY: u64 = 200;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
         let channel = Channel::blocking(sender);
@@ -178,7 +178,7 @@ mod on_tokio {
         let engine = Builder::new().shards(1).build_with_handler(channel).unwrap();
         runtime.run(async {
             for number in 0..MANY {
-                engine.schedule_detached(MS * (number % 5), number).unwrap();
+                engine.schedule_detached(MS * (number as u32 % 5), number).unwrap();
             }
             let mut all = Vec::new();
             for _ in 0..MANY {
@@ -190,7 +190,7 @@ mod on_tokio {
             engine.stop().unwrap();
             assert_eq!(receiver.recv().await, None);
         });
-        assert_eq!((counts(&monitor), engine.stats().panicked), ((u64::from(MANY), 0, 0), 0));
+        assert_eq!((counts(&monitor), engine.stats().panicked), ((MANY, 0, 0), 0));
     }
 
     #[test]
@@ -232,7 +232,7 @@ fn what_a_receiver_gets_counts_as_sent_although_its_waker_panics() {
     quietly();
     let waker = Waker::from(Arc::new(Panicky));
     let mut context = Context::from_waker(&waker);
-    let mut send = |channel: Channel<u32>, receive: &mut dyn FnMut(&mut Context<'_>) -> _| {
+    let mut send = |channel: Channel<u64>, receive: &mut dyn FnMut(&mut Context<'_>) -> _| {
         let monitor = channel.monitor();
         let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
         let engine = builder.build_with_handler(channel).unwrap();

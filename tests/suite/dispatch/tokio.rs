@@ -1,8 +1,8 @@
 //! A tokio runtime: what is due runs there, and what it does not run is dropped and counted.
 
-use std::sync::mpsc;
-
+use futures_util::FutureExt;
 use support::awaited::wait_for_a_slow_task;
+use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::token::{Fates, Token};
@@ -69,10 +69,10 @@ fn a_slow_task_delays_no_timer_and_no_stop() {
 fn payloads_become_futures_that_may_wait_for_each_other() {
     let runtime = runtime();
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-    let work = move |n: u32| {
+    let work = move |n: u64| {
         let sender = sender.clone();
         // All but one wait for room here.
-        async move { sender.send(n).await.unwrap() }
+        async move { sender.send(n).await.unwrap() }.boxed()
     };
     let dispatcher = OnTokio::spawn_with(runtime.handle().clone(), work);
     let monitor = dispatcher.monitor();
@@ -98,7 +98,7 @@ fn panics_are_counted_and_go_no_further() {
     quietly();
     let runtime = runtime();
     let on = || runtime.handle().clone();
-    let work = |n: u32| {
+    let work = |n: u64| {
         if n % 4 == 0 {
             panic_as_planned();
         }
@@ -107,9 +107,10 @@ fn panics_are_counted_and_go_no_further() {
                 panic_as_planned();
             }
         }
+        .boxed()
     };
     let futures = OnTokio::spawn_with(on(), work);
-    let blocking = OnTokio::spawn_blocking_with(on(), |n: u32| {
+    let blocking = OnTokio::spawn_blocking_with(on(), |n: u64| {
         if n < 20 {
             panic_as_planned();
         }
@@ -130,7 +131,7 @@ fn what_a_runtime_does_not_run_before_it_ends_is_dropped_and_counted() {
     let fates = Fates::new(20);
     // A runtime of this thread's: it runs nothing unless this thread has it do so.
     let runtime = runtime::Builder::new_current_thread().build().unwrap();
-    let work = |token: Token| async move { token.run() };
+    let work = |token: Token| async move { token.run() }.boxed();
     let dispatcher = OnTokio::spawn_with(runtime.handle().clone(), work);
     let monitor = dispatcher.monitor();
     let engine = by_hand(dispatcher);
@@ -153,7 +154,7 @@ fn what_a_runtime_drops_is_no_panic_of_it_though_a_panic_has_ended_the_runtime()
     quietly();
     let runtime = runtime::Builder::new_current_thread().build().unwrap();
     // The first one waits for ever, and the second does not begin.
-    let wait = |_: u32| std::future::pending();
+    let wait = |_: u64| std::future::pending().boxed();
     let dispatcher = OnTokio::spawn_with(runtime.handle().clone(), wait);
     let monitor = dispatcher.monitor();
     let engine = by_hand(dispatcher);

@@ -5,12 +5,13 @@ use std::future::{Future, pending};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
 use support::polling::{bell, poll};
 use tickless::{Builder, Engine, ManualClock, State, TurnError};

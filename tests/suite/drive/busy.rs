@@ -5,11 +5,11 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::mpsc::{Receiver, channel};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc::{Receiver, channel};
 use support::patience::PATIENCE;
 use support::polling::bell;
 use tickless::{Driver, Engine};

@@ -214,7 +214,7 @@ fn a_runtime_that_ends_leaves_the_timers_to_the_next() {
     let fired = Arc::new(AtomicU64::new(0));
     for round in 0..3 {
         let runtime = runtime();
-        let served = runtime.spawn(engine.drive(|at| tokio::time::sleep_until(at.into())));
+        let served = runtime.start(engine.drive(|at| tokio::time::sleep_until(at.into())));
         let wait_for = |fires| wait_for(&runtime, &engine, &fired, fires);
         wait_for(round);
         let count = fired.clone();
@@ -227,7 +227,7 @@ fn a_runtime_that_ends_leaves_the_timers_to_the_next() {
     let threads = Engine::new().unwrap();
     assert_eq!(pollster::block_on(threads.drive(smol::Timer::at)), Err(TurnError::Driven));
     let last = runtime();
-    let _served = last.spawn(engine.drive(|at| tokio::time::sleep_until(at.into())));
+    let _served = last.start(engine.drive(|at| tokio::time::sleep_until(at.into())));
     wait_for(&last, &engine, &fired, 3);
     assert_eq!(fired.load(Ordering::SeqCst), 3);
 }
@@ -238,7 +238,7 @@ fn an_engine_may_end_while_it_is_served() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     for round in 0..scaled(500) {
         let engine = engine(1);
-        let served = runtime.spawn(engine.drive(|at| tokio::time::sleep_until(at.into())));
+        let served = runtime.start(engine.drive(|at| tokio::time::sleep_until(at.into())));
         let dropped = Arc::new(());
         let (count, again) = (dropped.clone(), engine.clone());
         engine

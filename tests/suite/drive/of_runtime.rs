@@ -1,11 +1,11 @@
 //! Each runtime of tokio's has an engine of its own, on which code there runs that names none.
 
 use std::future::Future;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use support::mpsc::channel;
 use support::patience::PATIENCE;
 use support::scaled;
 use support::until::wait_until;
@@ -52,7 +52,7 @@ fn a_runtime_has_one_engine_whichever_thread_is_the_first_and_another_has_anothe
         let tasks: Vec<_> = (0..4)
             .map(|_| {
                 let engines = engines.clone();
-                runtime.spawn(async move {
+                runtime.start(async move {
                     // Until each thread knows its runtime.
                     for _ in 0..50 {
                         assert!(tickless::sleep(HOUR).now_or_never().is_none());
@@ -137,7 +137,7 @@ fn a_task_may_enter_another_runtime() {
     let handle = another.handle().clone();
     let (half, at_half) = channel();
     let (goes_on, resumes) = oneshot::channel();
-    let task = runtime.spawn(async move {
+    let task = runtime.start(async move {
         for n in 0..50 {
             let mut sleep = {
                 let _entered = (n % 3 == 0).then(|| handle.enter());
@@ -199,7 +199,7 @@ fn a_task_that_its_runtime_is_about_to_drop_hears_of_no_end() {
         runtime.run(tickless::sleep(Duration::from_micros(1)));
         let tasks: Vec<_> = (0..8)
             .map(|_| {
-                runtime.spawn(async {
+                runtime.start(async {
                     loop {
                         let limit = tickless::timeout(HOUR, std::future::pending::<()>());
                         let pause = tickless::sleep(Duration::from_micros(50));
@@ -234,7 +234,7 @@ fn a_thread_that_blocks_on_a_sleep_hears_of_the_end_of_its_runtime() {
             tell.send(end).unwrap();
         };
         if in_place {
-            runtime.spawn(async { tokio::task::block_in_place(wait) });
+            runtime.start(async { tokio::task::block_in_place(wait) });
         } else {
             runtime.spawn_blocking(wait);
         }
@@ -247,7 +247,7 @@ fn a_thread_that_blocks_on_a_sleep_hears_of_the_end_of_its_runtime() {
 #[test]
 fn a_runtime_in_a_blocked_task_of_another_has_its_own_engine() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let task = runtime.spawn(async {
+    let task = runtime.start(async {
         for _ in 0..8 {
             tickless::sleep(Duration::from_micros(100)).await;
         }

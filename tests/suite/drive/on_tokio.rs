@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use support::mpsc::channel;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::until::wait_until;
@@ -142,7 +142,7 @@ fn in_paused_time_nothing_waits_and_all_ends_on_time() {
                 assert_eq!(begin.elapsed(), n * SECOND);
             }
         });
-        join_all(sleeps.map(tokio::spawn)).await.into_iter().for_each(Result::unwrap);
+        join_all(sleeps.map(spawn)).await.into_iter().for_each(Result::unwrap);
         assert_eq!(begin.elapsed(), 99 * SECOND);
         engine.sleep(1_000 * HOUR).await;
         let mut interval = engine.interval(MS);
@@ -319,7 +319,7 @@ fn it_ends_with_its_runtime_and_says_so() {
     let second = runtime();
     let (begins, begun) = channel();
     let mut sleep = engine.sleep(HOUR);
-    let waits = second.spawn(async move {
+    let waits = second.start(async move {
         begins.send(()).unwrap();
         sleep.wait().await
     });

@@ -3,10 +3,12 @@
 //! from outside that waits for the engine moves it.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
+
+use support::mpsc;
 
 use futures_util::poll;
 use tickless::Engine;

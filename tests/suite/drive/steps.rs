@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::future::{Future, Ready, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
 use support::polling::{Bell, bell, poll};
 use tickless::{Builder, Driver, Engine, ManualClock, TurnError};

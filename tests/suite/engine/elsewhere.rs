@@ -5,8 +5,9 @@
 #![cfg(not(all(target_os = "linux", not(elsewhere))))]
 
 use std::io::ErrorKind;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use support::mpsc;
 
 use tickless::{BuildError, Builder, Clock, Engine, When};
 

@@ -1,8 +1,10 @@
 //! Idle: after however long a pause, what is due is not kept waiting. (That nothing wakes up
 //! meanwhile is in `tests/realtime/idle.rs`.)
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use support::mpsc;
 
 use tickless::{Batch, Builder, Engine, ManualClock};
 

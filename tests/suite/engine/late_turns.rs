@@ -1,8 +1,9 @@
 //! A caller that comes back late, after several rounds of the wheel's ring have filled the same
 //! bucket, finds all of them and is done in one turn.
 
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
+
+use support::mpsc::{self, Receiver};
 
 use tickless::{Batch, Engine, ManualClock};
 

@@ -165,7 +165,7 @@ fn a_batch_says_how_much_is_left_in_it() {
     let clock = ManualClock::new();
     let lengths = Arc::new(Mutex::new(Vec::new()));
     let seen = lengths.clone();
-    let handler = move |mut batch: Batch<'_, u32>| {
+    let handler = move |mut batch: Batch<'_, u64>| {
         let mut seen = seen.lock().unwrap();
         seen.push((batch.len(), batch.size_hint(), batch.is_empty()));
         while batch.next().is_some() {
@@ -187,7 +187,7 @@ fn a_deadline_between_ticks_is_handed_over_as_the_tick_that_it_was_rounded_up_to
     let start = Instant::now();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let handler_seen = seen.clone();
-    let handler = move |mut batch: Batch<'_, u32>| {
+    let handler = move |mut batch: Batch<'_, u64>| {
         handler_seen.lock().unwrap().extend(std::iter::from_fn(|| batch.next_due()));
     };
     let builder = Builder::new().tick(TICK * 10).manual_clock(&clock).shards(1);

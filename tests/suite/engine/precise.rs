@@ -1,10 +1,10 @@
 //! Reapers that wait in user space: that nothing is early, and that whatever a waiting reaper has
 //! to find, it finds. And the preset for precise timers.
 
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::mpsc::{self, Receiver, Sender};
 use support::patience::PATIENCE;
 use support::random::Random;
 use support::scaled;
@@ -31,7 +31,7 @@ fn note<T: Send + 'static>(sender: &Sender<T>, what: T) -> impl FnOnce() + Send 
     move || _ = sender.send(what)
 }
 
-fn next<T>(receiver: &Receiver<T>) -> T {
+fn next<T: 'static>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(PATIENCE).expect("every timer fires")
 }
 
@@ -175,7 +175,7 @@ fn by_hand_a_precise_timer_fires_at_its_microsecond() {
     let (sender, fired) = mpsc::channel();
     let (at, sender) = (clock.clone(), std::sync::Mutex::new(sender));
     let each = move |payload| sender.lock().unwrap().send((payload, at.elapsed())).unwrap();
-    let engine: Engine<u32> = builder.build_each(each).unwrap();
+    let engine: Engine<u64> = builder.build_each(each).unwrap();
     let delays = [1234 * US, Duration::from_nanos(1_234_567), HOUR + 7 * US, Duration::ZERO];
     for (n, delay) in (0..).zip(delays) {
         engine.schedule_detached(delay, n).unwrap();

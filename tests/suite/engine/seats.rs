@@ -1,9 +1,10 @@
 //! Seats: what a cancelled timer leaves serves the next, and what serves nobody is swept.
 //! (`tests/races/engine/seats.rs` has several threads.)
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use support::mpsc;
 
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 

@@ -1,10 +1,11 @@
 //! Timers that may fire a little later: in their window, with fewer cascades, in fewer wake-ups.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use support::boxed;
+use support::mpsc;
 use support::random::Random;
 use tickless::periodic::Schedule;
 use tickless::{Batch, Builder, Engine, ManualClock, When};

@@ -3,9 +3,10 @@
 #![cfg(all(target_os = "linux", not(elsewhere)))]
 
 use std::fs;
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use support::mpsc;
 
 use tickless::{Builder, Engine};
 

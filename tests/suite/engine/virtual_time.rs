@@ -12,9 +12,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// What fired, and at which time.
-type Log = Arc<Mutex<Vec<(Duration, u32)>>>;
+type Log = Arc<Mutex<Vec<(Duration, u64)>>>;
 
-fn logging(clock: &ManualClock, log: &Log, builder: Builder) -> Engine<u32> {
+fn logging(clock: &ManualClock, log: &Log, builder: Builder) -> Engine<u64> {
     let (clock, log) = (clock.clone(), log.clone());
     let builder = builder.manual_clock(&clock.clone());
     builder.build_each(move |what| log.lock().unwrap().push((clock.elapsed(), what))).unwrap()
@@ -63,7 +63,7 @@ fn cancelled_and_moved_timers_do_not_attract_time() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let engine = logging(&clock, &log, Builder::new().shards(1));
     for n in 1..50_u32 {
-        assert!(engine.schedule(MS * n * 97, n).unwrap().cancel());
+        assert!(engine.schedule(MS * n * 97, u64::from(n)).unwrap().cancel());
     }
     assert_eq!(engine.advance_to_next(), Ok(None));
     assert_eq!(clock.elapsed(), Duration::ZERO);
@@ -110,7 +110,7 @@ fn each_step_is_to_the_earliest_of_those_that_wait() {
         let engine = logging(&clock, &log, builder);
         let mut waiting = BTreeSet::new();
         let mut handles = Vec::new();
-        for step in 0..200_u32 {
+        for step in 0..200_u64 {
             let delay = MS * (random.below([7, 300, 50_000][round % 3]) as u32);
             match random.below(4) {
                 0 | 1 => {

@@ -1,7 +1,9 @@
 //! A view shows what its engine does, as long as somebody has the engine, and keeps nothing alive.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
+
+use support::mpsc;
 
 use tickless::{Builder, Engine, ManualClock, View};
 use tickless_sync::Mutex;
@@ -14,7 +16,7 @@ const MS: Duration = Duration::from_millis(1);
 fn its_numbers_are_those_of_the_engine() {
     let clock = ManualClock::new();
     let builder = Builder::new().shards(2).manual_clock(&clock).name("tea");
-    let engine = builder.build_each(|_: u32| ()).unwrap();
+    let engine = builder.build_each(|_: u64| ()).unwrap();
     for shard in [0, 1] {
         engine.bind_thread(shard).unwrap();
         for delay in [5 * MS, 10 * MS, HOUR] {

@@ -2,12 +2,13 @@
 //! the rest of the work is done, and one panic goes on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use support::boxed::{self, Boxed};
+use support::mpsc;
 use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::periodic::{Attempt, Backoff, DueRun, End, Periodic, Retry, Run, Schedule};
 use tickless::{Builder, Engine, ManualClock};

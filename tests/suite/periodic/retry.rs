@@ -1,10 +1,11 @@
 //! Retries: when attempts begin, how they come out, and who is told.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
 use support::threads::on_threads;
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying, StartReason};

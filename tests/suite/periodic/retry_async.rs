@@ -4,7 +4,7 @@
 use std::future::{pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 
 use support::boxed;
 use support::hands::engine_by_hand;
+use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
 use support::polling::{bell, poll};
 use support::random::Random;

@@ -1,11 +1,12 @@
 //! The ends of a purgatory, and who outlives whom: what is refused comes back and waits nowhere,
 //! what is cancelled or returned is called no more, and nothing is kept by anybody.
 
-use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::waiting::wait;
 use support::by_hand::by_hand;
+use support::mpsc;
 use support::operation::{Call, End, Op};
 use support::patience::PATIENCE;
 use tickless::{Engine, ManualClock};

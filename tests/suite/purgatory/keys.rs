@@ -6,13 +6,14 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use crate::bad_hash::Bad;
 use crate::panicky::{Key, Panics};
+use support::mpsc;
 use support::operation::{End, Op};
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};

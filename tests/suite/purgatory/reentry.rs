@@ -1,13 +1,14 @@
 //! Callbacks that use the purgatory they are called from, for the same key and the same operation
 //! too; and calls that come by while a callback runs, and wait for nothing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use super::crowd::crowd;
 use support::by_hand::by_hand;
+use support::mpsc;
 use support::operation::{Call, End, Op};
 use tickless_purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.

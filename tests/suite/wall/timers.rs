@@ -2,13 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tickless::Engine;
 use tickless::wall::{RepeatError, WallTimer, WallTimers};
 
 use super::rig::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
+use support::mpsc;
 use support::planned::panic_as_planned;
 
 #[test]

@@ -15,7 +15,6 @@ use crate::token::Token;
 pub fn engines() {
     engine_of::<Boxed>(Vec::new());
     engine_of::<Guarded<u32>>(Vec::new());
-    engine_of::<u32>(Vec::new());
     engine_of::<u64>(Vec::new());
     engine_of::<Token>(Vec::new());
 }

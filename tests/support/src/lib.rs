@@ -36,6 +36,7 @@ pub mod leaks;
 pub mod ledger;
 #[cfg(feature = "engine")]
 pub mod looked_at;
+pub mod mpsc;
 #[cfg(feature = "engine")]
 pub mod on_shard;
 #[cfg(feature = "engine")]
