@@ -109,9 +109,10 @@ some_tests() {
     rm "$log"
 }
 
-# sanitize PART: tests do this part of what they do without a sanitizer.
+# sanitize PART: tests do this part of what they do without a sanitizer: in the long run, of three times as much.
 sanitize() {
-    TICKLESS_TEST_SCALE=$(awk "BEGIN { print ${TICKLESS_TEST_SCALE:-0.15} * $1 }")
+    local usual=${LONG:+0.15}
+    TICKLESS_TEST_SCALE=$(awk "BEGIN { print ${TICKLESS_TEST_SCALE:-${usual:-0.05}} * $1 }")
     export TICKLESS_TEST_SCALE
     # Reports name functions, and suppressions match on the names.
     need_command llvm-symbolizer llvm

@@ -156,7 +156,7 @@ fn a_foreign_pin_keeps_none_of_our_memory() {
     drop(fired(&engine));
     let first = live();
     assert!(made_here() > 0, "the allocator that counts is in use");
-    for _ in 0..20 {
+    for _ in 0..8 {
         drop(fired(&engine));
     }
     let last = live();

@@ -38,7 +38,7 @@ fn growth(engine: &Engine, hold: impl FnOnce(&dyn Fn())) -> (i64, i64) {
     assert!(made_here() > 0, "the allocator that counts is in use");
     hold(&|| {
         let held = live();
-        (0..20).for_each(|_| litter(engine));
+        (0..6).for_each(|_| litter(engine));
         let kept = live().entries - held.entries;
         assert!(waiting() > 0, "a reader is in the way");
         assert!(kept < HELD_BACK + MANY as i64 / 10, "{kept} entries are held back");
@@ -96,7 +96,7 @@ fn what_two_readers_held_back_is_given_back_when_the_last_goes() {
 fn what_no_reader_sees_is_freed_at_once() {
     let _alone = alone();
     let engine = engine_by_hand();
-    for _ in 0..10 {
+    for _ in 0..3 {
         litter(&engine);
         assert_eq!(waiting(), 0);
     }

@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn of_two_threads_that_take_an_engine_out_of_its_shell_one_gets_it() {
-        for _ in 0..500 {
+        for _ in 0..150 {
             let clock = ManualClock::new();
             let builder = Builder::new().manual_clock(&clock).shards(1);
             let engine = builder.build_each(Payload::fire).expect("the settings are valid");

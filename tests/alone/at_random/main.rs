@@ -121,6 +121,10 @@ fn live(shape: Shape, seed: u64, pulse: &Pulse, is_foreign: bool) -> Sums {
         while reads < 500 || foreign.deferred.load(Ordering::SeqCst) < enough {
             assert!(idle.snapshot().is_empty());
             reads += 1;
+            // It has read beside them by then, and waits for them.
+            if reads > 500 {
+                thread::sleep(Duration::from_micros(100));
+            }
         }
         foreign.end();
     }
@@ -223,6 +227,9 @@ impl Foreign {
                     made += 2;
                     count.fetch_add(1, Ordering::SeqCst);
                     thread::yield_now();
+                }
+                if made + 2 > most {
+                    thread::sleep(Duration::from_micros(100));
                 }
                 guard.flush();
             }

@@ -56,7 +56,7 @@ fn a_child_that_is_made_while_tasks_begin_to_wait_can_wait_in_its_own_tasks() {
         };
         engine.schedule_detached(Duration::ZERO, task).unwrap();
     }
-    for _ in 0..50 {
+    for _ in 0..20 {
         in_a_child("waiting in a task", || {
             let [engine, other] = [(); 2].map(|()| one_shard());
             let (sender, receiver) = mpsc::channel();

@@ -223,10 +223,11 @@ fn nothing_is_overdue_where_all_were_moved() {
     }
 }
 
-/// Wherever the one that is due lies among them.
+/// Wherever the one that is due lies among them. (One thread: ThreadSanitizer has nothing to see.)
+#[cfg(not(tsan))]
 #[test]
 fn a_timer_is_overdue_among_three_thousand_that_were_moved() {
-    for before in (0..=3_000).step_by(250) {
+    for before in (0..=3_000).step_by(750) {
         let clock = ManualClock::new();
         let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
         let at = engine.now() + MS * 10;

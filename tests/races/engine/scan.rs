@@ -54,7 +54,7 @@ fn what_lasts_is_shown_once_beside_sweeps_and_bounded_turns() {
             .unwrap();
         // What lasts is in one bucket with what is cancelled.
         let far = engine.now() + MS * at;
-        let lasting = 2_000;
+        let lasting = 1_000;
         let schedule = |ms: u32| engine.schedule(MS * ms, u64::from(ms)).unwrap();
         let mut kept = Vec::new();
         let mut gone = Vec::new();
@@ -67,7 +67,7 @@ fn what_lasts_is_shown_once_beside_sweeps_and_bounded_turns() {
         let reader = thread::spawn(move || watch(&same, far, lasting, &of_reader));
         for _ in 0..scaled(20) {
             watched.is_looked_at(&reader);
-            gone.extend((0..3 * MANY).map(|_| schedule(at - 1)));
+            gone.extend((0..2 * MANY).map(|_| schedule(at - 1)));
             gone.drain(..).for_each(|timer| assert!(timer.cancel()));
             (0..300).for_each(|_| drop(schedule(0)));
             while engine.turn_at_most(0, 10).unwrap().more {}

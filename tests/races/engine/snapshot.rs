@@ -148,9 +148,12 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
 }
 
 /// The depots of many shards keep what was cancelled in one. It lies before what is pending there.
+/// (One thread, of many timers: ThreadSanitizer has nothing to see.)
+#[cfg(not(tsan))]
 #[test]
 fn a_snapshot_finds_the_few_that_are_pending_behind_all_that_the_depots_keep() {
-    const SHARDS: usize = 128;
+    // More than the steps that a look may make beyond those for what is counted.
+    const SHARDS: usize = 72;
     const PENDING: u64 = 20;
     // A depot keeps 1024 at least, and the common one as many for each shard.
     const KEPT: u64 = 1024 * (SHARDS as u64 + 1);

@@ -123,7 +123,8 @@ fn reapers_that_are_starved_by_busy_threads_lose_nothing() {
             std::hint::spin_loop();
         }
     };
-    let busy = begin(CROWD, spin);
+    // More than there are cores.
+    let busy = begin(4 * thread::available_parallelism().unwrap().get() as u64, spin);
     crowd(&engine, 4, scaled(2000));
     idle.store(true, Ordering::Relaxed);
     join(busy);

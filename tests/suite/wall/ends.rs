@@ -235,11 +235,16 @@ fn a_repeating_task_that_was_cancelled_after_a_refusal_is_not_returned() {
     assert_eq!(runs.load(Ordering::SeqCst), 0, "`cancel` said that it would not run");
 }
 
+/// Of a hundred places in the queue of what is refused, where it is cut off: each of them, or some.
+fn rounds() -> impl Iterator<Item = usize> {
+    (0..100).step_by(100 / scaled(400).min(100) as usize)
+}
+
 #[test]
 fn timers_that_are_dropped_while_a_stopped_engine_refuses_them_leave_nothing() {
     const TIMERS: usize = 1000;
     let token = Arc::new(());
-    for round in 0..100 {
+    for round in rounds() {
         let engine = Engine::builder().shards(1).build().unwrap();
         engine.stop().unwrap();
         let timers = WallTimers::new(&engine).unwrap();
@@ -259,7 +264,7 @@ fn timers_that_are_dropped_while_a_stopped_engine_refuses_them_leave_nothing() {
 #[test]
 fn a_stop_returns_what_is_just_being_refused() {
     const TIMERS: usize = 500;
-    for round in 0..100 {
+    for round in rounds() {
         let engine = Engine::builder().shards(1).build().unwrap();
         engine.stop().unwrap();
         let timers = WallTimers::new(&engine).unwrap();

@@ -41,9 +41,9 @@ impl Bench<u64> {
 fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
     for shape in SHAPES {
         for late in [1, 3, 10, 100, 1_000, 10_000] {
-            // This many rounds of the ring, in which a few thousand ticks have timers.
+            // This many rounds of the ring, in which some hundred ticks have timers.
             let ticks = late * u64::from(shape.0);
-            let stride = (ticks / 2_000).max(1);
+            let stride = (ticks / 700).max(1);
             let geometry = Geometry::new(shape.0, shape.1).unwrap();
             let mut bench = bench(geometry, Bell::None);
             let mut fired = Vec::new();

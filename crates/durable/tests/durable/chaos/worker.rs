@@ -141,8 +141,8 @@ fn key_of(number: u64) -> Option<String> {
     number.is_multiple_of(3).then(|| format!("key {number}"))
 }
 
-/// What a timer brings to its handler: its number, with words or room in front; `huge` bytes of room
-/// if it is huge.
+/// What a timer brings to its handler: its number, with words or room in front; `huge` bytes of
+/// room if it is huge.
 fn payload_of(number: u64, huge: usize) -> String {
     match poison_of(number) {
         Some(Poison::Aborts) => format!("aborts {number}"),
