@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A browser shows the page that the demo writes without a fault, the one that an inspector serves, and that of
-# durable timers, which it uses as a person does: it reads on, revives, forgets, pauses. (With PICTURES, a folder,
-# that one leaves two pictures there.)
+# durable timers, which it uses as a person does: it reads on, revives, forgets, pauses.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Seconds after which a program hangs.
