@@ -6,7 +6,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # LIMIT: seconds after which a program hangs.
-LIMIT=1200 RACES=${1:-10000}
+LIMIT=1200 RACES=${1:-3000}
 need_command cc gcc
 need_command c++ g++
 need_command pkg-config pkg-config
@@ -64,7 +64,7 @@ export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
 read -ra flags < <(pkg-config --cflags tickless)
 read -ra libs < <(pkg-config --libs tickless)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-strict=(-pthread -Wall -Wextra -Wpedantic -Werror -g -O1 -I crates/capi/tests/c "${flags[@]}")
+strict=(-pthread -Wall -Wextra -Wpedantic -Werror -O1 ${LONG:+-g} -I crates/capi/tests/c "${flags[@]}")
 c=(-std=c99 -D_POSIX_C_SOURCE=200809L "${strict[@]}")
 cpp=(-std=c++17 -Wold-style-cast "${strict[@]}")
 
