@@ -37,8 +37,8 @@ fn what_is_due_is_received_in_order_and_then_comes_the_end() {
     let channel = Channel::blocking(sender);
     let monitor = channel.monitor();
     let engine = by_hand(channel);
-    for n in (0..100_u32).rev() {
-        engine.schedule_detached(MS * (n + 1), n).unwrap();
+    for n in (0..100).rev() {
+        engine.schedule_detached(MS * (n + 1), u64::from(n)).unwrap();
     }
     assert_eq!(engine.advance(MS * 60), Ok(60));
     assert_eq!(engine.stop().unwrap().len(), 40);
@@ -52,13 +52,13 @@ fn deadlines_are_sent_to_the_tick() {
     let (sender, receiver) = crossbeam_channel::unbounded();
     let engine = by_hand(Channel::blocking(sender).with_deadlines());
     let start = engine.now();
-    for n in 1..=20_u32 {
-        engine.schedule_detached(MS * n - MS / 2, n).unwrap();
+    for n in 1..=20 {
+        engine.schedule_detached(MS * n - MS / 2, u64::from(n)).unwrap();
     }
     assert_eq!(engine.advance(MS * 20), Ok(20));
     engine.stop().unwrap();
     let all: Vec<_> = receiver.iter().map(|due| (due.payload, due.deadline)).collect();
-    let expected: Vec<_> = (1..=20).map(|n| (n, start + MS * n)).collect();
+    let expected: Vec<_> = (1..=20).map(|n| (u64::from(n), start + MS * n)).collect();
     assert_eq!(all, expected, "rounded up to the tick");
 }
 
