@@ -153,7 +153,7 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
 #[test]
 fn a_snapshot_finds_the_few_that_are_pending_behind_all_that_the_depots_keep() {
     // More than the steps that a look may make beyond those for what is counted.
-    const SHARDS: usize = 72;
+    const SHARDS: usize = 96;
     const PENDING: u64 = 20;
     // A depot keeps 1024 at least, and the common one as many for each shard.
     const KEPT: u64 = 1024 * (SHARDS as u64 + 1);
