@@ -9,21 +9,11 @@ lint() {
         fail "warnings: $*"
 }
 
-# lint_alone CRATE FOLDER [FEATURE]: the library in that folder without a feature, and with each alone but for those that match.
-lint_alone() {
-    local features feature
-    features=$(sed -n '/^\[features\]$/,/^$/s/^\([a-z-]*\) = .*/\1/p' "$2/Cargo.toml" | grep -vxE "${3:--}") || fail "no feature of $1 was found"
-    for feature in "" $features; do
-        RUSTFLAGS="" CARGO_TARGET_DIR=target/clippy-all cargo clippy --locked --no-deps --package "$1" --lib \
-            --features "$feature" -- -D warnings || fail "warnings in $1: $feature"
-    done
-}
-
 lint "" --workspace --all-features
-lint_alone tickless .
-lint_alone tickless-core crates/core
-# (ci/servers.sh has the stores on servers, whose clients are large.)
-lint_alone tickless-durable crates/durable 'postgres|nats'
+# The libraries without a feature, and with each alone. (ci/servers.sh has the stores on servers, whose clients are large.)
+need_cargo_tool cargo-hack 0.6.46
+CARGO_TARGET_DIR=target/clippy-all cargo hack clippy --locked --each-feature --skip postgres,nats --no-deps --lib \
+    --package tickless --package tickless-core --package tickless-durable -- -D warnings
 # So that pairs of features have nothing to show.
 ! grep -rnE 'cfg.*all\(.*feature *=.*feature *=' src crates/core/src || fail "code that depends on two features at once"
 # Each crate by itself, with what it asks for and nothing that another one does.
