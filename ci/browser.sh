@@ -11,8 +11,8 @@ need_command python3 python3
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 # What drives the browser, and what reads pages as people do who see less.
-python3 -m venv target/browser
-target/browser/bin/pip install --quiet playwright==1.65.2 axe-playwright-python==0.1.8 ||
+{ python3 -m venv target/browser &&
+    target/browser/bin/pip install --quiet playwright==1.65.2 axe-playwright-python==0.1.8; } ||
     cannot "playwright could not be installed"
 
 cargo build --locked -p tickless-inspect --example watching

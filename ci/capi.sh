@@ -131,7 +131,7 @@ for compile in "cc -std=c99 -D_POSIX_C_SOURCE=200809L wheel.c" "c++ -std=c++17 w
     run "the README's $compile" "${bare[@]}" "cd '$out/readme'
         $compile -Wall -Wextra -Wpedantic -Werror -I ../alone -o wheel; ./wheel"
 done
-[ "$(pkg-config --cflags --libs tickless-wheel)" = "-I$out/prefix/lib/pkgconfig/../../include " ] ||
+[ "$(pkg-config --cflags --libs tickless-wheel | xargs)" = "-I$out/prefix/lib/pkgconfig/../../include" ] ||
     fail "pkg-config says of the wheel: $(pkg-config --cflags --libs tickless-wheel)"
 # By CMake with the shared library, the static one, and the wheel.
 for target in tickless static wheel; do
@@ -272,7 +272,8 @@ for compiler in {gcc,clang}\ {,-flto,-static}; do
 done
 
 # What is measured runs to its end, with each contender. (packages.sh has the examples without one.)
-need_command uv.h libuv1-dev libevent-dev libev-dev
+pkg-config --exists libuv libevent && [ -e /usr/include/ev.h ] ||
+    need_command uv.h libuv1-dev libevent-dev libev-dev
 for loop in uv ev; do
     # (libev's macros break the rules of aliasing.)
     gcc "${c[@]}" -Wno-strict-aliasing "crates/capi/examples/loop_$loop.c" "${libs[@]}" "-l$loop" -o "$out/loop_$loop"

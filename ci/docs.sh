@@ -3,7 +3,7 @@
 # say nothing about the models, and nothing lacks a description.
 
 # As cargo's rustdoc: documents the crate whose doctests cargo would run, since all that it needs is built by then.
-if [ $# -gt 0 ]; then
+if [[ ${RUSTDOC:-} == */ci/docs.sh ]]; then
     crate=$(sed 's/.* --crate-name \([a-z_]*\) .*/\1/' <<<"$*")
     [[ " $OURS " == *" $crate "* ]] || exit 0
     options=(-D warnings --cfg docsrs -Z unstable-options -o "$DOCS")
@@ -37,6 +37,9 @@ RUSTDOC=$PWD/ci/docs.sh cargo test --locked "${TOGETHER[@]}" --doc
 need_command python3 python3
 # shellcheck disable=SC2086
 python3 ci/links.py "$DOCS" $OURS || fail "links lead nowhere"
+for crate in $OURS; do
+    [ -s "$DOCS/$crate/index.html" ] || fail "$crate has no pages"
+done
 # For the models, parts of the crate are left out, which users would read as a restriction.
 ! grep -rlE --include='*.html' 'Available on [^.]*(neither|loom|shuttle|tsan)' "$PAGES" "$WHEEL_PAGES" ||
     fail "these pages speak of the models"

@@ -7,6 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_command c++ g++
 need_cargo_tool cargo-fuzz 0.13.2
 export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/target/fuzz ASAN_OPTIONS=detect_odr_violation=0
+cargo fetch --locked --manifest-path fuzz/Cargo.toml
 mapfile -t targets < <(cargo fuzz list)
 [ "${#targets[@]}" -ge 5 ] || fail "targets are missing: there are only ${targets[*]}"
 for target in "${targets[@]}"; do

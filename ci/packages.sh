@@ -33,8 +33,11 @@ export CARGO_TARGET_DIR=$PWD/target
 crates/capi/install.sh "$out/prefix" --dev
 without_rust
 passes "Meson with what is installed" "${bare[@]}" "
-    meson setup --wrap-mode=nofallback '$program' '$out/readme' && ninja -C '$out/readme' && '$out/readme/example'
-    meson setup --werror '$tree/crates/capi/examples' '$out/examples' && meson test -C '$out/examples'"
+    meson setup --wrap-mode=nofallback '$program' '$out/readme'
+    ninja -C '$out/readme'
+    '$out/readme/example'
+    meson setup --werror '$tree/crates/capi/examples' '$out/examples'
+    meson test -C '$out/examples'"
 
 # Debian's packages, taken apart, are a prefix; lintian finds nothing.
 passes "Debian's packages" env DEB_BUILD_OPTIONS=noopt "$packaging/deb.sh" "$out/deb"

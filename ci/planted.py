@@ -70,7 +70,7 @@ if not checks:
     # A clone keeps what it has built from one fault to the next.
     clone = f"[ -e {COPY} ] || git clone -q {ROOT} {COPY}; git -C {COPY} fetch -q {ROOT} HEAD"
     subprocess.run(f"{clone} && git -C {COPY} reset -q --hard FETCH_HEAD", shell=True, check=True)
-missed = 0
+tried = missed = 0
 for name, (stage, words, file, old, new) in FAULTS.items():
     if wanted and not any(want in name.lower() or want == stage for want in wanted):
         continue
@@ -83,6 +83,8 @@ for name, (stage, words, file, old, new) in FAULTS.items():
         path.write_text(text)
         said = [line.strip() for line in done.stdout.splitlines() if re.search(words, line)]
         outcome = f"noticed: {said[0][:120]}" if done.returncode and said else f"MISSED, with status {done.returncode}"
+    tried += 1
     missed += not outcome.startswith(("noticed", "fits"))
     print(f"{stage}: {name}: {outcome}", flush=True)
-sys.exit(missed > 0)
+print(f"{tried} faults, {missed} unnoticed")
+sys.exit(missed > 0 or not tried)

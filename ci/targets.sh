@@ -18,7 +18,7 @@ declare -A RUN=(
     [armv7-unknown-linux-gnueabihf]="arm-linux-gnueabihf libc6-dev-armhf-cross"
     [i686-unknown-linux-gnu]="i686-linux-gnu libc6-dev-i386-cross libc6-i386 lib32gcc-s1"
 )
-ENGINE=(--package tickless --package tickless-sync --package tickless-core)
+CORE=(--package tickless --package tickless-sync --package tickless-core)
 export CARGO_TARGET_DIR=$PWD/target/targets
 # One value for all calls, or build scripts would run again. What is only checked keeps the functions that ours make
 # code of.
@@ -33,6 +33,7 @@ done
 
 # can_build TARGET: its standard library is there, or TARGET is left out.
 can_build() {
+    rustc --print target-list | grep -qx "$1" || fail "there is no target $1"
     rustup target add "$1" >/dev/null 2>&1 || true
     compgen -G "$(rustc --print target-libdir --target "$1")/libcore-*" >/dev/null ||
         { leave_out "$1: rustup does not have its standard library here" && false; }
@@ -79,10 +80,10 @@ step() {
     can_run "$target" || return 0
     tests "$target" "the wheel" --package tickless-wheel --tests
     case $target in
-        i686-*) tests "$target" "the engine" "${ENGINE[@]}" --package tickless-inspect --tests ;;
+        i686-*) tests "$target" "the engine" "${CORE[@]}" --package tickless-inspect --tests ;;
         aarch64-*)
             # Code runs some ten times as long there.
-            tests "$target" "the engine" "${ENGINE[@]}" --lib
+            tests "$target" "the engine" "${CORE[@]}" --lib
             cargo build --locked --target "$target" --package tickless-c || fail "the C API, for $target"
             ;;
     esac
