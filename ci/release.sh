@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A release, from its check to its tag: ci/release.sh [--check | --publish]. CONTRIBUTING.md says what precedes it.
 #   (nothing)   a rehearsal: packs all crates that are published, builds them from their packages as a user would,
-#               shows their sizes and what is in them, and builds each crate's pages as docs.rs does
+#               shows their sizes and what is in them, and builds the pages (ci/docs.sh)
 #   --check     fails on what whoever publishes has to fill in, or has forgotten
 #   --publish   all of this, then publishes the crates in the order of their dependencies, and tags the commit
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
