@@ -9,6 +9,7 @@ import contextlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -32,7 +33,8 @@ def opened(browser, *command):
         page.on("pageerror", lambda error: faults.append(f"it throws {error}"))
         page.on("console", lambda said: said.type == "error" and faults.append(f"the console says {said.text}"))
         try:
-            page.goto(next(found[0] for line in process.stdout if (found := re.search(r"http://[^\s,]+", line))))
+            addresses = (re.search(r"http://[^\s,]+", line) for line in process.stdout)
+            page.goto(next((found[0] for found in addresses if found), f"nowhere: {command} prints no address"))
             expect(page.locator("#state")).to_have_text(re.compile("^at "))
             yield page
             page.close()
@@ -78,7 +80,7 @@ def look(page):
                               ("timer", 26, "mail/<u>0</u>")]:
         expect(page.locator(f"#{table} tr")).to_have_count(rows)
         expect(page.locator(f"#{table}")).to_contain_text(text)
-    for role, name in {"heading": "Dead letters", "table": "Timers", "columnheader": "Error"}.items():
+    for role, name in [("heading", "Dead letters"), ("table", "Dead letters"), ("table", "Timers"), ("columnheader", "Error")]:
         expect(page.get_by_role(role, name=name, exact=True)).to_be_visible()
     expect(page.locator("img, u, i, main b, main script"), "what is shown is taken for HTML").to_have_count(0)
     expect(page.locator("#dead button:not(.link):visible, #pause button:visible")).to_have_count(0)
@@ -87,6 +89,7 @@ def look(page):
     press(page, "sms/0")
     expect(page.locator("#failed")).to_contain_text("1 <i>no</i>")
     expect(page.locator("#payload")).to_have_text("<b>tea</b><script>document.title = 'run'</script>")
+    expect(page, "a payload was run").not_to_have_title("run")
     see(page)
     hear(page)
     press(page, "Close")
@@ -119,13 +122,12 @@ def change(page):
     page.get_by_label("Keys that begin with").last.fill("sms/")
     press(page, "Pause")
     expect(paused).to_contain_text("sms/")
-    assert page.title() != "run", "a payload was run"
 
 
 demo, store = sys.argv[1:]
 subprocess.run([DURABLE, store, "pause", PAUSED], check=True)
 with sync_playwright() as playwright:
-    browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell")
+    browser = playwright.chromium.launch(executable_path=shutil.which("chromium-headless-shell"))
     page = browser.new_page()
     page.goto(pathlib.Path(demo).as_uri())
     expect(page).to_have_title("no faults")
