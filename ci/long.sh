@@ -4,7 +4,9 @@
 # unless arguments name it. A stage is a script in ci/, or the run.sh of a folder of proofs/, and
 # runs by itself as well. `target/long/summary.txt` has commit, date, stage, verdict and seconds of the
 # last run of each. Sizes, in the environment:
-#   TICKLESS_TEST_SCALE   how much more the tests do than usual (20: a million pending timers)
+#   TICKLESS_TEST_SCALE   which part of their full size the tests do, in all stages. Without it: 0.05, and 20 in
+#                         optimized (a million pending timers), 0.3 in targets and rivals, 0.15 in servers, 0.1 in
+#                         hostile, and a part of 0.15 in asan and tsan
 #   MORE_PREEMPTIONS      preemptions per interleaving beyond what each model names (1)
 #   LOOM_MAX_PREEMPTIONS  the most that any model gets (3)
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body

@@ -446,6 +446,7 @@ impl Reactor {
 
     fn set(&mut self, until: Option<Instant>, clock: &Clock) {
         let at_ns = until.map_or(u64::MAX, |until| clock.ns_at(until));
+        // (Spelt out: only Linux has a reactor here, and elsewhere an import would be unused.)
         let has_come = std::mem::take(&mut self.has_come);
         self.timer.get_ref().wait(at_ns, has_come);
     }

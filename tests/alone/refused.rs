@@ -148,7 +148,7 @@ fn without_fences_a_stop_returns_what_is_behind_a_task() {
             let (begin, begun) = mpsc::channel();
             let (release, released) = mpsc::channel::<()>();
             let released = Mutex::new(released);
-            let hand_over = move |batch: Batch<'_, u32>| {
+            let hand_over = move |batch: Batch<'_, u64>| {
                 for n in batch {
                     begin.send(n).unwrap();
                     _ = released.lock().unwrap().recv();

@@ -160,10 +160,10 @@ fn threads_in_a_steady_load_do_not_call_the_allocator() {
 struct Crowds {
     tick: Duration,
     step: Duration,
-    each: u32,
+    each: u64,
     when: When,
     /// Timers that wait throughout.
-    far: u32,
+    far: u64,
     /// Calls of the allocator that are for buckets: a level has eight at a time, from when time
     /// first comes there.
     buckets: u64,
@@ -179,7 +179,7 @@ impl Crowds {
         let Crowds { tick, step, each, when, far, .. } = *self;
         let clock = ManualClock::new();
         let builder = Builder::new().tick(tick).shards(1).manual_clock(&clock);
-        let drop_all = |batch: Batch<'_, u32>| batch.for_each(drop);
+        let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);
         let engine = builder.build_with_handler(drop_all).unwrap();
         (0..far).for_each(|n| engine.schedule_detached(Duration::from_secs(100_000), n).unwrap());
         let run = |steps: u32| {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use support::boxed::{self, Boxed};
+use support::boxed::Boxed;
+use support::compiled;
 use tickless::dispatch::{
     Full, Pool, PoolBuilder, PoolError, ShutdownError, SubmitError, SubmitReason,
 };
@@ -164,7 +165,7 @@ fn what_repeats_and_was_not_started_comes_back_at_the_other_end() {
     let (engine, unshared) = (stopped(), || Unshared::new(3));
     let every = || {
         let unshared = unshared();
-        engine.every(HOUR, boxed::task(move |_| unshared.set(unshared.get() + 1)))
+        engine.every(HOUR, compiled::task(move |_| unshared.set(unshared.get() + 1)))
     };
     for error in through_each(every) {
         assert_eq!(error.reason(), StartReason::Stopped);
@@ -172,7 +173,7 @@ fn what_repeats_and_was_not_started_comes_back_at_the_other_end() {
     }
     let heartbeat = || {
         let unshared = unshared();
-        Heartbeat::new(&by_hand(), Duration::ZERO, boxed::silent(move || unshared.set(0)))
+        Heartbeat::new(&by_hand(), Duration::ZERO, compiled::silent(move || unshared.set(0)))
     };
     for error in through_each(heartbeat) {
         assert_eq!(error.reason(), StartReason::ZeroPeriod);
@@ -249,7 +250,7 @@ fn one_function_passes_on_all_that_a_program_meets() {
         let engine = Builder::new().manual_clock(&clock).build()?;
         let mut handle = engine.schedule(HOUR, runs.closure())?;
         handle.reset(2 * HOUR)?;
-        let again = engine.every(HOUR, boxed::task(|_| ()))?;
+        let again = engine.every(HOUR, compiled::task(|_| ()))?;
         engine.advance(2 * HOUR)?;
         engine.check()?;
         assert!(again.cancel());

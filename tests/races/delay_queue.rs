@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::emptied::assert_empties;
 use support::parking::block_on;
 use support::random::Random;
-use support::scaled;
+use support::{scaled, spread};
 use tickless::Engine;
 use tickless::future::{DelayQueue, SleepError};
 // One that ThreadSanitizer can follow.
@@ -100,9 +100,10 @@ fn threads_that_fill_and_empty_a_queue_lose_no_item_and_no_wake_up() {
 #[test]
 fn the_last_removal_that_meets_the_firing_ends_the_wait() {
     let engine = engine();
-    for round in 0..scaled(600) {
+    let rounds = scaled(600);
+    for round in 0..rounds {
         let queue = Mutex::new(engine.delay_queue());
-        let delay = if round % 3 == 0 { HOUR } else { US * (round % 150) as u32 };
+        let delay = if round % 3 == 0 { HOUR } else { US * spread(round, rounds, 150) as u32 };
         let key = queue.lock().unwrap().insert((), delay);
         thread::scope(|scope| {
             let waits = scope.spawn(|| {

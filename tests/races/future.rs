@@ -13,10 +13,10 @@ use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::polling::{Bell, bell, poll};
 use support::random::Random;
-use support::scaled;
 use support::slow::Slow;
 use support::threads::on_threads;
 use support::until::wait_until;
+use support::{scaled, spread};
 use tickless::Engine;
 use tickless::dispatch::Channel;
 use tickless::future::{Sleep, SleepError};
@@ -97,8 +97,9 @@ fn sleeps_that_are_polled_moved_and_dropped_while_they_fire_all_end() {
 #[test]
 fn a_sleep_that_threads_take_turns_with_wakes_the_last_of_them() {
     let engine = engine();
-    for round in 0..scaled(300) {
-        let sleep = Mutex::new(engine.sleep(US * (round % 200) as u32));
+    let rounds = scaled(300);
+    for round in 0..rounds {
+        let sleep = Mutex::new(engine.sleep(US * spread(round, rounds, 200) as u32));
         let turn = |cx: &mut Context<'_>| sleep.lock().unwrap().poll_elapsed(cx);
         on_threads::<3>(|| {
             let (_, waker) = bell();
@@ -149,16 +150,18 @@ fn a_sleep_that_threads_take_turns_to_move_wakes_the_last_of_them() {
 fn a_wake_up_that_meets_another_tasks_poll_is_not_lost() {
     let engine = engine();
     on_threads::<3>(|| {
-        for round in 0..scaled(1000) {
-            let mut sleep = engine.sleep(US * (round % 120) as u32);
+        let rounds = scaled(1000);
+        for round in 0..rounds {
+            let mut sleep = engine.sleep(US * spread(round, rounds, 120) as u32);
             let bells = [(); 2].map(|()| bell());
             let mut last = 0;
             // So many polls by one task and the other, some of them while it fires.
-            let waits = (0..round % 150).all(|n| {
+            let polls = (75 + 7 * round) % 150;
+            let waits = (0..polls).all(|n| {
                 last = (n % 2) as usize;
                 !poll_honestly(&mut sleep, &bells[last].1)
             });
-            while round % 150 > 0 && waits && bells[last].0.woken() == 0 {
+            while polls > 0 && waits && bells[last].0.woken() == 0 {
                 thread::yield_now();
             }
             block_on(&mut sleep);

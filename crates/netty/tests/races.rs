@@ -8,10 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use support::random::Random;
-use support::scaled;
 use support::threads::on_threads;
 use support::token::{Fates, Token};
 use support::until::wait_until;
+use support::{scaled, spread};
 use tickless_netty::{HashedWheelTimer, Timeout, TimerTask};
 // One that ThreadSanitizer can follow.
 use tickless_sync::Mutex;
@@ -116,7 +116,8 @@ fn a_stop_that_races_with_those_who_make_and_cancel_loses_nothing_and_doubles_no
     // fewer.
     const BEFORE: usize = 2000;
     let refused = AtomicU32::new(0);
-    for round in 0..scaled(60) {
+    let rounds = scaled(60);
+    for round in 0..rounds {
         let (timer, seen) = (timer(), Seen::new(PRODUCERS * EACH));
         let (begin, has_stopped) = (Barrier::new(PRODUCERS + 1), AtomicBool::new(false));
         let produce = |seed| {
@@ -152,8 +153,8 @@ fn a_stop_that_races_with_those_who_make_and_cancel_loses_nothing_and_doubles_no
             let producers: Vec<_> =
                 (0..PRODUCERS).map(|n| scope.spawn(move || produce(n as u64))).collect();
             begin.wait();
-            // Not always at the very beginning: after as many timeouts as the round says.
-            while timer.stats().scheduled < round % 60 * 20 {
+            // After as many timeouts as the round says.
+            while timer.stats().scheduled < spread(round, rounds, 1200) {
                 thread::yield_now();
             }
             let returned = timer.stop().unwrap();
@@ -170,7 +171,8 @@ fn a_stop_that_races_with_those_who_make_and_cancel_loses_nothing_and_doubles_no
 #[test]
 fn of_all_who_cancel_run_and_stop_one_timeout_one_wins() {
     const EACH: u64 = 500;
-    for round in 0..scaled(40) {
+    let rounds = scaled(40);
+    for round in 0..rounds {
         let (timer, seen) = (timer(), Seen::new(EACH as usize));
         let random = &mut Random::new(round);
         let mut make = || {
@@ -184,7 +186,9 @@ fn of_all_who_cancel_run_and_stop_one_timeout_one_wins() {
             let seed = seeds.fetch_add(1, Ordering::SeqCst);
             if seed == 0 {
                 // Somewhere in the midst of what expires.
-                while timer.stats().fired < round % 40 * 12 && timer.pending_timeouts() > 0 {
+                while timer.stats().fired < spread(round, rounds, 480)
+                    && timer.pending_timeouts() > 0
+                {
                     thread::yield_now();
                 }
                 returned.lock().unwrap().append(&mut timer.stop().unwrap());
@@ -223,7 +227,9 @@ fn stoppers_that_race_share_what_was_waiting() {
 #[test]
 fn a_timer_that_is_dropped_while_timeouts_ask_for_it_ends_with_everything() {
     const EACH: usize = 1000;
-    for round in 0..scaled(40) as usize {
+    let rounds = scaled(40);
+    for round in 0..rounds {
+        let last = spread(round, rounds, 1000) as usize;
         let fates = Fates::new(4 * EACH);
         let made = AtomicUsize::new(0);
         let only = timer();
@@ -235,7 +241,7 @@ fn a_timer_that_is_dropped_while_timeouts_ask_for_it_ends_with_everything() {
                 let number = made.fetch_add(1, Ordering::SeqCst);
                 let token = fates.token(number);
                 timer.new_timeout(move |_: &Timeout| token.run(), HOUR).unwrap();
-                if number == round % 40 * 25 {
+                if number == last {
                     // From here on it lives as long as somebody is in the midst of this.
                     drop(only.lock().unwrap().take());
                 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use support::boxed;
+use support::compiled;
 use support::mpsc::{Receiver, Sender, channel};
 use support::parking::block_on;
 use support::patience::PATIENCE;
@@ -55,7 +55,7 @@ fn a_periodic_that_is_slower_than_its_period_never_piles_up_on_a_pool() {
     let (runs, inside) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (count, nested) = (runs.clone(), inside.clone());
     let (tell, told) = channel();
-    let task = boxed::task(move |_: &Run| {
+    let task = compiled::task(move |_: &Run| {
         assert_eq!(nested.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
         count.fetch_add(1, Ordering::SeqCst);
         nested.fetch_sub(1, Ordering::SeqCst);
@@ -78,7 +78,7 @@ fn a_periodic_that_is_cancelled_while_its_run_waits_for_the_pool_does_not_run() 
     let rig = Rig::new();
     let runs = Arc::new(AtomicU32::new(0));
     let count = runs.clone();
-    let task = boxed::task(move |_: &Run| {
+    let task = compiled::task(move |_: &Run| {
         count.fetch_add(1, Ordering::SeqCst);
     });
     let periodic = rig.engine.every(SECOND, task).expect("it runs");

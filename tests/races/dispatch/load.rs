@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use support::account::{Book, Item, Sums};
 use support::random::Random;
-use support::scaled;
 use support::threads::on_threads;
+use support::{scaled, spread};
 use tickless::dispatch::{Channel, Full, Pool, PoolStats};
 // One that ThreadSanitizer can follow.
 use tickless::{Builder, Engine, Stats};
@@ -96,7 +96,8 @@ fn the_books_add_up_whatever_happens_when_the_queue_is_full() {
 
 #[test]
 fn a_shutdown_in_the_midst_loses_nothing_and_doubles_nothing() {
-    for round in 0..scaled(8) {
+    let rounds = scaled(8);
+    for round in 0..rounds {
         for full in [Full::Block, Full::RunInline, Full::Drop] {
             let book = Book::new(2 * EACH * 2);
             let pool = pool(full, 2, 1 + round as usize % 3);
@@ -105,7 +106,7 @@ fn a_shutdown_in_the_midst_loses_nothing_and_doubles_nothing() {
             on_threads::<3>(|| match seeds.fetch_add(1, Ordering::SeqCst) {
                 seed if seed % 10 < 2 => produce(&book, &engine, seed),
                 _ => {
-                    while engine.stats().fired < 100 * (round % 8) {
+                    while engine.stats().fired < spread(round, rounds, 800) {
                         thread::yield_now();
                     }
                     pool.shutdown().unwrap();
@@ -119,7 +120,8 @@ fn a_shutdown_in_the_midst_loses_nothing_and_doubles_nothing() {
 
 #[test]
 fn tasks_that_stop_the_engine_from_the_pool_get_each_payload_back_or_run_it() {
-    for round in 0..scaled(30) {
+    let rounds = scaled(30);
+    for round in 0..rounds {
         let threads = 1 + round as usize % 3;
         let book = Book::new(2 * EACH * 2);
         let (returned, stopper) = (AtomicU64::new(0), Mutex::new(None::<Engine<Item>>));
@@ -128,7 +130,7 @@ fn tasks_that_stop_the_engine_from_the_pool_get_each_payload_back_or_run_it() {
         let work = move |item: Item| {
             item.run();
             drop(item);
-            if count.fetch_add(1, Ordering::SeqCst) == round * 20 {
+            if count.fetch_add(1, Ordering::SeqCst) == spread(round, rounds, 600) {
                 let engine = of_work.1.lock().unwrap().take();
                 let n = engine.map_or(0, |engine| of_work.2.stop(&engine));
                 of_work.0.fetch_add(n, Ordering::SeqCst);
@@ -148,7 +150,8 @@ fn tasks_that_stop_the_engine_from_the_pool_get_each_payload_back_or_run_it() {
 
 #[test]
 fn a_channel_gets_each_payload_once_and_then_the_end() {
-    for round in 0..scaled(8) {
+    let rounds = scaled(8);
+    for round in 0..rounds {
         let book = Book::new(2 * EACH * 2);
         let (sender, receiver) = crossbeam_channel::bounded(1 + round as usize % 5 * 20);
         let drops = round % 2 == 1;
@@ -160,7 +163,7 @@ fn a_channel_gets_each_payload_once_and_then_the_end() {
         on_threads::<4>(|| match seeds.fetch_add(1, Ordering::SeqCst) {
             seed if seed % 10 < 2 => produce(&book, &engine, seed),
             seed if seed % 10 == 2 => {
-                while engine.stats().fired < 100 * (round % 8) {
+                while engine.stats().fired < spread(round, rounds, 800) {
                     thread::yield_now();
                 }
                 book.stop(&engine);

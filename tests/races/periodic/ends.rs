@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use support::boxed::{self, Boxed};
+use support::boxed::Boxed;
+use support::compiled;
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
@@ -41,7 +42,7 @@ impl Drop for Brittle {
 fn a_cancel_during_a_pause_frees_the_task_at_once_even_if_handles_are_kept() {
     let engine = manual();
     let (token, is_gone) = token();
-    let periodic = engine.every(MS, boxed::task(move |_| drop(token.clone()))).unwrap();
+    let periodic = engine.every(MS, compiled::task(move |_| drop(token.clone()))).unwrap();
     let other = periodic.clone();
     engine.advance(MS * 3).unwrap();
     assert!(!is_gone());
@@ -57,7 +58,7 @@ fn a_cancel_during_a_run_frees_the_task_when_the_run_has_ended() {
     let (token, is_gone) = token();
     let (say, running) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
-    let task = boxed::task(move |_: &Run| {
+    let task = compiled::task(move |_: &Run| {
         let _token = &token;
         say.send(()).unwrap();
         wait.recv_timeout(PATIENCE).unwrap();
@@ -77,7 +78,7 @@ fn a_cancel_during_a_run_frees_the_task_when_the_run_has_ended() {
 fn an_engine_that_stops_ends_it_and_drops_its_task() {
     let engine = manual();
     let (token, is_gone) = token();
-    let periodic = engine.every(MS, boxed::task(move |_| drop(token.clone()))).unwrap();
+    let periodic = engine.every(MS, compiled::task(move |_| drop(token.clone()))).unwrap();
     engine.advance(MS * 2).unwrap();
     assert!(engine.stop().unwrap().is_empty());
     assert_eq!((periodic.end(), periodic.runs(), is_gone()), (Some(End::Stopped), 2, true));
@@ -90,7 +91,7 @@ fn a_payload_that_stop_returned_may_be_cancelled_and_may_be_run_once_more() {
         let builder = Builder::new().manual_clock(&ManualClock::new());
         let engine = builder.build_each(Boxed::run).unwrap();
         let (token, is_gone) = token();
-        let (task, mut kept) = (boxed::task(move |_: &Run| drop(token.clone())), None);
+        let (task, mut kept) = (compiled::task(move |_: &Run| drop(token.clone())), None);
         let keep = |periodic| kept = Some(periodic);
         Schedule::fixed_rate(MS).start_with(&engine, task, keep).unwrap();
         let periodic = kept.unwrap();
@@ -114,7 +115,7 @@ fn an_engine_that_is_dropped_ends_what_repeats_on_it() {
         let engine = if has_threads { Engine::new().unwrap() } else { manual() };
         let (token, is_gone) = token();
         let periodic =
-            engine.every(Duration::from_secs(3600), boxed::task(move |_| drop(token.clone())));
+            engine.every(Duration::from_secs(3600), compiled::task(move |_| drop(token.clone())));
         let periodic = periodic.unwrap();
         drop(engine);
         assert!(is_gone(), "it does not keep its engine alive");
@@ -130,7 +131,7 @@ fn an_engine_that_its_own_periodic_keeps_ends_when_that_lets_go_of_it() {
     let (say, said) = mpsc::channel();
     let (let_go, is_let_go) = mpsc::channel::<()>();
     let mut own = Some(engine.clone());
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         let _token = &token;
         // From the first run on, its engine is nobody else's.
         is_let_go.recv().unwrap_err();
@@ -156,7 +157,7 @@ fn an_engine_that_is_stopped_during_a_run_ends_it_after_the_run() {
         let (token, is_gone) = token();
         let (say, running) = mpsc::channel();
         let (go, wait) = mpsc::channel::<()>();
-        let task = boxed::task(move |_: &Run| {
+        let task = compiled::task(move |_: &Run| {
             let _token = &token;
             say.send(()).unwrap();
             let _ = wait.recv_timeout(PATIENCE);
@@ -176,9 +177,9 @@ fn an_engine_that_is_stopped_during_a_run_ends_it_after_the_run() {
 fn an_engine_without_room_refuses_the_first_arming_and_gives_the_task_back() {
     let engine = Engine::builder().max_pending(1).manual_clock(&ManualClock::new());
     let engine = engine.build().unwrap();
-    let periodic = engine.every(MS, boxed::task(|_| ())).unwrap();
+    let periodic = engine.every(MS, compiled::task(|_| ())).unwrap();
     let precious = String::from("precious");
-    let task = boxed::task(move |_: &Run| assert!(!precious.is_empty()));
+    let task = compiled::task(move |_: &Run| assert!(!precious.is_empty()));
     let error = engine.every(MS, task).unwrap_err();
     assert_eq!(error.reason(), StartReason::Full);
     assert!(periodic.cancel());
@@ -192,7 +193,7 @@ fn one_that_was_accepted_goes_on_although_others_take_the_room() {
     let engine = Engine::builder().max_pending(1).manual_clock(&ManualClock::new());
     let engine = engine.build().unwrap();
     let inside = engine.clone();
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         if run.number() == 2 {
             inside.schedule_detached(MS * 100, || ()).unwrap();
         }
@@ -217,8 +218,8 @@ fn a_run_that_panics_is_counted_and_the_next_comes_as_if_it_had_not() {
             panic_as_planned();
         }
     };
-    let rate = engine.every(MS, boxed::task(task)).unwrap();
-    let delay = Schedule::fixed_delay(MS * 2).start(&engine, boxed::task(task)).unwrap();
+    let rate = engine.every(MS, compiled::task(task)).unwrap();
+    let delay = Schedule::fixed_delay(MS * 2).start(&engine, compiled::task(task)).unwrap();
     engine.advance(MS * 12).unwrap();
     assert_eq!((rate.runs(), delay.runs(), engine.stats().panicked), (12, 6, 6));
     assert!(rate.cancel() && delay.cancel() && engine.is_empty());
@@ -228,7 +229,7 @@ fn a_run_that_panics_is_counted_and_the_next_comes_as_if_it_had_not() {
 fn a_run_that_panics_after_it_was_cancelled_is_the_last() {
     let engine = manual();
     let (token, is_gone) = token();
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         let _token = &token;
         assert!(run.cancel());
         panic_as_planned();
@@ -251,13 +252,13 @@ fn a_schedule_that_panics_is_the_end_and_is_counted() {
         }
         Some(last + MS)
     });
-    let periodic = schedule.start(&engine, boxed::task(move |_| drop(token.clone()))).unwrap();
+    let periodic = schedule.start(&engine, compiled::task(move |_| drop(token.clone()))).unwrap();
     engine.advance(MS * 9).unwrap();
     assert_eq!((periodic.runs(), periodic.end()), (2, Some(End::Panicked)));
     assert_eq!((engine.stats().panicked, engine.len(), is_gone()), (1, 0, true));
 
     let schedule = Schedule::from_fn(|_| panic_as_planned());
-    let start = || drop(schedule.start(&engine, boxed::task(|_| ())));
+    let start = || drop(schedule.start(&engine, compiled::task(|_| ())));
     assert!(catch_unwind(AssertUnwindSafe(start)).is_err(), "the first is asked for in `start`");
     assert!(engine.is_empty());
 }
@@ -268,7 +269,7 @@ fn a_task_whose_drop_panics_is_dropped_once_and_all_else_is_done() {
     let drops = Arc::new(AtomicU32::new(0));
     let start = |cancels: bool| {
         let brittle = Brittle(drops.clone());
-        let task = boxed::task(move |run: &Run| {
+        let task = compiled::task(move |run: &Run| {
             let _brittle = &brittle;
             if cancels {
                 run.cancel();
@@ -305,7 +306,7 @@ fn what_a_task_captured_may_cancel_it_when_it_is_dropped() {
     let (say, said) = mpsc::channel();
     let (send, receive) = mpsc::channel();
     let mut own = Canceller(None, say);
-    let task = boxed::task(move |_: &Run| own.0 = receive.try_recv().ok().or(own.0.take()));
+    let task = compiled::task(move |_: &Run| own.0 = receive.try_recv().ok().or(own.0.take()));
     let periodic = engine.every(MS, task).unwrap();
     send.send(periodic.clone()).unwrap();
     engine.advance(MS).unwrap();

@@ -7,12 +7,12 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::boxed;
+use support::compiled;
 use support::planned::{panic_as_planned, quietly};
 use support::polling::poll;
 use support::random::Random;
-use support::scaled;
 use support::threads::on_threads;
+use support::{scaled, spread};
 use tickless::periodic::{End, Heartbeat, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
@@ -36,7 +36,7 @@ impl Bench {
 
     fn start(&self, timeout: Duration) -> Heartbeat {
         let (clock, fired) = (self.clock.clone(), self.fired.clone());
-        let on_silence = boxed::silent(move || fired.lock().unwrap().push(clock.elapsed()));
+        let on_silence = compiled::silent(move || fired.lock().unwrap().push(clock.elapsed()));
         Heartbeat::new(&self.engine, timeout, on_silence).unwrap()
     }
 
@@ -165,13 +165,13 @@ fn an_engine_that_ends_ends_it_without_a_call() {
 #[test]
 fn bad_input_is_refused_and_gives_the_closure_back() {
     let bench = Bench::new();
-    let refused = Heartbeat::new(&bench.engine, Duration::ZERO, boxed::silent(|| ()));
+    let refused = Heartbeat::new(&bench.engine, Duration::ZERO, compiled::silent(|| ()));
     assert_eq!(refused.unwrap_err().reason(), StartReason::ZeroPeriod);
     let never = bench.start(Duration::MAX);
     bench.advance(Duration::from_secs(1 << 33));
     assert!(never.beat());
     drop(bench.engine.stop().unwrap());
-    let refused = Heartbeat::new(&bench.engine, MS, boxed::silent(|| ()));
+    let refused = Heartbeat::new(&bench.engine, MS, compiled::silent(|| ()));
     assert_eq!(refused.unwrap_err().reason(), StartReason::Stopped);
 }
 
@@ -181,7 +181,7 @@ fn a_closure_may_use_its_heartbeat_and_its_engine_and_may_panic() {
     let bench = Bench::new();
     let own: Arc<Mutex<Option<Arc<Heartbeat>>>> = Arc::default();
     let (inside, engine) = (own.clone(), bench.engine.clone());
-    let on_silence = boxed::silent(move || {
+    let on_silence = compiled::silent(move || {
         let heartbeat = inside.lock().unwrap().take().unwrap();
         assert!(heartbeat.has_fired() && !heartbeat.beat() && !heartbeat.stop());
         engine.schedule_detached(MS, || ()).unwrap();
@@ -236,7 +236,7 @@ fn it_never_fires_earlier_than_the_timeout_after_a_beat_that_was_in_time() {
         let (begin, last_ns) = (Instant::now(), AtomicU64::new(0));
         let fired: Arc<Mutex<Option<Instant>>> = Arc::default();
         let at = fired.clone();
-        let on_silence = boxed::silent(move || *at.lock().unwrap() = Some(Instant::now()));
+        let on_silence = compiled::silent(move || *at.lock().unwrap() = Some(Instant::now()));
         let heartbeat = Heartbeat::new(&engine, timeout, on_silence).unwrap();
         on_threads::<THREADS>(|| {
             for _ in 0..200 {
@@ -260,19 +260,20 @@ fn it_never_fires_earlier_than_the_timeout_after_a_beat_that_was_in_time() {
 #[test]
 fn of_the_timer_and_those_who_stop_it_one_wins() {
     let engine = Engine::builder().tick(Duration::from_micros(20)).shards(2).build().unwrap();
-    for round in 0..scaled(200) {
+    let rounds = scaled(200);
+    for round in 0..rounds {
         let calls = Arc::new(AtomicU32::new(0));
         let called = calls.clone();
-        let on_silence = boxed::silent(move || {
+        let on_silence = compiled::silent(move || {
             called.fetch_add(1, Ordering::SeqCst);
         });
-        let timeout = Duration::from_micros(1 + round % 40 * 5);
+        let timeout = Duration::from_micros(1 + spread(round, rounds, 200));
         let heartbeat = Heartbeat::new(&engine, timeout, on_silence).unwrap();
         let (stopped, beats) = (AtomicU32::new(0), AtomicU64::new(0));
         on_threads::<3>(|| {
             // Now and then all of them stop it, each after as many beats as the round says.
             let mut random = Random::new(beats.fetch_add(1, Ordering::SeqCst));
-            for _ in 0..random.below(round + 1) {
+            for _ in 0..random.below(spread(round, rounds, 200) + 1) {
                 heartbeat.beat();
             }
             while heartbeat.is_alive() && random.below(200) > 0 {}

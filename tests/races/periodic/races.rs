@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::thread;
 use std::time::Duration;
 
-use support::boxed;
+use support::compiled;
 use support::random::Random;
-use support::scaled;
 use support::threads::on_threads;
+use support::{scaled, spread};
 use tickless::periodic::{End, Periodic, Run, Schedule};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
@@ -85,7 +85,7 @@ impl Seen {
 fn start(engine: &Engine, schedule: Schedule, cancels_in: u64) -> (Arc<Seen>, Periodic) {
     let seen = Arc::new(Seen::default());
     let probe = Probe(seen.clone());
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         probe.run();
         if run.number() == cancels_in {
             probe.0.cancelled.fetch_add(u32::from(run.cancel()), Ordering::SeqCst);
@@ -141,7 +141,8 @@ fn of_all_who_cancel_one_is_told_yes_and_no_run_begins_afterwards() {
 
 #[test]
 fn a_stop_that_races_with_starts_runs_and_cancels_ends_each_once() {
-    for round in 0..scaled(30) {
+    let rounds = scaled(30);
+    for round in 0..rounds {
         let engine = engine();
         let all = Mutex::new(Vec::new());
         let seeds = AtomicUsize::new(0);
@@ -149,7 +150,9 @@ fn a_stop_that_races_with_starts_runs_and_cancels_ends_each_once() {
             let seed = seeds.fetch_add(1, Ordering::SeqCst) as u64;
             let random = &mut Random::new(round * 3 + seed);
             if seed == 0 {
-                while engine.stats().fired < round * 20 && all.lock().unwrap().len() < 250 {
+                while engine.stats().fired < spread(round, rounds, 600)
+                    && all.lock().unwrap().len() < 250
+                {
                     thread::yield_now();
                 }
                 drop(engine.stop().unwrap());
@@ -158,7 +161,7 @@ fn a_stop_that_races_with_starts_runs_and_cancels_ends_each_once() {
             for _ in 0..150 {
                 let seen = Arc::new(Seen::default());
                 let probe = Probe(seen.clone());
-                match any_schedule(random).start(&engine, boxed::task(move |_| probe.run())) {
+                match any_schedule(random).start(&engine, compiled::task(move |_| probe.run())) {
                     Ok(periodic) => {
                         if random.below(4) == 0 {
                             seen.cancel(&periodic);
@@ -188,7 +191,7 @@ fn a_task_that_is_due_at_once_never_runs_inside_its_start() {
         starters.lock().unwrap().insert(thread::current().id());
         for _ in 0..scaled(1000) {
             let runners = runners.clone();
-            let task = boxed::task(move |run: &Run| {
+            let task = compiled::task(move |run: &Run| {
                 runners.lock().unwrap().insert(thread::current().id());
                 run.cancel();
             });
@@ -259,7 +262,7 @@ fn many_that_are_dropped_with_their_engine_leave_nothing() {
         let canceller = own.clone();
         let ends = own.lock().unwrap().as_ref().unwrap().every(
             US * 300,
-            boxed::task(move |_| {
+            compiled::task(move |_| {
                 // The last, or one of the last, goes inside a task.
                 drop(canceller.lock().unwrap().take());
             }),

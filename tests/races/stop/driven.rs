@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use support::mpsc::{self, Receiver, Sender};
 use support::random::Random;
-use support::scaled;
+use support::{scaled, spread};
 // One that ThreadSanitizer can follow.
 use support::patience::PATIENCE;
 use support::watchdog::{Pulse, watched};
@@ -99,7 +99,8 @@ fn live(seed: u64, shards: usize) {
 #[test]
 fn a_loop_that_sleeps_as_it_is_told_ends_whenever_the_engine_is_stopped() {
     watched("a loop of turns and an engine's stop", |pulse: &Pulse| {
-        for seed in 0..scaled(150) {
+        // Each number of shards at least once.
+        for seed in 0..scaled(150).max(3) {
             println!("seed {seed}");
             live(seed, 1 + seed as usize % 3);
             pulse.beat();
@@ -192,7 +193,8 @@ fn a_turn_that_a_stop_cuts_short_tells_what_it_had_fired() {
 /// Turns wait for each other and take over from each other, and the stop finds payloads in hand.
 #[test]
 fn what_turns_left_in_hand_is_counted_once() {
-    for seed in 0..scaled(400) {
+    let rounds = scaled(400);
+    for round in 0..rounds {
         let clock = ManualClock::new();
         let take_a_while = |_: u64| (0..5).for_each(|_| thread::yield_now());
         let builder = Builder::new().shards(1).manual_clock(&clock);
@@ -207,7 +209,7 @@ fn what_turns_left_in_hand_is_counted_once() {
             };
             thread::spawn(move || while turn() {})
         });
-        (0..seed % 40).for_each(|_| thread::yield_now());
+        (0..spread(round, rounds, 40)).for_each(|_| thread::yield_now());
         let returned = engine.stop().unwrap().len() as u64;
         turners.into_iter().for_each(|turner| turner.join().unwrap());
         let stats = engine.stats();

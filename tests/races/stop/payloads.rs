@@ -7,9 +7,9 @@ use std::{slice, thread};
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::Random;
-use support::scaled;
 use support::token::{Fates, Token};
 use support::until::wait_until;
+use support::{scaled, spread};
 use tickless::local::Geometry;
 use tickless::{
     Batch, Builder, Driver, Engine, Handle, ManualClock, ResetError, State, StopError, Tick,
@@ -91,8 +91,8 @@ fn a_stop_that_races_with_everything_loses_nothing_and_doubles_nothing() {
     // The first producer makes the others after the stop, however late that is, which waits for
     // fewer.
     const AFTER: usize = 2000;
-    let mut refused = 0;
-    for round in 0..scaled(60) {
+    let (rounds, mut refused) = (scaled(60), 0);
+    for round in 0..rounds {
         let fates = Fates::new(PRODUCERS * EACH);
         let engine = threaded();
         let (begin, returned) = (&Barrier::new(PRODUCERS + 1), &OnceLock::new());
@@ -112,8 +112,8 @@ fn a_stop_that_races_with_everything_loses_nothing_and_doubles_nothing() {
                 })
                 .collect();
             begin.wait();
-            // Not always at the very beginning: after as many timers as the round says.
-            while engine.stats().scheduled < round % 60 * 20 {
+            // After as many timers as the round says.
+            while engine.stats().scheduled < spread(round, rounds, 1200) {
                 thread::yield_now();
             }
             let tokens = engine.stop().unwrap();

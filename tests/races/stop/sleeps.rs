@@ -7,7 +7,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use support::boxed::{self, Boxed};
+use support::boxed::Boxed;
+use support::compiled;
 use support::mpsc::{Receiver, Sender, channel};
 use support::parking::block_on;
 use support::patience::PATIENCE;
@@ -55,7 +56,7 @@ fn futures(engine: &Engine) -> [(&'static str, Wait); 4] {
 }
 
 fn repeating(engine: &Engine) -> [(&'static str, Wait); 4] {
-    let periodic = engine.every(HOUR, boxed::task(|_| ())).unwrap();
+    let periodic = engine.every(HOUR, compiled::task(|_| ())).unwrap();
     let retry = || Retry::new([HOUR; 2]);
     let paused = retry().run(engine, |_| Err::<(), _>(()), drop).unwrap();
     let (attempts, _kept) = channel();
@@ -120,7 +121,7 @@ fn a_stop_ends_what_is_in_hand_behind_the_task_that_awaits_it() {
         let (hold, held) = channel::<()>();
         engine.schedule_detached(Duration::ZERO, move || _ = held.recv()).unwrap();
         let later = Schedule::fixed_rate(HOUR).starting(MS * 5);
-        let awaited = later.start(&engine, boxed::task(|_| ())).unwrap();
+        let awaited = later.start(&engine, compiled::task(|_| ())).unwrap();
         let ((begin, begun), (tell, told)) = (channel(), channel());
         let task = move || {
             begin.send(()).unwrap();
@@ -310,7 +311,7 @@ fn what_a_stop_drops_cannot_stop_the_engine() {
     let engine = Engine::builder().shards(1).build().unwrap();
     let (tell, told) = channel();
     let captured = Stops(engine.clone(), tell);
-    let _periodic = engine.every(HOUR, boxed::task(move |_| _ = &captured)).unwrap();
+    let _periodic = engine.every(HOUR, compiled::task(move |_| _ = &captured)).unwrap();
     let stopper = thread::spawn(move || engine.stop().unwrap().len());
     assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(StopError::InsideTask)));
     assert_eq!(stopper.join().unwrap(), 0);

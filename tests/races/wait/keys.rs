@@ -126,7 +126,7 @@ fn memory_may_be_freed_after_the_wait() {
     let mut random = Random::new(17);
     for engine in [inline(), on_pool(2)] {
         let timers = KeyedTimers::with_engine(&engine);
-        for round in 0..scaled(400) {
+        for round in 0..scaled(400).max(3) {
             let memory = Box::into_raw(Box::new(AtomicU64::new(0)));
             // SAFETY: it is freed after `cancel_wait`, and then no task runs.
             let runs: &'static AtomicU64 = unsafe { &*memory };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use support::boxed;
+use support::compiled;
 use support::mpsc;
 use support::parking::block_on;
 use support::patience::PATIENCE;
@@ -56,7 +56,7 @@ fn a_periodic_without_a_run_under_way_is_over_at_once() {
     let (engine, fates) = (threaded(), Fates::new(3));
     let [one, two, three] = [0, 1, 2].map(|number| {
         let token = fates.token(number);
-        engine.every(HOUR, boxed::task(move |_| token.run())).unwrap()
+        engine.every(HOUR, compiled::task(move |_| token.run())).unwrap()
     });
     assert_eq!(one.cancel_wait(), Ok(End::Cancelled));
     assert_eq!(two.cancel_wait_within(Duration::ZERO), Ok(End::Cancelled));
@@ -75,7 +75,7 @@ fn the_run_that_is_under_way_is_waited_for_by_all_who_do() {
                 .starting(Duration::ZERO)
                 .start(
                     &engine,
-                    boxed::task(move |_| {
+                    compiled::task(move |_| {
                         token.run();
                         task.take().into_iter().for_each(|task| task());
                     }),
@@ -125,7 +125,7 @@ fn a_periodic_that_ends_otherwise_is_waited_for_as_well() {
     let (engine, fates) = (threaded(), Fates::new(2));
     let (token, (slow, task)) = (fates.token(0), Slow::task());
     let mut task = Some(task);
-    let last = boxed::task(move |run: &tickless::periodic::Run| {
+    let last = compiled::task(move |run: &tickless::periodic::Run| {
         token.run();
         run.cancel();
         task.take().into_iter().for_each(|task| task());
@@ -137,7 +137,7 @@ fn a_periodic_that_ends_otherwise_is_waited_for_as_well() {
     assert_eq!(told, (Ok(End::Cancelled), (1, 1)));
     let fates = Fates::new(1);
     let token = fates.token(0);
-    let periodic = engine.every(HOUR, boxed::task(move |_| token.run())).unwrap();
+    let periodic = engine.every(HOUR, compiled::task(move |_| token.run())).unwrap();
     drop(engine);
     assert_eq!((periodic.cancel_wait(), fates.of(0)), (Ok(End::Stopped), (0, 1)));
 }
@@ -148,7 +148,7 @@ fn the_closure_of_a_heartbeat_is_waited_for() {
         for _ in 0..scaled(30) {
             let ((slow, task), fates) = (Slow::task(), Fates::new(2));
             let token = fates.token(0);
-            let silent = boxed::silent(move || {
+            let silent = compiled::silent(move || {
                 task();
                 token.run();
             });
@@ -157,7 +157,7 @@ fn the_closure_of_a_heartbeat_is_waited_for() {
             assert_eq!(silent.stop_wait_within(50 * US), Err(WaitError::TimedOut));
             let token = fates.token(1);
             let beating =
-                Heartbeat::new(&engine, HOUR, boxed::silent(move || token.run())).unwrap();
+                Heartbeat::new(&engine, HOUR, compiled::silent(move || token.run())).unwrap();
             let of_waiter = fates.clone();
             let wait = move || (silent.stop_wait(), block_on(silent.stopped()), of_waiter.of(0));
             let told = waits_for(slow, wait);
@@ -208,13 +208,13 @@ fn memory_that_is_freed_after_the_wait_is_touched_by_no_run() {
             };
             let is_periodic = random.below(2) == 0;
             let runs = if is_periodic {
-                let periodic = engine.every(20 * US, boxed::task(move |_| work())).unwrap();
+                let periodic = engine.every(20 * US, compiled::task(move |_| work())).unwrap();
                 dawdle(random);
                 dawdle(random);
                 periodic.cancel_wait().unwrap();
                 periodic.runs()
             } else {
-                let heartbeat = Heartbeat::new(&engine, 20 * US, boxed::silent(work)).unwrap();
+                let heartbeat = Heartbeat::new(&engine, 20 * US, compiled::silent(work)).unwrap();
                 dawdle(random);
                 u64::from(heartbeat.stop_wait().unwrap() == End::Finished)
             };

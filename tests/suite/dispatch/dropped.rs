@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use support::boxed;
+use support::compiled;
 use support::mpsc;
 use support::slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
@@ -150,7 +150,7 @@ fn what_repeats_is_over_where_its_task_is_dropped() {
         let captured = Arc::new(());
         let held = captured.clone();
         let periodic = Schedule::fixed_rate(SECOND)
-            .start(&rig.engine, boxed::task(move |_| _ = &held))
+            .start(&rig.engine, compiled::task(move |_| _ = &held))
             .unwrap();
         let (tell, told) = mpsc::channel();
         let attempt = |_| Err::<(), ()>(());
@@ -158,7 +158,7 @@ fn what_repeats_is_over_where_its_task_is_dropped() {
         let done = move |outcome| tell.send(outcome).unwrap();
         let retrying = retry.run(&rig.engine, attempt, done).unwrap();
         let held = captured.clone();
-        let silence = boxed::silent(move || drop(held));
+        let silence = compiled::silent(move || drop(held));
         let heartbeat = Heartbeat::new(&rig.engine, SECOND, silence).unwrap();
         rig.advance(SECOND);
         let ends = (periodic.end(), retrying.end(), heartbeat.end());

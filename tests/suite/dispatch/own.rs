@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use support::boxed;
+use support::compiled;
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
@@ -96,7 +96,7 @@ fn whatever_a_handler_does_with_its_tasks_the_futures_that_are_due_are_woken() {
 fn whatever_a_handler_does_with_its_tasks_heartbeats_look_for_beats() {
     each(|name, engine| {
         let [alive, silent] =
-            [(); 2].map(|()| Heartbeat::new(engine, SECOND, boxed::silent(|| ())).unwrap());
+            [(); 2].map(|()| Heartbeat::new(engine, SECOND, compiled::silent(|| ())).unwrap());
         for _ in 0..5 {
             engine.advance(SECOND * 2 / 3).unwrap();
             assert!(alive.beat(), "{name}");

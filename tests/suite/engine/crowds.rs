@@ -21,10 +21,10 @@ use tickless_keyed::KeyedTimers;
 
 const TICK: Duration = Duration::from_millis(1);
 
-/// Many shares.
+/// 40 shares: the crowd lasts longer than the `TICKS` turns that a test looks at.
 const CROWD: usize = 40 * SHARE;
 
-/// As many turns go by while one of them begins.
+/// How many timers are moved beside a crowd, one per tick.
 const TICKS: u64 = 20;
 
 /// Timers of one tick that keep their place whatever is due beside them.

@@ -8,7 +8,6 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use support::mpsc;
-
 use tickless::{BuildError, Builder, Clock, Engine, When};
 
 const MS: Duration = Duration::from_millis(1);

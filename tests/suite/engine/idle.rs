@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use support::mpsc;
-
 use tickless::{Batch, Builder, Engine, ManualClock};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use support::mpsc::{self, Receiver};
-
 use tickless::{Batch, Engine, ManualClock};
 
 /// Slots of a level in the default geometry; with ticks of 1 ms, a round of level 1.

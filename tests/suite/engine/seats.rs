@@ -5,7 +5,6 @@ use std::thread;
 use std::time::Duration;
 
 use support::mpsc;
-
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use support::boxed;
+use support::compiled;
 use support::mpsc;
 use support::random::Random;
 use tickless::periodic::Schedule;
@@ -203,7 +203,7 @@ fn whatever_waits_for_a_time_may_have_a_slack() {
     sleep.reset(when);
     assert_eq!(sleep.deadline(), Some(opens));
     let schedule = Schedule::fixed_rate(ms(100)).starting(when);
-    let periodic = schedule.start(&engine, boxed::task(|_| ())).expect("it runs");
+    let periodic = schedule.start(&engine, compiled::task(|_| ())).expect("it runs");
     assert_eq!(periodic.next_deadline(), Some(opens));
     assert!(periodic.cancel());
     let purgatory = Purgatory::with_engine(&engine);

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::mpsc;
-
 use tickless::{Builder, Engine};
 
 const PATIENCE: Duration = Duration::from_secs(60);

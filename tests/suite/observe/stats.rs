@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::boxed;
+use support::compiled;
 use tickless::periodic::{Backoff, End, Heartbeat, Retry, Schedule};
 use tickless::{Batch, Builder, Driver, Engine, Handle, ManualClock, State, Stats};
 use tickless_sync::Mutex;
@@ -135,7 +135,7 @@ fn account(engine: &Engine) -> [u64; 5] {
 #[test]
 fn a_heartbeat_is_one_timer_however_often_that_looks() {
     let engine = closures();
-    let start = || Heartbeat::new(&engine, MS * 10, boxed::silent(|| ())).unwrap();
+    let start = || Heartbeat::new(&engine, MS * 10, compiled::silent(|| ())).unwrap();
     let (fires, stopped, dropped, returned) = (start(), start(), start(), start());
     assert_eq!(account(&engine), [4, 0, 0, 0, 4]);
     for _ in 0..50 {
@@ -161,7 +161,7 @@ fn a_heartbeat_is_one_timer_however_often_that_looks() {
 #[test]
 fn each_run_of_a_periodic_and_each_attempt_of_a_retry_has_fired() {
     let engine = closures();
-    let periodic = engine.every(MS * 10, boxed::task(|_| ())).unwrap();
+    let periodic = engine.every(MS * 10, compiled::task(|_| ())).unwrap();
     engine.advance(MS * 95).unwrap();
     assert_eq!((periodic.runs(), account(&engine)), (9, [10, 0, 9, 0, 1]));
     assert!(periodic.cancel());
@@ -187,7 +187,7 @@ fn a_periodic_whose_timer_comes_before_it_is_let_go_counts_each_run_once() {
     engine.turn(0).unwrap();
     turns.lock().unwrap().extend([engine.clone(), engine.clone()]);
     let periodic = Schedule::fixed_delay(MS * 10).starting(Duration::ZERO);
-    let periodic = periodic.start(&engine, boxed::task(|_| ())).unwrap();
+    let periodic = periodic.start(&engine, compiled::task(|_| ())).unwrap();
     assert!(turns.lock().unwrap().is_empty());
     assert_eq!(periodic.runs(), 0, "it does not run inside `start`");
     assert_eq!(engine.stats().lateness.count, 2, "it has come twice");

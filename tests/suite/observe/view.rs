@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::mpsc;
-
 use tickless::{Builder, Engine, ManualClock, View};
 use tickless_sync::Mutex;
 

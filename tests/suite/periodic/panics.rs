@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use support::boxed::{self, Boxed};
+use support::boxed::Boxed;
+use support::compiled;
 use support::mpsc;
 use support::planned::{Planned, panic_as_planned, quietly};
 use tickless::periodic::{Attempt, Backoff, DueRun, End, Periodic, Retry, Run, Schedule};
@@ -46,7 +47,7 @@ fn a_task_and_its_schedule_that_both_panic_when_they_go_are_one_panic() {
             let _captured = &one;
             Some(last + MS)
         };
-        let task = boxed::task(move |run: &Run| {
+        let task = compiled::task(move |run: &Run| {
             let _captured = &other;
             assert!(!inside || run.cancel());
         });
@@ -65,7 +66,7 @@ fn a_task_and_its_schedule_that_both_panic_when_they_go_are_one_panic() {
 fn a_run_that_panics_with_a_bomb_and_an_end_that_panics_are_one_panic() {
     let (engine, dropped) = by_hand();
     let (thrown, captured) = (dropped.clone(), Bomb(dropped.clone()));
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         let _captured = &captured;
         run.cancel();
         resume_unwind(Box::new(Bomb(thrown.clone())));
@@ -87,7 +88,7 @@ fn a_run_and_a_schedule_that_panic_with_bombs_are_one_panic_and_the_end() {
         }
         Some(last + MS)
     };
-    let task = boxed::task(move |_: &Run| resume_unwind(Box::new(Bomb(by_run.clone()))));
+    let task = compiled::task(move |_: &Run| resume_unwind(Box::new(Bomb(by_run.clone()))));
     let periodic = Schedule::from_fn(plan).start(&engine, task).unwrap();
     engine.advance(MS).unwrap();
     assert_eq!((periodic.end(), engine.stats().panicked), (Some(End::Panicked), 1));
@@ -159,7 +160,7 @@ fn a_payload_whose_drop_panics_leaves_no_periodic_half_ended() {
     // It is cancelled.
     let (engine, bomb) = (fatal(), Bomb(dropped.clone()));
     let schedule = Schedule::fixed_rate(MS);
-    let task = boxed::task(move |_: &Run| _ = &bomb);
+    let task = compiled::task(move |_: &Run| _ = &bomb);
     let start = || schedule.start_with(&engine, task, |periodic| keep(&mut kept, periodic));
     Boxed::with_conversion(|due| Boxed::new(Fatal(Some(due))), start).unwrap();
     let periodic = kept.take().unwrap();
@@ -189,13 +190,13 @@ fn what_cannot_be_started_since_the_code_around_it_panics_is_over() {
         kept = Some(periodic);
         panic_as_planned();
     };
-    panics(|| schedule().start_with(&engine, boxed::task(move |_| _ = &bomb), keep));
+    panics(|| schedule().start_with(&engine, compiled::task(move |_| _ = &bomb), keep));
     let over = kept.take().unwrap().cancel_wait_within(Duration::ZERO);
     assert_eq!((over, dropped.load(Ordering::SeqCst)), (Ok(End::Panicked), 1));
     // And one that cannot go on, since the payload for its next run is dropped.
     let (bomb, keep) = (Bomb(dropped.clone()), |periodic| kept = Some(periodic));
     Boxed::with_conversion(fragile, || {
-        schedule().start_with(&engine, boxed::task(move |_| _ = &bomb), keep).unwrap();
+        schedule().start_with(&engine, compiled::task(move |_| _ = &bomb), keep).unwrap();
         engine.advance(MS).unwrap();
     });
     let over = kept.unwrap().cancel_wait_within(Duration::ZERO);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use support::boxed;
+use support::compiled;
 use support::hands::engine_by_hand;
 use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
@@ -289,7 +289,7 @@ fn the_end_of_what_repeats_is_told_whichever_side_ends_it() {
         let (engine, (bell, waker)) = (engine_by_hand(), bell());
         let retry = Retry::new(hundred());
         let retrying = retry.run(&engine, fail, drop).unwrap();
-        let periodic = engine.every(MS * 30, boxed::task(|_| ())).unwrap();
+        let periodic = engine.every(MS * 30, compiled::task(|_| ())).unwrap();
         let mut ends: [Awaited<'_>; 2] = [Box::pin(retrying.ended()), Box::pin(periodic.ended())];
         engine.advance(MS * 50).unwrap();
         assert!(ends.iter_mut().all(|end| poll(end, &waker).is_pending()));

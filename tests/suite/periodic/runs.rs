@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use support::boxed::{self, Boxed};
+use support::boxed::Boxed;
+use support::compiled;
 use support::scaled;
 use tickless::periodic::{
     Attempt, Backoff, End, Heartbeat, Periodic, Retry, Run, Schedule, StartReason,
@@ -42,7 +43,7 @@ impl Bench {
         takes: impl Fn(u64) -> Duration + Send + 'static,
     ) -> Periodic {
         let (clock, log, begin) = (self.clock.clone(), self.log.clone(), self.begin);
-        let task = boxed::task(move |run: &Run| {
+        let task = compiled::task(move |run: &Run| {
             log.lock().unwrap().push((clock.elapsed(), run.deadline() - begin));
             clock.advance(takes(run.number()));
         });
@@ -292,7 +293,8 @@ fn a_closure_may_begin_at_a_chosen_time_and_may_end_it_before_it_began() {
     bench.advance(MS * 20);
     assert_eq!(bench.ran(), [2_000, 9_000, 16_000]);
 
-    let error = Schedule::from_fn(|_| None).start(&bench.engine, boxed::task(|_| ())).unwrap_err();
+    let error =
+        Schedule::from_fn(|_| None).start(&bench.engine, compiled::task(|_| ())).unwrap_err();
     assert_eq!(error.reason(), StartReason::NoRun);
     assert_eq!(bench.engine.len(), 1);
 }
@@ -302,12 +304,12 @@ fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
     let bench = Bench::new();
     let task = |_: &Run| ();
     for schedule in [Schedule::fixed_rate(Duration::ZERO), Schedule::fixed_delay(Duration::ZERO)] {
-        let error = schedule.start(&bench.engine, boxed::task(task)).unwrap_err();
+        let error = schedule.start(&bench.engine, compiled::task(task)).unwrap_err();
         assert_eq!(error.reason(), StartReason::ZeroPeriod);
     }
     assert!(bench.engine.stop().unwrap().is_empty());
     let precious = String::from("precious");
-    let task = boxed::task(move |_: &Run| assert!(!precious.is_empty()));
+    let task = compiled::task(move |_: &Run| assert!(!precious.is_empty()));
     let error = bench.engine.every(MS, task).unwrap_err();
     assert_eq!(error.reason(), StartReason::Stopped);
     drop(error.into_payload());
@@ -331,7 +333,7 @@ fn a_periodic_runs_on_an_engine_of_other_payloads_and_finds_its_own_handle() {
     let (engine, log) = typed(false);
     let (own, told) = (Arc::new(Mutex::new(None::<Periodic>)), log.clone());
     let kept = own.clone();
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         told.lock().unwrap().push("again");
         if run.number() == 3 {
             assert!(own.lock().unwrap().take().expect("it was kept first").cancel());
@@ -355,9 +357,9 @@ fn whatever_was_accepted_goes_on_in_a_full_engine() {
     let builder = Builder::new().shards(1).max_pending(100).manual_clock(&ManualClock::new());
     let engine = builder.build().unwrap();
     let periodics: Vec<_> =
-        (1..=30).map(|n| engine.every(MS * n, boxed::task(|_| ())).unwrap()).collect();
+        (1..=30).map(|n| engine.every(MS * n, compiled::task(|_| ())).unwrap()).collect();
     let beats: Vec<_> = (2..=31)
-        .map(|n| Heartbeat::new(&engine, MS * n, boxed::silent(|| panic!("silent"))).unwrap())
+        .map(|n| Heartbeat::new(&engine, MS * n, compiled::silent(|| panic!("silent"))).unwrap())
         .collect();
     let (attempts, told) = std::sync::mpsc::channel();
     let retries = (1..=30).map(|n| {
@@ -394,7 +396,7 @@ fn a_periodic_whose_payload_a_handler_drops_ends_as_with_its_engine() {
     let (engine, _log) = typed(true);
     let mut kept = None;
     Schedule::fixed_rate(MS)
-        .start_with(&engine, boxed::task(|_| ()), |periodic| kept = Some(periodic))
+        .start_with(&engine, compiled::task(|_| ()), |periodic| kept = Some(periodic))
         .unwrap();
     assert_eq!(engine.advance(MS * 10).unwrap(), 1);
     let periodic = kept.expect("it has started");
@@ -415,7 +417,7 @@ fn the_handle_of_a_periodic_that_was_refused_is_of_one_that_is_over() {
         }
         let mut kept = None;
         let error = Schedule::fixed_rate(MS)
-            .start_with(&engine, boxed::task(|_| ()), |periodic| kept = Some(periodic))
+            .start_with(&engine, compiled::task(|_| ()), |periodic| kept = Some(periodic))
             .unwrap_err();
         assert_eq!(error.reason(), reason);
         let kept = kept.expect("it was kept first");
@@ -433,7 +435,9 @@ fn a_periodic_that_is_cancelled_before_it_has_started_is_over_and_has_no_timer()
         assert_eq!(periodic.cancel_wait(), Err(WaitError::InsideTask), "it is being started");
         kept = Some(periodic);
     };
-    Schedule::fixed_rate(MS).start_with(&engine, boxed::task(move |_| _ = &owned), keep).unwrap();
+    Schedule::fixed_rate(MS)
+        .start_with(&engine, compiled::task(move |_| _ = &owned), keep)
+        .unwrap();
     assert_eq!((engine.len(), Arc::strong_count(&token)), (0, 1));
     assert_eq!(kept.unwrap().cancel_wait_within(Duration::ZERO), Ok(End::Cancelled));
 }
@@ -507,7 +511,7 @@ fn a_task_is_cancelled_from_inside_by_its_run_and_by_its_handle() {
     let bench = Bench::new();
     let handle: Arc<Mutex<Option<Periodic>>> = Arc::default();
     let inside = handle.clone();
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         if run.number() == 3 {
             let periodic = inside.lock().unwrap().take().unwrap();
             assert!(periodic.is_running());
@@ -540,8 +544,8 @@ fn a_periodic_may_start_others_and_cancel_them() {
     let bench = Bench::new();
     let engine = bench.engine.clone();
     let mut last: Option<Periodic> = None;
-    let task = boxed::task(move |_: &Run| {
-        let next = engine.every(MS * 3, boxed::task(|_| ())).unwrap();
+    let task = compiled::task(move |_: &Run| {
+        let next = engine.every(MS * 3, compiled::task(|_| ())).unwrap();
         if let Some(last) = last.replace(next) {
             assert_eq!(last.runs(), 3);
             assert!(last.cancel());
@@ -571,7 +575,7 @@ fn a_guard_cancels_when_it_goes_unless_the_handle_is_taken_back() {
 fn a_run_knows_its_number_its_deadline_and_how_late_it_is() {
     let bench = Bench::new();
     let (begin, clock) = (bench.begin, bench.clock.clone());
-    let task = boxed::task(move |run: &Run| {
+    let task = compiled::task(move |run: &Run| {
         let expected = [(1, 10, 0), (2, 20, 15), (3, 40, 0)][run.number() as usize - 1];
         let (number, due, late) = expected;
         assert_eq!((run.number(), run.deadline()), (number, begin + MS * due));

@@ -4,26 +4,20 @@
 use std::any::Any;
 use std::cell::Cell;
 
-use tickless::periodic::{DueRun, Run};
+use tickless::periodic::DueRun;
 
 pub struct Boxed(Box<dyn Any + Send>);
 
 /// Calls this when it is dropped.
 struct OnDrop(Option<Box<dyn FnOnce() + Send>>);
 
+/// Makes this the conversion again when it is dropped: a test that fails changes no other one that
+/// runs on the same thread.
+struct Restores(fn(DueRun) -> Boxed);
+
 thread_local! {
     /// How a payload is made of what repeats.
     static CONVERSION: Cell<fn(DueRun) -> Boxed> = const { Cell::new(Boxed::new) };
-}
-
-/// A task that repeats, in a box: what is compiled for each type of task, is compiled once then.
-pub fn task(task: impl FnMut(&Run) + Send + 'static) -> Box<dyn FnMut(&Run) + Send> {
-    Box::new(task)
-}
-
-/// The same for the end of a heartbeat.
-pub fn silent(end: impl FnOnce() + Send + 'static) -> Box<dyn FnOnce() + Send> {
-    Box::new(end)
 }
 
 impl Boxed {
@@ -38,10 +32,8 @@ impl Boxed {
 
     /// Calls `f`. Meanwhile, payloads for what repeats are made in this way on this thread.
     pub fn with_conversion<R>(conversion: fn(DueRun) -> Boxed, f: impl FnOnce() -> R) -> R {
-        let before = CONVERSION.replace(conversion);
-        let result = f();
-        CONVERSION.set(before);
-        result
+        let _restores = Restores(CONVERSION.replace(conversion));
+        f()
     }
 
     /// Returns the value if it is a `T`, and else itself.
@@ -67,6 +59,12 @@ impl Boxed {
 impl From<DueRun> for Boxed {
     fn from(due: DueRun) -> Boxed {
         CONVERSION.get()(due)
+    }
+}
+
+impl Drop for Restores {
+    fn drop(&mut self) {
+        CONVERSION.set(self.0);
     }
 }
 

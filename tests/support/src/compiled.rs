@@ -4,12 +4,22 @@
 
 use std::time::Duration;
 
-use tickless::periodic::Heartbeat;
+use tickless::periodic::{Heartbeat, Run};
 use tickless::wait::Guarded;
 use tickless::{Builder, Driver, Engine, Handle, ManualClock};
 
-use crate::boxed::{self, Boxed};
+use crate::boxed::Boxed;
 use crate::token::Token;
+
+/// A task that repeats, in a box: what is compiled for each type of task, is compiled once then.
+pub fn task(task: impl FnMut(&Run) + Send + 'static) -> Box<dyn FnMut(&Run) + Send> {
+    Box::new(task)
+}
+
+/// The same for the end of a heartbeat.
+pub fn silent(end: impl FnOnce() + Send + 'static) -> Box<dyn FnOnce() + Send> {
+    Box::new(end)
+}
 
 /// Nobody calls it.
 pub fn engines() {
@@ -21,8 +31,8 @@ pub fn engines() {
 
 /// Nobody calls it.
 pub fn repeats(engine: &Engine) {
-    let _ = engine.every(Duration::ZERO, boxed::task(|_| ()));
-    let _ = Heartbeat::new(engine, Duration::ZERO, boxed::silent(|| ()));
+    let _ = engine.every(Duration::ZERO, task(|_| ()));
+    let _ = Heartbeat::new(engine, Duration::ZERO, silent(|| ()));
 }
 
 /// Calls what tests call of an engine.

@@ -59,4 +59,4 @@ pub mod token;
 pub mod until;
 pub mod watchdog;
 
-pub use scale::scaled;
+pub use scale::{scaled, spread};
