@@ -14,11 +14,10 @@ unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORK
 
 # The engine and the crates beside it; and what the gate builds together: which features a dependency gets depends on
 # all packages that a command names, so commands that name the same ones share what was built. (`cargo test` has all
-# but the last two, and not the features, which the documentation is made with.)
+# but the last two.)
 CRATES=(tickless{,-sync,-core,-wheel,-inspect,-keyed,-netty,-purgatory})
 ENGINE=("${CRATES[@]/#/--package=}")
-TOGETHER=("${ENGINE[@]}" --package={benches,tickless-demo,race-tests,test-support,tickless-durable,tickless-c}
-    --features tickless/http,tickless/hyper,tickless/quinn)
+TOGETHER=("${ENGINE[@]}" --package={benches,tickless-demo,race-tests,test-support,tickless-durable,tickless-c})
 
 fail() {
     echo "$(basename "$0"): $*" >&2

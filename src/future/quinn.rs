@@ -38,12 +38,13 @@ use super::{OnRefusal, PolicySleep};
 /// use tickless::Engine;
 /// use tickless::future::QuinnRuntime;
 ///
+/// # fn endpoint(config: EndpointConfig) -> Result<Endpoint, Box<dyn std::error::Error>> {
 /// let engine = Engine::new()?;
 /// let runtime = QuinnRuntime::new(&engine, Arc::new(TokioRuntime));
 /// let socket = UdpSocket::bind("127.0.0.1:0")?;
 /// // Inside a tokio runtime:
-/// let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(runtime))?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let endpoint = Endpoint::new(config, None, socket, Arc::new(runtime))?;
+/// # Ok(endpoint) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct QuinnRuntime {
