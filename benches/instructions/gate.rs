@@ -96,7 +96,7 @@ fn benches() -> Vec<Bench> {
         // Seats are left one after the other, and go to the depot.
         cancel: with_timers, cancel, all_cancelled, [87, 79], 0;
         // Seats are left one after the other, and for each 32 the depot is full, so that they are
-        // let go of; a thousand threads have used the engine.
+        // let go of; a thousand threads have used the engine, 250 at a time.
         cancel_after_threads: with_threads, cancel, all_let_go, [114, 107], 0;
         // The oldest of a thousand timers makes way for a new one.
         schedule_cancel: with_requests, replace, all_replaced, [231, 219], 0;

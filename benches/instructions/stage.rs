@@ -53,7 +53,7 @@ const ROUND_MS: u64 = 32 * 32 * 32;
 /// enough for the seats that all operations of a stage leave.
 const SHARDS: usize = 2;
 
-/// Threads at a time that use an engine: valgrind has 500.
+/// Threads at a time that use an engine, of four times as many: valgrind has 500.
 const THREADS: usize = 250;
 
 /// More seats than depots take from one of two shards, and fewer than are worth a sweep besides.

@@ -32,6 +32,7 @@ pub(crate) fn run_apart(name: &str, bench: &dyn Fn() -> u64) {
             // SAFETY: it writes to the variable alone.
             let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert!(child > 0 && ended == child, "a process is made and ends");
+            assert_eq!(status, 0, "{name}");
         }
     }
 }
@@ -52,6 +53,7 @@ pub(crate) fn count(names: &[&str]) -> Vec<Counts> {
         .expect("valgrind runs");
     let said = String::from_utf8_lossy(&output.stdout);
     let valgrind_said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {valgrind_said}", output.status);
     let counts = |name: &&str| {
         let line = said.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' '))?;
         let (process, blocks) = line.split_once(' ')?;

@@ -2,9 +2,9 @@
 //! store: nothing that was durable is lost, nothing fires before its time, and nothing comes again
 //! after its end was durable.
 //!
-//! `DURABLE_KILLS` is the number of kills. The child tells what is durable by a pipe, and what its
-//! handler runs by a file, which both outlive it. Between two children, this process looks into the
-//! store.
+//! `DURABLE_KILLS` is the number of kills (12). The child tells what is durable by a pipe, and what
+//! its handler runs by a file, which both outlive it. Between two children, this process looks into
+//! the store.
 
 #![cfg(unix)]
 
@@ -268,7 +268,7 @@ impl Parent {
 }
 
 fn kills() -> u64 {
-    std::env::var("DURABLE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(8)
+    std::env::var("DURABLE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
 }
 
 #[test]

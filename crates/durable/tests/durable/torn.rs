@@ -136,7 +136,7 @@ fn apply(model: &mut BTreeMap<Position, Record>, batch: &[Op]) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: common::scale::cases(16.0),
+        cases: common::scale::cases(60.0),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -11,7 +11,7 @@ use tickless_durable::{Record, StoreError, StoreErrorKind};
 
 use super::Run;
 use super::ledger::Pen;
-use super::worker::{Job, Worker};
+use super::worker::{Job, ROOM, Worker};
 use crate::common::disk::Disk;
 use crate::common::random::Random;
 use crate::common::scale::cases;
@@ -47,8 +47,9 @@ const FAULTS: [Fault; 8] = [
 
 const HOUR: i64 = 3600;
 
-/// Within this time a disk is full whose room is not enough.
-const SOON: Duration = Duration::from_millis(300);
+/// How large payloads are that fill a disk: a few are more than the room that is left, and than
+/// what the file has to itself.
+const LARGE: usize = 100_000;
 
 /// How often a file is damaged in each way.
 fn each() -> u32 {
@@ -182,15 +183,19 @@ impl Files {
         }
     }
 
-    /// A process may not even open its file.
+    /// A process works until its disk is full. It may not even open its file.
     fn fill(&mut self) {
         let Some(disk) = &self.disk else { return self.kill() };
         disk.fill_but(self.run.random.below(17) * 4096);
         let job = self.job(false);
-        let mut worker = Worker::start(&job, &self.run.ledger(), |_| ());
-        if worker.hear() == "works" && worker.hear_within(SOON).is_none() {
-            self.run.count("full disks with room enough");
+        let mut worker = Worker::start(&job, &self.run.ledger(), |command| {
+            command.env(ROOM, LARGE.to_string());
+        });
+        let mut told = worker.hear();
+        if told == "works" {
+            told = worker.hear();
         }
+        assert!(told.starts_with("failed "), "{}: {told}", self.run.name);
         worker.kill();
         self.disk.iter().for_each(Disk::empty);
         self.run.count("kills");

@@ -2,9 +2,9 @@
 //! was said, which is checked: nothing that was acknowledged is lost, nothing fires early, and no
 //! timer is repeated without a word.
 //!
-//! `DURABLE_KILLS` is how many processes are killed on each store, `DURABLE_SEED` decides which
-//! faults come when and where, and `DURABLE_STORES` names the stores. The last lines say what came
-//! to pass:
+//! `DURABLE_KILLS` is how many processes are killed on each store (12), `DURABLE_SEED` decides
+//! which faults come when and where, and `DURABLE_STORES` names the stores. The last lines say what
+//! came to pass:
 //!
 //! ```text
 //! DURABLE_KILLS=10000 cargo test --release -p tickless-durable --features sqlite,postgres,nats \
@@ -61,7 +61,7 @@ fn setting(name: &str, usual: u64) -> u64 {
 impl Run {
     fn new(name: &'static str) -> Run {
         let random = Random(setting("DURABLE_SEED", 1));
-        let kills = setting("DURABLE_KILLS", 8);
+        let kills = setting("DURABLE_KILLS", 12);
         let directory = tempfile::tempdir().unwrap().keep();
         Run { name, random, kills, directory, faults: BTreeMap::new() }
     }

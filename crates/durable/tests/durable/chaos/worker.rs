@@ -46,6 +46,9 @@ pub(crate) const POISONS: &str = "CHAOS_POISONS";
 /// process is killed so soon that a timer can be cut off many times.
 pub(crate) const CRASHES: &str = "CHAOS_CRASHES";
 
+/// The variable that says how many bytes more each payload has.
+pub(crate) const ROOM: &str = "CHAOS_ROOM";
+
 /// The variable with the program of these tests of another version, with tables of this version, of
 /// which every other instance is.
 pub(crate) const OTHER: &str = "DURABLE_OTHER";
@@ -147,7 +150,7 @@ fn payload_of(number: u64, huge: usize) -> String {
     match poison_of(number) {
         Some(Poison::Aborts) => format!("aborts {number}"),
         Some(Poison::IsHuge) => format!("{}{number}", " ".repeat(huge)),
-        None => number.to_string(),
+        None => format!("{}{number}", " ".repeat(setting(ROOM, 0) as usize)),
     }
 }
 
