@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# Programs of others talk over sockets, with timers of ours; the doctests of the features for them; and
-# the programs of the pages that compare timers, once more with tokio's unstable part.
+# Programs of others talk over sockets, with timers of ours; and the programs of the pages that compare timers,
+# once more with tokio's unstable part.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 some_tests cargo test -p client-tests
-# (These doctests use the clients.)
-some_tests cargo test --doc --all-features -p tickless -p client-tests
 export CARGO_TARGET_DIR=target/unstable
 RUSTFLAGS="--cfg tokio_unstable" RUSTDOCFLAGS="--cfg tokio_unstable" some_tests cargo test --doc -p client-tests

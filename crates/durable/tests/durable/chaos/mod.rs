@@ -117,13 +117,26 @@ impl Run {
     }
 }
 
-/// Runs on each store that is asked for, to the end also if one fails, and then says what came to
-/// pass.
-fn on_each(what: &str, runs: Vec<OnStore>) {
+#[test]
+fn child() {
+    if let Some(role) = common::role() {
+        worker::child(&role);
+    }
+}
+
+/// Runs `in_file` on each embedded store, and the others on the servers that this build has: on
+/// those that are asked for, each to its end also if one fails. Then says what came to pass.
+fn on_all(what: &str, in_file: fn(Run, common::Open) -> String, on_servers: Vec<OnStore>) {
+    if common::role().is_some() {
+        return;
+    }
+    let files = common::stores()
+        .into_iter()
+        .map(|(name, open)| -> OnStore { (name, Box::new(move |run| Some(in_file(run, open)))) });
     let asked = std::env::var("DURABLE_STORES").unwrap_or("redb,sqlite,postgres,nats".to_owned());
+    let is_asked = |(name, _): &OnStore| asked.split(',').any(|one| one == *name);
     let (mut said, mut failed) = (Vec::new(), Vec::new());
-    for (name, run) in runs.into_iter().filter(|(name, _)| asked.split(',').any(|one| one == *name))
-    {
+    for (name, run) in files.chain(on_servers).filter(is_asked) {
         match catch_unwind(AssertUnwindSafe(|| run(Run::new(name)))) {
             Ok(line) => said.extend(line),
             Err(_) => failed.push(name),
@@ -134,25 +147,7 @@ fn on_each(what: &str, runs: Vec<OnStore>) {
 }
 
 #[test]
-fn child() {
-    if let Some(role) = common::role() {
-        worker::child(&role);
-    }
-}
-
-/// Runs `in_file` on each embedded store, and the others on the servers that this build has.
-fn on_all(what: &str, in_file: fn(Run, common::Open) -> String, on_servers: Vec<OnStore>) {
-    let files = common::stores()
-        .into_iter()
-        .map(|(name, open)| -> OnStore { (name, Box::new(move |run| Some(in_file(run, open)))) });
-    on_each(what, files.chain(on_servers).collect());
-}
-
-#[test]
 fn nothing_that_was_acknowledged_is_lost_early_or_repeated_without_a_word() {
-    if common::role().is_some() {
-        return;
-    }
     let servers: Vec<OnStore> = vec![
         #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
         ("postgres", Box::new(postgres::run)),
@@ -165,9 +160,6 @@ fn nothing_that_was_acknowledged_is_lost_early_or_repeated_without_a_word() {
 /// Payloads that end the process, that are no text, and that are large.
 #[test]
 fn poisoned_timers_are_dead_letters_and_harm_no_other() {
-    if common::role().is_some() {
-        return;
-    }
     let servers: Vec<OnStore> = vec![
         #[cfg(all(feature = "postgres", target_os = "linux", target_env = "gnu"))]
         ("postgres", Box::new(poison::on_postgres)),
