@@ -17,7 +17,7 @@ unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR RUSTC_WORK
 # but the last two.)
 CRATES=(tickless{,-sync,-core,-wheel,-inspect,-keyed,-netty,-purgatory})
 ENGINE=("${CRATES[@]/#/--package=}")
-TOGETHER=("${ENGINE[@]}" --package={benches,tickless-demo,race-tests,test-support,tickless-durable,tickless-c})
+TOGETHER=("${ENGINE[@]}" --package={tickless-demo,race-tests,test-support,tickless-durable,tickless-c})
 
 fail() {
     echo "$(basename "$0"): $*" >&2
