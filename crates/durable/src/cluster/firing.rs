@@ -77,7 +77,8 @@ impl<P> Firing<'_, P> {
 
     /// Whether a handler may have begun for this timer before, on this or on another instance: at
     /// an earlier attempt, or because it was due when this instance took its shard, up to a second
-    /// later, by the database's clock.
+    /// later, by the database's clock. If that clock was set back by more than that since a handler
+    /// began whose end was not written, this is missed.
     pub fn may_be_repeat(&self) -> bool {
         self.firing.may_be_repeat()
     }

@@ -488,6 +488,38 @@ fn a_timer_that_is_due_after_its_process_has_ended_is_no_repeat() {
     assert_eq!(fired.try_recv(), Ok((text("later"), false)));
 }
 
+/// The README says so: what ran in a time that comes again is not known as such.
+#[test]
+fn a_timer_that_ran_before_the_clock_was_set_back_comes_again_without_a_word() {
+    let (disk, begin) = (Disk::default(), now());
+    let due = begin + Duration::from_secs(2);
+    let (sender, fired) = mpsc::channel();
+    // A process that dies when its handler has run, before the end is durable. Its clock is set.
+    let fires = |opened, shows| {
+        let sender = sender.clone();
+        let handler = move |firing: &Firing<String>| sender.send(firing.may_be_repeat());
+        let mut service = builder().open_by_hand(disk.open(), opened, handler).unwrap();
+        if disk.timers().is_empty() {
+            drop(service.timers().schedule(due, text("a")).unwrap());
+        }
+        service.step().unwrap();
+        assert!(shows == opened || !service.worker()(), "it is early");
+        service.set_wall(shows);
+        // It is read, and noted.
+        for _ in 0..3 {
+            if service.worker()() {
+                break;
+            }
+            service.step().unwrap();
+        }
+        fired.try_recv()
+    };
+    let then = due + Duration::from_secs(1);
+    assert_eq!(fires(begin, then), Ok(false));
+    assert_eq!(fires(begin - HOUR, then), Ok(false), "nobody knows");
+    assert_eq!(fires(then, then), Ok(true));
+}
+
 #[test]
 fn a_stop_with_a_limit_ends_one_that_waits_already() {
     let disk = Disk::default();

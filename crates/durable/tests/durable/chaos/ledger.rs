@@ -15,11 +15,11 @@
 //! | `dead N` | who finds that nothing is pending any more | it is a dead letter |
 //! | `behind` | the test | a copy of the store is made, which takes its place later |
 //! | `replaced` | the test | it has, before anybody opens it |
-//! | `back AT UNTIL` | the test | the clock was set back, as all know at the latest then |
+//! | `back AT UNTIL SHOWS` | the test | the clock was set back to `SHOWS`; all know it by `UNTIL` |
 //!
-//! Times are in microseconds: `AT` and `UNTIL` since this machine was started, `DUE` and `NOW` by
-//! the clock that timers go by, which may be set. `FLAG` is `may_be_repeat()`. Where programs of
-//! two versions run, which need not know of `AT`, they leave it out.
+//! Times are in microseconds: `AT` and `UNTIL` since this machine was started, `DUE`, `NOW` and
+//! `SHOWS` by the clock that timers go by, which may be set. `FLAG` is `may_be_repeat()`. Where
+//! programs of two versions run, which need not know of `AT`, they leave it out.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -62,6 +62,15 @@ struct Begin {
     fence: u64,
 }
 
+/// The clock was set back.
+#[derive(Clone, Copy, Debug)]
+struct Back {
+    at_us: u64,
+    /// Until then, timers could go by the time before.
+    until_us: u64,
+    shows_us: u64,
+}
+
 /// What is known of a timer; `usize` are numbers of lines.
 #[derive(Clone, Debug, Default)]
 struct Known {
@@ -82,8 +91,9 @@ pub(crate) struct Ledger {
     ids: BTreeMap<String, Vec<u64>>,
     /// From which line to which what was durable could be undone.
     gaps: Vec<(usize, usize)>,
-    /// From when to when timers could go by a clock that was set back meanwhile.
-    backs: Vec<(u64, u64)>,
+    backs: Vec<Back>,
+    /// By shard and fence, when the first handler and when the last one began.
+    held: BTreeMap<(u32, u64), (u64, u64)>,
     strangers: Vec<u64>,
     /// How often which kind of failure was told.
     pub(crate) failed: BTreeMap<String, u64>,
@@ -98,6 +108,8 @@ pub(crate) struct Sums {
     pub(crate) fired: usize,
     /// Timers of which an attempt was made again.
     pub(crate) repeated: usize,
+    /// Timers that were repeated in a time that came again, so that nobody knew.
+    pub(crate) again: usize,
     /// Timers that a copy of an earlier time did not have.
     pub(crate) undone: usize,
     pub(crate) dead: usize,
@@ -133,7 +145,10 @@ impl Ledger {
         match words[0] {
             "behind" => return self.gaps.push((line, usize::MAX)),
             "replaced" => return self.gaps.last_mut().expect("it was behind").1 = line,
-            "back" => return self.backs.push((number(1), number(2))),
+            "back" => {
+                let (at_us, until_us, shows_us) = (number(1), number(2), number(3));
+                return self.backs.push(Back { at_us, until_us, shows_us });
+            }
             "failed" => return *self.failed.entry(words[1].to_owned()).or_default() += 1,
             "asked" => {
                 let known = Known { asked: line, due_us: number(2), ..Known::default() };
@@ -153,15 +168,21 @@ impl Ledger {
             "cancelled" => known.cancelled = Some((line, number(words.len() - 1))),
             "poisoned" => known.is_poisoned = true,
             "dead" => known.is_dead = true,
-            "began" => known.begun.push(Begin {
-                line,
-                attempt: number(2) as u32,
-                may_be_repeat: words[3] == "true",
-                now_us: number(4),
-                at_us: number(if words.len() > 7 { 7 } else { 4 }),
-                shard: number(5) as u32,
-                fence: number(6),
-            }),
+            "began" => {
+                let (shard, fence) = (number(5) as u32, number(6));
+                let at_us = number(if words.len() > 7 { 7 } else { 4 });
+                let (first_us, last_us) = self.held.entry((shard, fence)).or_insert((at_us, at_us));
+                (*first_us, *last_us) = (at_us.min(*first_us), at_us.max(*last_us));
+                known.begun.push(Begin {
+                    line,
+                    attempt: number(2) as u32,
+                    may_be_repeat: words[3] == "true",
+                    now_us: number(4),
+                    at_us,
+                    shard,
+                    fence,
+                });
+            }
             other => panic!("not a line of the ledger: {other}"),
         }
     }
@@ -185,7 +206,8 @@ impl Ledger {
             if known.is_dead != (known.is_poisoned && known.acked.is_some()) {
                 complain(if known.is_dead { "is a dead letter" } else { "is no dead letter" });
             }
-            if known.begun.iter().any(|begin| !begin.may_be_repeat && is_repeat(known, begin)) {
+            let mut unsaid = unsaid_repeats(known);
+            if unsaid.any(|(before, begin)| !self.is_unknown(known, before, begin)) {
                 complain("was repeated without a word");
             }
             if known.begun.iter().any(|begin| self.is_after_its_cancel(known, begin)) {
@@ -206,7 +228,7 @@ impl Ledger {
     }
 
     fn is_early(&self, known: &Known, begin: &Begin) -> bool {
-        let by_another = |(from, to): &(u64, u64)| (*from..*to).contains(&begin.at_us);
+        let by_another = |back: &Back| (back.at_us..back.until_us).contains(&begin.at_us);
         begin.now_us < known.due_us && !self.backs.iter().any(by_another)
     }
 
@@ -219,6 +241,24 @@ impl Ledger {
             let asked = known.cancelling.unwrap_or(line);
             begin.line > line && begin.at_us > at_us && !self.may_be_undone(asked, line)
         })
+    }
+
+    /// Whether the second of these could not know of the first one, because the clock was set back.
+    /// The first one went by a time that came again, and its holder lost the shard at once, before
+    /// the end was durable. The next one had it in that time.
+    fn is_unknown(&self, known: &Known, before: &Begin, begin: &Begin) -> bool {
+        let Begin { shard, fence, at_us, now_us, .. } = *before;
+        let (_, last_us) = self.held[&(shard, fence)];
+        let next = self.held.range((shard, fence + 1)..(shard + 1, 0));
+        let next_us = next.map(|(_, (first_us, _))| *first_us).min().unwrap_or(u64::MAX);
+        let is_so = |back: &Back| {
+            let comes_again = back.shows_us < known.due_us;
+            let by_time_before = at_us < back.at_us || now_us < known.due_us;
+            let changed_hands = last_us < back.until_us && back.at_us < next_us;
+            comes_again && by_time_before && changed_hands
+        };
+        // A failure is noted, and so says the attempt after it.
+        begin.attempt == 1 && fence < begin.fence && self.backs.iter().any(is_so)
     }
 
     /// Handlers that began under a fence when one of that shard had begun under a later one.
@@ -251,6 +291,9 @@ impl Ledger {
             let all = attempts.len();
             attempts.dedup();
             sums.repeated += usize::from(attempts.len() < all);
+            let mut unsaid = unsaid_repeats(known);
+            let is_unknown = unsaid.any(|(before, begin)| self.is_unknown(known, before, begin));
+            sums.again += usize::from(is_unknown);
             sums.undone += usize::from(self.is_missing(*number, known));
             sums.dead += usize::from(known.is_dead);
         }
@@ -262,9 +305,16 @@ fn has_succeeded(number: u64, known: &Known) -> bool {
     known.begun.iter().any(|begin| !fails(number, begin.attempt))
 }
 
-/// Whether another attempt began before it. (An instance that was held up can be late to say so.)
-fn is_repeat(known: &Known, begin: &Begin) -> bool {
-    known.begun.iter().any(|other| other.line < begin.line && other.at_us < begin.at_us)
+/// What began, and what began before it, if it was not said that it may have. (An instance that was
+/// held up can be late to write that it began.)
+fn unsaid_repeats(known: &Known) -> impl Iterator<Item = (&Begin, &Begin)> {
+    let unsaid = known.begun.iter().filter(|begin| !begin.may_be_repeat);
+    let before =
+        |begin: &Begin, other: &Begin| other.line < begin.line && other.at_us < begin.at_us;
+    unsaid.flat_map(move |begin| {
+        let all = known.begun.iter().filter(move |other| before(begin, other));
+        all.map(move |other| (other, begin))
+    })
 }
 
 // === each check finds what it is for ===
@@ -274,10 +324,20 @@ const SOUND: &str = "asked 1 100\nasked 2 100\nasked 7 100\nacked 1 a\nacked 2 b
     cancelling 2\ncancelled 2 90\nbegan 1 1 false 101 1 3\nbegan 7 1 false 102 1 3\n\
     began 7 2 true 103 1 3\nbegan 7 2 true 104 1 4\n";
 
+/// The clock is set back from 100 to 50, and the timer fires by the time before all the same. Then
+/// its instance dies, and another one has the shard when the clock shows 100 again.
+const AGAIN: &str = "asked 1 100\nacked 1 a\nback 20 29 50\nbegan 1 1 false 51 0 3 21\n\
+    began 1 1 false 100 0 5 60\n";
+
 #[track_caller]
 fn assert_finds(from: &str, to: &str, complaint: &str) {
-    assert!(SOUND.contains(from), "{from}");
-    let complaints = Ledger::read(&SOUND.replacen(from, to, 1)).complaints();
+    assert_finds_in(SOUND, from, to, complaint);
+}
+
+#[track_caller]
+fn assert_finds_in(text: &str, from: &str, to: &str, complaint: &str) {
+    assert!(text.contains(from), "{from}");
+    let complaints = Ledger::read(&text.replacen(from, to, 1)).complaints();
     assert!(complaints.iter().any(|found| found.contains(complaint)), "{complaints:?}");
 }
 
@@ -285,11 +345,11 @@ fn assert_finds(from: &str, to: &str, complaint: &str) {
 fn a_sound_ledger_is_found_so() {
     let ledger = Ledger::read(SOUND);
     assert_eq!(ledger.complaints(), Vec::<String>::new());
-    let Sums { acked, cancelled, fired, repeated, undone, dead } = ledger.sums();
-    assert_eq!((acked, cancelled, fired, repeated, undone, dead), (3, 1, 2, 1, 0, 0));
+    let Sums { acked, cancelled, fired, repeated, again, undone, dead } = ledger.sums();
+    assert_eq!((acked, cancelled, fired, repeated, again, undone, dead), (3, 1, 2, 1, 0, 0, 0));
     // By a clock that is set back by 50 in the middle.
     let set =
-        SOUND.replacen("began 1 1 false 101 1 3\n", "back 5 9\nbegan 1 1 false 51 1 3 7\n", 1);
+        SOUND.replacen("began 1 1 false 101 1 3\n", "back 5 9 50\nbegan 1 1 false 51 1 3 7\n", 1);
     let set = set.replacen("began 7 1 false 102 1 3\n", "began 7 1 false 102 1 3 10\n", 1);
     assert_eq!(Ledger::read(&set).complaints(), Vec::<String>::new());
     // One that no handler can handle.
@@ -320,7 +380,7 @@ fn what_is_wrong_with_a_ledger_is_found() {
     assert_finds("asked 1 100\n", "asked 1 100\npoisoned 1\n", "1 is no dead letter");
     assert_finds(
         "began 1 1 false 101 1 3\n",
-        "back 5 9\nbegan 1 1 false 51 1 3 9\n",
+        "back 5 9 50\nbegan 1 1 false 51 1 3 9\n",
         "1 was early",
     );
     // Before the copy was made, or after it took the store's place.
@@ -328,4 +388,31 @@ fn what_is_wrong_with_a_ledger_is_found() {
     let text =
         SOUND.replacen("acked 1 a\n", behind, 1).replacen("began 1 1 false 101 1 3\n", "", 1);
     assert!(Ledger::read(&text).complaints()[0].contains("1 was lost"));
+}
+
+#[test]
+fn a_repeat_in_a_time_that_comes_again_may_be_unsaid_if_nobody_can_know_of_it() {
+    // It may have begun before the clock was set back.
+    for first in ["51 0 3 21", "100 0 3 19"] {
+        let ledger = Ledger::read(&AGAIN.replacen("51 0 3 21", first, 1));
+        assert_eq!((ledger.complaints(), ledger.sums().again), (Vec::<String>::new(), 1));
+    }
+    #[track_caller]
+    fn finds(from: &str, to: &str) {
+        assert_finds_in(AGAIN, from, to, "1 was repeated without a word");
+    }
+    finds("back 20 29 50\n", "");
+    // That time does not come again, or the first one went by it already, or was after all of it.
+    finds("back 20 29 50", "back 20 29 100");
+    finds("51 0 3 21", "100 0 3 21");
+    finds("51 0 3 21", "51 0 3 29");
+    // It is the same instance, or the first one went on, so that the end was durable.
+    finds("100 0 5 60", "100 0 3 28");
+    finds("acked 1 a\n", "acked 1 a\nasked 2 50\nbegan 2 1 false 59 0 3 29\n");
+    // Another one had the shard before the clock was set back, and has noted it.
+    finds("51 0 3 21\n", "100 0 3 18\nasked 2 50\nbegan 2 1 false 101 0 4 19\n");
+    // A failure was noted.
+    finds("began 1 1 false 100 0 5 60", "began 1 2 false 100 0 5 60");
+    // A third time, in the time after that.
+    finds("100 0 5 60\n", "100 0 5 60\nbegan 1 1 false 101 0 6 61\n");
 }

@@ -99,13 +99,15 @@ impl Run {
         let said = format!(
             "{name}: {} timers acked, {} cancelled, {} fired, {} of them repeated, {} dead \
              letters; {lost} lost, {early} early, {unflagged} repeats without a word, {others} \
-             other complaints; {} undone by copies of an earlier time\n    {}\n    told: {}",
+             other complaints; {} undone by copies of an earlier time, {} repeated in a time that \
+             came again\n    {}\n    told: {}",
             sums.acked,
             sums.cancelled,
             sums.fired,
             sums.repeated,
             sums.dead,
             sums.undone,
+            sums.again,
             listed(faults.collect()),
             listed(told.collect()),
         );

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use postgres::{Client, NoTls};
 
 use super::Run;
 use super::cluster::{self, EVERYWHERE, Fault, INSTANCES, Servers};
-use super::ledger::{Pen, since_start_us};
+use super::ledger::{Pen, micros, since_start_us};
 use super::worker::{LEASE, OTHER};
 use crate::common::initdb::{programs, somebody_else};
 use crate::common::proxy::{Mode, Proxy};
@@ -375,18 +375,21 @@ impl Pair {
     /// The clock of all processes is set away, and back.
     fn set_clock(&mut self, seconds: i64, run: &mut Run) {
         some_time(run);
-        self.show(seconds);
+        self.show(0, seconds);
         some_time(run);
-        self.show(0);
+        self.show(seconds, 0);
     }
 
     /// Where it is set back, instances go by the time before until they have renewed their leases.
-    fn show(&self, seconds: i64) {
+    fn show(&self, before: i64, seconds: i64) {
         let (_, file) = self.faketime.as_ref().expect("it is there for this fault");
         let begun = since_start_us();
+        let shows = micros(SystemTime::now()).checked_add_signed(seconds * 1_000_000).unwrap();
         faketime::write(file, seconds);
         let until = since_start_us() + LEASE.as_micros() as u64;
-        Pen::new(&self.ledger).add(&format!("back {begun} {until}\n"));
+        if seconds < before {
+            Pen::new(&self.ledger).add(&format!("back {begun} {until} {shows}\n"));
+        }
     }
 }
 
@@ -442,7 +445,7 @@ impl Servers for Pair {
     fn end(&mut self) {
         if self.faketime.is_some() {
             // What was scheduled by a clock that was ahead is due in an hour.
-            self.show(HOUR + 60);
+            self.show(0, HOUR + 60);
         }
     }
 }

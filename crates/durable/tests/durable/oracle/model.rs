@@ -89,11 +89,11 @@ pub(crate) struct Model {
     /// What the batch comes to that is being written.
     pub(crate) in_flight: Option<View>,
     pub(crate) scheduled: u64,
-    pub(crate) fired: BTreeSet<u64>,
+    /// Whose handlers have begun: in which process last, and what the clock showed.
+    pub(crate) fired: BTreeMap<u64, (u32, u64)>,
     pub(crate) process: u32,
-    /// When this process has opened the service, and when a handler has begun at the latest.
+    /// When this process has opened the service.
     pub(crate) opened_ms: u64,
-    pub(crate) begun_ms: u64,
     pub(crate) now_ms: u64,
     pub(crate) tickets: Vec<(u64, Ticket)>,
     pub(crate) cancels: Vec<(Cancelled, Reply<Cancelled>)>,
@@ -205,12 +205,13 @@ impl Model {
         assert!(timer.due_ms <= now_ms, "{number} is early: {timer:?} at {now_ms}");
         assert!(self.durable.alive.contains_key(&number), "{number} fires, and is not durable");
         assert_eq!((firing.id(), firing.attempt()), (timer.id, timer.attempt));
-        let is_repeat = !self.fired.insert(number);
+        let before = self.fired.insert(number, (self.process, now_ms));
         let was_due = timer.due_ms <= self.opened_ms + APART_MS;
         // If the clock was set back by more than that between two processes, nobody knows.
-        let was_set_back = self.begun_ms > self.opened_ms + APART_MS;
-        self.begun_ms = self.begun_ms.max(now_ms);
-        assert!(firing.may_be_repeat() || !is_repeat || was_set_back, "{number} comes again");
+        let is_known = before.is_some_and(|(process, begun_ms)| {
+            process == self.process || begun_ms <= self.opened_ms + APART_MS
+        });
+        assert!(firing.may_be_repeat() || !is_known, "{number} comes again");
         let is_earlier = timer.process < self.process;
         let is_told = timer.attempt > 1 || (is_earlier && was_due);
         assert!(firing.may_be_repeat() == is_told);
