@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Changes the engine a thousand times, each in one place, and expects a test to fail each time: without
-# arguments one of PART parts, by chance, since all of them take hours. Arguments are paths that the
+# Changes the engine some four thousand times, each in one place, and expects a test to fail each time: without
+# arguments one of PART parts, by chance, since all of them take days. Arguments are paths that the
 # changed files begin with: `ci/mutants.sh crates/core/src/entry/word.rs crates/core/src/wheel`. Survivors are listed in
 # target/mutants.out/missed.txt; those that are known, and why no test can notice them, are in
 # .cargo/mutants.toml. What this does not change, orderings and fences, is changed by
@@ -20,7 +20,7 @@ CHANGED=(tickless{,-core,-sync,-netty,-wheel})
 ASKED=("${CHANGED[@]}" race-tests)
 TESTS=(--lib --test={suite,races,memory,netty,boottime,freed,oracles,wheels})
 paths=$(IFS='|' && echo "${*:-src/|crates/core/src/|crates/sync/src/|crates/netty/src/|crates/wheel/src/}")
-PART=${PART:-20}
+PART=${PART:-60}
 part=()
 if [ $# = 0 ]; then
     part=(--shard "$((RANDOM % PART))/$PART")

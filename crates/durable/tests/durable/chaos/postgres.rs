@@ -180,11 +180,12 @@ impl Pair {
             _ => vec![to(serves.clone())],
         };
         let proxies = (0..INSTANCES).map(proxies).collect();
-        // Which time a process of another version writes down, is not known.
-        let faketime = faketime::library().filter(|_| std::env::var_os(OTHER).is_none());
-        if faketime.is_none() {
+        let library = faketime::library();
+        if library.is_none() {
             println!("left out: servers whose clock is set (Debian: libfaketime)");
         }
+        // Which time a process of another version writes down, is not known.
+        let faketime = library.filter(|_| std::env::var_os(OTHER).is_none());
         let faketime = faketime.map(|library| (library, directory.join("clock")));
         faketime.iter().for_each(|(_, file)| faketime::write(file, 0));
         let (eio, ledger) = (eio::library(directory), directory.join("ledger"));
