@@ -45,9 +45,10 @@ impl Claim {
         let mut file = open(path, true)?;
         if HAS_READERS {
             lock(path, &file)?;
+            look(path, claim.lock.insert(file))?;
+        } else {
+            look(path, &mut file)?;
         }
-        look(path, &mut file)?;
-        claim.lock = HAS_READERS.then_some(file);
         Ok(claim)
     }
 

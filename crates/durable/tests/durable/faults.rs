@@ -491,6 +491,47 @@ fn a_second_opening_that_is_refused_does_not_let_another_process_in() {
     });
 }
 
+/// A child has all descriptors of its parent until it runs its program, locked ones as well.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_that_was_refused_is_not_in_use_even_if_a_child_was_forked_meanwhile() {
+    use std::io::{Read, Write};
+    use std::os::unix::{fs::MetadataExt, net::UnixStream, process::CommandExt};
+    use std::process::Command;
+    use std::thread;
+
+    let directory = tempfile::tempdir().unwrap();
+    // An opening waits here for what the file begins with.
+    let path = directory.path().join("timers");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let opens = {
+        let path = path.clone();
+        move || common::store("sqlite")(&path).err().map(|error| error.kind())
+    };
+    let first = thread::spawn(opens.clone());
+    let lock = format!(":{} 0 EOF", fs::metadata(&path).unwrap().ino());
+    while !fs::read_to_string("/proc/locks").unwrap().contains(&lock) {
+        thread::yield_now();
+    }
+    // It says that it was forked, and waits for a word before it runs its program.
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let mut child = Command::new("true");
+    let waits = move || (&theirs).write_all(b".").and_then(|()| (&theirs).read_exact(&mut [0]));
+    // SAFETY: it writes and reads one byte each, and allocates nothing.
+    unsafe { child.pre_exec(waits) };
+    let child = thread::spawn(move || child.status().unwrap().success());
+    ours.read_exact(&mut [0]).unwrap();
+    let mut refused = Vec::new();
+    pipe.write_all(&[b'x'; 100]).unwrap();
+    refused.push(first.join().unwrap());
+    pipe.write_all(&[b'x'; 100]).unwrap();
+    refused.push(opens());
+    ours.write_all(b".").unwrap();
+    assert!(child.join().unwrap());
+    assert_eq!(refused, [Some(StoreErrorKind::Corrupt); 2]);
+}
+
 /// Threads that come to an empty directory at the same time: one of them has the store, and what
 /// the others are told is that it is in use.
 #[test]
