@@ -23,5 +23,5 @@ for _ in 1 2 3 4; do
     taskset -c 0 sh -c 'while :; do :; done' &
     trap 'kill $(jobs -p)' EXIT
 done
-some_tests cargo test --locked --no-fail-fast "${tests[@]}" \
+some_tests cargo test --locked "${tests[@]}" \
     --config "target.'cfg(unix)'.runner=['$PWD/ci/hostile.sh', '--run']"

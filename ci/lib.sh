@@ -99,9 +99,10 @@ need_nextest() {
         --no-default-features --features default-no-update
 }
 
-# some_tests COMMAND..: runs it, and fails also if no test ran.
+# some_tests COMMAND..: runs it, and fails also if no test ran. In the long run, what fails hides nothing.
 some_tests() {
     local log
+    [ "$1 $2" != "cargo test" ] || set -- cargo test ${LONG:+--no-fail-fast} "${@:3}"
     log=$(mktemp)
     "$@" 2>&1 | tee "$log" || fail "a test failed: $*"
     grep -qE '^test result: ok\. [1-9]' "$log" || fail "no test ran: $*"

@@ -6,5 +6,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-20}"
 tests=("$@")
 [ $# -gt 0 ] || tests=("${ENGINE[@]}" --package={tickless-durable,race-tests} --tests --test races)
-some_tests cargo test --no-fail-fast --locked --release --config profile.release.package.tickless.codegen-units=16 \
+some_tests cargo test --locked --release --config profile.release.package.tickless.codegen-units=16 \
     --config profile.release.package.tickless-core.codegen-units=16 "${tests[@]}"

@@ -49,7 +49,7 @@ pub(crate) trait Servers {
     fn dress(&self, _command: &mut Command) {}
 
     /// No fault comes any more.
-    fn end(&mut self) {}
+    fn end(&mut self, _run: &mut Run) {}
 }
 
 struct Cluster<'a, S> {
@@ -80,7 +80,7 @@ pub(crate) fn run<S: Servers>(run: &mut Run, servers: &mut S, faults: &[Fault]) 
         cluster.instances[number] = cluster.start(number, false);
     }
     cluster.instances.clear();
-    cluster.servers.end();
+    cluster.servers.end(cluster.run);
     let last = [cluster.start(0, true), cluster.start(1, true)];
     last.iter().for_each(|worker| assert_eq!(worker.hear(), "works"));
     assert_eq!(last[0].hear(), "drained 0", "{} has dead letters", cluster.run.name);

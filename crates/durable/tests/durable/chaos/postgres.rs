@@ -326,18 +326,23 @@ impl Pair {
         fs::write(&fails, format!("{one_in} {error}\n")).unwrap();
         some_time(run);
         fs::remove_file(fails).unwrap();
-        let begun = Instant::now();
-        while !self.servers[0].is_so("SELECT true") && begun.elapsed() < Duration::from_secs(5) {
-            thread::sleep(Duration::from_millis(50));
-        }
-        if !self.servers[0].is_so("SELECT true") {
-            self.servers[0].kill();
-            self.start(0);
-            run.count("servers that had to be started after that");
-        }
+        self.revive(run);
         self.servers[0].ask("ALTER SYSTEM RESET fsync");
         self.servers[0].ask("SELECT pg_reload_conf()");
         self.wait_for_standby(true);
+    }
+
+    /// Starts the one that serves, if it has ended, as one whose disk failed may do later, too.
+    fn revive(&mut self, run: &mut Run) {
+        let begun = Instant::now();
+        while !self.servers[0].is_so("SELECT true") {
+            if begun.elapsed() > Duration::from_secs(5) {
+                self.servers[0].kill();
+                self.start(0);
+                return run.count("servers that had to be started after their disk had failed");
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Bits of its pages flip. What notices it says so, until the standby takes over.
@@ -421,6 +426,7 @@ impl Servers for Pair {
 
     fn fail(&mut self, way: usize, run: &mut Run) {
         let (way, what) = WAYS[way];
+        self.revive(run);
         match way {
             Way::Kill => {
                 self.servers[0].kill();
@@ -443,7 +449,8 @@ impl Servers for Pair {
         run.count(what);
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, run: &mut Run) {
+        self.revive(run);
         if self.faketime.is_some() {
             // What was scheduled by a clock that was ahead is due in an hour.
             self.show(0, HOUR + 60);
