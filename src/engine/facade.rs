@@ -248,7 +248,7 @@ impl<T: Send + 'static> Engine<T> {
         when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file(when.into(), payload.into_payload(), true, |_| ()).map(Handle::new)
+        self.file(when.into(), payload.into_payload(), true, nowhere).map(Handle::new)
     }
 
     /// As [`schedule`](Engine::schedule), for a handle that lies where the timer's task reaches it:
@@ -282,7 +282,7 @@ impl<T: Send + 'static> Engine<T> {
         when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<(), ScheduleError<T>> {
-        self.file(when.into(), payload.into_payload(), false, |_| ()).map(drop)
+        self.file(when.into(), payload.into_payload(), false, nowhere).map(drop)
     }
 
     /// Binds the calling thread to `shard`: from now on, its timers go there. This is for threads
@@ -341,6 +341,11 @@ impl<T: Send + 'static> Engine<T> {
         unsafe { cache.schedule::<false, false>(deadline, now_ns, payload, held, store) }
     }
 }
+
+/// The `store` of a timer whose handle is needed later alone. (A closure in `schedule` would be
+/// another type for each of the user's closures, and all that it is passed to compiled for each.)
+#[inline]
+fn nowhere<T>(_: NonNull<Entry<T>>) {}
 
 impl<T: Send + 'static> Clone for Engine<T> {
     fn clone(&self) -> Engine<T> {

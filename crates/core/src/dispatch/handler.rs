@@ -157,7 +157,7 @@ impl<T> IntoPayload<T> for T {
 impl<F: FnOnce() -> R + Send + 'static, R: Nothing> IntoPayload<Task> for F {
     #[inline(always)]
     fn into_payload(self) -> Task {
-        Task::new(move || _ = self())
+        Task::of_any(self)
     }
 }
 

@@ -85,12 +85,18 @@ impl Task {
     /// Wraps `closure`. Allocates if it captures more than three words.
     #[inline]
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Task {
+        Task::of_any(closure)
+    }
+
+    /// As [`Task::new`], of a closure whose result is dropped.
+    #[inline]
+    pub(super) fn of_any<F: FnOnce() -> R + Send + 'static, R>(closure: F) -> Task {
         if const { fits::<F>() } {
             // SAFETY: it fits, as was just checked, and the vtable is one for it.
-            unsafe { Task::with(closure, const { &VTable::of::<F>() }) }
+            unsafe { Task::with(closure, const { &VTable::of::<F, R>() }) }
         } else {
             // SAFETY: a box is one word, and the vtable is one for it.
-            unsafe { Task::with(Box::new(closure), const { &VTable::of::<Box<F>>() }) }
+            unsafe { Task::with(Box::new(closure), const { &VTable::of::<Box<F>, R>() }) }
         }
     }
 
@@ -133,7 +139,7 @@ impl Task {
     /// `F` fits into the data, and the vtable runs and drops an `F`.
     #[inline]
     unsafe fn with<F: Send + 'static>(closure: F, vtable: &'static VTable) -> Task {
-        debug_assert!(fits::<F>());
+        debug_assert!(const { fits::<F>() });
         let mut data = MaybeUninit::<Inline>::uninit();
         // SAFETY: the caller says that it fits: the data is large and aligned enough for an `F`.
         unsafe { data.as_mut_ptr().cast::<F>().write(closure) };
@@ -188,10 +194,10 @@ const fn fits<F>() -> bool {
 // === impl VTable ===
 
 impl VTable {
-    const fn of<F: FnOnce()>() -> VTable {
+    const fn of<F: FnOnce() -> R, R>() -> VTable {
         VTable {
             // SAFETY: the caller's data is an `F`, which is consumed.
-            run: |data| unsafe { data.cast::<F>().read()() },
+            run: |data| _ = unsafe { data.cast::<F>().read()() },
             drop: VTable::drop_of::<F>(),
             kind: Kind::User,
         }
