@@ -6,6 +6,7 @@ use std::time::Duration;
 use support::mpsc;
 use support::random::{Random, dawdle};
 use support::scaled;
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::scope::Scope;
 use tickless::{Batch, Builder, Engine};
@@ -74,7 +75,7 @@ fn scopes_are_dropped_on_other_threads_while_their_timers_fire() {
     let (engine, mut random) = (engine(), Random::new(13));
     let mut all = Vec::new();
     let (sender, receiver) = mpsc::channel::<Scope<Token>>();
-    let dropper = thread::spawn(move || receiver.into_iter().for_each(drop));
+    let dropper = spawn(move || receiver.into_iter().for_each(drop));
     for _ in 0..scaled(300) {
         let (scope, fates) = filled(&engine, &mut random);
         dawdle(&mut random);

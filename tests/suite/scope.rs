@@ -2,13 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use support::boxed::Boxed;
 use support::hands::engine_by_hand;
 use support::mpsc;
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::scope::Scope;
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError, State};
@@ -225,7 +225,7 @@ fn a_scope_keeps_no_engine_alive_and_may_outlive_it() {
         assert!(scope.schedule(MS, Fates::new(1).token(0)).unwrap_err().is_stopped());
         assert!(scope.is_empty());
     };
-    thread::spawn(there).join().unwrap();
+    spawn(there).join().unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use support::boxed::Boxed;
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
 use tickless::{Builder, Engine, Handler, ManualClock};
@@ -85,7 +86,7 @@ fn the_reaper_waits_for_room_in_a_channel_and_nothing_is_lost() {
     let channel = Channel::blocking(sender);
     let monitor = channel.monitor();
     let (engine, _fates) = with_ten_tokens(channel);
-    let reaper = thread::spawn(move || {
+    let reaper = spawn(move || {
         let fired = engine.advance(MS * 10).unwrap();
         engine.stop().unwrap();
         fired
@@ -122,7 +123,7 @@ fn a_reaper_that_waits_gets_on_when_the_receivers_go() {
     let channel = Channel::blocking(sender);
     let monitor = channel.monitor();
     let (engine, fates) = with_ten_tokens(channel);
-    let reaper = thread::spawn(move || engine.advance(MS * 10).unwrap());
+    let reaper = spawn(move || engine.advance(MS * 10).unwrap());
     while receiver.is_empty() {
         thread::yield_now();
     }

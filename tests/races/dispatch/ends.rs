@@ -7,6 +7,7 @@ use std::time::Duration;
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
+use support::threads::spawn;
 use tickless::dispatch::{Full, Pool, PoolStats};
 use tickless::{Batch, Engine, ManualClock, Task};
 
@@ -25,7 +26,7 @@ fn by_hand(pool: Pool) -> Engine {
 /// Runs `f` on a thread of its own, and answers what it answers if it ever does.
 fn within_patience<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, receiver) = mpsc::channel();
-    let thread = thread::spawn(move || sender.send(f()).unwrap());
+    let thread = spawn(move || sender.send(f()).unwrap());
     let result = receiver.recv_timeout(PATIENCE).expect("somebody waits for ever");
     thread.join().unwrap();
     result
@@ -55,7 +56,7 @@ fn stopping_the_engine_that_has_the_only_pool_waits_until_all_that_was_due_has_r
     slow.has_begun();
     let stopper = {
         let engine = engine.clone();
-        thread::spawn(move || engine.stop().unwrap().len())
+        spawn(move || engine.stop().unwrap().len())
     };
     while monitor.stats().ran < 100 {
         thread::yield_now();
@@ -156,11 +157,11 @@ fn a_shutdown_lets_a_reaper_go_that_waits_for_room() {
     for _ in 0..10 {
         engine.schedule_detached(MS, || ()).unwrap();
     }
-    let reaper = thread::spawn(move || engine.advance(MS).unwrap());
+    let reaper = spawn(move || engine.advance(MS).unwrap());
     is_full(&pool, 2);
     let stopper = {
         let pool = pool.clone();
-        thread::spawn(move || pool.shutdown().unwrap())
+        spawn(move || pool.shutdown().unwrap())
     };
     assert_eq!(reaper.join().unwrap(), 10);
     slow.release();
@@ -177,7 +178,7 @@ fn shutdowns_that_race_all_wait_for_the_end() {
     slow.has_begun();
     let stoppers = [(); 3].map(|()| {
         let pool = pool.clone();
-        thread::spawn(move || {
+        spawn(move || {
             pool.shutdown().unwrap();
             pool.stats().running
         })

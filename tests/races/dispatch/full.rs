@@ -10,6 +10,7 @@ use support::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use support::token::Fates;
 use support::until::wait_until;
 use tickless::{Engine, ManualClock, Task};
@@ -131,7 +132,7 @@ fn the_reaper_waits_for_room_and_everything_runs_on_the_pool_in_order() {
     let engine = engine_with(&pool, 10, noting(&log));
     let reaper = {
         let engine = engine.clone();
-        thread::spawn(move || engine.advance(MS * 10).unwrap())
+        spawn(move || engine.advance(MS * 10).unwrap())
     };
     while pool.stats().queued < 3 {
         thread::yield_now();
@@ -190,7 +191,7 @@ fn several_reapers_that_wait_all_get_on() {
     let reapers: Vec<_> = (0..4)
         .map(|_| {
             let engine = engine_with(&pool, 50, |_| ());
-            thread::spawn(move || engine.advance(MS * 50).unwrap())
+            spawn(move || engine.advance(MS * 50).unwrap())
         })
         .collect();
     while pool.stats().queued < 3 {
@@ -233,7 +234,7 @@ fn a_reaper_that_waits_goes_on_as_soon_as_there_is_room_for_one() {
     let released = Arc::new(Mutex::new(released));
     let task = move |_| released.lock().unwrap().recv_timeout(PATIENCE).unwrap();
     let engine = engine_with(&pool, 7, task);
-    let reaper = thread::spawn({
+    let reaper = spawn({
         let engine = engine.clone();
         move || engine.advance(MS * 7)
     });

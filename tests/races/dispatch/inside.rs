@@ -7,6 +7,7 @@ use std::time::Duration;
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
+use support::threads::spawn;
 use tickless::dispatch::{Full, Pool, ShutdownError};
 use tickless::{Batch, Builder, Driver, Engine, StopError, Task, TurnError};
 
@@ -140,7 +141,7 @@ fn the_only_thread_of_a_pool_runs_a_turn_while_another_waits_for_it() {
     }
     let driver = {
         let engine = engine.clone();
-        thread::spawn(move || {
+        spawn(move || {
             while engine.stats().fired < 21 {
                 engine.turn(0).unwrap();
             }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State};
 use tickless_core::shard::BATCH;
@@ -162,7 +163,7 @@ impl Round {
         let handles = std::mem::take(&mut self.handles);
         let begin = Arc::new(Barrier::new(2));
         let others_begin = begin.clone();
-        let other = thread::spawn(move || {
+        let other = spawn(move || {
             let other = Other { engine, fates, progress };
             others_begin.wait();
             while matches!(lead, Lead::Turn(_)) && !other.progress.has_handed_over.load(Relaxed) {

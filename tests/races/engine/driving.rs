@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::scaled;
+use support::threads::spawn;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
 use tickless_sync::Mutex;
 
@@ -34,7 +35,7 @@ fn an_advance_fires_what_became_due_in_order_from_whichever_thread_it_came() {
                 engine.schedule_detached(MS * ms, move || log.lock().unwrap().push(ms)).unwrap();
             }
         };
-        thread::spawn(schedule).join().unwrap();
+        spawn(schedule).join().unwrap();
     }
     let mut fired = 0;
     for step in [1, 9, 40, 13, 36] {
@@ -232,7 +233,7 @@ fn shards_are_driven_by_threads_of_their_own_at_the_same_time() {
     let (done, ends) = mpsc::channel();
     for shard in 0..SHARDS {
         let (engine, done) = (engine.clone(), done.clone());
-        thread::spawn(move || {
+        spawn(move || {
             engine.bind_thread(shard).unwrap();
             let mut fired = 0;
             for n in 0..each {

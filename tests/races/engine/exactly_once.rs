@@ -6,6 +6,7 @@ use std::time::Duration;
 use support::mpsc;
 use support::random::Random;
 use support::scaled;
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
@@ -49,7 +50,7 @@ fn a_cancel_that_races_with_the_fire_wins_or_loses_and_the_payload_meets_one_fat
     let engine = threaded();
     let race = |racer: usize| {
         let (engine, fates) = (engine.clone(), fates.clone());
-        thread::spawn(move || {
+        spawn(move || {
             let random = &mut Random::new(racer as u64);
             let mut cancelled = Vec::new();
             // However slow this thread is: the cancel of the first comes before its time.
@@ -93,7 +94,7 @@ fn a_cancel_from_another_thread_races_with_the_fire_as_well() {
     let fates = Fates::new(timers);
     let engine = threaded();
     let (sender, receiver) = mpsc::sync_channel::<(usize, Handle<Token>)>(64);
-    let canceller = thread::spawn(move || {
+    let canceller = spawn(move || {
         receiver.iter().map(|(number, handle)| (number, handle.cancel())).collect::<Vec<_>>()
     });
     let random = &mut Random::new(7);
@@ -208,7 +209,7 @@ fn threads_that_are_sent_a_handle_may_use_it_in_turn() {
     let engine = threaded();
     let mut handle = engine.schedule(HOUR, fates.token(0)).unwrap();
     for _ in 0..4 {
-        let mover = thread::spawn(move || {
+        let mover = spawn(move || {
             assert!(handle.reset(HOUR / 2).is_ok());
             assert!(handle.reset(HOUR).is_ok());
             handle

@@ -13,6 +13,7 @@ use support::planned::{Planned, panic_as_planned, quietly};
 use support::account;
 use support::patience::PATIENCE;
 use support::scaled;
+use support::threads::spawn;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError};
 use tickless_sync::Mutex;
 
@@ -310,7 +311,7 @@ fn a_thread_that_panics_cancels_by_its_guards_and_detaches_by_its_handles() {
         let _guards: Vec<_> = (0..100).map(guard).collect();
         panic_as_planned();
     };
-    assert!(thread::spawn(user).join().unwrap_err().is::<Planned>());
+    assert!(spawn(user).join().unwrap_err().is::<Planned>());
     engine.check().unwrap();
     assert_eq!((engine.stats().cancelled, engine.len()), (100, 100));
     assert_eq!(engine.advance(MS), Ok(100));

@@ -6,13 +6,13 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
 use support::scaled;
+use support::threads::spawn;
 use support::until::wait_until;
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
 use tickless_sync::Mutex;
@@ -170,7 +170,7 @@ fn what_a_hook_schedules_after_the_shard_was_turned_is_told() {
         // The thread that sleeps is woken, turns, and goes to sleep again; then this thread goes
         // on.
         let engine_there = engine.clone();
-        thread::spawn(move || engine_there.turn(shard).unwrap()).join().unwrap();
+        spawn(move || engine_there.turn(shard).unwrap()).join().unwrap();
         if left.load(Ordering::SeqCst) > 0 {
             let left = left.fetch_sub(1, Ordering::SeqCst) as u32;
             engine.schedule_detached(MS * left, || ()).unwrap();
@@ -332,7 +332,7 @@ fn every_timer_is_heard_while_hooks_schedule_and_threads_turn() {
     let sleeps = Arc::new(AtomicBool::new(false));
     let driver = {
         let (engine, sleeps) = (engine.clone(), sleeps.clone());
-        thread::spawn(move || {
+        spawn(move || {
             while let Ok(turn) = engine.turn(0) {
                 let sleep = turn.sleep(engine.now()).unwrap_or(2 * PATIENCE);
                 sleeps.store(sleep > PATIENCE, Ordering::SeqCst);

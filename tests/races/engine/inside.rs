@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::scaled;
+use support::threads::spawn;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
 use tickless_sync::Mutex;
 
@@ -231,7 +231,7 @@ fn threads_that_end_with_full_caches_leave_them_to_others() {
             let handles: Vec<_> = (0..100).map(schedule).collect();
             assert!(handles.into_iter().all(Handle::cancel));
         };
-        thread::spawn(user).join().unwrap();
+        spawn(user).join().unwrap();
     }
     engine.check().unwrap();
     let stats = engine.stats();
@@ -289,7 +289,7 @@ fn a_thread_may_use_the_engine_to_its_very_end() {
         FIRST.set(first);
         LAST.set(wish());
     };
-    thread::spawn(user).join().unwrap();
+    spawn(user).join().unwrap();
     let lengths: Vec<_> = receiver.try_iter().collect();
     // Of each four one was cancelled, and two were added.
     assert_eq!(lengths, [Some(9), Some(10)]);
@@ -322,6 +322,6 @@ fn a_thread_may_drive_an_engine_while_it_ends() {
         AFTER.set(Some(Drive(inner.clone(), sender)));
         inner.schedule_detached(MS * 2, || ()).unwrap();
     };
-    thread::spawn(user).join().unwrap();
+    spawn(user).join().unwrap();
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [Ok(1), Ok(1)]);
 }

@@ -4,7 +4,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use crate::racing::{assert_fires, driven, drop_all, schedule, threaded};
@@ -14,6 +13,7 @@ use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::{Random, dawdle};
 use support::scaled;
+use support::threads::spawn;
 use support::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
@@ -43,7 +43,7 @@ fn a_timer_that_arrives_while_the_last_one_is_taken_out_is_not_stranded() {
             }
             let engine = engine.clone();
             let arrive = move || engine.schedule_detached(MS * delay, 1).unwrap();
-            thread::spawn(arrive).join().unwrap();
+            spawn(arrive).join().unwrap();
         };
         let (engine, clock, told) = driven(on_fire);
         let engine = engine.get().unwrap();
@@ -68,7 +68,7 @@ fn timers_that_come_as_others_go_are_not_stranded() {
     let producers: Vec<_> = (0..2)
         .map(|seed| {
             let engine = engine.clone();
-            thread::spawn(move || {
+            spawn(move || {
                 let random = &mut Random::new(seed);
                 for _ in 0..scaled(800) {
                     let (other, _) = schedule(&engine, US * random.below(100) as u32);
@@ -233,7 +233,7 @@ fn a_timer_fires_although_nothing_else_ever_happens_to_its_engine() {
 fn a_later_time_never_takes_the_place_of_an_earlier_one() {
     let (engine, both, random) = (threaded(), Arc::new(Barrier::new(2)), &mut Random::new(983));
     let (rounds, of_later, begins) = (scaled(400), engine.clone(), both.clone());
-    let later = thread::spawn(move || {
+    let later = spawn(move || {
         let random = &mut Random::new(980);
         for round in 0..rounds as u32 {
             begins.wait();
@@ -272,7 +272,7 @@ fn a_late_notice_of_a_later_timer_hides_no_earlier_one() {
     engine.schedule_detached(HOUR, 0).unwrap();
     engine.turn(0).unwrap();
     let of_later = engine.clone();
-    let later = thread::spawn(move || of_later.schedule_detached(MS * 100, 1).unwrap());
+    let later = spawn(move || of_later.schedule_detached(MS * 100, 1).unwrap());
     entered.recv_timeout(PATIENCE).expect("it is earlier than the hour");
     let due = engine.now() + MS * 10;
     engine.schedule_detached(MS * 10, 2).unwrap();
@@ -347,7 +347,7 @@ fn what_is_scheduled_while_the_engine_goes_down_is_refused_or_comes_back() {
 fn a_cancel_of_the_timer_before_does_not_reach_the_next_in_its_place() {
     let (engine, (send, receive)) = (threaded(), mpsc::sync_channel::<Handle>(1));
     let cancel_all = move || receive.into_iter().for_each(|timer: Handle| _ = timer.cancel());
-    let canceller = thread::spawn(cancel_all);
+    let canceller = spawn(cancel_all);
     let random = &mut Random::new(998);
     for round in 0..scaled(800) {
         let (before, _) = schedule(&engine, US * 60);

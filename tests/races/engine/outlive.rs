@@ -8,6 +8,7 @@ use std::time::Duration;
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::scaled;
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StuckTask};
 
@@ -120,7 +121,7 @@ fn handles_outlive_a_dropped_engine_on_whichever_thread_they_are() {
         let (user, of_user) = (engine.clone(), fates.clone());
         let (left, has_left) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();
-        let keeper = thread::spawn(move || {
+        let keeper = spawn(move || {
             user.schedule_detached(HOUR, of_user.token(10)).unwrap();
             drop(user);
             left.send(()).unwrap();
@@ -135,7 +136,7 @@ fn handles_outlive_a_dropped_engine_on_whichever_thread_they_are() {
         // A thread that has never seen the engine.
         let there = here.split_off(3);
         use_all(here);
-        thread::spawn(move || use_all(there)).join().unwrap();
+        spawn(move || use_all(there)).join().unwrap();
         drop(go_on);
         keeper.join().unwrap();
         assert!((0..11).all(|number| fates.of(number) == (0, 1)));
@@ -158,7 +159,7 @@ fn handles_outlive_the_last_trace_of_their_engine() {
         let fates = Fates::new(10);
         let of_thread = fates.clone();
         // A thread that used an engine keeps a part of it, until it ends.
-        let user = thread::spawn(move || {
+        let user = spawn(move || {
             let engine = make();
             let schedule = |number| engine.schedule(HOUR, of_thread.token(number)).unwrap();
             (0..10).map(schedule).collect::<Vec<_>>()
@@ -168,7 +169,7 @@ fn handles_outlive_the_last_trace_of_their_engine() {
         assert_eq!(here[0].deadline(), None, "nobody knows the engine's clock any more");
         let there = here.split_off(5);
         use_all(here);
-        thread::spawn(move || use_all(there)).join().unwrap();
+        spawn(move || use_all(there)).join().unwrap();
         assert!((0..10).all(|number| fates.of(number) == (0, 1)));
     }
 }

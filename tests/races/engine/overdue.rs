@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::slow::Slow;
+use support::threads::spawn;
 use support::until::wait_until;
 use tickless::dispatch::{Full, Pool};
 use tickless::{Builder, Engine, ManualClock, Overdue};
@@ -106,9 +107,7 @@ fn threads_that_look_at_once_all_see_a_stuck_task() {
     wait_for(&engine, |overdue| overdue.stuck.len() == 1);
     let lookers = [(); 2].map(|()| {
         let engine = engine.clone();
-        thread::spawn(move || {
-            (0..support::scaled(5_000)).all(|_| engine.overdue().stuck.len() == 1)
-        })
+        spawn(move || (0..support::scaled(5_000)).all(|_| engine.overdue().stuck.len() == 1))
     });
     lookers.into_iter().for_each(|looker| assert!(looker.join().unwrap()));
     slow.release();

@@ -3,12 +3,12 @@
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 use support::boxed::Boxed;
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, ManualClock, TaskPanic};
 use tickless_sync::Mutex;
@@ -240,7 +240,7 @@ fn a_handler_that_panics_when_dropped_goes_with_its_engine_and_disturbs_no_threa
         let (used, is_used) = mpsc::channel();
         let (gone, is_gone) = mpsc::channel();
         let (inner, other) = (engine.clone(), other.clone());
-        let user = thread::spawn(move || {
+        let user = spawn(move || {
             inner.schedule_detached(Duration::from_secs(3600), 1).unwrap();
             drop(inner);
             used.send(()).unwrap();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use support::random::Random;
 use support::scaled;
+use support::threads::spawn;
 use tickless::{Batch, Builder, Engine};
 // One that ThreadSanitizer can follow.
 use tickless_sync::Mutex;
@@ -46,7 +47,7 @@ fn a_reset_that_races_with_the_fire_and_wins_is_not_followed_by_a_fire_at_the_ol
     let engine = builder.build_with_handler(handler).unwrap();
     let race = |seed| {
         let engine = engine.clone();
-        thread::spawn(move || {
+        spawn(move || {
             let random = &mut Random::new(seed);
             let one = |n| {
                 let outcome = reset_until_it_fires(&engine, random);

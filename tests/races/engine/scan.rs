@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::scaled;
+use support::threads::spawn;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -64,7 +65,7 @@ fn what_lasts_is_shown_once_beside_sweeps_and_bounded_turns() {
         }
         let watched = Arc::new(Watched::default());
         let (same, of_reader) = (engine.clone(), watched.clone());
-        let reader = thread::spawn(move || watch(&same, far, lasting, &of_reader));
+        let reader = spawn(move || watch(&same, far, lasting, &of_reader));
         for _ in 0..scaled(20) {
             watched.is_looked_at(&reader);
             gone.extend((0..2 * MANY).map(|_| schedule(at - 1)));
@@ -97,7 +98,7 @@ fn what_lasts_is_shown_once_while_it_is_taken_out_of_its_bucket_with_another_rou
         let kept: Vec<_> = (0..lasting).map(|_| schedule(55)).collect();
         let watched = Arc::new(Watched::default());
         let (same, of_reader) = (engine.clone(), watched.clone());
-        let reader = thread::spawn(move || watch(&same, far, lasting, &of_reader));
+        let reader = spawn(move || watch(&same, far, lasting, &of_reader));
         let mut fired = 0;
         while fired < lasting {
             if fired % 150 == 0 {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use support::mpsc;
 use support::patience::PATIENCE;
-use support::threads::on_threads;
+use support::threads::{on_threads, spawn};
 use tickless::{Batch, Builder, Engine, Handle};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -47,7 +47,7 @@ fn seats_come_back_to_the_thread_that_schedules_when_another_cancels() {
     let engine = threaded(2);
     let (send_over, take_over) = mpsc::channel::<Vec<Handle<u64>>>();
     let (send_back, take_back) = mpsc::channel();
-    let canceller = thread::spawn(move || {
+    let canceller = spawn(move || {
         for batch in take_over {
             cancel_all(batch);
             send_back.send(()).unwrap();

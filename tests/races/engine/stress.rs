@@ -14,6 +14,7 @@ use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::Random;
 use support::scaled;
+use support::threads::spawn;
 use support::until::wait_until;
 // One that ThreadSanitizer can follow.
 use tickless::{Batch, Builder, Engine};
@@ -73,7 +74,7 @@ fn begin(threads: u64, body: impl Fn(u64) + Send + Sync + 'static) -> Vec<JoinHa
     let body = Arc::new(body);
     let spawn = |number| {
         let body = body.clone();
-        thread::spawn(move || body(number))
+        spawn(move || body(number))
     };
     (0..threads).map(spawn).collect()
 }
@@ -260,7 +261,7 @@ fn room_below_the_limit_is_back_at_once_whichever_thread_cancels() {
     for (thread, receiver) in receivers.into_iter().enumerate() {
         let next = senders[(thread + 1) % senders.len()].clone();
         let (book, engine) = (book.clone(), engine.clone());
-        threads.push(thread::spawn(move || {
+        threads.push(spawn(move || {
             for round in 0..rounds {
                 let schedule = |_| book.schedule(&engine, HOUR).expect("there is room");
                 let timers: Vec<Timer> = (0..PART).map(schedule).collect();
@@ -350,7 +351,7 @@ fn pass_by_in_turn(threads: u64, book: &Book, engine: &Engine<Item>, before: imp
     for seed in 0..threads {
         before(seed);
         let (book, engine, market) = (book.clone(), engine.clone(), market.clone());
-        living.push_back(thread::spawn(move || pass_by(&book, &engine, &market, seed)));
+        living.push_back(spawn(move || pass_by(&book, &engine, &market, seed)));
         if living.len() == AT_A_TIME {
             living.pop_front().unwrap().join().unwrap();
         }
@@ -385,7 +386,7 @@ fn an_engine_stops_while_threads_begin_and_end() {
         let stopped = has_stopped.clone();
         let is_over = move || stopped.load(Ordering::Relaxed);
         let wait = move |number| wait_until("the stop", || number != BEFORE || is_over());
-        let users = thread::spawn(move || pass_by_in_turn(THREADS, &books, &engines, wait));
+        let users = spawn(move || pass_by_in_turn(THREADS, &books, &engines, wait));
         // After as many timers as the round says.
         wait_until("they begin", || engine.stats().scheduled >= round % 25 * 20);
         book.stop(&engine);

@@ -12,6 +12,7 @@ use support::mpsc;
 use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::planned::{Planned, quietly};
+use support::threads::spawn;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{Sleep, SleepError};
 use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
@@ -94,7 +95,7 @@ fn with_a_task_stuck_on_each_shard_all_others_fire() {
     let threads: Vec<_> = (0..SHARDS)
         .map(|shard| {
             let (engine, begun, released) = (engine.clone(), begun.clone(), released.clone());
-            thread::spawn(move || {
+            spawn(move || {
                 engine.bind_thread(shard).unwrap();
                 let task = move || {
                     begun.wait();
@@ -432,7 +433,7 @@ fn a_caller_takes_a_shard_over_when_it_thinks_fit() {
     clock.advance(MS);
     let begin_turn = || {
         let engine = engine.clone();
-        thread::spawn(move || engine.turn(0).unwrap())
+        spawn(move || engine.turn(0).unwrap())
     };
     let loser = begin_turn();
     begun.recv_timeout(PATIENCE).unwrap();

@@ -1,11 +1,11 @@
 //! Threads that end: what their thread-locals may still do to an engine when they are dropped.
 
 use std::cell::RefCell;
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc;
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use tickless::{BindError, Driver, Engine, Handle, ManualClock, StopError};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -69,7 +69,7 @@ fn see(is_there_first: bool) -> Seen {
             LAST.set(Some(deed));
         }
     };
-    thread::spawn(user).join().unwrap();
+    spawn(user).join().unwrap();
     engine.check().unwrap();
     // The one that was moved, the one that was let go, and two that were scheduled.
     assert_eq!((engine.len(), engine.stats().cancelled), (4, 2));
@@ -119,7 +119,7 @@ fn a_thread_of_an_engine_that_ends_is_told_that_it_cannot_wait_for_the_engine() 
     let same = engine.clone();
     at_the_end_of_its_thread(&engine, move || refuse.send(same.stop().err()).unwrap());
     let (stop, stopped) = mpsc::channel();
-    thread::spawn(move || stop.send(engine.stop().map(|left| left.len())));
+    spawn(move || stop.send(engine.stop().map(|left| left.len())));
     assert_eq!(refused.recv_timeout(PATIENCE), Ok(Some(StopError::InsideTask)));
     assert_eq!(stopped.recv_timeout(PATIENCE), Ok(Ok(0)), "they wait for each other");
 }

@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc;
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use tickless::Engine;
 use tickless::ManualClock;
 use tickless_keyed::KeyedTimers;
@@ -31,7 +31,7 @@ fn by_hand() -> (Timers, Engine) {
 /// Runs `f` on a thread of its own, which has to come back.
 fn within_patience<R: Send + 'static>(what: u64, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(f()));
+    spawn(move || sender.send(f()));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it hangs: {what}"))
 }
 
@@ -103,7 +103,7 @@ fn a_thread_may_use_the_timers_to_its_very_end() {
         let dropped = Arc::new(AtomicU32::new(0));
         let (foreign, first) = (timers.clone(), timers.clone());
         let count = dropped.clone();
-        let end = thread::spawn(move || {
+        let end = spawn(move || {
             if uses_them_first {
                 first.schedule_keyed(1, HOUR, || ()).unwrap();
             }

@@ -11,6 +11,7 @@ use support::compiled;
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::planned::{panic_as_planned, quietly};
+use support::threads::spawn;
 use tickless::periodic::{End, Run, Schedule, StartReason};
 use tickless::{Builder, Engine, ManualClock};
 
@@ -47,7 +48,7 @@ fn a_cancel_during_a_pause_frees_the_task_at_once_even_if_handles_are_kept() {
     engine.advance(MS * 3).unwrap();
     assert!(!is_gone());
     let there = periodic.clone();
-    assert!(thread::spawn(move || there.cancel()).join().unwrap());
+    assert!(spawn(move || there.cancel()).join().unwrap());
     assert!(is_gone() && engine.is_empty());
     assert_eq!((other.end(), other.runs()), (Some(End::Cancelled), 3));
 }
@@ -98,7 +99,7 @@ fn a_payload_that_stop_returned_may_be_cancelled_and_may_be_run_once_more() {
         let task = engine.stop().unwrap().pop().unwrap();
         assert_eq!((periodic.end(), is_gone()), (None, false));
         if is_run {
-            thread::spawn(move || task.run()).join().unwrap();
+            spawn(move || task.run()).join().unwrap();
             assert_eq!((periodic.end(), periodic.runs()), (Some(End::Stopped), 1));
         } else {
             assert!(periodic.cancel() && is_gone());
@@ -165,7 +166,7 @@ fn an_engine_that_is_stopped_during_a_run_ends_it_after_the_run() {
         let periodic = engine.every(MS, task).unwrap();
         running.recv_timeout(PATIENCE).unwrap();
         let stopper = engine.clone();
-        let stopper = thread::spawn(move || stopper.stop().unwrap().len());
+        let stopper = spawn(move || stopper.stop().unwrap().len());
         drop(go);
         assert!(stopper.join().unwrap() <= 1);
         assert_eq!(periodic.end(), Some(End::Stopped));

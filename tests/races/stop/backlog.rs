@@ -17,6 +17,7 @@ use support::scaled;
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use support::until::wait_until;
 use tickless::{
@@ -93,7 +94,7 @@ fn until_refused<T>(schedule: impl Fn() -> Result<(), T>) -> usize {
 /// answers what came back.
 fn stop_while_blocked(engine: &Engine<Boxed>, rows: &[Control]) -> Vec<Token> {
     let of_stopper = engine.clone();
-    let stopper = thread::spawn(move || of_stopper.stop().unwrap());
+    let stopper = spawn(move || of_stopper.stop().unwrap());
     let accepted =
         until_refused(|| engine.schedule_detached(HOUR, Job::asks(&rows[0].row)).map_err(drop));
     rows.iter().for_each(Control::open);
@@ -218,7 +219,7 @@ fn closures_that_are_due_and_did_not_begin_come_back() {
     door.open();
     third.blocks();
     let of_stopper = engine.clone();
-    let stopper = thread::spawn(move || of_stopper.stop().unwrap());
+    let stopper = spawn(move || of_stopper.stop().unwrap());
     let accepted = until_refused(|| engine.schedule_detached(HOUR, || ()).map_err(drop));
     third.open();
     let returned: Vec<Task> = stopper.join().unwrap();
@@ -256,10 +257,10 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
     let mut moved = engine.schedule(HOUR, job()).unwrap();
     assert!(timers.into_iter().all(|timer| timer.cancel()));
     let of_stopper = engine.clone();
-    let stopper = thread::spawn(move || of_stopper.stop().unwrap());
+    let stopper = spawn(move || of_stopper.stop().unwrap());
     let (of_asker, row) = (engine.clone(), third.row.clone());
     let ask = move || Job::asks(&row);
-    let asker = thread::spawn(move || {
+    let asker = spawn(move || {
         // One that never used the engine before; and on each shard.
         let both = [0, 1].map(|shard| {
             of_asker.bind_thread(shard).unwrap();
@@ -306,7 +307,7 @@ fn stop_in_turns<R: Send + 'static>(
         engine.schedule_detached(delay, third.job(fates.token(number))).unwrap();
     }
     let of_driver = engine.clone();
-    let driver = thread::spawn(move || drop(turns(&of_driver)));
+    let driver = spawn(move || drop(turns(&of_driver)));
     third.blocks();
     let returned = stop_while_blocked(engine, std::slice::from_ref(&third));
     driver.join().unwrap();

@@ -8,6 +8,7 @@ use support::random::Random;
 use support::{scaled, spread};
 // One that ThreadSanitizer can follow.
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use support::watchdog::{Pulse, watched};
 use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError};
 use tickless_sync::Mutex;
@@ -56,7 +57,7 @@ fn drive(engine: &Engine<u64>, shard: usize, woken: &Receiver<()>) -> usize {
 fn drivers(engine: &Engine<u64>, woken: Vec<Receiver<()>>) -> Vec<JoinHandle<usize>> {
     let driver = |(shard, woken)| {
         let engine = engine.clone();
-        thread::spawn(move || drive(&engine, shard, &woken))
+        spawn(move || drive(&engine, shard, &woken))
     };
     woken.into_iter().enumerate().map(driver).collect()
 }
@@ -73,7 +74,7 @@ fn live(seed: u64, shards: usize) {
             let random = &mut Random::new(seed * 2 + user);
             // As often nothing is pending as something is: both sleeps are to end.
             let (timers, far) = (random.below(30), random.below(2) == 0);
-            thread::spawn(move || {
+            spawn(move || {
                 let mut refused = 0;
                 for n in 0..timers {
                     let delay = if far { HOUR } else { Duration::from_micros(n * 37 % 300) };
@@ -126,7 +127,7 @@ fn told_inside_the_hook(
     let engine = builder.build_with_handler(drop_all).unwrap();
     engine.turn(0).unwrap();
     let of_driver = engine.clone();
-    let driver = thread::spawn(move || {
+    let driver = spawn(move || {
         woken.recv_timeout(PATIENCE).expect("the stop calls the hook");
         let seen = look(&of_driver).err();
         let _ = answer.send(());
@@ -158,7 +159,7 @@ fn loops_end_when_several_threads_stop_the_engine_at_once() {
             engine.schedule_detached(Duration::from_micros(seed % 400), seed).unwrap();
             let stop = |_| {
                 let engine = engine.clone();
-                thread::spawn(move || engine.stop().unwrap().len())
+                spawn(move || engine.stop().unwrap().len())
             };
             let stoppers: Vec<_> = (0..3).map(stop).collect();
             let returned: usize = stoppers.into_iter().map(|it| it.join().unwrap()).sum();
@@ -176,7 +177,7 @@ fn a_turn_that_a_stop_cuts_short_tells_what_it_had_fired() {
     let same = engine.clone();
     let task = move || {
         let stopper = same.clone();
-        stops.send(thread::spawn(move || stopper.stop().unwrap().len())).unwrap();
+        stops.send(spawn(move || stopper.stop().unwrap().len())).unwrap();
         while !same.is_stopped() {
             thread::yield_now();
         }
@@ -207,7 +208,7 @@ fn what_turns_left_in_hand_is_counted_once() {
                 true => engine.turn(0).is_ok(),
                 false => engine.take_over(0).is_ok(),
             };
-            thread::spawn(move || while turn() {})
+            spawn(move || while turn() {})
         });
         (0..spread(round, rounds, 40)).for_each(|_| thread::yield_now());
         let returned = engine.stop().unwrap().len() as u64;

@@ -7,6 +7,7 @@ use std::{slice, thread};
 use support::mpsc;
 use support::patience::PATIENCE;
 use support::random::Random;
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use support::until::wait_until;
 use support::{scaled, spread};
@@ -165,7 +166,7 @@ fn stoppers_that_race_share_what_was_pending() {
         }
         let stoppers: Vec<_> = (0..3)
             .map(|_| engine.clone())
-            .map(|engine| thread::spawn(move || engine.stop().unwrap().len()))
+            .map(|engine| spawn(move || engine.stop().unwrap().len()))
             .collect();
         let returned: Vec<_> =
             stoppers.into_iter().map(|stopper| stopper.join().unwrap()).collect();
@@ -209,7 +210,7 @@ fn stop_waits_for_the_task_that_runs() {
     };
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
-    let stopper = thread::spawn(move || engine.stop().unwrap().len());
+    let stopper = spawn(move || engine.stop().unwrap().len());
     go_on.send(()).unwrap();
     assert_eq!(stopper.join().unwrap(), 0);
     assert_eq!(ended.try_recv(), Ok(()), "the task was over when stop returned");
@@ -228,7 +229,7 @@ fn a_stop_is_heard_although_the_task_that_runs_swallows_its_ring() {
         engine.schedule_detached(Duration::ZERO, task).unwrap();
         let reaper = begun.recv_timeout(PATIENCE).unwrap();
         let (stopped, ended) = mpsc::channel();
-        thread::spawn(move || stopped.send(engine.stop().unwrap().len()));
+        spawn(move || stopped.send(engine.stop().unwrap().len()));
         reaper.unpark();
         assert_eq!(ended.recv_timeout(PATIENCE), Ok(0));
     }

@@ -14,6 +14,7 @@ use support::parking::block_on;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
 use support::scaled;
+use support::threads::spawn;
 use support::until::wait_until;
 use tickless::dispatch::Handler;
 use tickless::future::Sleep;
@@ -98,7 +99,7 @@ fn assert_ended_by(end: impl FnOnce(Engine) + Clone + Send + 'static) {
         let engine = Engine::builder().shards(1).build().unwrap();
         let (what, wait) = waits(&engine).into_iter().nth(kind)?;
         let (ended, end) = (begin(&engine, wait), end.clone());
-        let thread = thread::spawn(move || end(engine));
+        let thread = spawn(move || end(engine));
         let reason = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} lasts"));
         assert_eq!(reason, ScheduleReason::Stopped, "{what}");
         thread.join().unwrap();
@@ -134,7 +135,7 @@ fn a_stop_ends_what_is_in_hand_behind_the_task_that_awaits_it() {
         }
         drop(hold);
         begun.recv_timeout(PATIENCE).unwrap();
-        let thread = thread::spawn(move || end(engine));
+        let thread = spawn(move || end(engine));
         assert_eq!(told.recv_timeout(PATIENCE), Ok(Ok(End::Stopped)));
         thread.join().unwrap();
     }
@@ -150,7 +151,7 @@ fn a_sleep_of_another_thread_ends_while_the_caller_has_what_a_stop_returned() {
     let engine = Engine::builder().shards(1).build().unwrap();
     let mut sleep = engine.sleep(HOUR);
     engine.schedule_detached(HOUR, || ()).unwrap();
-    let sleeper = thread::spawn(move || block_on(sleep.wait()));
+    let sleeper = spawn(move || block_on(sleep.wait()));
     while engine.len() < 2 {
         thread::yield_now();
     }
@@ -220,16 +221,16 @@ fn a_stop_ends_what_a_thread_leaves_that_took_over_from_the_task_that_awaits_it(
     let task = move || end.send(block_on(sleep.wait()).is_ok()).unwrap();
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     let first = engine.clone();
-    let first = thread::spawn(move || first.turn(0).is_ok());
+    let first = spawn(move || first.turn(0).is_ok());
     while engine.len() < timers + 1 || engine.stats().fired < 1 {
         thread::yield_now();
     }
     let begun = until_stopped(&engine, 2);
     clock.advance(MS * 3);
     let second = engine.clone();
-    let second = thread::spawn(move || second.take_over(0).is_ok() && second.turn(0).is_ok());
+    let second = spawn(move || second.take_over(0).is_ok() && second.turn(0).is_ok());
     begun.recv_timeout(PATIENCE).unwrap();
-    let stopper = thread::spawn(move || engine.stop().unwrap().len());
+    let stopper = spawn(move || engine.stop().unwrap().len());
     ended.recv_timeout(PATIENCE).expect("it lasts");
     assert_eq!(stopper.join().unwrap(), timers);
     assert!(first.join().is_ok() && second.join().is_ok());
@@ -242,14 +243,14 @@ fn a_sleep_ends_with_a_stop_that_gave_up_although_it_was_in_hand() {
     let (engine, timers) = full_engine(&clock);
     let mut sleep = engine.sleep(MS * 2);
     let (end, ended) = channel();
-    let sleeper = thread::spawn(move || end.send(block_on(sleep.wait()).is_ok()).unwrap());
+    let sleeper = spawn(move || end.send(block_on(sleep.wait()).is_ok()).unwrap());
     while engine.len() < timers + 1 {
         thread::yield_now();
     }
     let begun = until_stopped(&engine, 1);
     clock.advance(MS * 2);
     let turner = engine.clone();
-    let turner = thread::spawn(move || turner.turn(0).is_ok());
+    let turner = spawn(move || turner.turn(0).is_ok());
     begun.recv_timeout(PATIENCE).unwrap();
     engine.stop_within(Duration::ZERO).unwrap();
     ended.recv_timeout(PATIENCE).expect("it lasts");
@@ -279,7 +280,7 @@ fn a_handler_may_wait_in_its_drop_for_what_the_stop_ends() {
     let ends: [fn(Engine); 2] = [|engine| assert!(engine.stop().unwrap().is_empty()), drop];
     for end in ends {
         let (give, sleep) = channel::<Sleep>();
-        let sleeper = thread::spawn(move || {
+        let sleeper = spawn(move || {
             let mut sleep = sleep.recv().unwrap();
             block_on(sleep.wait()).is_err()
         });
@@ -288,7 +289,7 @@ fn a_handler_may_wait_in_its_drop_for_what_the_stop_ends() {
         give.send(engine.sleep(HOUR)).unwrap();
         wait_until("it sleeps", || engine.len() == 1);
         let (tell, told) = channel();
-        let ender = thread::spawn(move || {
+        let ender = spawn(move || {
             end(engine);
             tell.send(()).unwrap();
         });
@@ -312,7 +313,7 @@ fn what_a_stop_drops_cannot_stop_the_engine() {
     let (tell, told) = channel();
     let captured = Stops(engine.clone(), tell);
     let _periodic = engine.every(HOUR, compiled::task(move |_| _ = &captured)).unwrap();
-    let stopper = thread::spawn(move || engine.stop().unwrap().len());
+    let stopper = spawn(move || engine.stop().unwrap().len());
     assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(StopError::InsideTask)));
     assert_eq!(stopper.join().unwrap(), 0);
 }
@@ -355,7 +356,7 @@ fn a_stop_ends_a_circle_of_two_engines_without_takeovers() {
         ended_early = ended.try_recv().into_iter().count();
         thread::yield_now();
     }
-    let stopper = thread::spawn(move || one.stop().unwrap().len());
+    let stopper = spawn(move || one.stop().unwrap().len());
     (ended_early..2).for_each(|_| _ = ended.recv_timeout(PATIENCE).expect("a wait lasts"));
     // The one who awaits the first gets its sleep back with the stop, or dropped by it.
     assert!(stopper.join().unwrap() <= 1);

@@ -9,6 +9,7 @@ use support::boxed::Boxed;
 use support::mpsc::{Receiver, Sender, channel};
 use support::patience::PATIENCE;
 use support::slow::Slow;
+use support::threads::spawn;
 use tickless::{Batch, Builder, Driver, Engine, Handler, Task};
 use tickless_sync::Mutex;
 
@@ -62,7 +63,7 @@ fn only_shards_that_run_a_task_count_as_running() {
     engine.bind_thread(2).unwrap();
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     let same = engine.clone();
-    let caller = thread::spawn(move || while same.turn(2).is_ok_and(|turn| turn.fired == 0) {});
+    let caller = spawn(move || while same.turn(2).is_ok_and(|turn| turn.fired == 0) {});
     slow.has_begun();
     assert_eq!(engine.stop_within(SHORT).unwrap().running, 1);
     slow.release();
@@ -212,7 +213,7 @@ fn who_drops_the_handler_counts_as_running() {
     let handler = Leaving { leave, released: Mutex::new(released) };
     let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
     let same = engine.clone();
-    let first = thread::spawn(move || same.stop().unwrap());
+    let first = spawn(move || same.stop().unwrap());
     leaving.recv_timeout(PATIENCE).unwrap();
     assert_eq!(engine.stop_within(SHORT).unwrap().running, 1);
     release.send(()).unwrap();

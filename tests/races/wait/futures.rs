@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::task::Poll;
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc::channel;
@@ -12,6 +11,7 @@ use support::planned::{panic_as_planned, quietly};
 use support::polling::{bell, poll};
 use support::scaled;
 use support::slow::Slow;
+use support::threads::spawn;
 use support::token::Fates;
 use tickless::wait::{self, Ended, Stage, WaitError};
 use tickless::{Engine, Waitable};
@@ -43,7 +43,7 @@ fn a_task_that_runs_is_awaited() {
         let mut timer = engine.schedule_waitable(Duration::ZERO, task).unwrap();
         slow.has_begun();
         let (begin, begun) = channel();
-        let waits = thread::spawn(move || {
+        let waits = spawn(move || {
             begin.send(()).unwrap();
             block_on(timer.cancelled())
         });

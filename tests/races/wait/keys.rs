@@ -1,7 +1,6 @@
 //! Waiting for tasks by key: after the wait nothing of the key's tasks is left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc::channel;
@@ -10,6 +9,7 @@ use support::patience::PATIENCE;
 use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
+use support::threads::spawn;
 use tickless::dispatch::{Full, Pool};
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine};
@@ -56,7 +56,7 @@ fn a_wait_ends_when_the_task_of_its_key_has() {
             assert_eq!((timers.len(), timers.cancel_wait(&2)), (0, Ok(false)), "another key");
             let (ends, ended) = channel();
             let others = timers.clone();
-            let waits = thread::spawn(move || ends.send(others.cancel_wait(&1)).unwrap());
+            let waits = spawn(move || ends.send(others.cancel_wait(&1)).unwrap());
             assert!(ended.try_recv().is_err(), "it still runs");
             slow.release();
             assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ok(false)));
@@ -71,7 +71,7 @@ fn all_tasks_of_a_key_are_waited_for() {
     let [first, other, second] = [7, 8, 7].map(|key| slow_under(&timers, key));
     let (ends, ended) = channel();
     let waiting = timers.clone();
-    let waits = thread::spawn(move || ends.send(block_on(waiting.cancelled(&7))).unwrap());
+    let waits = spawn(move || ends.send(block_on(waiting.cancelled(&7))).unwrap());
     second.release();
     assert_eq!(timers.cancel_wait_within(&7, 500 * US), Err(WaitError::TimedOut));
     assert!(ended.try_recv().is_err(), "the first still runs");
@@ -113,7 +113,7 @@ fn a_task_that_a_stop_has_returned_is_waited_for_while_it_is_dropped() {
     let slow_drop = SlowDrop(move || task.take().into_iter().for_each(|task| task()));
     timers.schedule_keyed(1, HOUR, move || drop(slow_drop)).unwrap();
     let returned = engine.stop().unwrap();
-    let drops = thread::spawn(move || drop(returned));
+    let drops = spawn(move || drop(returned));
     slow.has_begun();
     assert_eq!(timers.cancel_wait_within(&1, 50 * US), Err(WaitError::TimedOut));
     slow.release();
@@ -156,7 +156,7 @@ fn who_waits_for_a_key_also_waits_for_another_waits_drop() {
     });
     timers.schedule_keyed(1, HOUR, move || drop(captured)).unwrap();
     let others = timers.clone();
-    let other = thread::spawn(move || others.cancel_wait(&1));
+    let other = spawn(move || others.cancel_wait(&1));
     begun.recv_timeout(PATIENCE).unwrap();
     let outcome = timers.cancel_wait_within(&1, Duration::from_millis(50));
     drop(end);
@@ -182,7 +182,7 @@ fn a_wait_that_panics_has_waited() {
     let bomb = Bomb;
     timers.schedule_keyed(1, HOUR, move || drop(bomb)).unwrap();
     let (others, (tell, told)) = (timers.clone(), channel());
-    let waits = thread::spawn(move || {
+    let waits = spawn(move || {
         let waited =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| others.cancel_wait(&1)));
         tell.send(waited.is_err()).unwrap();

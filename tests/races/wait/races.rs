@@ -10,6 +10,7 @@ use support::mpsc::channel;
 use support::patience::PATIENCE;
 use support::random::{Random, dawdle};
 use support::scaled;
+use support::threads::spawn;
 use support::token::Fates;
 use support::watchdog::watched;
 use tickless::dispatch::{Full, Pool};
@@ -40,7 +41,7 @@ fn everywhere() -> Vec<(String, Engine)> {
     }
     let (sender, receiver) = crossbeam_channel::unbounded::<tickless::Task>();
     let channel = tickless::dispatch::Channel::blocking(sender);
-    thread::spawn(move || receiver.into_iter().for_each(tickless::Task::run));
+    spawn(move || receiver.into_iter().for_each(tickless::Task::run));
     engines.push(("a channel".into(), builder().build_with_handler(channel).unwrap()));
     engines
 }
@@ -106,7 +107,7 @@ fn a_task_is_waited_for_while_its_engine_stops() {
         let (engine, fates) = (builder().build().unwrap(), Fates::new(1));
         let token = fates.token(0);
         let mut timer = engine.schedule_waitable(30 * US, move || token.run()).unwrap();
-        let stops = thread::spawn(move || match round % 2 {
+        let stops = spawn(move || match round % 2 {
             0 => engine.stop().unwrap(),
             _ => engine.stop_within(Duration::ZERO).unwrap().returned,
         });
@@ -165,7 +166,7 @@ fn memory_that_is_freed_after_the_wait_is_touched_by_nobody() {
     let threads: Vec<_> = (0_u64..8)
         .map(|i| {
             let (what, engine) = places[i as usize % places.len()].clone();
-            thread::spawn(move || {
+            spawn(move || {
                 watched(&what.clone(), move |pulse| {
                     let random = &mut Random::new(i);
                     let rounds = scaled(EACH).div_ceil(100);

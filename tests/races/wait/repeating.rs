@@ -14,6 +14,7 @@ use support::planned::{panic_as_planned, quietly};
 use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
+use support::threads::spawn;
 use support::token::Fates;
 use tickless::Engine;
 use tickless::dispatch::{Full, Pool};
@@ -40,7 +41,7 @@ fn on_pool() -> Engine {
 fn waits_for<R: Send + 'static>(slow: Slow, wait: impl FnOnce() -> R + Send + 'static) -> R {
     let (begin, begun) = mpsc::channel();
     let (end, ended) = mpsc::channel();
-    let waits = thread::spawn(move || {
+    let waits = spawn(move || {
         begin.send(()).unwrap();
         end.send(wait()).unwrap();
     });
@@ -84,7 +85,7 @@ fn the_run_that_is_under_way_is_waited_for_by_all_who_do() {
             slow.has_begun();
             assert_eq!(periodic.cancel_wait_within(50 * US), Err(WaitError::TimedOut));
             let others = [periodic.clone(), periodic.clone()];
-            let others = others.map(|other| thread::spawn(move || other.cancel_wait()));
+            let others = others.map(|other| spawn(move || other.cancel_wait()));
             let told = waits_for(slow, move || (block_on(periodic.cancelled()), fates.of(0)));
             assert_eq!(told, (Ok(End::Cancelled), (1, 1)));
             let told = others.map(|other| other.join().unwrap());

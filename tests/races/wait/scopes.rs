@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc::{self, channel};
@@ -12,6 +11,7 @@ use support::planned::{panic_as_planned, quietly};
 use support::random::{Random, dawdle};
 use support::scaled;
 use support::slow::Slow;
+use support::threads::spawn;
 use support::token::Fates;
 use tickless::dispatch::{Full, Pool};
 use tickless::scope::{Key, WaitableScope};
@@ -105,7 +105,7 @@ fn a_wait_ends_when_the_last_task_has() {
         assert_eq!(scope.cancel_wait_within(50 * US), Err(WaitError::TimedOut));
         assert_eq!((scope.len(), engine.len()), (1, 0), "the other is cancelled");
         let (ends, ended) = channel();
-        let waits = thread::spawn(move || {
+        let waits = spawn(move || {
             ends.send((scope.cancel_wait(), scope.is_empty())).unwrap();
         });
         assert!(ended.try_recv().is_err(), "it still runs");
@@ -126,7 +126,7 @@ fn a_future_waits_for_all_tasks() {
         // It was cancelled when the future was made, and the wait can be given up.
         drop(pending);
     }
-    let ends = thread::spawn(move || block_on(scope.cancelled()));
+    let ends = spawn(move || block_on(scope.cancelled()));
     slow.release();
     assert_eq!(ends.join().unwrap(), Ok(()));
 }

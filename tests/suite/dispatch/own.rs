@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Wake, Waker};
-use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -14,6 +13,7 @@ use support::mpsc;
 use support::patience::PATIENCE;
 use support::polling::{bell, poll};
 use support::slow::Slow;
+use support::threads::spawn;
 use tickless::dispatch::{Channel, Full, OnRayon, OnTokio, Pool};
 use tickless::future::SleepError;
 use tickless::periodic::{Heartbeat, Outcome, Retry};
@@ -152,10 +152,10 @@ fn a_sleep_ends_with_the_stop_of_its_engine_although_the_receivers_remain() {
     }
     let mut sleep = engine.sleep(Duration::from_secs(3600));
     assert!(sleep.wait().now_or_never().is_none());
-    let awaiting = thread::spawn(move || pollster::block_on(sleep.wait()));
+    let awaiting = spawn(move || pollster::block_on(sleep.wait()));
     let stopper = {
         let engine = engine.clone();
-        thread::spawn(move || engine.stop().unwrap().len())
+        spawn(move || engine.stop().unwrap().len())
     };
     assert_eq!(awaiting.join().unwrap(), Err(SleepError::Stopped));
     let received = receiver.iter().count();

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelSender, ChannelStats, Monitor};
 use tickless::{Builder, Due, Engine, Handler, ManualClock};
@@ -119,7 +120,7 @@ fn what_finds_the_channel_full_is_dropped_at_once_and_counted() {
 fn the_reaper_waits_for_room_and_nothing_is_lost() {
     for (channel, receive) in channels(When::Blocking, true) {
         let (engine, _fates, monitor) = with_ten_tokens(channel);
-        let reaper = thread::spawn(move || {
+        let reaper = spawn(move || {
             let fired = engine.advance(MS * 10).unwrap();
             engine.stop().unwrap();
             fired
@@ -155,7 +156,7 @@ fn what_nobody_receives_any_more_is_dropped_and_counted() {
 fn a_reaper_that_waits_gets_on_when_the_receivers_go() {
     for (channel, receive) in channels(When::Blocking, true) {
         let (engine, fates, monitor) = with_ten_tokens(channel);
-        let reaper = thread::spawn(move || engine.advance(MS * 10).unwrap());
+        let reaper = spawn(move || engine.advance(MS * 10).unwrap());
         while counts(&monitor) != (3, 0, 0) {
             thread::yield_now();
         }

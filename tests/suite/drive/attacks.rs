@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
 use support::polling::{bell, poll};
+use support::threads::spawn;
 use tickless::{Builder, Engine, ManualClock, State, TurnError};
 
 const MS: Duration = Duration::from_millis(1);
@@ -122,11 +123,11 @@ fn nothing_fires_after_the_last_clone_was_dropped() {
     }
     let mut task = drive(&engine);
     clock.advance(2 * MS);
-    let serving = thread::spawn(move || poll(&mut task, &bell().1).is_ready());
+    let serving = spawn(move || poll(&mut task, &bell().1).is_ready());
     begun.recv().unwrap();
     // The drop stops the engine before it waits for the task; a handle shows that.
     let handle = engine.schedule(HOUR, || ()).unwrap();
-    let dropping = thread::spawn(move || drop(engine));
+    let dropping = spawn(move || drop(engine));
     let ends = Instant::now() + Duration::from_secs(60);
     while handle.state() == State::Pending && !dropping.is_finished() && Instant::now() < ends {
         thread::yield_now();

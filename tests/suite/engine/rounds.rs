@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread;
 use std::time::Duration;
 
 use support::random::Random;
 use support::scaled;
+use support::threads::spawn;
 use tickless::local::Geometry;
 use tickless::{Batch, Builder, Engine, Handle, Tick};
 use tickless_core::bench::Bench;
@@ -125,7 +125,7 @@ fn a_crowd_on_the_smallest_wheel_with_the_shortest_ticks_is_served_and_stopped()
         let threads: Vec<_> = (0..4)
             .map(|seed| {
                 let (engine, begin) = (engine.clone(), begin.clone());
-                thread::spawn(move || {
+                spawn(move || {
                     begin.wait();
                     live(&engine, seed, scaled(20_000));
                 })

@@ -17,6 +17,7 @@ use futures_util::task::AtomicWaker;
 use futures_util::{StreamExt, poll};
 use support::mpsc;
 use support::random::Random;
+use support::threads::spawn;
 use tickless::future::FutureExt;
 use tickless::test::{Paused, advance, block_on_paused};
 use tickless::{Builder, Engine};
@@ -91,7 +92,7 @@ fn with_no_timer_it_waits_for_another_thread() {
     let paused = Paused::new();
     let (sender, mut receiver) = tokio::sync::oneshot::channel();
     let (polled, is_polled) = mpsc::channel();
-    let other = thread::spawn(move || {
+    let other = spawn(move || {
         is_polled.recv().unwrap();
         sender.send(7).unwrap();
     });

@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use crate::bad_hash::Bad;
@@ -13,6 +12,7 @@ use crate::panicky::{Key, Panics};
 use support::keyed_timers::by_hand;
 use support::planned;
 use support::planned::{Planned, quietly};
+use support::threads::spawn;
 use support::token::{Fates, Token};
 use tickless::{Engine, ManualClock};
 use tickless_keyed::{IfAbsentReason, KeyedTimers, Scheduled};
@@ -263,7 +263,7 @@ impl Drop for Curious {
 
 #[test]
 fn a_key_may_use_the_timers_when_it_is_dropped() {
-    let user = thread::spawn(|| {
+    let user = spawn(|| {
         let (timers, engine) = by_hand();
         let drops = Arc::new(AtomicU32::new(0));
         let key = || Curious { timers: Some(timers.clone()), drops: drops.clone() };

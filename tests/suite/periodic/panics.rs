@@ -4,13 +4,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use support::boxed::Boxed;
 use support::compiled;
 use support::mpsc;
 use support::planned::{Planned, panic_as_planned, quietly};
+use support::threads::spawn;
 use tickless::periodic::{Attempt, Backoff, DueRun, End, Periodic, Retry, Run, Schedule};
 use tickless::{Builder, Engine, ManualClock};
 
@@ -125,7 +125,7 @@ fn a_retry_that_ends_and_panics_while_a_thread_unwinds_swallows_its_panic() {
     let retrying = retry.start(&engine, begin, |_| panic_as_planned()).unwrap();
     engine.advance(Duration::ZERO).unwrap();
     let attempt = attempts.recv().unwrap();
-    let unwinds = thread::spawn(move || {
+    let unwinds = spawn(move || {
         let _attempt = attempt;
         panic_as_planned();
     });

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use support::mpsc;
 use support::planned::{panic_as_planned, quietly};
-use support::threads::on_threads;
+use support::threads::{on_threads, spawn};
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::{Engine, ManualClock};
@@ -147,7 +146,7 @@ fn an_attempt_is_answered_later_and_the_pause_counts_from_there() {
     bench.advance(MS * 200);
     let third = attempts.try_recv().unwrap();
     assert_eq!(bench.outcome(), None);
-    thread::spawn(move || third.succeed(7)).join().unwrap();
+    spawn(move || third.succeed(7)).join().unwrap();
     assert_eq!(bench.outcome(), Some(Outcome::Succeeded { value: 7, attempts: 3 }));
     assert_eq!((retrying.end(), retrying.attempts()), (Some(End::Finished), 3));
 }

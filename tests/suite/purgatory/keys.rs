@@ -8,7 +8,6 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use crate::bad_hash::Bad;
@@ -17,6 +16,7 @@ use support::mpsc;
 use support::operation::{End, Op};
 use support::patience::PATIENCE;
 use support::planned::{Planned, panic_as_planned, quietly};
+use support::threads::spawn;
 use tickless::{Engine, ManualClock};
 use tickless_purgatory::{Arrival, Delayed, Purgatory, WatchError};
 
@@ -275,7 +275,7 @@ impl Drop for Curious {
 fn a_key_that_uses_the_purgatory_when_it_is_dropped_may_do_so_after_its_comparison_panicked() {
     quietly();
     let (done, is_done) = mpsc::channel();
-    let user = thread::spawn(move || {
+    let user = spawn(move || {
         let purgatory = Purgatory::with_engine(&engine());
         let drops = Arc::new(AtomicU32::new(0));
         let key = |purgatory| Curious { purgatory, drops: drops.clone() };

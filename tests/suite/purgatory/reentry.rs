@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use super::crowd::crowd;
@@ -14,6 +13,7 @@ use tickless_purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
 use super::waiting::wait;
 use support::patience::PATIENCE;
+use support::threads::spawn;
 use tickless_sync::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
@@ -260,7 +260,7 @@ fn during_a_try(purgatory: &Keyed, actor: &Actor, key: u32, meanwhile: impl FnOn
         wait.recv_timeout(PATIENCE).unwrap();
     });
     let other = purgatory.clone();
-    let checker = thread::spawn(move || other.check_and_complete(&key));
+    let checker = spawn(move || other.check_and_complete(&key));
     inside.recv_timeout(PATIENCE).unwrap();
     meanwhile();
     go_on.send(()).unwrap();
