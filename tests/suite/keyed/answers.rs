@@ -23,7 +23,7 @@ fn run(token: Token) -> impl FnOnce() + Send + 'static {
 
 #[test]
 fn a_timer_runs_when_it_is_due_and_frees_its_key() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(1);
     assert_eq!(timers.schedule_keyed(7, 5 * MS, run(fates.token(0))).unwrap(), Scheduled::New);
     assert!(timers.contains_key(&7) && timers.len() == 1 && engine.len() == 1);
@@ -37,7 +37,7 @@ fn a_timer_runs_when_it_is_due_and_frees_its_key() {
 
 #[test]
 fn scheduling_again_replaces_what_waits_and_drops_its_task_at_once() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(3);
     assert_eq!(timers.schedule_keyed(7, 5 * MS, run(fates.token(0))).unwrap(), Scheduled::New);
     for number in [1, 2] {
@@ -57,7 +57,7 @@ fn scheduling_again_replaces_what_waits_and_drops_its_task_at_once() {
 
 #[test]
 fn scheduling_if_absent_gives_the_task_back_while_another_waits() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(2);
     timers.schedule_if_absent(7, 5 * MS, run(fates.token(0))).unwrap();
     let refused = timers.schedule_if_absent(7, MS, run(fates.token(1))).unwrap_err();
@@ -80,7 +80,7 @@ fn scheduling_if_absent_gives_the_task_back_while_another_waits() {
 
 #[test]
 fn cancelling_twice_tells_the_second_caller_no() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(1);
     timers.schedule_keyed(7, 5 * MS, run(fates.token(0))).unwrap();
     assert!(timers.cancel(&7));
@@ -92,7 +92,7 @@ fn cancelling_twice_tells_the_second_caller_no() {
 
 #[test]
 fn taking_gives_the_task_back() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(1);
     timers.schedule_keyed(7, 5 * MS, run(fates.token(0))).unwrap();
     let task = timers.take(&7).unwrap();
@@ -105,7 +105,7 @@ fn taking_gives_the_task_back() {
 
 #[test]
 fn a_reset_moves_the_same_task_to_later_and_to_earlier() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(1);
     let start = engine.now();
     timers.schedule_keyed(7, 500 * MS, run(fates.token(0))).unwrap();
@@ -138,7 +138,7 @@ fn of_two_tasks_of_one_tick_the_first_can_still_prevent_the_second() {
         |timers, other| assert_eq!(timers.reset(&other, HOUR), Ok(())),
     ];
     for prevent in ways {
-        let (timers, engine) = by_hand();
+        let (timers, engine) = by_hand::<u32>();
         let ran = Arc::new(AtomicU32::new(0));
         for key in [0, 1] {
             let (ran, timers_there) = (ran.clone(), timers.clone());
@@ -160,7 +160,7 @@ fn of_two_tasks_of_one_tick_the_first_can_still_prevent_the_second() {
 #[test]
 fn what_was_moved_while_it_was_about_to_run_runs_at_its_new_time() {
     // Both are in one batch; the first to run moves the other, which runs later, once.
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let order = Arc::new(Mutex::new(Vec::new()));
     for key in [0, 1] {
         let (order, timers_there, clock) = (order.clone(), timers.clone(), engine.clone());
@@ -205,7 +205,7 @@ fn a_task_may_use_its_own_key() {
 fn a_full_engine_leaves_everything_as_it_was() {
     let engine = Engine::builder().manual_clock(&ManualClock::new()).max_pending(2);
     let engine = engine.shards(1).build().unwrap();
-    let timers = KeyedTimers::with_engine(&engine);
+    let timers = KeyedTimers::<u32>::with_engine(&engine);
     let fates = Fates::new(3);
     timers.schedule_keyed(7, 500 * MS, run(fates.token(0))).unwrap();
     let other = engine.schedule(HOUR, || ()).unwrap();
@@ -233,7 +233,7 @@ fn a_full_engine_leaves_everything_as_it_was() {
 
 #[test]
 fn what_waits_can_be_looked_at_and_cancelled_by_its_keys() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let start = engine.now();
     for key in 0..100_u32 {
         timers.schedule_keyed(key, start + key * MS, || ()).unwrap();
@@ -258,7 +258,7 @@ fn what_waits_can_be_looked_at_and_cancelled_by_its_keys() {
 
 #[test]
 fn a_delay_too_long_to_represent_never_ends() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     timers.schedule_keyed(7, Duration::MAX, || ()).unwrap();
     engine.advance(100_000 * HOUR).unwrap();
     assert_eq!((timers.deadline(&7), timers.len()), (None, 1));
@@ -269,7 +269,7 @@ fn a_delay_too_long_to_represent_never_ends() {
 
 #[test]
 fn timers_that_share_an_engine_do_not_share_their_keys() {
-    let (one, engine) = by_hand();
+    let (one, engine) = by_hand::<u32>();
     let other = KeyedTimers::with_engine(&engine);
     one.schedule_keyed(7, MS, || ()).unwrap();
     other.schedule_if_absent(7, MS, || ()).unwrap();

@@ -49,7 +49,7 @@ fn what_a_stopped_engine_returns_still_waits_until_it_is_run_or_dropped() {
 
 #[test]
 fn a_stopped_engine_refuses_and_gives_the_task_back() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(2);
     let returned = {
         timers.schedule_keyed(7, MS, || ()).unwrap();
@@ -102,7 +102,7 @@ fn with_the_last_clone_what_waits_is_cancelled_and_dropped() {
             panic_as_planned();
         }
     }
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(3);
     timers.schedule_keyed(0, MS, run(fates.token(0))).unwrap();
     let panics = Panics(fates.token(1));
@@ -119,7 +119,7 @@ fn with_the_last_clone_what_waits_is_cancelled_and_dropped() {
 
 #[test]
 fn a_task_that_holds_a_clone_keeps_the_timers_until_it_has_run() {
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let fates = Fates::new(1);
     timers.schedule_keyed(0, 2 * MS, run(fates.token(0))).unwrap();
     let clone = timers.clone();
@@ -132,7 +132,7 @@ fn a_task_that_holds_a_clone_keeps_the_timers_until_it_has_run() {
 
 #[test]
 fn timers_with_an_engine_of_their_own_end_it() {
-    let timers = KeyedTimers::new().unwrap();
+    let timers = KeyedTimers::<u32>::new().unwrap();
     let witness = Arc::new(());
     let held = witness.clone();
     timers.schedule_keyed(7, HOUR, move || drop(held)).unwrap();
@@ -197,7 +197,7 @@ fn what_the_reaper_has_taken_out_can_be_cancelled_replaced_and_moved_until_it_be
 #[test]
 fn a_task_that_panics_is_counted_and_its_key_is_free() {
     quietly();
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     timers.schedule_keyed(7, MS, || panic_as_planned()).unwrap();
     engine.advance(MS).unwrap();
     assert_eq!((engine.stats().panicked, timers.len(), timers.contains_key(&7)), (1, 0, false));
@@ -217,7 +217,7 @@ impl Drop for Bomb {
 #[test]
 fn a_task_that_panics_when_it_is_dropped_does_so_last() {
     quietly();
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     let drops = Arc::new(AtomicU32::new(0));
     let bomb = |key| {
         let bomb = Bomb(drops.clone());
@@ -252,7 +252,7 @@ fn a_task_may_use_the_timers_when_it_is_dropped() {
             }
         }
     }
-    let (timers, engine) = by_hand();
+    let (timers, engine) = by_hand::<u32>();
     drop(Phoenix(timers.clone(), 3));
     for _ in 0..2 {
         assert!(timers.cancel(&7) && timers.contains_key(&7));

@@ -1,13 +1,13 @@
 //! Keys of keyed timers: any type, found by a borrowed form of it, under any hash; and keys that
 //! panic, or look around, wherever code of theirs runs.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::bad_hash::Bad;
+use crate::bad_hash::Hashes;
 use crate::panicky::{Key, Panics};
 use support::keyed_timers::by_hand;
 use support::planned;
@@ -39,14 +39,14 @@ fn a_key_is_found_by_its_borrowed_form() {
     assert!(!timers.cancel(&[1][..]) && timers.cancel(&[1, 2][..]) && timers.cancel(&[][..]));
 }
 
-fn all_are_told_apart<S: BuildHasher>(hasher: S, keys: impl Iterator<Item = u64> + Clone) {
+fn all_are_told_apart(hasher: Hashes, keys: &[u64]) {
     let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
     let timers = KeyedTimers::with_hasher(&engine, hasher);
-    for (many, key) in keys.clone().enumerate() {
+    for (many, &key) in keys.iter().enumerate() {
         assert_eq!(timers.schedule_keyed(key, HOUR, || ()).unwrap(), Scheduled::New);
         assert_eq!((timers.len(), timers.cancel(&u64::MAX)), (many + 1, false));
     }
-    for key in keys.clone() {
+    for &key in keys {
         assert_eq!(
             timers.schedule_if_absent(key, HOUR, || ()).unwrap_err().reason(),
             IfAbsentReason::Occupied
@@ -57,8 +57,8 @@ fn all_are_told_apart<S: BuildHasher>(hasher: S, keys: impl Iterator<Item = u64>
     let mut seen = Vec::new();
     timers.for_each_key(|key| seen.push(*key));
     assert_eq!(seen.len(), timers.len());
-    for (many, key) in keys.step_by(2).enumerate() {
-        assert!(timers.cancel(&key) && !timers.contains_key(&key));
+    for (many, key) in keys.iter().step_by(2).enumerate() {
+        assert!(timers.cancel(key) && !timers.contains_key(key));
         assert_eq!(timers.len(), seen.len() - many - 1);
     }
     assert_eq!(engine.advance(HOUR).unwrap(), seen.len() / 2);
@@ -67,34 +67,15 @@ fn all_are_told_apart<S: BuildHasher>(hasher: S, keys: impl Iterator<Item = u64>
 
 #[test]
 fn keys_that_collide_are_still_told_apart() {
-    all_are_told_apart(BuildHasherDefault::<Bad<1>>::new(), 0..300);
-    all_are_told_apart(BuildHasherDefault::<Bad<2>>::new(), 0..300);
-    all_are_told_apart(BuildHasherDefault::<Bad<7>>::new(), 0..300);
-}
-
-/// A hash that is the number itself.
-#[derive(Clone, Default)]
-struct Same(u64);
-
-impl Hasher for Same {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("numbers only");
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+    let keys = Vec::from_iter(0..300);
+    [1, 2, 7].iter().for_each(|&few| all_are_told_apart(Hashes::Few(few), &keys));
 }
 
 #[test]
 fn numbers_may_be_their_own_hash_whichever_bits_of_them_differ() {
     for shift in [0, 8, 32, 54] {
-        let keys = (0..1000_u64).map(move |key| key << shift);
-        all_are_told_apart(BuildHasherDefault::<Same>::new(), keys);
+        let keys = Vec::from_iter((0..1000).map(|key| key << shift));
+        all_are_told_apart(Hashes::Same, &keys);
     }
 }
 

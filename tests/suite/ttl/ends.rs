@@ -207,13 +207,13 @@ fn a_callback_that_drops_the_last_clone_and_panics_with_a_bomb_in_it_panics_once
     quietly();
     let (engine, last) = (engine(), Arc::new(Mutex::new(None)));
     let (in_callback, bomb) = (last.clone(), Bomb);
-    let map = TtlMap::<u32, u32>::with_engine(&engine, move |_, _| {
+    let map = TtlMap::<u32, &'static str>::with_engine(&engine, move |_, _| {
         let _bomb = &bomb;
         drop(in_callback.lock().unwrap().take());
         panic_as_planned();
     });
-    map.insert(1, 1, MS).unwrap();
-    map.insert(2, 2, HOUR).unwrap();
+    map.insert(1, "due", MS).unwrap();
+    map.insert(2, "not yet", HOUR).unwrap();
     *last.lock().unwrap() = Some(map);
     // The ticket is the last to have the table, and drops it while it unwinds.
     engine.advance(MS).unwrap();
@@ -319,8 +319,8 @@ fn a_key_that_panics_when_it_is_dropped_keeps_nothing_from_being_done() {
 
 #[test]
 fn a_value_that_is_removed_while_retain_runs_is_nobody_elses() {
-    let map = TtlMap::<u32, u32>::with_engine(&engine(), |_, _| ());
-    (1..=2).for_each(|key| drop(map.insert(key, key, HOUR).unwrap()));
+    let map = TtlMap::<u32, &'static str>::with_engine(&engine(), |_, _| ());
+    (1..=2).for_each(|key| drop(map.insert(key, "value", HOUR).unwrap()));
     let mut asked = 0;
     let dropped = map.retain(|key, _| {
         asked += 1;
@@ -334,13 +334,13 @@ fn a_value_that_is_removed_while_retain_runs_is_nobody_elses() {
 #[test]
 fn retain_does_not_abort_if_it_drops_a_key_while_its_closure_panics() {
     quietly();
-    let map = TtlMap::<_, ()>::with_engine(&engine(), |_, _| ());
+    let (map, fates) = (TtlMap::<Key, Token>::with_engine(&engine(), |_, _| ()), Fates::new(3));
     let flags = Arc::new(Panics::default());
     let key = |number| Key { number, panics: flags.clone() };
-    (0..3).for_each(|number| drop(map.insert(key(number), (), HOUR).unwrap()));
+    (0..3).for_each(|n| drop(map.insert(key(n), fates.token(n as usize), HOUR).unwrap()));
     let mut asked = 0;
     panics(|| {
-        map.retain(|_, ()| {
+        map.retain(|_, _| {
             asked += 1;
             map.clear();
             // `retain` alone has got the keys by now, and drops them.
