@@ -180,7 +180,7 @@ fn pairs_of_a_new_timer_and_a_cancelled_one_need_one_block_each_for_ever() {
     pairs(5_000, 5_000 + rounds);
     // The table may move to another place now and then.
     let made = made_here() - before;
-    assert!((rounds..rounds + rounds / 100).contains(&made), "{made} blocks");
+    assert!((rounds..rounds + 10 + rounds / 100).contains(&made), "{made} blocks");
     assert!(live().bytes - lived < KEPT_BYTES);
 }
 
