@@ -2,7 +2,7 @@
 //! of, and its shard is taken over once the system gives what that takes. A thread that waits long
 //! for the system to make another holds up no other group.
 //!
-//! (Without AddressSanitizer, which takes the stack of a thread that was refused for one in use.)
+//! (Without AddressSanitizer, which reports the stack of a thread that it does not know.)
 
 #![cfg(all(target_os = "linux", not(any(elsewhere, asan))))]
 

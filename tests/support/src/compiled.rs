@@ -14,7 +14,7 @@ pub fn silent(end: impl FnOnce() + Send + 'static) -> Box<dyn FnOnce() + Send> {
     Box::new(end)
 }
 
-/// Nobody calls it. (Sanitizers have one program, which compiles what it needs by itself.)
+/// Nobody calls it. (In the gate, a sanitizer has one program, which compiles what it needs.)
 #[cfg(not(any(asan, tsan)))]
 pub mod here {
     use std::time::Duration;

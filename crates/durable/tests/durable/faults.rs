@@ -512,6 +512,7 @@ fn a_file_that_was_refused_is_not_in_use_even_if_a_child_was_forked_meanwhile() 
     let first = thread::spawn(opens.clone());
     let lock = format!(":{} 0 EOF", fs::metadata(&path).unwrap().ino());
     while !fs::read_to_string("/proc/locks").unwrap().contains(&lock) {
+        assert!(!first.is_finished(), "it has not locked the file");
         thread::yield_now();
     }
     // It says that it was forked, and waits for a word before it runs its program.
