@@ -49,7 +49,7 @@ fn a_further_pass_reads_what_was_pushed_since() {
 #[test]
 fn a_further_pass_does_not_end_at_an_entry_that_was_used_again() {
     let (mut bench, reader, scan) = (bench(), &read(), &mut Scan::begin());
-    let ([_, middle, first], place, list) = three_on_a_list(&mut bench);
+    let ([_, middle, first], place, list) = three_on_a_list(&mut bench, 30, [false, true, true]);
     assert_eq!(pass(&bench, reader, scan), [30; 3 * LANES]);
     [middle, first].into_iter().for_each(|entry| kill(&bench, entry));
     with_owner(&bench, |owner, shared| {
@@ -149,7 +149,8 @@ fn a_reader_that_is_led_to_the_notices_goes_on_from_the_last_living_entry() {
 
 fn goes_on(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
     let (mut bench, mut is_first) = (bench(), true);
-    let ([last, middle, first], place, list) = three_on_a_list(&mut bench);
+    let ([last, middle, first], place, list) =
+        three_on_a_list(&mut bench, 30, [false, true, false]);
     let bench = &bench;
     kill(bench, middle);
     let (seen, has_begun_again) = read_with(bench, place, list, |at| {
@@ -171,7 +172,7 @@ fn goes_on(reuse: impl Fn(&Model, NonNull<Entry<u32>>, Place)) {
 #[test]
 fn a_reader_that_has_no_living_entry_to_go_on_from_begins_with_the_list_again() {
     let (mut bench, mut is_first) = (bench(), true);
-    let ([last, middle, first], place, list) = three_on_a_list(&mut bench);
+    let ([last, middle, first], place, list) = three_on_a_list(&mut bench, 30, [false, true, true]);
     let bench = &bench;
     let (seen, has_begun_again) = read_with(bench, place, list, |at| {
         if at == middle && is_first {
@@ -188,7 +189,7 @@ fn a_reader_that_has_no_living_entry_to_go_on_from_begins_with_the_list_again() 
 #[test]
 fn a_reader_does_not_follow_the_last_living_entry_to_another_bucket() {
     let (mut bench, mut is_first) = (bench(), true);
-    let ([.., first], place, list) = some_on_a_list(&mut bench, 70, false);
+    let ([.., first], place, list) = three_on_a_list(&mut bench, 70, [false; 3]);
     let bench = &bench;
     let (seen, has_begun_again) = read_with(bench, place, list, |_| {
         if is_first {
@@ -206,19 +207,17 @@ fn a_reader_does_not_follow_the_last_living_entry_to_another_bucket() {
 }
 
 /// Three timers of one list, in the order in which they were filed; the last one is first there.
-fn three_on_a_list(bench: &mut Model) -> ([NonNull<Entry<u32>>; 3], Place, usize) {
-    some_on_a_list(bench, 30, true)
-}
-
-/// The same, due then, and `held` by handles or not.
-fn some_on_a_list(
+/// They are due then, and `held` by handles or not. Each other list of the bucket has three too.
+fn three_on_a_list(
     bench: &mut Model,
     due: u64,
-    held: bool,
+    held: [bool; 3],
 ) -> ([NonNull<Entry<u32>>; 3], Place, usize) {
-    let entries: Vec<_> =
-        (0..3 * LANES).map(|_| bench.schedule([due, 0], 0, held)).step_by(LANES).collect();
-    let entries: [_; 3] = entries.try_into().unwrap();
+    let entries = held.map(|held| {
+        let entry = bench.schedule([due, 0], 0, held);
+        (1..LANES).for_each(|_| _ = bench.schedule([due, 0], 0, false));
+        entry
+    });
     let place = bench.shard.place(&bench.shared, Tick::new(due), Tick::ZERO);
     (entries, place, list_of(bench, place, entries[2]))
 }
