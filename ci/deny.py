@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what the published crates depend on against `deny.toml`: licences, banned crates, duplicates
-and sources. Reads only what cargo has downloaded. (cargo-deny does the same and more, online.)"""
+and sources. Needs the network for no more than what cargo has yet to download. (cargo-deny does the same and more.)"""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def cargo(*arguments):
-    command = ["cargo", *arguments, "--locked", "--offline", "--all-features"]
+    command = ["cargo", *arguments, "--locked", "--all-features"]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
