@@ -142,9 +142,10 @@ fn what_resets_to_earlier_times_leave_behind_is_swept_too() {
 fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancelled() {
     let engine = manual_shards(2);
     engine.bind_thread(0).unwrap();
-    let first = schedule_many(&engine, HOUR, scaled(20_000));
+    // Of many more, the depots would keep too few.
+    let first = schedule_many(&engine, HOUR, 20_000);
     engine.bind_thread(1).unwrap();
-    let second = schedule_many(&engine, HOUR, scaled(30_000));
+    let second = schedule_many(&engine, HOUR, 30_000);
     cancel_all(first);
     settle(&engine);
     assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");
@@ -225,13 +226,14 @@ fn a_bucket_of_which_no_list_is_empty_is_swept_too() {
 #[test]
 fn the_dead_are_swept_when_most_of_the_living_have_fired() {
     let engine = manual();
-    for payload in 0..scaled(50_000) {
+    // Of many more, the depots would keep too few.
+    for payload in 0..50_000 {
         engine.schedule_detached(MS * 5, payload).unwrap();
     }
-    cancel_all(schedule_many(&engine, HOUR, scaled(45_000)));
+    cancel_all(schedule_many(&engine, HOUR, 45_000));
     settle(&engine);
     assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");
-    assert_eq!(engine.advance(MS * 5), Ok(scaled(50_000) as usize));
+    assert_eq!(engine.advance(MS * 5), Ok(50_000));
     engine.check().unwrap();
     assert!(engine.stats().dead <= DEAD_AT_MOST, "{:?}", engine.stats());
 }
