@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what the published crates depend on against `deny.toml`: licences, banned crates, duplicates
-and sources. Needs the network for no more than what cargo has yet to download. (cargo-deny does the same and more.)"""
+and sources. Cargo downloads what it lacks of them. (cargo-deny does the same and more.)"""
 
 import json
 import pathlib

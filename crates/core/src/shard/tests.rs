@@ -197,14 +197,14 @@ fn a_cut_in_a_round_put_aside_makes_a_scan_go_on() {
     let mut bench = bench(Geometry::default(), Bell::None);
     bench.schedule([10, 0], 0, false);
     // Of the next round of that bucket.
-    let dies = |i: &usize| *i >= 10 && i % 2 == 0;
-    let all: Vec<_> = (0..40).map(|i| bench.schedule([74, 50], 0, dies(&i))).collect();
+    let dies = |i: usize| i >= 10 && i % 2 == 0;
+    let all: Vec<_> = (0..40).map(|i| bench.schedule([74, 50], 0, dies(i))).collect();
     let (_, fired) = bench.turn(Tick::new(10), usize::MAX);
     assert_eq!(fired, [0]);
     let before = bench.shard.progress().expect("nothing moves");
     assert_eq!(bench.shard.progress().as_ref(), Some(&before));
     // Those that were filed first come first in their chains.
-    (0..40).filter(dies).for_each(|i| let_die(&bench, all[i]));
+    (0..40).filter(|&i| dies(i)).for_each(|i| let_die(&bench, all[i]));
     bench.shard.ask_for_sweep();
     sweep(&bench, usize::MAX);
     let after = bench.shard.progress().expect("nothing moves");

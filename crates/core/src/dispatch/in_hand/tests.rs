@@ -1,7 +1,7 @@
 //! What the holder may not do, on one thread.
 
 use super::*;
-use crate::dispatch::panics::contained;
+use crate::dispatch::Panics;
 
 fn open() -> InHand<Box<u8>> {
     let mut in_hand = InHand::default();
@@ -19,11 +19,13 @@ fn what_was_not_claimed_is_left() {
 }
 
 #[test]
+#[should_panic = "a hand-over is under way"]
 fn payloads_that_are_handed_over_are_not_replaced() {
-    let mut in_hand = open();
-    assert!(!contained(|| in_hand.fill(&mut Vec::new(), 0)));
+    let (mut in_hand, mut panics) = (open(), Panics::none());
+    panics.run(|| in_hand.fill(&mut Vec::new(), 0));
     assert_eq!(in_hand.close(), Ok(()));
     assert_eq!(in_hand.take_payloads(), [(Tick::ZERO, Box::new(8))]);
+    panics.go_on();
 }
 
 #[test]
