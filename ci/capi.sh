@@ -5,12 +5,15 @@
 # valgrind, the reference and static links. An argument is how often a thread of race.c frees after a wait.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+with_lints
 # LIMIT: seconds after which a program hangs.
 LIMIT=1200 RACES=${1:-3000}
 need_command cc gcc
 need_command c++ g++
 need_command pkg-config pkg-config
 need_command cmake cmake
+# (Another version may write the header in another way.)
+need_exactly cbindgen 0.29.4
 declare -A compilers=([gcc]=g++)
 if [ -n "${LONG:-}" ]; then
     LIMIT=20000 RACES=${1:-500000}
@@ -26,6 +29,8 @@ fi
 out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT
 header=crates/capi/include/tickless.h installer=$PWD/crates/capi/install.sh
+(cd crates/capi && cbindgen --quiet --config cbindgen.toml) | diff "$header" - ||
+    fail "the header is not that of the crate: crates/capi/README.md tells how it is made"
 # A relative prefix is the caller's. Moved, it still finds itself. A second time changes nothing, nor does DESTDIR.
 (cd "$out" && "$installer" first --dev)
 mv "$out/first" "$out/prefix"

@@ -12,7 +12,7 @@ page=$(mktemp)
 trap 'rm -f "$page"' EXIT
 # And what the proofs are made of, which the long run starts: it reads the core, and has to follow it.
 cargo build --locked "${TOGETHER[@]}" --package arithmetic --package coherence --package histories --lib --bins --examples
-demo=(target/debug/tickless-demo --seconds 3 --timers 20000)
+demo=(target/debug/tickless-demo --seconds 1 --timers 20000)
 [ -z "${LONG:-}" ] || demo=(cargo run --release -p tickless-demo --)
 timeout "$LIMIT" "${demo[@]}" --compare --report "$page" || fail "the demo ended with $?"
 grep -q '</html>' "$page" || fail "the demo wrote no page"

@@ -86,11 +86,16 @@ need_command() {
     has_command "$@" || cannot "$1 is missing, and ${*:2} could not be installed"
 }
 
-# need_cargo_tool CRATE VERSION [OPTION..]: the cargo subcommand of that crate is there, in whatever
-# version, or is built. To optimize it takes longer than it saves.
+# need_cargo_tool CRATE VERSION [OPTION..]: the command of that crate is there, in whatever version, or is
+# built.
 need_cargo_tool() {
-    cargo "${1#cargo-}" --version >/dev/null 2>&1 && return
+    command -v "$1" >/dev/null && return
     echo "installing $1 $2"
+    need_exactly "$@"
+}
+
+# The same, in this version. To optimize it takes longer than it saves.
+need_exactly() {
     cargo install --locked --debug --version "$2" "$1" "${@:3}" || cannot "$1 $2 could not be installed"
 }
 

@@ -10,7 +10,7 @@ use tickless_sync::thread;
 
 #[test]
 fn a_timer_is_returned_or_refused() {
-    check(3, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         let hands = [Hand::new(&world), Hand::new(&world)];
         let producers =

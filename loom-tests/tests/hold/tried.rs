@@ -208,7 +208,7 @@ fn what_is_decided_during_registration_is_finished_there() {
 
 #[test]
 fn a_registration_a_check_a_cancel_and_the_timer_at_once() {
-    check(3, || {
+    check(2, || {
         let rig = Rig::new_held(1);
         let checker = on_thread(&rig, Rig::happens);
         let canceller = on_thread(&rig, |rig| rig.decide(Cancelled));
