@@ -543,11 +543,8 @@ MUTANTS = {
                              "        let before = look;\n"),
                              ("        unsafe { after_readers(move || drop(Box::from_raw(before))) };\n",
                              "        unsafe { after_readers(move || std::mem::forget(Box::from_raw(before))) };\n")])]),
-    "who is back does not fence": (
-        "takeover", [(WATCH, [("        // see that the thread is back is called.\n        fence(Ordering::SeqCst);\n",
-                              "        // see that the thread is back is called.\n")])]),
     "who is back calls nobody": (
-        "takeover", [(SERVER, [("            self.watch.iter().for_each(|watch| watch.came_back());\n", "")])]),
+        "takeover", [(SERVER, [("            self.watch.iter().for_each(|watch| watch.call());\n", "")])]),
     "who is left over is counted late": (
         "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = word.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
                                 "        let in_hand = word.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),

@@ -210,7 +210,7 @@ fn looks_true(world: &World) -> bool {
 /// Two threads look, of which one is slow.
 #[test]
 fn a_task_is_not_said_to_run_since_before_it_began() {
-    check(1, || {
+    check(2, || {
         let world = World::with_due(3);
         let looker = on_thread(&world, looks_true);
         let (tasks, untrue) = (Counter::new(0), Counter::new(0));
@@ -275,7 +275,7 @@ fn a_watcher_hears_that_a_thread_is_back() {
             thread::spawn(move || {
                 loop {
                     watch.publish(NEVER_NS);
-                    // ORDER: Relaxed - the fences of the watch order it, which is what is shown.
+                    // ORDER: Relaxed - the call orders it, which is what is shown.
                     if is_back.load(Ordering::Relaxed) {
                         return;
                     }
@@ -285,7 +285,7 @@ fn a_watcher_hears_that_a_thread_is_back() {
         };
         // ORDER: Relaxed - as above.
         is_back.store(true, Ordering::Relaxed);
-        watch.came_back();
+        watch.call();
         watcher.join().unwrap();
     });
 }

@@ -211,7 +211,8 @@ impl<'a, E: Serve> Server<'a, E> {
         }
         if report.is_some_and(|report| report.taken_over) {
             group.end_stuck(self.number);
-            self.watch.iter().for_each(|watch| watch.came_back());
+            // Since this thread is back, the watcher may take over again.
+            self.watch.iter().for_each(|watch| watch.call());
             self.is_replaced = true;
         }
     }

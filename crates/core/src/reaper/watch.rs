@@ -145,16 +145,8 @@ impl Watch {
         self.is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// A thread that has lost its shard is back from its task: the watcher may take over again.
-    pub fn came_back(&self) {
-        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`: a watcher that does not
-        // see that the thread is back is called.
-        fence(Ordering::SeqCst);
-        self.call();
-    }
-
-    /// Ends the watcher's sleep, or else the next one, whichever thread watches then. The caller
-    /// has fenced after what it calls for.
+    /// Ends the watcher's sleep, or else the next one, whichever thread watches then. That thread
+    /// sees what came before the call.
     #[cold]
     pub fn call(&self) {
         match &self.alarm {
