@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -243,7 +242,7 @@ fn the_first_sleep_after_time_is_paused_is_not_early() {
             tokio::time::pause();
             thread::sleep(3 * MS);
             if by_hand {
-                let mut advance = pin!(tokio::time::advance(HOUR));
+                let mut advance = Box::pin(tokio::time::advance(HOUR));
                 assert!((&mut advance).now_or_never().is_none());
             }
             let (begin, sleep) = (TokioInstant::now(), 2 * MS);
@@ -347,7 +346,7 @@ fn a_sleep_that_outlives_its_engine_hears_of_the_runtime() {
     let runtime = runtime();
     let engine = runtime.run(async { build().unwrap() });
     let [mut polled, mut fresh] = [engine.sleep(HOUR), engine.sleep(HOUR)];
-    assert!(futures_util::FutureExt::now_or_never(polled.wait()).is_none());
+    assert!(polled.wait().now_or_never().is_none());
     drop(runtime);
     drop(engine);
     for sleep in [&mut polled, &mut fresh] {
@@ -388,7 +387,7 @@ fn a_thread_that_ends_uses_engines_of_runtimes_whose_time_is_paused() {
         assert!(tokio::runtime::Handle::try_current().unwrap_err().is_thread_local_destroyed());
         same.schedule_detached(HOUR, || ()).unwrap();
         let mut sleep = Box::pin(same.sleep(HOUR));
-        assert!(futures_util::FutureExt::now_or_never(&mut sleep).is_none());
+        assert!((&mut sleep).now_or_never().is_none());
         assert!(same.schedule(HOUR, || ()).unwrap().cancel());
         pollster::block_on(threads.sleep(MS));
         tell.send(same.now()).unwrap();
