@@ -175,8 +175,13 @@ fn a_purgatory_takes_as_much_as_its_docs_say() {
     assert!(engine.schedule(HOUR, || ()).unwrap().cancel());
     let before = live().bytes;
     let kib = || (live().bytes - before) / 1024;
-    let purgatory = Purgatory::<u64, Small>::with_engine(&engine);
-    assert!((75..=85).contains(&kib()), "{} KiB", kib());
+    // Of several, since the thread of an earlier test may be about to end, and give something back.
+    let mut several = [(); 8].map(|()| Some(Purgatory::<u64, Small>::with_engine(&engine)));
+    let each = kib() / several.len() as i64;
+    assert!((75..=85).contains(&each), "{each} KiB");
+    let purgatory = several[0].take().unwrap();
+    drop(several);
+    free_what_waits_for_readers();
     let book = Arc::new(Book::default());
     // Each of 256 parts has an operation at some time.
     for key in 0..20_000 {
