@@ -61,6 +61,8 @@ fn assert_nothing_stirs(engine: &Engine, name: &str) {
 }
 
 /// Whatever else is pending: the reaper sets the watcher's alarm for each task, and takes it back.
+/// (If the system holds the reaper up for as long as a task may take, the watcher looks, and is
+/// right to; it may even take over.)
 #[test]
 #[cfg(all(target_os = "linux", not(any(tsan, elsewhere))))]
 fn quick_tasks_on_an_idle_engine_do_not_wake_the_watcher() {
@@ -70,7 +72,7 @@ fn quick_tasks_on_an_idle_engine_do_not_wake_the_watcher() {
     let _far = engine.schedule(HOUR, || ()).unwrap();
     let fire = |tasks: &[Duration]| {
         // The hand-over before is over, so nobody finds the reaper with a task.
-        while sleeps_of("rpr-lone-0").is_none() {
+        while sleeps_of("rpr-lone").is_none() {
             thread::yield_now();
         }
         let due = Instant::now() + MS * 150;
@@ -88,9 +90,13 @@ fn quick_tasks_on_an_idle_engine_do_not_wake_the_watcher() {
     for tasks in [&[MS * 10; 2][..], &[Duration::ZERO], &[Duration::ZERO], &[Duration::ZERO]] {
         fire(tasks);
     }
-    let woken = sleeps_of("rpr-lone-1");
-    (0..2).for_each(|_| fire(&[Duration::ZERO]));
-    assert_eq!(sleeps_of("rpr-lone-1"), woken, "the watcher woke up");
+    let one_sleeps_on = || {
+        let sleeps = || ["rpr-lone-0", "rpr-lone-1"].map(sleeps_of);
+        let before = sleeps();
+        (0..2).for_each(|_| fire(&[Duration::ZERO]));
+        before.into_iter().zip(sleeps()).any(|(before, after)| before.is_some() && before == after)
+    };
+    assert!((0..10).any(|_| one_sleeps_on()), "the watcher wakes up for each task");
 }
 
 #[test]
