@@ -176,11 +176,11 @@ fn a_purgatory_takes_as_much_as_its_docs_say() {
     let before = live().bytes;
     let kib = || (live().bytes - before) / 1024;
     // Of several, since the thread of an earlier test may be about to end, and give something back.
-    let mut several = [(); 8].map(|()| Some(Purgatory::<u64, Small>::with_engine(&engine)));
-    let each = kib() / several.len() as i64;
+    let made = [(); 8].map(|()| Purgatory::<u64, Small>::with_engine(&engine));
+    let each = kib() / made.len() as i64;
     assert!((75..=85).contains(&each), "{each} KiB");
-    let purgatory = several[0].take().unwrap();
-    drop(several);
+    let [purgatory, others @ ..] = made;
+    drop(others);
     free_what_waits_for_readers();
     let book = Arc::new(Book::default());
     // Each of 256 parts has an operation at some time.
