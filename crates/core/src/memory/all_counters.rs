@@ -86,19 +86,9 @@ impl AllCounters {
     }
 
     /// How many writers there were at a time, at most. O(1).
-    pub(super) fn writers(&self) -> u64 {
+    pub fn writers(&self) -> u64 {
         // ORDER: Relaxed - a number that only grows.
         self.made.load(Ordering::Relaxed)
-    }
-
-    /// How many sets of counters there are.
-    pub fn len(&self) -> usize {
-        self.iter().count()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The sums over all writers.
@@ -234,7 +224,7 @@ mod tests {
                 assert_eq!(sets.len(), writers, "each writer has one of its own");
                 claimed.iter().for_each(|counters| all_counters.hand_back(counters));
             }
-            assert_eq!((all_counters.len(), all_counters.writers()), (most, most as u64));
+            assert_eq!((all_counters.iter().count(), all_counters.writers()), (most, most as u64));
         }
     }
 }
