@@ -12,7 +12,7 @@
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body
 #   SECONDS_EACH          for each fuzz target
 #   DURABLE_KILLS         how often a process with durable timers is killed, for each store
-#   PART                  of how many parts of the mutants one is tried, by chance (60)
+#   PART, SHARD           of how many parts of the mutants one is tried (60), and which (by chance)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 STAGES=(clippy_all oldest no_std demo clients peers servers capi packages browser bench instructions rivals optimized release hostile asan tsan loom)

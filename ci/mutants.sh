@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Changes the engine some four thousand times, each in one place, and expects a test to fail each time: without
-# arguments one of PART parts, by chance, since all of them take days. Arguments are paths that the
+# arguments one of PART parts, the SHARDth or by chance, since all of them take days. Arguments are paths that the
 # changed files begin with: `ci/mutants.sh crates/core/src/entry/word.rs crates/core/src/wheel`. Survivors are listed in
 # target/mutants.out/missed.txt; those that are known, and why no test can notice them, are in
 # .cargo/mutants.toml. What this does not change, orderings and fences, is changed by
@@ -23,7 +23,8 @@ paths=$(IFS='|' && echo "${*:-src/|crates/core/src/|crates/sync/src/|crates/nett
 PART=${PART:-60}
 part=()
 if [ $# = 0 ]; then
-    part=(--shard "$((RANDOM % PART))/$PART")
+    part=(--shard "${SHARD:=$((RANDOM % PART))}/$PART")
+    echo "SHARD=$SHARD of PART=$PART"
     loom-tests/mutants.py --check
     loom-tests/mutants.py --one-of "$PART"
 fi
