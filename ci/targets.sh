@@ -26,9 +26,10 @@ export RUSTFLAGS="-D warnings -Zalways-encode-mir" RUSTC_BOOTSTRAP=1
 # Under qemu, and with the memory that 32 bits reach.
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.3}"
 
+# What is built and tested as elsewhere.
 ELSEWHERE=(-Zprofile-rustflags)
-for crate in tickless tickless-core tickless-inspect; do
-    ELSEWHERE+=(--config "profile.dev.package.$crate.rustflags=['--cfg', 'elsewhere']")
+for package in tickless tickless-core tickless-inspect race-tests; do
+    ELSEWHERE+=(--config "profile.dev.package.$package.rustflags=['--cfg', 'elsewhere']" --package "$package")
 done
 
 # can_build TARGET: its standard library is there, or TARGET is left out.
@@ -66,8 +67,7 @@ step() {
         target=i686-unknown-linux-gnu
         # Where that does not run, this machine's own.
         can_build "$target" && can_run "$target" || target=$(host)
-        tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --package tickless-core \
-            --package tickless-inspect --package race-tests --lib --test suite --test oracles --test inspect --test races
+        tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --lib --test={suite,oracles,inspect,races}
         return
     fi
     can_build "$target" || return 0
